@@ -32,7 +32,7 @@ class _Watch:
         self._thread: threading.Thread | None = None
 
     def wake(self) -> None:
-        """Begins to look, if nobody does."""
+        """Start the watch, unless it runs."""
         self.used = True
         with self._starting:
             if self._thread is None or not self._thread.is_alive():

@@ -81,7 +81,7 @@ def _is_plain(arguments: object) -> bool:
 
 
 def no_text(value: object) -> str | None:
-    """Why a value is no Unicode text, to be read behind its name; None where it is."""
+    """Return the reason why a value is not Unicode text, as the end of a sentence after its name, or None if it is."""
     if not isinstance(value, str):
         return f"is no text but {_kind(value)}"
     try:
@@ -92,7 +92,7 @@ def no_text(value: object) -> str | None:
 
 
 def no_ids(**ids: object) -> str | None:
-    """Which of the ids that came with a call is no text, and why; None where all are."""
+    """Return the first id of a call that is not text, with the reason, or None if all are."""
     for name, value in ids.items():
         if value != "" and (fault := no_text(value)):
             return f"{name}: it {fault}"

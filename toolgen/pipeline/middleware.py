@@ -115,7 +115,7 @@ class CallerConnection:
 
     @contextmanager
     def several(self, count: int) -> Iterator[tuple[CallerConnection, ...]]:
-        """So many that leave when this one does: for calls that were made with one request, and of which each may be left alone."""
+        """Yield `count` connections for the calls of one request. They disconnect together with this one; each can be cancelled alone."""
         made = tuple(CallerConnection() for _ in range(count))
         for one in made:
             one.trace = self.trace
@@ -128,11 +128,11 @@ class CallerConnection:
             self._others = ()
 
     def stay(self) -> None:
-        """From now on nobody's leaving ends the call: its caller comes back for the result."""
+        """Keep the call running if the client disconnects, because the client will come back for the result."""
         self._stays = True
 
     def call_off(self) -> None:
-        """Its caller wants the call ended: at once where an executor has it, and otherwise before one is given it."""
+        """Cancel the call for its client: at once if an executor has it, otherwise before an executor gets it."""
         if not self.called_off:
             self.called_off = self._left = True
             if self._executing is not None:
@@ -233,7 +233,7 @@ class NoPartialsChannel:
         self._line.progress(done, total, message)
 
     def partial(self, data: Json) -> None:
-        """Nothing."""
+        """Drop the partial answer."""
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """Forward the question to the wrapped channel."""
@@ -276,7 +276,7 @@ class Wordless(NumbersOnlyChannel):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """None: a stranger asks nobody."""
+        """Empty set: programs that are not the project's own may not ask questions."""
         return frozenset()
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:

@@ -160,7 +160,7 @@ class Caching:
             flight.found.set_result(found)
 
     def _keep(self, key: bytes, rule: CacheFor, result: Success) -> StoredAnswer | None:
-        """The answer as it is kept; None for one that may not be, which nobody else is given either."""
+        """Store an answer and return it in the stored form, or None if it may not be cached or shared."""
         said = result.delivery.lifetime_s
         lifetime = min(rule.ttl_s, math.inf if said is None else said)
         # What is missing of a partial answer may be there a moment later, and a file that is kept expires.
@@ -208,7 +208,10 @@ class Caching:
         )
 
     def _key(self, call: Call, policy_digest: str) -> bytes | None:
-        """Who asks for whom, with which roles and attributes, under which policy, for what exactly; None for what is not kept."""
+        """Return the cache key of a call, or None if it is not cached.
+
+        The key covers the caller and its user, their roles and attributes, the policy, and the exact call.
+        """
         if (
             isinstance(call.tool.binding, GraphQLSchemaBinding)
             or call.database is not None

@@ -1,4 +1,4 @@
-"""Who may call what, after which earlier calls, and what of the answer they see."""
+"""Access stage: who may call a tool, after which earlier calls, and which parts of the answer they see."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CallHistory(Struct, frozen=True, kw_only=True):
         return histories.turn(parties(call.principal), call.session) if isinstance(histories, SharedHistories) else None
 
     def circumstances(self, call: Call) -> EvaluationContext:
-        """The time and the earlier calls of this call's session and principal, and those of whom it acts for."""
+        """Return the time and the earlier calls of this call's session and principal, and those of the user that it acts for."""
         now, user = self.clock.now(), call.principal.on_behalf_of
         session, history = self.histories.views(call.principal.id, call.session)
         if user is None:
@@ -133,8 +133,10 @@ class CallHistory(Struct, frozen=True, kw_only=True):
 
 
 class AccessStage(Struct, frozen=True, kw_only=True):
-    """Who may call what: the policy's verdict on principal, tool and arguments. `closed` refuses a hidden tool of which
-    the caller is told, and `advice` is for a refusal that says nothing else to do."""
+    """Access control: the policy's verdict on principal, tool and arguments.
+
+    `closed` refuses a hidden tool of which the caller is told. `advice` is the suggestion for a refusal that has none.
+    """
 
     access: Access
     earlier: CallHistory | None = None

@@ -54,7 +54,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class ApprovalQueue(Protocol):
-    """Where questions are put: it keeps the call and answers for it, `Pending` when somebody will look at it."""
+    """Queue of approval questions. It stores a call and returns its answer, which is `Pending` if a person will look at it."""
 
     async def ask(self, question: Question) -> Result: ...
 
@@ -127,7 +127,7 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
         return await self.approvals.ask(question)
 
     def dry_run(self, call: Call, trail: CallContext) -> Judged:
-        """For a dry run: nobody is asked, and what is shown is what somebody would be asked about."""
+        """Judge a dry run: nobody is asked, and the result shows the question that people would be asked."""
         trail.judged = call
         if trail.verdict != "ask":
             return call
@@ -139,7 +139,7 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
 
 
 def needs_of(consents: Sequence[Consent], roles: frozenset[str], quorum: int) -> tuple[Requirement, ...]:
-    """Who has to agree, each rule's own people or those of the policy; rules that want the same people want them once."""
+    """Return the required approvals: each rule's own approvers, or those of the policy. Equal groups of approvers are asked once."""
     found: dict[tuple[str, ...], Requirement] = {}
     for consent in consents or (Consent(rule=""),):
         who = tuple(sorted(consent.roles or roles))
@@ -160,8 +160,11 @@ def elicitable(needs: Sequence[Requirement]) -> bool:
 
 
 def approval_digest(call: Call, concern: str) -> str:
-    """`sha256:…` over everything an approval is bound to: who calls for whom, and by what claims and mapping they are that, which version
-    of the tool, with what, and what the policy says about such a call (`concern`, a digest)."""
+    """Return `sha256:…` over everything an approval is bound to.
+
+    That is the caller and its user, with the claims and mapping that identify them, the version of the tool, the arguments, and what the
+    policy says about such a call (`concern`, a digest).
+    """
     return digest(
         {
             "principal": party_digested(call.principal),
@@ -186,7 +189,7 @@ def scope_digest(principal: Principal, tool: Tool, concern: str) -> str:
 
 
 def party_digested(principal: Principal | None) -> object:
-    """Who calls, and for whom, as a digest takes it."""
+    """Return the form of a caller, and of the user that it acts for, that goes into a digest."""
     if principal is None:
         return None
     origin = principal.origin

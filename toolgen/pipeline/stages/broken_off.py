@@ -1,4 +1,4 @@
-"""How calls end whose record could not be written, or that the gateway had no more time for, or that it failed in."""
+"""Outcomes of calls that broke off: the record could not be written, the gateway ran out of time, or it failed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STOPPED = "the gateway stopped before the call had ended"
 
 
 def cut_off(call: Call) -> Cancelled | Failed:
-    """How a call ends that the gateway had no more time for."""
+    """Return the outcome of a call for which the gateway had no more time."""
     if (task := asyncio.current_task()) is not None:
         task.uncancel()
     if call.tool.effect is Effect.READ:
@@ -39,8 +39,10 @@ def cut_off(call: Call) -> Cancelled | Failed:
 
 
 def not_awaited(call: Call, *, called_off: bool, begun: bool) -> Cancelled | Failed:
-    """Outcome of a call that nobody waits for any more: cancelled if it can have changed nothing. `called_off`: its caller wants it ended,
-    and did not only disconnect. `begun`: an executor had it."""
+    """Return the outcome of a call whose client disconnected or cancelled it: cancelled if it can have changed nothing.
+
+    `called_off`: the client cancelled the call and did not only disconnect. `begun`: an executor had it.
+    """
     if not called_off:
         return Cancelled(error=DISCONNECTED)
     if call.tool.effect is Effect.READ or not begun:
@@ -66,12 +68,12 @@ def unrecorded(result: Result) -> Result:
 
 
 def failed_inside(call: Call, error: Exception) -> Failed:
-    """How a call ends that met a fault of ours."""
+    """Return the outcome of a call that failed inside the gateway."""
     message = "call %s failed inside the gateway: %s"
     _logger.error(message, call.id, place_of(error))  # its text may quote anything
     return Failed(error=Error(code="internal", message=f"the gateway failed ({type(error).__name__})"))
 
 
 def unusable(fault: str) -> Refused:
-    """How a call ends whose arguments cannot be recorded."""
+    """Return the outcome of a call whose arguments cannot be recorded."""
     return Refused(error=Error(code="validation", message=f"the arguments cannot be used: {fault}", rule="arguments"))

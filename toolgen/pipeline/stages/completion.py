@@ -21,8 +21,10 @@ _logger = logging.getLogger(__name__)
 
 
 class Completion(Struct, frozen=True, kw_only=True):
-    """Nothing is sent here: every stage had its say before anything was asked of a device. It is for calls of which the policy
-    still says the same."""
+    """Stages for the answer of a device. Nothing is sent here: every other stage ran before the device was asked.
+
+    It is for calls on which the policy's verdict has not changed.
+    """
 
     record: Record
     redact: RedactStage

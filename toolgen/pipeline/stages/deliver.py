@@ -62,7 +62,7 @@ class Promises:
 
 
 def _compiled(tool: Tool) -> jsonschema_rs.Validator | None:
-    """None for a schema that does not compile: then nobody can hold an answer against it."""
+    """Compile the output schema of a tool; None if it does not compile, so that answers are not validated."""
     try:
         return jsonschema_rs.validator_for(dict(tool.output_schema or {}), offline=True)
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
@@ -180,7 +180,7 @@ def _line_of_function(given: ClientChannel, trail: CallContext) -> ClientChannel
 
 
 def _failed(failed: Failed, call: Call) -> Result:
-    """How a call ends that failed, or only waits for somebody."""
+    """Return the result of a failed call, which is `Pending` if the call only waits for a person or a device."""
     return Pending(error=failed.error) if failed.error.code in _WAITS else _located(failed, call)
 
 

@@ -82,7 +82,7 @@ class PauseStage(Struct, frozen=True, kw_only=True):
         return call if error is None else Refused(error=error)
 
     async def withheld(self, call: Call) -> Error | None:
-        """Why a call is held back now; None where it is not."""
+        """Return the error of a call that is paused now, or None."""
         pauses = self.pauses
         if pauses.stale and not await pauses.refresh() and not (self.tolerant and pauses.known):
             return _UNREAD
@@ -248,11 +248,11 @@ class InspectStage(Struct, frozen=True, kw_only=True):
 
 
 class CurrentStage(Struct, frozen=True, kw_only=True):
-    """Refuses a call that was decided under another policy than is in force, where what concerns it differs: it waited at a limit while
-    somebody edited the policy, or revoked what its caller had shown. Made again, it is decided again.
+    """Refusal of a call that was decided under an older policy, if its part of the policy has changed since.
 
-    Where nothing that concerns it differs, deciding again would say the same. `stands` tells; most calls end under the policy they began
-    under, and for them it is one comparison.
+    The call may have waited at a limit while somebody edited the policy or revoked its caller's credential. When it is made again, it is
+    decided again. `stands` returns True if a new decision would be the same. Most calls end under the policy they began under; for them it
+    is one comparison.
     """
 
     stands: Callable[[Call], bool]

@@ -141,7 +141,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
     async def _carry(
         self, ledger: IdempotencyStore, mine: KeyClaim, call: Call, trail: CallContext, proceed: Next
     ) -> Result:
-        """The call itself, while others are told that it is under way; and how it ended, on the disk before anybody is told."""
+        """Run the call while calls with the same key are told that it is running, and store its outcome before returning it."""
         renewing = asyncio.create_task(self._renew(ledger, mine))
         result: Result = Failed(error=_LOST)
         try:

@@ -86,7 +86,7 @@ def _inspected(call: Call, database: Database, scope: SqlScope) -> _Inspected:
 
 
 def _described(call: Call, database: Database, scope: SqlScope) -> Database | DatabaseDescription:
-    """With samples where the policy wants some. Where rows may not be read, there are none, and no refusal: no row was asked for."""
+    """Describe the database, with sample rows if the policy wants some. If rows may not be read, samples are left out without a refusal."""
     shown, table = visible(database, scope), call.arguments.get("table")
     sampling, attributes = None, attributes_for(call.principal, scope)
     if not isinstance(attributes, Deny):

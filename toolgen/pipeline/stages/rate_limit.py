@@ -61,8 +61,10 @@ class TurnStage(Struct, frozen=True, kw_only=True):
 
 
 class LimitStage(Struct, frozen=True, kw_only=True):
-    """How often. Tokens are taken before the call and stay taken, once for a call that waits in between; its places in flight
-    are given back however it ends. What a principal pays for a tool is kept where it is always the same."""
+    """Rate limits. Tokens are taken before the call and not given back; a call that waits in between pays once.
+
+    Its places in flight are given back however it ends. The charges of a principal for a tool are cached if they are always the same.
+    """
 
     limits: Limits
     buckets: Buckets

@@ -1,7 +1,7 @@
-"""No record, no call: the intent is durable before anything else happens, the ending before anybody is told of it.
+"""Audit record of calls: no record, no call. The intent is durable before anything else happens, the outcome before it is returned.
 
-Digests stand in it for what the policy, or a schema, calls sensitive; and it says what the claims of users made of them, as nobody else
-could say later why a rule spoke of them.
+Values that the policy, or a schema, calls sensitive are recorded as digests. The record also has the results of users' claims, because
+later it could not be explained otherwise why a rule applied to them.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class UserRecorder(Struct, frozen=True, kw_only=True):
     _told: OrderedDict[str, Principal] = field(default_factory=OrderedDict)
 
     def news(self, call: Call) -> tuple[Principal, ...]:
-        """The parties of a call of whom the record says something else by now, or nothing. From here on it is taken to say this."""
+        """Return the parties of a call whose recorded data is out of date, and mark them as recorded."""
         user = call.principal.on_behalf_of
         if user is None and call.principal.id in self.named:
             return ()
         return tuple(party for party in (call.principal, user) if party is not None and self._is_new(party))
 
     def forget(self, principal: Principal) -> None:
-        """Nothing could be written of this one."""
+        """Forget that a principal was recorded, because its entry could not be written."""
         self._told.pop(principal.id, None)
 
     def entry(self, call: Call, party: Principal) -> dict[str, object]:
@@ -89,7 +89,7 @@ class UserRecorder(Struct, frozen=True, kw_only=True):
 
 
 class Journal(Protocol):
-    """Where entries go. `append` returns stream and number once the entry is durable."""
+    """Destination of audit entries. `append` returns stream and number once the entry is durable."""
 
     async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]: ...
 
@@ -210,7 +210,7 @@ class AuditRedaction:
         return tuple(path for item in self._policy.plain or () if item.covers(tool.name) for path in item.fields)
 
     def _by_name(self, arguments: JsonObject, tool: Tool, secrets: _Secrets) -> JsonObject:
-        """With digests in place of what `sensitive:` names, and what the tool's schema calls secret."""
+        """Return the arguments with digests in place of the values that `sensitive:` names and that the tool's schema calls secret."""
         concealer, named = secrets.by_schema, secrets.named
         concealed: Json = arguments
         sensitive = self._policy.sensitive
@@ -233,7 +233,7 @@ class AuditRedaction:
         return _object(union(concealed, by_schema, self._keyed))
 
     def _by_own_name(self, concealed: Json, arguments: JsonObject, tool: Tool) -> Json:
-        """With digests also in place of what `sensitive:` names as the description does, where arguments are listed under other names."""
+        """Also replace values that `sensitive:` names as the description does, if arguments are listed under other names."""
         own = own_arguments(tool, arguments)
         if own is arguments:
             return concealed
@@ -271,7 +271,7 @@ class AuditRedaction:
 
 
 def _recorded(arguments: JsonObject) -> JsonObject:
-    """With the record's own forms told apart from what was sent like them. An argument's own name is never taken for one."""
+    """Encode arguments so that the record's own forms differ from equal values that were sent. Argument names are left as they are."""
     recorded: dict[str, Json] = {}
     for name, item in arguments.items():
         recorded[name] = encodable(item)
@@ -335,8 +335,11 @@ class Record(Struct, frozen=True, kw_only=True):
         return told
 
     async def complete(self, call: Call, trail: CallContext, result: Result, duration_ms: float) -> Result:
-        """Records how a call ended whose answer came after its pipeline had ended, as a call of its own: an intent is in the same stream
-        as its outcome. The result, or what is told in its place. Raises `AuditError` where not even that it comes to an end is recorded."""
+        """Record the outcome of a call whose answer came after its pipeline had ended.
+
+        It is recorded as a call of its own, because intent and outcome are in one stream. Return the result, or its replacement. Raises
+        `AuditError` if not even the intent can be recorded.
+        """
         who = self._who(call)
         await self._append_intent(call, who)
         if trail.notes:
@@ -385,7 +388,7 @@ class Record(Struct, frozen=True, kw_only=True):
         return fault
 
     async def _append_user(self, call: Call, party: Principal) -> None:
-        """Records what its claims made of a party, of whom the record does not say so yet. Raises `AuditError`."""
+        """Record the result of a party's claims, which the record does not have yet. Raises `AuditError`."""
         try:
             await self.journal.append({**self.users.entry(call, party), "policy_digest": self.policy_digest})
         except (AuditError, CanonicalError) as error:

@@ -1,8 +1,8 @@
-"""Inspection of answers before anybody is shown them: findings become labels of the session, are redacted, replaced by tokens, or withheld.
+"""Inspection of answers before they are returned: findings become labels of the session, are redacted, replaced by tokens, or withheld.
 
-Values that a call was given in place of tokens are put back to their tokens first, and detectors leave these alone: text beside a token
-changes nothing in what is found. The same holds for values that earlier calls of the principal were given: a service may have stored
-them with text beside them.
+Values that a call was given in place of tokens are first replaced by their tokens, and detectors ignore these: text beside a token does
+not change the findings. The same holds for values that earlier calls of the principal were given, because a service may have stored them
+with text beside them.
 """
 
 from __future__ import annotations
@@ -136,9 +136,9 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         )
 
     def _marked(self, call: Call, said: Json) -> Json:
-        """With marks in place of the values that the call was given, and of the tokens that it handed on from calls of its own.
+        """Replace the values that the call was given, and the tokens that its own calls returned, by marks.
 
-        A function's are mere text: it may have made more of them than the call that they came from.
+        Tokens in a function's answer become plain text, because the function may have made more of them than its calls returned.
         """
         tokens = self.inspector.tokens
         if tokens is None:
@@ -152,7 +152,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         return said
 
     async def _tokenised(self, call: Call, said: Json, seen: InspectedAnswer, *, apart: bool) -> Json:
-        """With tokens in place of values and of marks, and with nothing else that looks like one."""
+        """Replace values and marks by tokens, and remove other texts that look like tokens."""
         values = await _run(lambda: self.inspector.values(said, seen), apart=apart)
         numbers = (
             await self.vault.keep(TokenScope(parties(call.principal), call.session), values)

@@ -1,4 +1,4 @@
-"""Which tools fit a request in words: BM25 over several fields of each tool, without a model and the same on every run."""
+"""Word search for tools: BM25 over several fields of each tool, without a model and with equal results on every run."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class ToolIndex:
         return self.expanded(self.scored(query, limit), query, limit)
 
     def scored(self, query: str, limit: int) -> dict[str, float]:
-        """How well tools fit by their words: so many of the best at least. Raises `ValueError` as `search` does."""
+        """Return the word scores of tools, for at least the `limit` best. Raises `ValueError` as `search` does."""
         if len(query) > MAX_QUERY_LENGTH:
             raise ValueError(f"a query has at most {MAX_QUERY_LENGTH} characters")
         asked = self._asked(query)
@@ -147,7 +147,7 @@ class ToolIndex:
         }
 
     def shares(self, query: str, ids: Iterable[str]) -> list[float]:
-        """How much of what a query says each tool has, from 0 to 1: rare words are more of it, and those that no tool has the most."""
+        """Return the share of the query that each tool contains, from 0 to 1. Rare words weigh more, and words of no tool weigh most."""
         wanted: dict[str, tuple[float, tuple[str, ...]]] = {}
         words = [word for word in query_words(query[:MAX_QUERY_LENGTH]) if word]
         for word in words[:_MAX_TERMS]:
@@ -248,7 +248,7 @@ class ToolIndex:
         return rarity
 
     def _coverage(self, id_: str, asked: Mapping[str, float]) -> float:
-        """How much of a tool's name the query says, from 0 to 1: rare words are more of it."""
+        """Return the share of a tool's name that the query contains, from 0 to 1. Rare words weigh more."""
         name = self._documents[id_].name
         whole = self._names.get(id_)
         if whole is None:
@@ -263,7 +263,7 @@ def _first(scores: Mapping[str, float], limit: int) -> list[RankedTool]:
 
 
 def _saturated(document: _Document, term: str, scales: list[tuple[float, float, float]]) -> float:
-    """How much a document is about a term, from 0 to 1."""
+    """Return the weight of a term in a document, from 0 to 1."""
     amount = 0.0
     for count, length, (weight, base, slope) in zip(document.counts[term], document.lengths, scales, strict=True):
         if count:

@@ -36,7 +36,7 @@ Rarity: TypeAlias = Callable[[str], float]
 
 
 def fit(intent: Intent, action: ToolAction, rarity: Rarity) -> float:
-    """How much more or less a tool counts, 1 where nothing speaks for or against it."""
+    """Return the factor for a tool's score; 1 if nothing speaks for or against it."""
     worth = 1.0
     same = not action.verb or any(action.verb in ALIKE.get(verb, ()) for verb in intent.verbs)
     if action.verb and intent.verbs:
@@ -70,7 +70,7 @@ def allowed(intent: Intent, action: ToolAction) -> bool:
 
 
 def _share(intent: Intent, action: ToolAction, rarity: Rarity) -> float:
-    """How much of what is asked about is what the tool deals with, and the other way round, from 0 to 1."""
+    """Return the overlap of the objects of a request and of a tool, from 0 to 1."""
     both = intent.objects & action.objects
     if not both:
         return 0.0

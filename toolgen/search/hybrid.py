@@ -1,7 +1,7 @@
-"""Which tools fit a request by its words and by what it means: BM25 and all-MiniLM-L6-v2, weighed.
+"""Hybrid search for tools, by words and by meaning: weighted BM25 and all-MiniLM-L6-v2.
 
-What the texts of tools mean is worked out once and kept in a file between runs: a thousand tools take the encoder half a minute.
-The model has a thread of its own, so that neither loading nor asking it holds up a call.
+The embeddings of tools are computed once and stored in a file between runs: the encoder needs half a minute for a thousand tools. The
+model runs in a thread of its own, so neither loading nor using it delays a call.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Encoder(Protocol):
 
 
 class Meanings:
-    """An encoder of texts that come again: descriptions of tools, and never what somebody asks. For one thread.
+    """Cached encoder of recurring texts: descriptions of tools, never requests. For one thread.
 
-    The file holds digests of texts and their rows, for one encoder. One that was made by another, or is not whole, is not used; one that
-    cannot be written is done without.
+    The file holds digests of texts and their rows, for one encoder. A file of another encoder, or an incomplete one, is not used. If it
+    cannot be written, the cache works without it.
     """
 
     def __init__(self, encoder: Encoder, path: Path) -> None:
@@ -193,7 +193,7 @@ class HybridIndex:
         return [*kept, *(RankedTool(id_, kept[-1].score) for id_ in missing)]
 
     def _near(self, query: str) -> list[float]:
-        """How near each tool is in meaning, from 0 to 1: to the whole request, and to the part of it that is nearest."""
+        """Return the similarity in meaning of each tool, from 0 to 1: to the whole request, and to its most similar part."""
         near = self._matrix() @ self._encoder.encode([query, *parts_of(query)]).T
         least = near.min(axis=0)
         scaled = (near - least) / (near.max(axis=0) - least).clip(min=1e-6)

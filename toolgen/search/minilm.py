@@ -147,7 +147,7 @@ def _weights() -> Path:
 
 
 def _batches(tokens: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Which texts are encoded together: those that have as many tokens."""
+    """Yield batches of texts to encode together; texts of a batch have equally many tokens."""
     lengths: dict[int, list[int]] = {}
     for at, one in enumerate(tokens):
         lengths.setdefault(len(one), []).append(at)

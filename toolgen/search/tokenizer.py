@@ -190,7 +190,7 @@ def joined(words: list[str]) -> Iterator[str]:
 
 
 def related(term: str) -> tuple[str, ...]:
-    """Terms that mean about the same in the name of an operation."""
+    """Return terms with a similar meaning in the name of an operation."""
     return _related().get(term, ())
 
 

@@ -60,7 +60,7 @@ class ToolGraph:
         self._read()
 
     def sources(self, hits: Sequence[tuple[float, str]]) -> dict[str, float]:
-        """How well each source fits, from 0 to 1, by its best few among these hits; nothing where there is but one source."""
+        """Return the fit of each source, from 0 to 1, by its best few hits; empty if there is only one source."""
         if len(self._counts) < 2:
             return {}
         of_source: dict[str, list[float]] = {}

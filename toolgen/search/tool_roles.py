@@ -85,9 +85,9 @@ class ToolRole(Struct, frozen=True):
         return self.searches and self.takes_text and not self.named
 
     def gives(self, wanted: Resource, having: Collection[Resource] | None) -> float:
-        """How well it finds one of these, from 0 to 1; 0 where it needs one to begin with, or changes something.
+        """Return how well the tool finds a resource, from 0 to 1; 0 if it needs that resource itself, or changes something.
 
-        It is for who has those already, where any are given, and for who has whatever it needs.
+        `having` are resources that the caller already has; None means that the caller has everything the tool needs.
         """
         required = [need for need, certain in self.needs if certain == 1.0]
         if self.writes or any(not set(need).isdisjoint(wanted) for need in required):
@@ -104,7 +104,7 @@ class ToolRole(Struct, frozen=True):
 
 
 def _share(wanted: Resource, nouns: Sequence[str]) -> float:
-    """How much of a name is this resource."""
+    """Return the share of a name that is this resource."""
     return len(wanted) / max(len(nouns), len(wanted)) if set(wanted) <= set(nouns) else 0.0
 
 

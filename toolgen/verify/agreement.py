@@ -50,7 +50,7 @@ Second = Callable[[SchemaDisagreement, Mapping[str, Any], str], str]
 
 
 class Side(Struct, frozen=True, kw_only=True):
-    """Which way values go. `hides` is readOnly for what is sent, writeOnly for what comes back."""
+    """Direction of values. `hides` is readOnly for sent values, writeOnly for returned ones."""
 
     hides: str
     cut: bool = False  # the answer was too large, and parts of it are open
@@ -58,7 +58,7 @@ class Side(Struct, frozen=True, kw_only=True):
 
 
 class _Pair(Struct, frozen=True, kw_only=True):
-    """Two schemas that should say the same of one value. `hidden` are properties that the composition they are part of leaves out."""
+    """Pair of schemas that should mean the same for one value. `hidden` are properties left out by the composition that holds them."""
 
     tool: Any
     written: Any
@@ -340,7 +340,7 @@ class _Comparison:
 
 
 def _any_of(theirs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With `anyOf` in place of `oneOf`."""
+    """Return the schema with `anyOf` in place of `oneOf`."""
     made = dict(theirs)
     branches = made.pop("oneOf")
     if "anyOf" not in made:

@@ -98,7 +98,7 @@ def _plain(media_type: str) -> str:
 
 
 def same_body(described: SpecOperation, received: Received, sent: Any) -> str | Undefined | None:
-    """None when the body says what was sent (`ABSENT` for none), or what it says instead."""
+    """Return None if the body has the value that was sent (`ABSENT` for no body), or else the difference."""
     if isinstance(sent, Absent):
         return None if received.body is None else "a body is sent though none was given"
     if received.body is None:
@@ -132,7 +132,7 @@ def _is_file(content: bytes, sent: Any) -> bool:
 
 
 def same_form(described: SpecOperation, media: Mapping[str, Any], body: bytes, sent: Any) -> str | Undefined | None:
-    """None when a form (a body, or 3.2's whole query string) says what was sent, `ABSENT` for none, or what it says instead."""
+    """Return None if a form (a body, or 3.2's whole query string) has the value that was sent (`ABSENT` for none), else the difference."""
     if isinstance(sent, Absent):
         return None if not body else "is sent though nothing was given"
     if not isinstance(sent, Mapping):
@@ -296,7 +296,7 @@ def _same_part(part: _Part, value: Any, how: Mapping[str, Any], wants_file: bool
 
 
 def _browser(text: str) -> str:
-    """How a name stands in a header (WHATWG HTML, multipart/form-data encoding algorithm)."""
+    """Encode a name for a header (WHATWG HTML, multipart/form-data encoding algorithm)."""
     return text.replace("\n", "%0A").replace("\r", "%0D").replace('"', "%22")
 
 

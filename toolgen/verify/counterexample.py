@@ -127,7 +127,7 @@ def _settle_bounds(said: dict[str, Any]) -> None:
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """With null among its values, as authors mean it; 3.0.4 lets it do nothing without a `type`, or against an `enum`."""
+    """Add null to the values of a schema, as authors mean it; in 3.0.4 `nullable` has no effect without a `type`, or against an `enum`."""
     built = {key: value for key, value in schema.items() if key not in {"nullable", "x-nullable"}}
     if isinstance(built.get("enum"), list) and built["enum"] and None not in built["enum"]:
         built["enum"] = [*built["enum"], None]

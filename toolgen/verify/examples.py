@@ -1,6 +1,6 @@
-"""Arguments for a tool, made from its input schema: the same for the same seed, valid, and fond of the values that break things.
+"""Example arguments for a tool, made from its input schema: valid, equal for equal seeds, and often with values that break things.
 
-A schema without references and combinations: one of the alternatives it leaves, chosen, with everything that must hold merged.
+They are made from flattened schemas, without references and combinations: one alternative is chosen and all constraints are merged.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def valid_for(schema: Schema) -> jsonschema_rs.Draft202012Validator:
 
 
 class _Taste(Struct, frozen=True, kw_only=True):
-    """How one example is made: how often what is optional is there, and whether edge values are wanted."""
+    """Options for making one example: the probability of optional parts, and whether edge values are wanted."""
 
     optional: float
     edges: bool

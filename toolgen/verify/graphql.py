@@ -140,7 +140,7 @@ def _definitions(binding: GraphQLBinding, schema: GraphQLSchema) -> tuple[Variab
 def _unsent(
     binding: GraphQLBinding, properties: Mapping[str, Any], definitions: Sequence[VariableDefinitionNode]
 ) -> str:
-    """Why what is given is not what is sent; "" where it is."""
+    """Return the reason why given arguments are not sent, or ""."""
     if unbound := sorted(set(properties) - set(binding.variables)):
         return f"the argument {unbound[0]!r} is sent nowhere"
     if lost := sorted(set(binding.bound) - {one.variable.name.value for one in definitions}):

@@ -76,7 +76,7 @@ def _concrete(described: SpecOperation) -> Mapping[str, Any]:
 
 
 def unable(described: SpecOperation, parameter: Mapping[str, Any], sent: Any) -> str:
-    """Why openapi-core cannot judge this value of this parameter; empty when it can."""
+    """Return the reason why openapi-core cannot judge this value of this parameter, or ""."""
     if isinstance(sent, Absent) or sent is None or sent in ("", [], {}):
         return "nothing to read"
     if reason := _never(described, parameter):
@@ -95,7 +95,10 @@ def unable(described: SpecOperation, parameter: Mapping[str, Any], sent: Any) ->
 
 
 def _never(described: SpecOperation, parameter: Mapping[str, Any]) -> str:
-    """Why openapi-core cannot judge any value of a parameter; it is not shown those, because some end its work with an exception."""
+    """Return the reason why openapi-core cannot judge any value of a parameter, or "".
+
+    Such parameters are not shown to openapi-core, because some of them make it raise an exception.
+    """
     if parameter["in"] == "querystring":
         return "openapi-core does not read `in: querystring`"
     if "content" in parameter:
@@ -144,7 +147,7 @@ def _known_members(described: SpecOperation, schema: Mapping[str, Any], sent: Ma
 
 
 def unable_body(described: SpecOperation, content_type: str, sent: Any) -> str:
-    """Why openapi-core cannot judge this body; empty when it can."""
+    """Return the reason why openapi-core cannot judge this body, or ""."""
     if isinstance(sent, Absent) or sent is None:
         return "nothing to read"
     if is_json(content_type):

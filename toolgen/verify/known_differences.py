@@ -1,10 +1,9 @@
-"""Where tools differ from their descriptions on purpose: all of it, in one place. Any other difference is a fault.
+"""Intended differences between tools and their descriptions, all in one place. Any other difference is a fault.
 
-- What a direction does not show: `readOnly` properties of requests and `writeOnly` ones of answers are left out, and so is the demand for
-  them (3.0.4, section 4.7.24.2). `hidden` says which. What another part of a request's composition requires is sent all the same:
-  `demanded`.
-- A reference in an answer, or in a part of the arguments that can be left out, that leads nowhere is left open.
-- A discriminator is said in JSON Schema: its value, required, in the branches it chooses (3.1.1, section 4.8.25). `without_choice`.
+- `readOnly` properties of requests and `writeOnly` ones of answers are left out, and are not required (3.0.4, section 4.7.24.2; `hidden`).
+  Those that another part of a request's composition requires are sent all the same (`demanded`).
+- A reference without a target, in an answer or in an optional part of the arguments, is left open.
+- A discriminator is written as JSON Schema: its value, required, in the branches it chooses (3.1.1, section 4.8.25; `without_choice`).
 - Raw bytes are an object that holds base64, because JSON has no bytes. `is_file_argument`, `is_bytes`.
 - Answers of more than `MAX_ANSWER_SIZE` bytes of definitions are cut: a definition that says nothing stands for the rest, and what could
   then refuse too much is left out (`CONTRARY`), exactly one of several branches becomes any of them.

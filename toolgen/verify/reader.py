@@ -81,7 +81,7 @@ _JSON = re.compile(r"[^/;\s]+/(?:[^;\s]+\+)?json\s*(?:;.*)?\Z", re.IGNORECASE)
 
 
 class Undefined(Struct, frozen=True, kw_only=True):
-    """Why the specification does not say how a value is sent."""
+    """Reason why the specification does not define how a value is sent."""
 
     reason: str
     property: str = ""  # of the body
@@ -111,7 +111,7 @@ def style_of(parameter: Mapping[str, Any]) -> tuple[str, bool]:
 def same_parameter(
     described: SpecOperation, parameter: Mapping[str, Any], received: Received, sent: Any
 ) -> str | Undefined | None:
-    """None when the request says for this parameter what was sent (`ABSENT` for nothing), or what it says instead."""
+    """Return None if the request has the value that was sent for this parameter (`ABSENT` for none), or else the difference."""
     undefined = _undefined(described, parameter, sent)
     if undefined is not None:
         return undefined
@@ -139,10 +139,10 @@ def same_parameter(
 
 
 def by_convention(name: str, pairs: Sequence[tuple[str, str]], sent: Any) -> str | None:
-    """None where lists and objects in a deepObject are read as they were sent, or what they are read as.
+    """Return None if lists and objects in a deepObject are read as they were sent, or else the value that is read.
 
     The specification leaves open how these are written. PHP, Rails, qs and Stripe agree: `a[]=1&a[]=2`, `a[0][b]=1`, `a[b][c]=1`. That
-    convention is documented (docs/reference/openapi.md, "Lists in a deepObject") and is what tools are held to.
+    convention is documented (docs/reference/openapi.md, "Lists in a deepObject") and tools must follow it.
     """
     read = nested(name, pairs)
     if not reads_as(ABSENT if read is None else read, sent):

@@ -158,7 +158,7 @@ _MAX_DEPTH = 12
 
 
 def shapes(described: SpecOperation, schema: Any) -> frozenset[str]:
-    """Of `primitive`, `array` and `object` those that may be; empty when the schema does not say."""
+    """Return the shapes that a schema allows, of `primitive`, `array` and `object`; empty if it does not say."""
     return _shapes(described, schema, 0) or frozenset()
 
 

@@ -1,4 +1,4 @@
-"""Which values have no form in a request, so that refusing them is right: anything else that is refused is a fault."""
+"""Values without a form in a request, which are rightly refused. Any other refusal is a fault."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class ToolProof:
         self._listed = {one["name"]: _listed(described, one) for one in described.parameters if one["in"] == "path"}
 
     def run(self, arguments: Mapping[str, Any]) -> str | None:
-        """None, or what is wrong with the request of these arguments."""
+        """Return the fault in the request of these arguments, or None."""
         ledger = self._ledger
         try:
             request = self._request(arguments)
@@ -241,7 +241,7 @@ class ToolProof:
         return False
 
     def _unable(self, where: tuple[str, str], received: Received, value: Any) -> str:
-        """Why openapi-core cannot judge what was sent in one place; "" when it can."""
+        """Return the reason why openapi-core cannot judge the value sent in one place, or ""."""
         if where == BODY:
             return unable_body(self._described, received.content_type, value)
         for one in self._described.parameters:

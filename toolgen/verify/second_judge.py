@@ -46,7 +46,7 @@ class Validators:
         self._descriptions = {hides: Descriptions(documents, hides=hides) for hides in ("readOnly", "writeOnly")}
 
     def __call__(self, found: SchemaDisagreement, definitions: Mapping[str, Any], hides: str) -> str:
-        """Why a difference is none that the validator sees, or ""; `definitions` are the tool's."""
+        """Return the reason why the validator does not confirm a difference, or ""; `definitions` are the tool's."""
         if found.schemas is None:
             return ""
         tool, raw = found.schemas
@@ -61,7 +61,7 @@ class Validators:
 
 
 def _undecided(found: SchemaDisagreement, told: dict[str, Any], said: dict[str, Any]) -> str:
-    """Why the validator does not tell two schemas apart, or ""."""
+    """Return the reason why the validator does not tell two schemas apart, or ""."""
     try:
         mine, theirs = (
             jsonschema_rs.Draft202012Validator(with_exact_bounds(one), validate_formats=False, offline=True)
@@ -221,7 +221,7 @@ def _names(received: Received, place: str) -> set[str]:
 
 
 def _held(received: Received, place: str) -> str:
-    """All that a place of the request says, decoded once and twice."""
+    """Return all texts in a place of the request, decoded once and twice."""
     match place:
         case "path":
             text = "\n".join(received.path.values())

@@ -255,7 +255,7 @@ def _scopes(option: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 def _with_ways(
     options: list[Any], described: SpecOperation, ways: Mapping[str, SecurityScheme], documents: Documents
 ) -> list[Any]:
-    """With `auth:` of toolgen.yaml where the description has no schemes, and with what required parameters carry."""
+    """Add `auth:` of toolgen.yaml to the alternatives if the description has no schemes, and the credentials in required parameters."""
     declared, _ = _declared(documents)
     known = {**ways, **declared}
     if not declared and ways and described.operation.get("security") != []:

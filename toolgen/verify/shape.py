@@ -295,7 +295,7 @@ class ShapeComparison:
 def _sending(
     one: HttpParameter, read: Mapping[str, Any], written: Mapping[str, Any], described: SpecOperation, pointer: str
 ) -> Iterator[SchemaDisagreement]:
-    """How the binding sends a parameter, against how the description wants it sent."""
+    """Compare how the binding sends a parameter with the description."""
     found: list[tuple[str, Any, Any]] = [("required", one.required, read.get("required") is True)]
     content = read.get("content")
     found.append(("content", one.content_type, next(iter(content)) if content else None))
@@ -311,7 +311,7 @@ def _sending(
 
 
 def _parts(binding: HttpBody, described: SpecOperation, body: SpecBody) -> Iterator[SchemaDisagreement]:
-    """How the binding sends the properties of a form, against the description's encoding."""
+    """Compare how the binding sends the properties of a form with the description's encoding."""
     encoding = (media_of(described, binding.media_type) or {}).get("encoding") or {}
     for name in sorted({*binding.parts, *encoding}):
         part, how = binding.parts.get(name), encoding.get(name) or {}
@@ -323,7 +323,7 @@ def _parts(binding: HttpBody, described: SpecOperation, body: SpecBody) -> Itera
 
 
 def _as_sent(style: str | None, explode: bool | None, reserved: bool) -> object:
-    """Nothing where an encoding says nothing of it; else with the defaults (3.1.1, section 4.8.15.1.2)."""
+    """Return an encoding with its defaults (3.1.1, section 4.8.15.1.2), or None if it sets nothing."""
     if style is None and explode is None and not reserved:
         return None
     return style or "form", explode if explode is not None else style in {None, "form"}, reserved

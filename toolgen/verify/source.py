@@ -1,6 +1,6 @@
-"""Every tool of one source proved against the description it was made from.
+"""Proof of every tool of one source against the description it was made from.
 
-The tools of one OpenAPI source proved: first that each says what its operation says, then that its requests do.
+For the tools of one OpenAPI source, the schemas are compared with the operation first, then the requests are proved.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class SourceReport(Struct, frozen=True, kw_only=True):
     tools: tuple[ToolReport, ...]
 
     def counts(self) -> Mapping[str, int]:
-        """How many tools ended as `proven`, `failed`, `unproven` and `not_applicable`."""
+        """Count the tools that ended as `proven`, `failed`, `unproven` and `not_applicable`."""
         return Counter(str(report.to_dict()["status"]) for report in self.tools)
 
 

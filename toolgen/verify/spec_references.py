@@ -1,6 +1,7 @@
-"""References of a description followed for its proof: by pointers of our own, and everywhere, where the tools' reader goes by kinds.
+"""Resolution of a description's references for its proof, by an own implementation of JSON pointers that opens references everywhere.
 
-What the tools were made from is not asked. Only files are read by the same code, because what is in them is no matter of opinion.
+The readers that made the tools resolve references by the kind of object, and are not used. Only files are read by the same code, because
+their content cannot be disputed.
 """
 
 from __future__ import annotations

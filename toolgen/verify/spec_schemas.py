@@ -1,4 +1,4 @@
-"""Where an operation writes its parameters' schemas, its body and its answers, with the JSON pointers that lead there."""
+"""Places of an operation's schemas, with JSON pointers: parameters, body and answers."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class BrokenJudgeError(Exception):
 
 
 class _AsText(dict[str, Any]):
-    """Every format, left as it is: no date or bytes is made of an argument that was text, and none is unknown."""
+    """Unmarshallers for all formats, which leave text as it is: no argument becomes a date or bytes, and no format is unknown."""
 
     def __contains__(self, name: object) -> bool:
         return True

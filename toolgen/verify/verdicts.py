@@ -15,7 +15,7 @@ __all__ = ["FailedTool", "NotApplicable", "ProvenTool", "ToolReport", "Unproven"
 
 
 class ProvenTool(Struct, frozen=True, kw_only=True):
-    """Every argument was read back as it was given. `reader` says why an argument was judged by our own reader alone."""
+    """Verdict that every argument was read back as it was given. `reader` says why an argument was judged by our own reader alone."""
 
     examples: int
     openapi_core: tuple[str, ...] = ()  # arguments that openapi-core read back as well
@@ -23,9 +23,9 @@ class ProvenTool(Struct, frozen=True, kw_only=True):
 
 
 class FailedTool(Struct, frozen=True, kw_only=True):
-    """The smallest arguments found that come out differently, what became of them, and where the description says otherwise.
+    """Verdict with the smallest arguments found that fail, the reason, the request that was sent, and the place in the description.
 
-    `pointer` is a JSON pointer, or a reference that ends in one; empty where the whole operation is meant.
+    `pointer` is a JSON pointer, or a reference that ends in one; empty if the whole operation is meant.
     """
 
     arguments: Mapping[str, Any]
@@ -35,13 +35,13 @@ class FailedTool(Struct, frozen=True, kw_only=True):
 
 
 class Unproven(Struct, frozen=True, kw_only=True):
-    """Nothing was found wrong, but something could not be judged. `reasons` are sentences."""
+    """Verdict that no fault was found, but something could not be judged. `reasons` are sentences."""
 
     reasons: tuple[str, ...]
 
 
 class NotApplicable(Struct, frozen=True, kw_only=True):
-    """There is no description to prove the tool against."""
+    """Verdict on a tool without a description to prove it against."""
 
     reason: str
 
@@ -82,7 +82,7 @@ _MAX_STEPS = 400
 
 
 def shrink(arguments: Mapping[str, Any], fails: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
-    """Smaller and smaller arguments for which `fails` holds (it also says whether they are valid); never larger than those given."""
+    """Return the smallest arguments found for which `fails` holds, never larger than those given. `fails` also checks their validity."""
     smallest, steps = dict(arguments), 0
     progress = True
     while progress and steps < _MAX_STEPS:

@@ -1,4 +1,4 @@
-"""Which index a project's audit log has: a file of its own, or the database that toolgen.yaml names."""
+"""Index of a project's audit log: a file of its own, or the database that toolgen.yaml names."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def index_of(settings: Settings) -> RecordIndex:
 
 
 def index_file(settings: Settings) -> Path:
-    """Where the index of a project's log is when no database is named for it. Deleting it loses nothing."""
+    """Return the index file of a project's log, used if no database is configured for it. It can be deleted without loss."""
     return settings.state_dir / "audit-index.db"

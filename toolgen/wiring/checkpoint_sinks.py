@@ -1,4 +1,4 @@
-"""Who brings checkpoints of the audit log to the places a project names, each in a thread of the log's own."""
+"""Delivery of the audit log's checkpoints to the places that a project names, each in a thread of the log's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which calls are made upstream with a token that their caller's own is exchanged for (RFC 8693)."""
+"""Calls that are made upstream with a token exchanged for their caller's own (RFC 8693)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Exchanges"]
 
 
 class Exchanges:
-    """Over the credentials of a project's sources, and what `assigned` gives to a caller in place of a source's own."""
+    """Token exchanges among the credentials of a project's sources, and those that `assigned` gives to a caller instead."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Who carries out the calls of what: one executor a source, and the reader of key sets."""
+"""Executors of calls, one for each source, and the reader of key sets."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _of_source(source: str, polls: Mapping[str, PollConfig], manifest: Manifest)
 
 
 def _error_limits(source: SourceSettings) -> Mapping[str, int]:
-    """How much of an error's message the tools of a resource show, where it is less than others do."""
+    """Return the maximum length of error messages for the tools of a resource, if it is below the default."""
     name = source.config.name
     exports = read_resource(Path(source.config.resource), name).exports
     limits = {join(name, export.name): export.error_message_limit for export in exports}
@@ -183,7 +183,10 @@ def make_command_client(descriptor: int) -> CommandClient:
 
 
 def make_fetch(permit: Permit) -> Callable[[str, int], Awaitable[bytes]]:
-    """How the keys of identity providers are had: a URL or an absolute path and the most bytes it may be; raises `OSError`."""
+    """Return the function that reads the keys of identity providers, given a URL or an absolute path and a size limit in bytes.
+
+    It raises `OSError`.
+    """
     return partial(fetch_key_set, permit=permit)
 
 

@@ -1,4 +1,4 @@
-"""How identity providers are asked: for key sets and by the console's sign-in, each dialled address checked as every other."""
+"""Requests to identity providers, for key sets and by the console's sign-in. Each dialled address is checked like any other."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Asker(Struct, frozen=True, kw_only=True):
 
 
 def make_asker(permit: Permit, reference: SecretReference | None) -> Asker:
-    """Under the same egress rules as the key sets of identity providers."""
+    """Return a client for an identity provider, under the same egress rules as key sets."""
     via = Via(permit=permit, destination=Destination(host="", port=0, service="keys"))
     return Asker(via=via, secrets=SecretResolver(permit=permit), reference=reference)
 

@@ -1,4 +1,4 @@
-"""`toolgen.preview`: what a call would send, for somebody who holds a manifest and no project."""
+"""Preview of calls (`toolgen.preview`): the request that a call would send, for programs that have a manifest and no project."""
 
 from __future__ import annotations
 

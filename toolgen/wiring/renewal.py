@@ -15,8 +15,8 @@ __all__ = ["Renewed", "renewed_executors"]
 
 
 class Renewed(Struct, frozen=True, kw_only=True):
-    """Executors, and those that nobody needs any more. `begin` comes just before they are in force: functions whose source changed are
-    imported again at their next call."""
+    """Executors after a reload, and those that are no longer needed. Call `begin` just before they are put in force: functions whose source
+    changed are then imported again at their next call."""
 
     by_source: Mapping[str, Executor]
     left: tuple[Executor, ...]

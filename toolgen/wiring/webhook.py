@@ -32,8 +32,11 @@ _HOLDING = frozenset({429, 503})
 
 @dataclass(kw_only=True, eq=False)
 class DeliveryError(Exception):
-    """Why an attempt failed, with nothing in it of the address or a secret. `lasting`: the same would come of every other one. `wait_s` is
-    what the receiver asked for, `holds` whether that goes for all messages to it. `code` is the record's."""
+    """Failure of a delivery attempt. Its reason holds neither the address nor a secret.
+
+    `lasting`: every other attempt would fail too. `wait_s` is the pause that the receiver asked for; `holds` is True if it applies to all
+    messages to this receiver. `code` is the code in records.
+    """
 
     why: str
     lasting: bool = False
@@ -75,7 +78,7 @@ class WebhookSender:
             raise _refused(answer, now)
 
     async def _target(self) -> tuple[str, tuple[bytes, ...], TlsMaterial]:
-        """Where to, the keys that sign, and the authorities that are believed, as they are now."""
+        """Return the current URL, the signing keys, and the trusted certificate authorities."""
         try:
             url = (await self._secrets.fetch(self._webhook.url)).reveal()
             texts = [(await self._secrets.fetch(one)).reveal() for one in self._webhook.secrets]

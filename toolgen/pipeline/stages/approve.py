@@ -68,13 +68,13 @@ async def _unchecked(_: Call) -> Error | None:
 
 
 class ApproveStage(Struct, frozen=True, kw_only=True):
-    """Lets a call on when no rule asks, or when it carries the approval of exactly itself; else asks those who may answer.
+    """Approval stage. A call passes if no rule asks, or if it carries the approval of exactly itself; otherwise the approvers are asked.
 
-    `roles` and `quorum` are those of the policy, for rules that say nothing else. `answerable` says whether enough people could answer for
-    a caller: never itself, nor whom it acts for. With too few it ends cancelled.
-    `exchanged` says of a call that it is made upstream with its caller's own token: nobody keeps that while a call waits, so it could not
-    be made once somebody agreed, and is refused. `concern` is the digest of what the policy says about calls of a principal to a tool;
-    `policy_digest` of all it says, for the audit log. `check` says what would be wrong with a call that people would agree to.
+    `roles` and `quorum` are those of the policy, for rules without their own. `answerable` returns True if enough people could answer for a
+    caller; the caller and the user it acts for do not count. With too few, the call is cancelled. `exchanged` returns True if a call is
+    made upstream with its caller's own token: no token is stored while a call waits, so such a call could not be made after its approval,
+    and is refused. `concern` is the digest of what the policy says about calls of a principal to a tool; `policy_digest` is that of the
+    whole policy, for the audit log. `check` returns the error of a call before people are asked to approve it.
     """
 
     policy_digest: str

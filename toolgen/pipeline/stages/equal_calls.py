@@ -1,8 +1,8 @@
-"""The stage where a call joins an equal one that waits: it is not asked, and not carried out, a second time.
+"""Joining of equal calls: a call that equals a waiting one is not asked about, and not made, a second time.
 
-Equal are calls of the same principal to the same tool with the same arguments that change something, or that a person has to agree to. A
-call joins another one while that waits for a person or a device, or goes on without its caller, and for a minute after its end, as long as
-nobody has read how it ended. Calls with an idempotency key, and calls inside of another, join none.
+Equal are calls of the same principal to the same tool with the same arguments that change something, or that a person has to approve. A
+call joins another one while that waits for a person or a device, or continues without its client, and for a minute after its end, unless
+its outcome has been read. Calls with an idempotency key, and calls inside of another, join none.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ class AuditRedaction:
         return _object(union(concealed, by_schema, self._keyed))
 
     def _by_own_name(self, concealed: Json, arguments: JsonObject, tool: Tool) -> Json:
-        """Also replace values that `sensitive:` names as the description does, if arguments are listed under other names."""
+        """Replace further values that `sensitive:` names as the description does, if arguments are listed under other names."""
         own = own_arguments(tool, arguments)
         if own is arguments:
             return concealed

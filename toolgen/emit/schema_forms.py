@@ -37,7 +37,10 @@ class SchemaComparer(Protocol):
 
 
 def forms(judge: SchemaComparer, place: SchemaPair) -> Iterator[SchemaChange]:
-    """Unions are pairs where they read the same, else in their order; what is left over must follow from the whole of the other side."""
+    """Compare the unions of two schemas.
+
+    Equal unions are paired, the others are paired in order, and a union without a partner must follow from the whole other side.
+    """
     left = list(place.old.unions)
     pairs: list[tuple[str, list[Any], list[Any]]] = []
     came: list[tuple[str, list[Any]]] = []

@@ -127,7 +127,7 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
         return await self.approvals.ask(question)
 
     def dry_run(self, call: Call, trail: CallContext) -> Judged:
-        """Judge a dry run: nobody is asked, and the result shows the question that people would be asked."""
+        """Judge a dry run without asking people; the result shows the question that people would be asked."""
         trail.judged = call
         if trail.verdict != "ask":
             return call

@@ -17,6 +17,7 @@ _EXPLAIN: Final = {
     "duckdb": "EXPLAIN (FORMAT json) ",
 }
 _SCHEMA: Final = re.compile(r"\b(main|public)\.")
+_INTERVAL: Final = re.compile(r"::interval (year|month|day|hour|minute|second)\b")
 _SORTED: Final = re.compile(r"((?:Sort|Presorted) Key:).*")
 _NODE: Final = re.compile(r'"name": "([A-Z_ ]+)"')
 _MYSQL_ROWS: Final = 8
@@ -26,6 +27,7 @@ def plan(engine: Engine, sql: str) -> list[str]:
     """Steps of the plan: which tables are read, how and in which order, and how they are joined. Raises what the driver raises.
 
     Names of schemas, estimates and the columns that rows are sorted by are left out: the guard adds some, so that pages have one order.
+    The unit of a written interval is left out, too.
     Of DuckDB the kinds of the steps are told.
     """
     with closing(engine.connection.cursor()) as cursor:
@@ -40,4 +42,4 @@ def plan(engine: Engine, sql: str) -> list[str]:
             return [str((*row[:_MYSQL_ROWS], row[_MYSQL_ROWS + 1])) for row in rows]
         case _:
             return _NODE.findall(rows[0][1])
-    return [_SORTED.sub(r"\1", _SCHEMA.sub("", line)) for line in lines]
+    return [_INTERVAL.sub("::interval", _SORTED.sub(r"\1", _SCHEMA.sub("", line))) for line in lines]

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import csv
 import json
-import secrets
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import duckdb
 from msgspec import Struct
 
-from tests.databases import MYSQL, POSTGRES, mysql, postgres
+from tests.policy.sql.engines import connected
 from tests.policy.sql.honest import Engine
 from tests.policy.sql.tpc.translation import translated
 from toolgen.model.database import Column, Database, Table
-from toolgen.model.database_url import ServerLocation, parse_location
 
 __all__ = ["BENCHMARKS", "FOLDER", "Query", "is_generated", "open_benchmark", "queries"]
 
@@ -93,46 +89,12 @@ def _key(table: str, columns: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 @contextmanager
 def open_benchmark(benchmark: str, dialect: str, folder: Path) -> Iterator[Engine]:
     """A connection to a fresh database with the tables, keys, indexes and rows; skips where there is no server."""
-    name = f"toolgen_{secrets.token_hex(6)}"
-    with _connected(dialect, name, folder / f"{benchmark}.db") as connection:
+    with connected(dialect, folder / f"{benchmark}.db") as (connection, name):
         for table, columns in _schema(benchmark).items():
             _load(benchmark, dialect, connection, table, columns)
         with closing(connection.cursor()) as cursor:
             _finish(dialect, cursor, [*_schema(benchmark)])
         yield Engine(dialect=dialect, database=_database(benchmark, dialect, name), connection=connection)
-
-
-@contextmanager
-def _connected(dialect: str, name: str, path: Path) -> Iterator[Any]:
-    match dialect:
-        case "duckdb":
-            with duckdb.connect(str(path)) as connection:
-                yield connection
-        case "sqlite":
-            with closing(sqlite3.connect(path)) as file:
-                yield file
-        case "postgres":
-            with postgres(_name_of(POSTGRES)) as admin:
-                admin.execute(f'CREATE DATABASE "{name}"')
-                try:
-                    with postgres(name) as server:
-                        yield server
-                finally:
-                    admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-        case _:
-            with closing(mysql(_name_of(MYSQL))) as manager, manager.cursor() as cursor:
-                cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
-                try:
-                    with closing(mysql(name)) as client:
-                        yield client
-                finally:
-                    cursor.execute(f"DROP DATABASE `{name}`")
-
-
-def _name_of(url: str) -> str:
-    server = parse_location(url)
-    assert isinstance(server, ServerLocation)
-    return server.database
 
 
 def _load(benchmark: str, dialect: str, connection: Any, table: str, columns: Sequence[tuple[str, str]]) -> None:

@@ -139,6 +139,9 @@ MYSQL_CASCADES_OF: Final = _MYSQL.format(
 )
 
 
+GATHERED_SETTING: Final = "toolgen.gathered"
+"""Setting of a transaction in which PostgreSQL adds up what a statement gathers. It is also what the failing cast is told with."""
+
 MYSQL_TABLE_NAMES = "SELECT @@lower_case_table_names"
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "CONVERT",
     "EXPLAIN",
     "FUNCTION",
+    "GATHERED",
     "GROUPING",
     "UNKNOWN",
     "CommitState",
@@ -190,6 +191,11 @@ _READ_ONLY: Final = Reason("the statement would write, and this session only rea
 _TOO_MUCH: Final = Reason(
     "the statement needs more memory or space than it may use",
     "ask for less: filter, or aggregate",
+    code="response_too_large",
+)
+GATHERED: Final = Reason(
+    "the statement gathers more than 9.5 MB of values of rows",
+    "gather fewer rows or parts of values, for example with LIMIT in a subquery, or count them",
     code="response_too_large",
 )
 CONVERT: Final = Reason(

@@ -21,9 +21,10 @@ from toolgen.execute.sql.connections import (
     SessionPool,
     most_received,
 )
-from toolgen.execute.sql.engine import EXPLAIN, CommitState, explain_sqlstate, not_a_change
+from toolgen.execute.sql.engine import EXPLAIN, GATHERED, CommitState, explain_sqlstate, not_a_change, told
 from toolgen.execute.sql.result_rows import AnswerColumn, RowCollector, not_a_query
 from toolgen.model.call import Statement
+from toolgen.model.database import GATHERED_SETTING
 from toolgen.model.database_url import ServerLocation
 from toolgen.model.result import Failed, Success
 
@@ -337,6 +338,8 @@ def _explained(error: psycopg.Error, session: _PostgresSession, statement: State
         if isinstance(error, psycopg.DataError | psycopg.ProgrammingError) and not session.connection.closed:
             return explain_sqlstate("22000", statement)  # psycopg's own: a parameter that cannot be sent
         raise error
+    if GATHERED_SETTING in (error.diag.message_primary or ""):
+        return told(GATHERED, statement)
     return explain_sqlstate(error.sqlstate, statement)
 
 

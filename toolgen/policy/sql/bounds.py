@@ -40,7 +40,7 @@ _UNKNOWN: Final = 20_000.0  # in place of a number that nothing bounds
 class Bound(NamedTuple):
     """Bound on a value: its bytes, and the work and memory of one computation of it, in nanoseconds and bytes.
 
-    `depth`: brackets that open in it. `large`: gathered from rows, and bounded by the server alone. `digits`: of the numbers with an
+    `depth`: brackets that open in it. `large`: gathered from rows, and bounded while it is. `digits`: of the numbers with an
     exponent in a text, when they are written out. `json`: a document. `built`: put together by the statement, and not as a table has it.
     """
 

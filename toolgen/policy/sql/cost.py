@@ -48,7 +48,7 @@ _MAX_DEPTH: Final = 250  # of a document that the statement makes
 _TEXT: Final = 1_000  # of a column without a length
 _MAX_COLUMN: Final = 10_000
 _STAR: Final = 10_000  # of the columns that tables have
-_LARGE: Final = 9_500_000  # bytes that count for a value of many rows where only the server bounds it
+_LARGE: Final = 9_500_000  # bytes that count for a value of many rows
 _SMALL_WORK: Final = 20.0  # at most so many nanoseconds a byte count for such a value
 _STEPS: Final = 32  # of a recursion: what doubles in each is too large by then
 _NODE_WORK: Final = 6_000.0  # to plan an expression again
@@ -337,6 +337,8 @@ class _Row:
             memory += min(cost.compiling * count + _ARCS * count**2, _MAX_AUTOMATON)
         elif cost.pattern >= 0:
             work += self._pattern(node, cost, values)
+        if cost.result in _GATHERING and self._dialect.gathering is not None:
+            work, memory = 2 * work, 2 * memory  # arguments are worked out once more, to be counted
         self._check(work, memory)
         built = cost.result in _BUILDERS or sum(value.size for value in values if value.built) > NUMBER
         return Bound(size, work, memory, depth, large, self._digits(node, cost, values), json, built)

@@ -23,6 +23,7 @@ from toolgen.policy.sql.column_names import value_types
 from toolgen.policy.sql.corrections import corrections
 from toolgen.policy.sql.cost import check_cost
 from toolgen.policy.sql.cross_check import AVAILABLE, cross_check
+from toolgen.policy.sql.dialects import RECORDS
 from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
 from toolgen.policy.sql.grants import (
@@ -157,10 +158,12 @@ def _plan(
         else frozenset(called_functions)
     )
     types = value_types(root, database) if dialect == "sqlite" else ()
+    gathering = RECORDS[dialect].gathering
+    added = gathering.bound(root) if gathering is not None and gathering.may_gather(sql) else frozenset()
     given = names_of(root) if dialect == "postgres" and AVAILABLE else frozenset()
     text, order = render(root, dialect)
     if dialect == "postgres":
-        cross_check(text, tables=resolver.tables, functions=functions, names=given)
+        cross_check(text, tables=resolver.tables, functions=functions | added, names=given)
     return StatementPlan(
         sql=text,
         asked=parsed.asked,

@@ -29,7 +29,10 @@ _SALES: Final = (
     "promo_id int, qty int, cost num, listed num, price num, discount num, coupon num, paid num, tax num, profit num, ship_day_id int, "
     "warehouse_id int, mode_id int"
 )
-_RETURNS: Final = "ticket int, item_id int, day_id int, shopper_id int, address_id int, place_id int, reason_id int, qty int, amount num, fee num, loss num"
+_RETURNS: Final = (
+    "ticket int, item_id int, day_id int, shopper_id int, address_id int, place_id int, reason_id int, qty int, "
+    "amount num, fee num, loss num"
+)
 _TABLES: Final[Mapping[str, str]] = {
     "regions": "id int, name text",
     "nations": "id int, region_id int, name text",

@@ -11,7 +11,8 @@ from toolgen.policy.sql.dialects.call_rewrites import check_json_objects, enclos
 from toolgen.policy.sql.dialects.computed_counts import SMALL_COUNTS, bound_counts
 from toolgen.policy.sql.dialects.dollar_signs import separate_parameters
 from toolgen.policy.sql.dialects.postgres_costs import POSTGRES_FUNCTIONS, POSTGRES_OPERATORS
-from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
+from toolgen.policy.sql.dialects.postgres_gathering import bound_gathering, may_gather
+from toolgen.policy.sql.dialects.record import Dialect, Gathering, TokenRewrite, TreeRewrite, words
 from toolgen.policy.sql.dialects.token_rewrites import enclose_limits
 from toolgen.policy.sql.dialects.value_rows import select_from_values
 from toolgen.policy.sql.dialects.whole_rows import read_through_subqueries
@@ -44,4 +45,5 @@ POSTGRES: Final = Dialect(
         TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["postgres"])),
         TreeRewrite((exp.Anonymous,), read_through_subqueries),
     ),
+    gathering=Gathering(may_gather, bound_gathering),
 )

@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from toolgen.model.database import DialectName
 from toolgen.policy.sql.dialects.costs import Costs
 
-__all__ = ["Dialect", "TokenRewrite", "TreeRewrite", "words"]
+__all__ = ["Dialect", "Gathering", "TokenRewrite", "TreeRewrite", "words"]
 
 _Tokens: TypeAlias = Callable[[Sequence[Token]], Iterable[Token]]
 _Tree: TypeAlias = Callable[[exp.Expr], None]
@@ -38,6 +38,16 @@ class TreeRewrite(Struct, frozen=True):
     names: frozenset[str] = frozenset()
 
 
+class Gathering(Struct, frozen=True):
+    """Bound on values of many rows, for an engine that bounds no session's memory.
+
+    `bound` changes a checked tree in place, and returns the functions that it added. It runs if `may_gather` says so of the text.
+    """
+
+    may_gather: Callable[[str], bool]
+    bound: Callable[[exp.Expr], frozenset[str]]
+
+
 class Dialect(Struct, frozen=True, kw_only=True):
     """Knowledge about one engine. Rewrites keep the meaning of a statement."""
 
@@ -54,6 +64,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     text_rewrite: Callable[[str], str] | None = None  # before the text becomes tokens
     token_rewrites: tuple[TokenRewrite, ...] = ()
     tree_rewrites: tuple[TreeRewrite, ...] = ()
+    gathering: Gathering | None = None
 
 
 def words(text: str) -> frozenset[str]:

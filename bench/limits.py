@@ -22,7 +22,8 @@ from toolgen.model.verdict import Deny
 from toolgen.policy.limits import Limit, LimitCharge, Limits
 from toolgen.state.count_connection import Link
 from toolgen.state.rate_limits import LimitRefusal, MemoryBuckets
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 from toolgen.state.shared_buckets import SharedBuckets
 from toolgen.state.shared_counts import CountClient, CountServer
 

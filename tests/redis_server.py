@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from toolgen.clock import SystemClock
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 from toolgen.state.shared_buckets import SharedBuckets
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from click.shell_completion import BashComplete
 
 from tests.audit.logs import write
 from tests.cli.commands import runner
-from tests.projects import make_project
+from tests.projects import PETS, make_project
 from toolgen.cli.lazy import LazyCommand
 from toolgen.cli.main import cli
 
@@ -84,6 +85,14 @@ def test_help_imports_no_command(arguments: tuple[str, ...], tmp_path: Path) -> 
         "toolgen.garbage",
     }
     assert parts(modules) & {*HEAVY, "asyncio", "msgspec", "ssl"} == set()
+
+
+def test_a_build_imports_what_its_sources_need(tmp_path: Path) -> None:
+    (tmp_path / "pets.json").write_text(json.dumps(PETS), encoding="utf-8")
+    modules = imported_by("build", "pets.json", folder=tmp_path)
+    assert "toolgen.sources.openapi.read" in modules
+    assert parts(modules) & {"asyncio", "ssl", "graphql", "sqlglot"} == set()
+    assert {f"toolgen.sources.{kind}" for kind in ("python", "mcp", "device", "code", "sql")} & modules == set()
 
 
 @pytest.mark.parametrize("name", ["list", "show", "tail", "verify", "stats"])

@@ -13,7 +13,8 @@ from redis import Redis
 from tests.faults.processes import free_port
 from tests.redis_server import RedisServer
 from toolgen.state.count_connection import Script, StoreUnreachableError
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "haproxy" / "redis.cfg"
 ROLE = Script("role", "return redis.call('GET', KEYS[1])")

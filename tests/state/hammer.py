@@ -12,7 +12,8 @@ import time
 from toolgen.clock import SystemClock
 from toolgen.policy.limits import Limit, LimitCharge
 from toolgen.state.rate_limits import LimitRefusal
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 from toolgen.state.shared_buckets import SharedBuckets
 
 

@@ -39,7 +39,8 @@ from toolgen.state.encryption import Seal
 from toolgen.state.invocations import Invocation, Invocations, due_at
 from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.invocations_sqlite import SqliteInvocations
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 from toolgen.state.store_watch import StoreWatch
 
 WATCH = StoreWatch(clock=SystemClock())

@@ -11,7 +11,8 @@ import pytest
 from tests.redis_server import RedisServer
 from toolgen.state.departures import KEPT_S, Departure, Departures, RedisDepartures, SqliteDepartures
 from toolgen.state.encryption import Seal
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 
 Make = Callable[[], Departures]
 

@@ -18,7 +18,8 @@ from toolgen.errors import StateError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
 from toolgen.state.grants import Grant, Grants, RedisGrants, SqliteGrants
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 
 Open = Callable[[], Grants[Grant]]
 

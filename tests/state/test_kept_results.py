@@ -20,7 +20,8 @@ from toolgen.state.encryption import Seal
 from toolgen.state.invocations import Invocation, Invocations, ResultsFullError, RetainedBytes, Room, as_json
 from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.invocations_sqlite import SqliteInvocations
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 from toolgen.state.remembered_calls import RememberedCalls
 from toolgen.state.store_watch import StoreWatch
 

@@ -28,7 +28,8 @@ from toolgen.state.outbox import (
     WebhookMessage,
 )
 from toolgen.state.outbox_redis import RedisOutbox
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 
 LATER = 10_000_000_000.0
 Places = Callable[[], Outbox]

@@ -20,7 +20,8 @@ from toolgen.clock import SystemClock
 from toolgen.policy.limits import Limit, LimitCharge
 from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.rate_limits import Hold, LimitRefusal
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 from toolgen.state.shared_buckets import SharedBuckets
 
 HAMMER = Path(__file__).with_name("hammer.py")

@@ -19,7 +19,8 @@ from redis.asyncio import Redis
 
 from tests.redis_server import RedisServer
 from toolgen.state.count_connection import TIMEOUT_S, ReplyError, Script, StoreUnreachableError
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 from toolgen.state.redis_replies import link_error
 
 COUNT = Script("count", "return redis.call('INCR', KEYS[1])")

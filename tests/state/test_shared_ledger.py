@@ -19,7 +19,8 @@ from toolgen.errors import StateError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
 from toolgen.state.idempotency import IdempotencyStore, KeyClaim, RedisLedger, SqliteLedger
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 from toolgen.state.store_watch import StoreWatch
 
 KEY = b"k" * 32

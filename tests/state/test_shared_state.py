@@ -21,7 +21,8 @@ from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.invocations import Invocation
 from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.pauses import Pause, Pauses, SharedPauses
-from toolgen.state.redis_connection import RedisClock, RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisClock, RedisLink
+from toolgen.state.redis_location import RedisLocation
 from toolgen.state.store_watch import StoreWatch
 
 KEY = b"k" * 32

@@ -22,7 +22,8 @@ from toolgen.state.encryption import Seal
 from toolgen.state.invocations import BehindError
 from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.rate_limits import LimitRefusal
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 from toolgen.state.shared_buckets import SharedBuckets
 from toolgen.state.shared_histories import SharedHistories
 from toolgen.state.store_watch import LEASE_S, StoreWatch

@@ -14,7 +14,8 @@ from tests.state.test_shared_counts import workers
 from toolgen.clock import FixedClock, SystemClock
 from toolgen.state import turn_counter as turns_module
 from toolgen.state.count_connection import Script
-from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.redis_location import RedisLocation
 from toolgen.state.shared_counts import CountClient, CountServer
 from toolgen.state.turn_counter import FORGOTTEN_S, MAX_CALLS, Excess, MemoryTurns, SharedTurns, TurnCounter
 

@@ -26,13 +26,9 @@ from toolgen.model.tool import DeviceBinding, GraphQLBinding, HttpBinding, Tool
 from toolgen.policy.arguments import SharedCheck, check_schema
 from toolgen.sources.assigned_names import AssignedName, Assignments, identity_of, merged
 from toolgen.sources.base import SourceConfig, SourceReading, check_sql_extra, is_remote
-from toolgen.sources.code import read_code
 from toolgen.sources.declared import read_requests
-from toolgen.sources.device import read_device
-from toolgen.sources.mcp import read_mcp
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.overrides import ToolOverride, override
-from toolgen.sources.python import read_python
 
 if TYPE_CHECKING:
     from toolgen.sources.workflow import Drafts
@@ -292,7 +288,7 @@ def _pinned(config: SourceConfig, reading: SourceReading) -> SourceReading:
 
 
 def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> SourceReading:
-    """The libraries of GraphQL and SQL are imported when there is such a source: either would be a tenth of a large OpenAPI build.
+    """Reading of one source. Modules of a kind are imported where there is such a source: GraphQL's library is a tenth of a large build.
 
     What workflows are is added to `drafts`: what they call is known when all sources are read.
     """
@@ -322,8 +318,12 @@ def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> SourceReading:
 
             return read_database(config, password_of(source))
         case "python":
+            from toolgen.sources.python import read_python  # noqa: PLC0415 - see above
+
             return read_python(config)
         case "mcp":
+            from toolgen.sources.mcp import read_mcp  # noqa: PLC0415 - see above
+
             return read_mcp(config)
         case "workflow":
             from toolgen.sources.workflow import read_workflow  # noqa: PLC0415 - where there is such a source
@@ -331,8 +331,12 @@ def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> SourceReading:
             reading, drafts[config.name] = read_workflow(config)
             return reading
         case "device":
+            from toolgen.sources.device import read_device  # noqa: PLC0415 - see above
+
             return read_device(config)
         case "code":
+            from toolgen.sources.code import read_code  # noqa: PLC0415 - see above
+
             return read_code(config)
         case _:
             assert_never(config.kind)

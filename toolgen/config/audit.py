@@ -14,8 +14,8 @@ from msgspec import Struct, field
 
 from toolgen.audit.config import AuditPlan
 from toolgen.errors import ConfigError, SecretError
-from toolgen.execute.secrets import SecretReference, SecretResolver, parse_reference
 from toolgen.model.database_url import ServerLocation, parse_location, part_password
+from toolgen.model.secret import SecretReference, parse_reference
 from toolgen.units import parse_size
 from toolgen.yaml_file import YamlDocument
 
@@ -106,7 +106,11 @@ class IndexSettings(Struct, frozen=True, kw_only=True):
 
     def secret(self) -> str:
         """The password as it is now, "" where there is none. Raises `SecretError`."""
-        return "" if self.password is None else SecretResolver().resolve(self.password).reveal()
+        if self.password is None:
+            return ""
+        from toolgen.execute.secrets import SecretResolver  # noqa: PLC0415 - brings asyncio, which reading a project has no use for
+
+        return SecretResolver().resolve(self.password).reveal()
 
 
 def read_audit(given: GivenAudit, document: YamlDocument, root: Path, warnings: list[str]) -> AuditSettings:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.errors import ConfigError, SecretError
-from toolgen.execute.secrets import SecretReference, parse_reference
+from toolgen.model.secret import SecretReference, parse_reference
 from toolgen.units import parse_duration
 from toolgen.yaml_file import YamlDocument
 

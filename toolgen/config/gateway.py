@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.errors import ConfigError, SecretError
-from toolgen.execute.secrets import SecretReference, SecretResolver, parse_reference
 from toolgen.model.database_url import part_password
 from toolgen.model.names import nearest
-from toolgen.state.redis_connection import RedisLocation
+from toolgen.model.secret import SecretReference, parse_reference
+from toolgen.state.redis_location import RedisLocation
 from toolgen.units import MAX_PENDING_AFTER_S, parse_duration
 from toolgen.yaml_file import YamlDocument
 
@@ -239,7 +239,11 @@ class StateSettings(Struct, frozen=True, kw_only=True):
 
     def secret(self) -> str:
         """The password as it is now, "" where there is none. Raises `SecretError`."""
-        return "" if self.password is None else SecretResolver().resolve(self.password).reveal()
+        if self.password is None:
+            return ""
+        from toolgen.execute.secrets import SecretResolver  # noqa: PLC0415 - brings asyncio, which reading a project has no use for
+
+        return SecretResolver().resolve(self.password).reveal()
 
 
 def read_state(text: str, where: str, root: Path, warnings: list[str]) -> StateSettings | None:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.errors import ConfigError, SecretError
-from toolgen.execute.secrets import SecretReference, parse_reference
+from toolgen.model.secret import SecretReference, parse_reference
 from toolgen.model.webhook import key_of, url_fault
 from toolgen.yaml_file import YamlDocument, decode
 

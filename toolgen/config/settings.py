@@ -47,7 +47,7 @@ from toolgen.config.notify import NO_NOTIFICATIONS, GivenNotify, NotifySettings,
 from toolgen.config.sources import Auth, GivenSource, SourceSettings, read_source, short
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.errors import ConfigError
-from toolgen.execute.secrets import SecretReference, SecretResolver
+from toolgen.model.secret import SecretReference
 from toolgen.model.tool import Effect
 from toolgen.sources.assigned_names import names_of_manifest
 from toolgen.sources.base import SourceConfig, is_remote, is_served
@@ -311,7 +311,11 @@ def build_options(
 def password_of(source: SourceSettings) -> str:
     """The password of a database, for a reader of its schema; "" when it has none. Raises `SecretError` when it cannot be had."""
     reference = source.auth.get("password")
-    return SecretResolver().resolve(reference).reveal() if isinstance(reference, SecretReference) else ""
+    if not isinstance(reference, SecretReference):
+        return ""
+    from toolgen.execute.secrets import SecretResolver  # noqa: PLC0415 - brings asyncio, which reading a project has no use for
+
+    return SecretResolver().resolve(reference).reveal()
 
 
 def _settings(document: YamlDocument, path: Path) -> Settings:

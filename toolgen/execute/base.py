@@ -5,7 +5,6 @@ Also the resilience settings of a source (plain data that toolgen.yaml is read i
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
@@ -309,6 +308,8 @@ Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:
     """The operating system's resolver."""
+    import asyncio  # noqa: PLC0415 - slow, and the settings of this module are read where nothing runs
+
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))

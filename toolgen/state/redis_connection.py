@@ -9,34 +9,20 @@ import asyncio
 import contextlib
 import logging
 import select
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from hashlib import sha1
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct, field
 
 from toolgen.background import SeldomLog
 from toolgen.clock import Clock
 from toolgen.state.count_connection import TIMEOUT_S, LinkError, ReplyError, Script, StoreUnreachableError
+from toolgen.state.redis_location import RedisLocation
 from toolgen.state.redis_replies import link_error
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-__all__ = ["RedisClock", "RedisLink", "RedisLocation"]
-
-
-class RedisLocation(Struct, frozen=True, kw_only=True):
-    """Where Redis is. `certificates` has the files sslrootcert, sslcert and sslkey; `prefix` begins every key."""
-
-    host: str
-    port: int = 6379
-    database: int = 0
-    user: str = ""
-    tls: bool = False
-    certificates: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    prefix: str = "toolgen"
+__all__ = ["RedisClock", "RedisLink"]
 
 
 _TIME = Script("time", "return redis.call('TIME')")

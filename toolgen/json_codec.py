@@ -48,9 +48,10 @@ _CLOSING = bytes.maketrans(b"[{", b"]}")
 _SMALL = 2048  # bytes in which two counts are faster than one translation
 _PIECE = 12  # brackets that are looked up together: 4096 patterns at most
 _ESCAPED = re.compile(rb'\\["\\]')
+_DIGITS_AS_ZERO = bytes(0x30 if 0x30 <= code <= 0x39 else code for code in range(256))
 _EXPONENT = re.compile(
-    rb"(?:\A|[:,\[])-?[0-9.]+e[0-9]+(?:[,\]}]|\Z)"
-)  # a number of JSON, or what looks like one in a text
+    rb"0e0++(?:[,\]}]|\Z)"
+)  # of a number, or of a text like one; a literal first is searched for quickly
 _POSITIVE_EXPONENT = re.compile(rb'"(?:[^"\\]++|\\.)*+"|([0-9])e(?=[0-9])', re.DOTALL)
 
 _decode = msgspec.json.Decoder().decode
@@ -213,7 +214,7 @@ def value_json(value: object, default: Callable[[Any], Any] | None = None) -> by
 def file_json(value: object, default: Callable[[Any], Any] | None = None, *, sort_keys: bool = False) -> bytes:
     """Compact JSON for generated files, whose bytes stay the same between versions: exponents keep their sign (`1e+16`)."""
     written = msgspec.json.encode(value, enc_hook=default, order="sorted" if sort_keys else None)
-    if _EXPONENT.search(written) is None:
+    if _EXPONENT.search(written.translate(_DIGITS_AS_ZERO)) is None:
         return written
     return _POSITIVE_EXPONENT.sub(lambda found: found[0] if found[1] is None else found[1] + b"e+", written)
 

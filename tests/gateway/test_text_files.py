@@ -271,6 +271,16 @@ def test_a_form_that_is_declared_counts_more_than_the_description() -> None:
         assert with_text_files(one := {**schema, "description": said}) is one
 
 
+def test_definitions_that_schemas_have_in_common_stay_one_object() -> None:
+    definitions = {"Logo": ENCODED, "Name": {"type": "string"}, "default": ENCODED}
+    known: dict[int, Any] = {}
+    one, other = (
+        with_text_files({"$ref": f"#/$defs/{name}", "$defs": definitions}, known) for name in ("Logo", "Name")
+    )
+    assert one["$defs"] == {name: with_text_files(schema) for name, schema in definitions.items()} != definitions
+    assert all(one["$defs"][name] is other["$defs"][name] for name in definitions)
+
+
 def test_an_overlay_marks_a_text_as_base64(tmp_path: Path) -> None:
     api = {
         "openapi": "3.1.0",

@@ -158,14 +158,15 @@ def _linked(
 
 def _listed(reading: SourceReading) -> SourceReading:
     """The reading with listed names of arguments, and with files beside texts in base64."""
-    tools = tuple(with_listed_arguments(_with_files(_worded(tool, reading))) for tool in reading.tools)
+    known: dict[int, Any] = {}
+    tools = tuple(with_listed_arguments(_with_files(_worded(tool, reading), known)) for tool in reading.tools)
     if all(made is tool for made, tool in zip(tools, reading.tools, strict=True)):
         return reading
     return replace(reading, tools=tools)
 
 
-def _with_files(tool: Tool) -> Tool:
-    schema = with_text_files(tool.input_schema)
+def _with_files(tool: Tool, known: dict[int, Any]) -> Tool:
+    schema = with_text_files(tool.input_schema, known)
     return tool if schema is tool.input_schema else msgspec.structs.replace(tool, input_schema=schema)
 
 

@@ -83,25 +83,47 @@ def is_text_file(schema: Any) -> bool:
     return is_file_schema(schema) and schema.get("contentEncoding") == "base64"
 
 
-def with_text_files(schema: Any) -> Any:
+def with_text_files(schema: Any, known: dict[int, Any] | None = None) -> Any:
     """The schema with files, and plain texts, beside the texts that are base64 by it: by `contentEncoding`, OpenAPI's `format: byte`, or a
-    description that says so of the whole value. The same object where it has none. A system is sent the text in base64."""
-    match schema:
-        case Mapping() if is_file_schema(schema):
-            return schema
-        case Mapping() if _is_encoded(schema):
-            written = schema["type"]
-            kinds = [written] if isinstance(written, str) else list(written)
-            form = {"properties": _TEXT_FILE, "minProperties": 1, "contentEncoding": "base64"}
-            return {**schema, **form, "type": ["object", *kinds]}
-        case Mapping():
-            made = {key: one if key in _VALUES else with_text_files(one) for key, one in schema.items()}
-            return made if any(made[key] is not one for key, one in schema.items()) else schema
-        case list() | tuple():
+    description that says so of the whole value. The same object where it has none. A system is sent the text in base64.
+
+    `known` has what became of definitions, by `id`, for tools that have them in common and that live as long as it does.
+    """
+    if not isinstance(schema, dict):
+        if isinstance(schema, list | tuple):
             listed = [with_text_files(one) for one in schema]
             return listed if any(one is not before for one, before in zip(listed, schema, strict=True)) else schema
-        case _:
+        if not isinstance(schema, Mapping):
             return schema
+    if is_file_schema(schema):
+        return schema
+    if _is_encoded(schema):
+        written = schema["type"]
+        kinds = [written] if isinstance(written, str) else list(written)
+        form = {"properties": _TEXT_FILE, "minProperties": 1, "contentEncoding": "base64"}
+        return {**schema, **form, "type": ["object", *kinds]}
+    changed: dict[str, Any] = {}
+    for key, one in schema.items():
+        if isinstance(one, str) or key in _VALUES:
+            continue
+        made = _definitions(one, known) if key == "$defs" and known is not None else with_text_files(one)
+        if made is not one:
+            changed[key] = made
+    return {**schema, **changed} if changed else schema
+
+
+def _definitions(definitions: Any, known: dict[int, Any]) -> Any:
+    """Definitions with text files; each that several schemas have in common is looked at once, and is one object afterwards too."""
+    if type(definitions) is not dict:
+        return with_text_files(definitions)
+    changed: dict[str, Any] = {}
+    for name, one in definitions.items():
+        made = known.get(id(one))
+        if made is None:
+            made = known[id(one)] = with_text_files(one)
+        if made is not one:
+            changed[name] = made
+    return {**definitions, **changed} if changed else definitions
 
 
 def _is_encoded(schema: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, combinations, count
 from types import MappingProxyType
 
@@ -170,6 +171,7 @@ VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta|rc)[0-9]*)?|api|rest")
 """Segments of paths that say nothing of what is asked for, as their words together."""
 
 
+@lru_cache(maxsize=16_384)
 def words(text: str) -> tuple[str, ...]:
     """Lower-case words of an identifier: `listOAuthApps`, `list-oauth_apps` and `list.OAuth.Apps` alike.
 

@@ -160,11 +160,13 @@ def _points_elsewhere(sentence: str) -> bool:
     return around != sentence and len(around) <= _MAX_BESIDE_A_LINK
 
 
+@lru_cache(maxsize=4_096)
 def _idle(sentence: str) -> bool:
     """Return True if a sentence contains no information and no instruction for the model."""
     return _points_elsewhere(sentence) or _ANY_CASE.match(sentence) is not None
 
 
+@lru_cache(maxsize=4_096)
 def _settled(sentence: str) -> bool:
     """Return True if a sentence contains no information, or is about something that the gateway does by itself."""
     return _idle(sentence) or (_may_match(sentence, _SETTLED_WORDS) and _SETTLED.match(sentence) is not None)

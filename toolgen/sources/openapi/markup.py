@@ -139,7 +139,6 @@ _ALERT = re.compile(r"\[!(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\]\s*", re.IGNORECA
 _LINE_MARK = re.compile(r"^[ \t]{0,8}(?:#{1,6}[ \t]+|>[ \t]?|[*+-][ \t]+|\|[ \t:|-]*$)", re.MULTILINE)
 _EMPHASIS = re.compile(r"(?<![\w*])(\*\*\*|\*\*|\*|___|__)(?=\S)([^*\n]{1,300}?)(?<=\S)\1(?![\w*])")
 _CELL = re.compile(r"[ \t]*\|[ \t]*")
-_SPACE = re.compile(r"\s+")
 _ITEM = re.compile(r"[ \t]{0,12}[*+-][ \t]+(?=\S)")
 _BLOCK = re.compile(
     r"[ \t]{0,12}(?:[*+-][ \t]|\d{1,3}[.)][ \t]|#{1,6}[ \t]|>|\||```|~~~|[-=*_]{3,}[ \t]*\Z|</?[a-zA-Z])"
@@ -177,9 +176,10 @@ def lines_of(text: str) -> str:
 
 
 def single_line(text: str) -> str:
-    """Join the result of `lines_of` to one line and restore the characters of code."""
+    """Join the result of `lines_of` to one line without white space around it, and restore the characters of code."""
     text = text.replace("`", "").replace(OPEN, "").replace(CLOSE, "")
-    return _SPACE.sub(" ", _CELL.sub(" ", text) if "|" in text else text).translate(_OUT_OF_CODE)
+    line = " ".join((_CELL.sub(" ", text) if "|" in text else text).split())
+    return line if line.isascii() else line.translate(_OUT_OF_CODE)
 
 
 def _untagged(text: str) -> str:

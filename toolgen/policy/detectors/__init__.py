@@ -1,1 +1,1 @@
-"""What ships to look for in answers. Every pattern is bounded, so that a text takes time in its length and no more."""
+"""Built-in detectors for answers. Every pattern is bounded, so the time for a text is linear in its length."""

@@ -121,7 +121,7 @@ class Classifier:
         return frozenset({"unread"} if len(text) > _MAX_LENGTH else ())
 
     def find(self, text: str) -> Iterator[Finding]:
-        """One finding for the whole text."""
+        """Yield a finding for each kind; it covers the whole text."""
         for kind in self.read(text, self._clock()):
             yield Finding(0, len(text), kind)
 
@@ -131,7 +131,8 @@ class Classifier:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """What is read at a time: sentences; what is longer in parts that overlap; short ones alone, and with the short ones around them."""
+    """Yield the units to classify: sentences, overlapping parts of long sentences, and short sentences both alone and joined with their
+    neighbours."""
     looks = INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     short: list[str] = []
     for one in _END.split(looks):
@@ -156,5 +157,5 @@ def _joined(short: list[str]) -> Iterator[str]:
 
 
 def _speaks(text: str) -> bool:
-    """Whether there is something to read: no number, no code, no single word."""
+    """Return True if a text is worth classifying: no number, no code and no single word."""
     return (" " in text or not text.isascii()) and sum(map(str.isalpha, text)) >= _MIN_LETTERS

@@ -1,6 +1,6 @@
-"""Whether a text could hold any of many forms, asked in one pass in linear time (Rust's regex): most texts hold none.
+"""Fast pre-check that asks in one pass and in linear time (Rust's regex) if a text could match any of many patterns. Most texts match none.
 
-What Python's patterns say more exactly (what must not stand before or behind) is left out: a gate opens too often, not too seldom.
+Lookaround conditions of Python's patterns are left out: a gate may open too often, never too seldom.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Gate:
         self._validator = jsonschema_rs.Draft202012Validator({"pattern": flags + joined}, pattern_options=options)
 
     def opens(self, text: str) -> bool:
-        """Whether it has to be looked at."""
+        """Return True if the text has to be searched with the exact patterns."""
         try:
             return self._validator.is_valid(text)
         except ValueError:  # a lone surrogate has no form that Rust reads

@@ -13,7 +13,8 @@ _BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u20
 
 
 class HiddenText:
-    """One finding for each run. An `invisible` one may be a single joiner; `tags` spell ASCII that nobody sees."""
+    """Detector of hidden text: one finding per run. An `invisible` run may be a single joiner; `tags` encode ASCII in invisible
+    characters."""
 
     def find(self, text: str) -> Iterator[Finding]:
         """The runs."""

@@ -58,26 +58,26 @@ class DetectorWatch(Struct, frozen=True, kw_only=True):
         return set(sooner(text)) if sooner is not None else {finding.kind for finding in self.detector.find(text)}
 
     def found(self, text: str, read: NormalizedText | None) -> Iterator[tuple[Finding, str]]:
-        """What it finds in a text, as it is and as it reads; and what that is, as it reads."""
+        """Yield the findings in a text, in its original and its normalized form, each with the matched text as that form has it."""
         for finding in self.detector.find(text):
             yield finding, text[finding.start : finding.end]
         if read is not None and not self.removes:
             yield from read.found_by(self.detector.find)
 
     def covers(self, tool: str) -> bool:
-        """Whether it looks at answers of this tool."""
+        """Return True if answers of this tool are inspected."""
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
 
 class InspectedAnswer(Struct, kw_only=True):
-    """What was found in one answer: by which watch which kinds. `resembling`: a text of it looks like a token."""
+    """Findings in one answer: the kinds per watch. `resembling`: a text of the answer looks like a token."""
 
     kinds: dict[str, set[str]] = {}
     watches: list[DetectorWatch] = []
     resembling: bool = False
 
     def has(self, action: Action) -> bool:
-        """Whether something was found that asks for this."""
+        """Return True if a finding demands this action."""
         return any(watch.then == action for watch in self.watches)
 
     def add(self, other: InspectedAnswer) -> None:
@@ -99,22 +99,22 @@ class Inspector:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is looked for in answers of any tool."""
+        """True if no tool's answers are inspected."""
         return not self._watches
 
     def of(self, tool: str) -> tuple[DetectorWatch, ...]:
-        """Those that look at answers of a tool."""
+        """Return the watches that inspect answers of a tool."""
         found = self._of.get(tool)
         if found is None:
             found = self._of[tool] = tuple(watch for watch in self._watches if watch.covers(tool))
         return found
 
     def takes_long(self, *tools: str) -> bool:
-        """Whether looking at an answer of these tools takes so long that it needs a thread of its own."""
+        """Return True if the inspection of answers of these tools takes so long that it needs its own thread."""
         return any(watch.reader is not None for tool in tools for watch in self.of(tool))
 
     def look(self, tool: str, data: Json, *others: str, came: float = 0.0) -> InspectedAnswer:
-        """What an answer of a tool holds, which may stand for `others` too. Raises `OverloadError`, and whatever a detector raises."""
+        """Inspect an answer of a tool, which may include answers of `others` too. Raises `OverloadError`, and any error of a detector."""
         seen, texts = InspectedAnswer(), _texts(data)
         together = _SEPARATOR.join(texts)
         if self.tokens is not None:
@@ -140,7 +140,7 @@ class Inspector:
         return _replaced(data, lambda text: _cleaned(text, watches), 0) if watches else data
 
     def values(self, data: Json, seen: InspectedAnswer) -> list[Value]:
-        """What tokens are to stand for in an answer, in its order. Raises `OverloadError`."""
+        """Return the values in an answer that tokens will replace, in the order of the answer. Raises `OverloadError`."""
         wanted: dict[Value, None] = {}
         watches = [watch for watch in seen.watches if watch.then == "tokenise"]
         if watches and self.tokens is not None:
@@ -229,7 +229,7 @@ def _texts(data: Json) -> list[str]:
 
 
 def _is_long(value: Json) -> TypeGuard[int | float]:
-    """Whether it is a whole number with so many digits that it may be something, however it is written."""
+    """Return True if a value is a whole number, int or float, with enough digits for a detector."""
     if type(value) is int:
         return not -_MIN_NUMBER < value < _MIN_NUMBER
     return isinstance(value, float) and value.is_integer() and not -_MIN_NUMBER < value < _MIN_NUMBER

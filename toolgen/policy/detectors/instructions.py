@@ -49,13 +49,13 @@ class Instructions:
     """The first instruction of a text: who reads it is told in any case."""
 
     def kinds(self, text: str) -> frozenset[str]:
-        """What `find` would find, sooner: not where."""
+        """Return the kinds that `find` would find, faster and without positions."""
         gate = _rules()[0]
         found = gate.opens(text) or (not text.isascii() and any(map(gate.opens, _looks(text))))
         return frozenset({"instruction"} if found else ())
 
     def find(self, text: str) -> Iterator[Finding]:
-        """One finding; of the whole text where it only shows in how the text looks."""
+        """Yield at most one finding. The finding covers the whole text if only the normalized form matches."""
         gate, rules = _rules()
         if gate.opens(text):
             yield _first(text, rules)

@@ -1,4 +1,5 @@
-"""What makes a reader's program send something away by itself: pictures whose address carries data, in Markdown and HTML, and data URLs."""
+"""Detector of content that makes a reader's program send data by itself: pictures whose address carries data, in Markdown and HTML, and
+data URLs."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Leaks:
     """Pictures and frames whose address carries something, and data URLs, whatever is in them."""
 
     def find(self, text: str) -> Iterator[Finding]:
-        """What it finds, in no order."""
+        """Yield the findings, in no order."""
         if ("data:" in text or "DATA:" in text) and _DATA_GATE.opens(text):
             for found in _DATA.finditer(text):
                 yield Finding(found.start(), found.end(), "data_url")

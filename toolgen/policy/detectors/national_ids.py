@@ -51,7 +51,7 @@ class NationalIds:
         self._word = re.compile("|".join((*_WORDS, *_names(kinds))), re.IGNORECASE)
 
     def find(self, text: str) -> Iterator[Finding]:
-        """One finding for each id."""
+        """Yield a finding for each national id."""
         last = 0
         for start in _START.finditer(text):
             at = start.start()

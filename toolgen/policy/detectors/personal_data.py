@@ -121,7 +121,7 @@ class PersonalData:
         self._kinds = kinds
 
     def find(self, text: str) -> Iterator[Finding]:
-        """What it finds; what is a card is no phone number as well."""
+        """Yield the findings. A number that is a card number is not reported as a phone number too."""
         if not _GATE.opens(text):
             return
         if "email" in self._kinds and "@" in text:

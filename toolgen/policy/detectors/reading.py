@@ -60,7 +60,7 @@ class NormalizedText:
         return begin, begin + 1
 
     def found_by(self, find: Callable[[str], Iterable[Finding]]) -> Iterator[tuple[Finding, str]]:
-        """What a detector finds in it, by the places of the text as it is, and how that reads."""
+        """Yield a detector's findings in the normalized text: positions in the original text, and the normalized value."""
         for one in find(self.text):
             if 0 <= one.start < one.end <= len(self.text):
                 value = self.text[one.start : one.end]
@@ -101,7 +101,7 @@ def _is_escaped(text: str) -> bool:
 
 @lru_cache(4096)
 def _read(written: str) -> str:
-    """One character, or one that is spelled out, as it reads: never more than one."""
+    """Normalize a character or a spelled-out character. The result has at most one character, unless it is left as written."""
     if len(written) > 1:
         number = int(written[1:], 16) if written[0] == "%" else _number(written)
         if number in {9, 10, 13} or number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:

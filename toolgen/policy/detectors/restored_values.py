@@ -61,14 +61,14 @@ class CallMasking:
         return "".join((*pieces, text[last:]))
 
     def masked(self, value: Json) -> Json:
-        """The same for every text, name and number in a value."""
+        """Mask every text, name and number in a value, as `text` does for one text."""
         together = "\n".join(_texts(value)) if self._forms else ""
         if not any(form in together for form, _ in self._forms):
             return value
         return changed_texts(value, self.text, self._number)
 
     def present(self, value: Json) -> list[str]:
-        """Those of the values that a text, a name or a number in `value` holds, in any way of writing them."""
+        """Return the values that a text, a name or a number in `value` contains, in any spelling."""
         together = "\n".join(_texts(value)) if self._values else ""
         return [one for one in self._values if any(form in together for form in _forms(one))]
 

@@ -91,7 +91,7 @@ class SecretDetector:
     """Credentials, one finding each; a value alone where a name stands before it."""
 
     def find(self, text: str) -> Iterator[Finding]:
-        """What it finds, in no order."""
+        """Yield the findings, in no order."""
         if not _GATE.opens(text):
             return
         for word, pattern, kind, bits in _BY_WORD:
@@ -122,7 +122,7 @@ def _private_keys(text: str) -> Iterator[Finding]:
 
 
 def _passwords(text: str) -> Iterator[Finding]:
-    """What stands in a URL, or behind a name like `password`."""
+    """Yield passwords in URLs and values after a name like `password`."""
     if "@" in text:
         for at in _places(text, "://"):
             found = _URL.match(text, at)
@@ -174,7 +174,7 @@ def _is_jose(header: str) -> bool:
 
 
 def _is_password(value: str) -> bool:
-    """Whether what stands behind a name like `password` is one: of several kinds of characters, and no word."""
+    """Return True if the value after a name like `password` is a password: several kinds of characters, and no word."""
     if _PLACEHOLDERS.match(value) or value.endswith(("()", ".")):
         return False
     kinds = sum(

@@ -89,11 +89,11 @@ class Tokens:
         self._signed = re.compile(rf"<({names}):([1-9][0-9]{{0,8}})([0-9]{{{_DIGITS}}})>")
 
     def stand(self, text: str) -> bool:
-        """Whether a text holds a token, or what looks like one."""
+        """Return True if a text contains a token or a text that looks like a token."""
         return "<" in text and self._form.search(text) is not None
 
     def escaped(self, text: str) -> str:
-        """What somebody else wrote, so that nothing in it is a token."""
+        """Escape a text of foreign origin, so that no part of it is a token."""
         return self._form.sub(lambda found: f"<\\{found[1]}{found[2]}:{found[3]}>", text) if "<" in text else text
 
     def found(self, text: str, signer: Signer | None = None) -> list[TokenMatch]:

@@ -48,9 +48,9 @@ UNKNOWN = Deny(
 
 
 class EvaluationContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a condition may ask about besides the call itself: the time (seconds since the epoch) and earlier calls.
+    """Data that a condition may read besides the call itself: the time (seconds since the epoch) and earlier calls of the caller.
 
-    The earlier calls are those of the caller. `user` has those made by, or for, whom the caller acts for; without it they are the same.
+    `user` has the earlier calls made by, or for, the principal that the caller acts for; without it they are the caller's.
     """
 
     now: float = 0.0
@@ -126,7 +126,7 @@ class Access:
         return {one.rule.id: one for one in self._rules} if self._tools is tools else {}
 
     def visible(self, principal: Principal, tool: Tool) -> bool:
-        """Whether any arguments at all could let the principal, and whom it acts for, call the tool."""
+        """Return True if some arguments could let the principal, and everyone it acts for, call the tool."""
         party: Principal | None = principal
         while party is not None:
             if not self._about(party, tool).could or (party.toolsets and not self._within(party.toolsets, tool)):
@@ -155,7 +155,7 @@ class Access:
         return min((rule.pending_after_s for rule in rules if rule.pending_after_s is not None), default=None)
 
     def allows(self, principal: Principal, tool: Tool) -> bool:
-        """Whether a principal for itself may call the tool whatever the arguments, as long as these have few enough readings."""
+        """Return True if the principal itself may call the tool with any arguments that have few enough interpretations."""
         return self._about(principal, tool).settled is not None
 
     def bound(self, principal: Principal, tool: Tool) -> tuple[Binder, ...]:
@@ -205,7 +205,7 @@ class Access:
     def judge(
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext = NOWHERE
     ) -> Decision:
-        """The same with what the record should know: conditions without an answer, and what shadow rules would have said."""
+        """Decide a call as `decide` does, with notes for the audit log: conditions without an answer, and the verdicts of shadow rules."""
         notes: list[DecisionNote] = []
         verdict: Verdict = UNKNOWN
         readings: Readings | None = None
@@ -236,7 +236,7 @@ class Access:
     def _shadows(
         self, principal: Principal, name: str, arguments: JsonObject, circumstances: EvaluationContext
     ) -> Iterator[DecisionNote]:
-        """What the rules that only tell would have said. Nothing of a call that is refused because it can mean too much."""
+        """Yield the verdicts of shadow rules. There are none for a call that is refused because it has too many interpretations."""
         known = self._tools.get(name)
         if known is None:
             return
@@ -285,7 +285,7 @@ class Access:
         )
 
     def _within(self, toolsets: frozenset[str], tool: Tool) -> bool:
-        """Whether a tool is in all the sets a caller asked for; none is in a set that does not exist."""
+        """Return True if a tool is in every set that a caller asked for. A set that does not exist contains no tool."""
         return all(name in self._toolsets and tool.name in self._toolsets[name].tools for name in toolsets)
 
     def _about(self, principal: Principal, tool: Tool) -> _About:
@@ -350,13 +350,13 @@ def _gathered(found: list[CompiledRule], tool: Tool) -> _About:
 
 
 def _settled(rules: Iterable[CompiledRule], tool: Tool) -> Allow | None:
-    """What rules say that all speak, where that is an Allow."""
+    """Return the combined verdict of rules that all apply if it is an Allow, else None."""
     verdict = _said(rules, tool)
     return verdict if isinstance(verdict, Allow) else None
 
 
 def _said(speaking: Iterable[CompiledRule], tool: Tool) -> Verdict:
-    """What the rules that speak say together. A destructive tool asks unless one of them allows that outright."""
+    """Return the combined verdict of the rules that apply. A destructive tool asks unless one of them allows that explicitly."""
     speaking = tuple(speaking)
     verdict = strictest(compiled.says for compiled in speaking)
     if not isinstance(verdict, Allow) or tool.effect is not Effect.DESTRUCTIVE:
@@ -392,7 +392,7 @@ def _together(asked: Sequence[Ask]) -> Ask:
 
 
 class _EvaluatedCall:
-    """One call of one party as rules are asked about it, in as many readings as there are."""
+    """A call of one principal while rules are evaluated for it, in all interpretations of its arguments."""
 
     __slots__ = ("_around", "_facts", "_party", "_readings", "_reads", "_tool", "arguments")
 
@@ -411,7 +411,7 @@ class _EvaluatedCall:
         self._facts = self.facts(self.arguments)
 
     def speaks(self, compiled: CompiledRule, notes: list[DecisionNote]) -> bool:
-        """Whether a rule is about the call. Raises `TooManyReadingsError`."""
+        """Return True if a rule applies to the call. Raises `TooManyReadingsError`."""
         if self._readings is None or not self._readings.concern(compiled.reads):
             return compiled.speaks(self.arguments, self._facts, notes)
         return compiled.speaks_of(self._readings, self.facts, notes)

@@ -1,6 +1,6 @@
-"""What a policy says and perhaps does not mean: advice for its author, each with its line and what to write. It refuses nothing.
+"""Advice for the author of a policy: statements that probably mean something else, each with its line and a suggestion. Nothing is refused.
 
-Advice on bound arguments: where else a tool, or a GraphQL schema below it, has a name that says the same and that nobody binds.
+Advice on bound arguments lists other arguments of a tool, or of the GraphQL schema below it, with a similar name that no rule binds.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def deeper_arguments(rule: Rule, tools: Sequence[Tool], manifest: Manifest) -> I
 
 
 def _open(source: str, tools: Sequence[Tool], manifest: Manifest) -> bool:
-    """Whether callers say which fields are read: by an argument of a tool, or in documents of their own."""
+    """Return True if callers select the fields that are read: by an argument of a tool, or in documents of their own."""
     chosen = any(isinstance(tool.binding, GraphQLBinding) and tool.binding.fields for tool in tools)
     return chosen or any(
         tool.source == source and isinstance(tool.binding, GraphQLDocumentBinding) for tool in manifest.tools.values()
@@ -116,7 +116,7 @@ _Place = Callable[..., str]
 
 
 class Advice(Struct, frozen=True, kw_only=True):
-    """One thing to look at. `where` is file:line, `suggestion` what to write."""
+    """A piece of advice. `where` is file:line, `suggestion` the text to write."""
 
     code: str
     where: str
@@ -206,7 +206,7 @@ def _about_redaction(field: str, redaction: Redaction, manifest: Manifest, where
 
 
 def _through_union(field: str, schema: Schema) -> bool:
-    """Whether a path goes through a value of which a description has several shapes."""
+    """Return True if a path passes through a value for which the schema has several shapes."""
     root, here = schema, schema
     if _is_union(here, root):
         return True

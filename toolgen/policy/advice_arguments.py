@@ -30,7 +30,7 @@ class Remark(Struct, frozen=True, kw_only=True):
 
 
 class _Narrowed(Struct, frozen=True, kw_only=True):
-    """One property that a rule narrows: its path of names, what the rule says of it, and whether the rule requires it."""
+    """A property that a rule narrows: its path of names, the rule's schema for it, and whether the rule requires it."""
 
     names: tuple[str, ...]
     said: Schema
@@ -98,7 +98,7 @@ def numbers_excluded(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
 
 
 def contradicted(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
-    """What no call of any tool of the rule can fulfil."""
+    """Yield a remark on each condition of a rule that no call of its tools can meet."""
     required = (rule.arguments or {}).get("required", ())
     for name in required if isinstance(required, list) else ():
         if tools and not any(name in members(tool.input_schema, tool.input_schema) for tool in tools):
@@ -130,7 +130,7 @@ def _narrowed(schema: Schema, above: tuple[str, ...]) -> Iterator[_Narrowed]:
 
 
 def _at(tool: Tool, names: Sequence[str]) -> tuple[Schema, Schema] | None:
-    """What a tool's schema says at a path of names, and the whole of it; None where it has no such argument."""
+    """Return a tool's schema at a path of names, and the whole input schema; None if the tool has no such argument."""
     root = here = tool.input_schema
     for name in names:
         known = members(here, root)
@@ -182,7 +182,7 @@ def _may_be_text(schema: Schema, root: Schema, depth: int = 0) -> bool:
 
 
 def _disjoint(said: Schema, schema: Schema, root: Schema) -> bool:
-    """Whether no value can fit both, as far as a look at types, values and bounds tells."""
+    """Return True if types, enumerated values and bounds prove that no value fits both schemas."""
     mine, theirs = _types(said), _types(schema)
     if mine and theirs and not any(one == other or {one, other} == _NUMBERS for one in mine for other in theirs):
         return True

@@ -141,7 +141,7 @@ _Change = Callable[[Any], Json]
 
 
 def redactor(redactions: Iterable[Redaction], tool: Tool) -> AnswerRedactor | None:
-    """What redacts the answers of one tool, or None when nothing does.
+    """Return the redactor for the answers of a tool, or None if no redaction covers it.
 
     The tools of a database have no redactor, because their columns are masked before the statement runs.
     """
@@ -162,7 +162,7 @@ def _places(fields: tuple[str, ...], tool: Tool) -> tuple[str, ...]:
 
 
 class _Changes(Struct, frozen=True, kw_only=True):
-    """What is made of an answer, of what is said beside one, and of the plain texts around them."""
+    """Functions that change an answer, the data sent beside it, and the plain texts around both."""
 
     answer: _Change
     beside: _Change
@@ -240,7 +240,7 @@ class AnswerRedactor:
         return {"message": _ABOUT, "path": path}
 
     def _hides(self, path: list[Json]) -> bool:
-        """Whether what stands at a place is hidden, or what is above it or below."""
+        """Return True if the value at a path is hidden, or a value above or below it."""
         if any(str(step) in self._named for step in path):
             return True
         mark = "hidden"

@@ -162,7 +162,7 @@ def meant_names(schema: Schema, dropped: Iterable[str], bound: Iterable[str] = (
 
 
 def unknown_arguments(tool: Tool, dropped: Iterable[str], bound: Iterable[str] = ()) -> tuple[str, ...]:
-    """One sentence for each argument that a tool which changes something does not have: without a filter or a flag it could change more.
+    """Return a message for each unknown argument of a tool that changes something: without a filter or a flag it could change more.
 
     A tool that only reads is called without such arguments, and its answer names them, unless its source is strict about arguments.
     """
@@ -184,7 +184,7 @@ def _instead(tool: Tool, name: str, meant: str) -> str:
 
 
 def _lacks_braces(value: str, declared: Schema) -> bool:
-    """Whether a text is a selection of GraphQL without the braces around it."""
+    """Return True if a text is a GraphQL selection without the braces around it."""
     graphql = declared.get("contentMediaType") == "application/graphql"
     return graphql and bool(value.strip()) and not value.lstrip("\ufeff \t\r\n,").startswith("{")
 
@@ -205,7 +205,7 @@ def _fault(schema: Schema) -> str | None:
 
 
 class SharedCheck:
-    """As `check_schema` for the schemas of a source that share definitions: each of these is looked at once."""
+    """Schema check (see `check_schema`) for the schemas of a source that share definitions. Each definition is checked once."""
 
     def __init__(self, shared: Definitions) -> None:
         self._shared = shared
@@ -266,7 +266,7 @@ class Validator:
             self._compiled = jsonschema_rs.Draft202012Validator(plain, pattern_options=options, **said)
 
     def accepts(self, arguments: JsonObject) -> bool:
-        """Whether the arguments conform."""
+        """Return True if the arguments conform to the schema."""
         plain: Any = with_exact_values(arguments) if self._exact else arguments
         return self._compiled.is_valid(plain)
 

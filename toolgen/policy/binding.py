@@ -27,7 +27,7 @@ _COMBINATORS = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "depende
 
 
 class Binder(Struct, frozen=True, kw_only=True):
-    """One argument that a rule sets for one party of a call."""
+    """Expression by which a rule sets an argument for one principal of a call."""
 
     rule: str
     argument: str
@@ -37,7 +37,7 @@ class Binder(Struct, frozen=True, kw_only=True):
     """True if the policy lets the caller know the value."""
 
     def value(self, tool: Tool) -> Json:
-        """What the argument is set to; None where the expression has no answer for this caller."""
+        """Return the value of the argument, or None if the expression has no answer for this caller."""
         try:
             return whole(
                 self.expression.evaluate(ConditionVariables(principal=self.party, tool=tool, arguments={}, now=0.0))

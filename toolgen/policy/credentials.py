@@ -40,9 +40,9 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 
 
 class ApiKey(Struct, frozen=True, kw_only=True):
-    """One accepted key of a principal: the hex SHA-256 of it, when it was made and when it stops working (seconds since the epoch).
+    """Accepted API key of a principal: its SHA-256 in hex, its creation and its expiry (seconds since the epoch).
 
-    `where` is the file and line it stands at; `managed` says that it stands in the list that `toolgen keys` writes.
+    `where` is its file and line. `managed` is True if it is in the list that `toolgen keys` writes.
     """
 
     sha256: str
@@ -53,13 +53,13 @@ class ApiKey(Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """What people call it: the beginning of its digest."""
+        """Identifier for display: the beginning of the digest."""
         return self.sha256[:12]
 
 
 class TokenRule(Struct, frozen=True, kw_only=True):
-    """What a JWT must be: from this issuer, for one of these audiences, with all of these scopes, signed by a key of `jwks` (a URL or an
-    absolute path). One for an audience of `sign_in` signs people in to the console, and does nothing else."""
+    """Requirements on a JWT: this issuer, one of these audiences, all of these scopes, signed by a key of `jwks` (a URL or an
+    absolute path). A token for an audience of `sign_in` signs people in to the console and is valid for nothing else."""
 
     issuer: str
     audience: frozenset[str]
@@ -100,7 +100,7 @@ class PrincipalEntry(Struct, frozen=True, kw_only=True):
         return Principal(id=self.id, roles=self.roles, attributes=self.attributes)
 
     def may_act_for(self, user: str) -> bool:
-        """Whether it may act on behalf of who has this id. No principal's name begins like that of an issuer's user."""
+        """Return True if the principal may act on behalf of this id. No principal's name begins like the name of an issuer's user."""
         issuer, colon, _ = user.partition(":")
         return user in self.acts_for or (bool(colon) and f"{issuer}:*" in self.acts_for)
 
@@ -133,7 +133,7 @@ class Revocation(Struct, frozen=True, kw_only=True):
     before: float | None = None
 
     def covers(self, claims: Mapping[str, Any]) -> bool:
-        """Whether the token with these verified claims is revoked. One that does not say when it was issued is as old as can be."""
+        """Return True if the token with these verified claims is revoked. A token without `iat` counts as older than any other."""
         named = ((self.issuer, "iss"), (self.jwt_id, "jti"), (self.subject, "sub"))
         if any(wanted and claims.get(claim) != wanted for wanted, claim in named):
             return False
@@ -149,7 +149,7 @@ class CertificateRevocation(Struct, frozen=True, kw_only=True):
     issuer: str = ""
 
     def covers(self, shown: ShownCertificate) -> bool:
-        """Whether this certificate is revoked."""
+        """Return True if this certificate is revoked."""
         parts = ("fingerprint", "serial", "subject", "issuer")
         return all(getattr(self, part) in {"", getattr(shown, part)} for part in parts)
 
@@ -169,8 +169,8 @@ class PolicyCredentials(Struct, frozen=True, kw_only=True):
     revoked_principals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_console(self, issuer: str, client: str) -> PolicyCredentials:
-        """The same where `client` signs people in to the console at `issuer`: the id tokens it is given count for that, and for nothing
-        else, wherever the policy lists it as an audience."""
+        """Return a copy where `client` signs people in to the console at `issuer`: its id tokens are valid for that and for nothing
+        else, wherever the policy lists the client as an audience."""
 
         def told(rule: TokenRule) -> TokenRule:
             if rule.issuer != issuer or client not in rule.audience:
@@ -187,7 +187,8 @@ class PolicyCredentials(Struct, frozen=True, kw_only=True):
         )
 
     def ended(self, principal: str, given: float | None) -> bool:
-        """Whether what a principal was given at a time is revoked with all it had then. What does not say when is as old as can be."""
+        """Return True if a revocation covers access that a principal got at time `given`. Access without a time counts as older than any
+        other."""
         before = self.revoked_principals.get(principal)
         return before is not None and (given is None or given < before)
 
@@ -208,8 +209,8 @@ class PolicyCredentials(Struct, frozen=True, kw_only=True):
         )
 
     def without(self, taken: PolicyCredentials, listed: frozenset[str] | None) -> PolicyCredentials:
-        """The same, but for what is revoked besides in `taken`, and for keys of the list that `toolgen keys` writes that are not among
-        `listed` any more (None where nobody can say)."""
+        """Return a copy without what `taken` revokes, and without managed keys (written by `toolgen keys`) that are not in `listed` any
+        more. None for `listed` means unknown: no key is removed."""
 
         def kept(entry: PrincipalEntry) -> PrincipalEntry:
             keys = tuple(key for key in entry.keys if not key.managed or key.sha256 in (listed or ()))
@@ -243,12 +244,12 @@ class ClaimsError(ValueError):
 
 
 def audience_fits(audience: frozenset[str], claims: Mapping[str, Any]) -> bool:
-    """Whether a token is meant for one of these: `aud` is a text or a list of them (RFC 7519 section 4.1.3)."""
+    """Return True if a token is for one of these audiences: `aud` is a text or a list of them (RFC 7519 section 4.1.3)."""
     return not audience.isdisjoint(_texts(claims.get("aud"), "audience"))
 
 
 def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
-    """What a token may be used for: words in the texts of `scope` (RFC 9068 section 2.2.3) and `scp` (Entra ID, Okta), each of which is a
+    """Return the scopes of a token: words in the texts of `scope` (RFC 9068 section 2.2.3) and `scp` (Entra ID, Okta), each of which is a
     text or a list of them. Raises `ClaimsError`."""
     texts = (text for name in ("scope", "scp") for text in _texts(claims.get(name, []), name))
     return frozenset(word for text in texts for word in text.split(" ") if word)
@@ -288,7 +289,8 @@ def origin_of(issuer: IssuerEntry | None, iss: str, claims: Mapping[str, Any], *
 
 
 def origin_by_hand(issuer: IssuerEntry, claims: Mapping[str, Any]) -> Origin:
-    """The same of a user whose claims an operator named: there are no others. Raises `ClaimsError` for what is no JSON."""
+    """Return the origin of a user whose claims an operator entered; there are no other claims. Raises `ClaimsError` for claims that are
+    no JSON."""
     try:
         kept = encodable(claims)
     except CanonicalError as error:

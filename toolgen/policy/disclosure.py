@@ -17,9 +17,8 @@ _ELSEWHERE = "do not look for another way to do it, and say that it is not open 
 
 
 class Disclosure(Struct, frozen=True, kw_only=True):
-    """One entry of `disclose:`. `tools` are patterns of names, and `text` says where access is asked for.
-    `where` is its place in the policy.
-    """
+    """An entry of `disclose:`. `tools` are patterns of names, and `text` says where to ask for access.
+    `where` is its place in the policy."""
 
     roles: frozenset[str]
     tools: tuple[str, ...]
@@ -49,7 +48,7 @@ def closed(name: str, entry: Disclosure) -> Deny:
 
 
 def not_open(entry: Disclosure) -> str:
-    """What to do about a tool that is not open."""
+    """Return the suggestion for a caller whose tool is not open."""
     return f"{_ELSEWHERE}; {entry.text}" if entry.text else _ELSEWHERE
 
 

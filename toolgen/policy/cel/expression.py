@@ -66,7 +66,7 @@ _NONE_KNOWN: Mapping[str, Expression] = MappingProxyType({})
 
 
 class Reads(NamedTuple):
-    """What some expressions read of a call: variables other than `args`, and the arguments of these names, or any of them for None."""
+    """Inputs that expressions read of a call: variables other than `args`, and the names of arguments (None for any argument)."""
 
     variables: frozenset[str]
     arguments: frozenset[str] | None
@@ -91,10 +91,10 @@ class History(Protocol):
 
 
 class ConditionVariables(Struct, kw_only=True):
-    """What expressions may ask about one call of one party; each part is made ready when it is first asked for.
+    """Variables of expressions for one principal of one call. Each variable is computed on first use.
 
-    `now` is in seconds since the epoch. `session` knows the calls of this principal in this session, `history` those of the principal
-    in all of them. `reads` covers every expression without a history that is asked of these facts.
+    `now` is in seconds since the epoch. `session` has the calls of this principal in this session, `history` the calls of this principal
+    in all sessions. `reads` covers every expression without a history that is evaluated with these variables.
     """
 
     principal: Principal
@@ -152,7 +152,7 @@ class ConditionVariables(Struct, kw_only=True):
 
 
 class Expression:
-    """One expression, compiled. Made by `compile_expression`."""
+    """A compiled expression. Made by `compile_expression`."""
 
     __slots__ = (
         "_arguments",
@@ -185,14 +185,14 @@ class Expression:
         return frozenset({*self._variables, *(() if self._arguments == frozenset() else ("args",))})
 
     def fault(self, scope: CelScope, wants: str = "") -> str | None:
-        """What is wrong with it where it is of no use but as `wants`, and may name what is in the scope; None for nothing."""
+        """Return the error if the result is not of the kind `wants`, or if a name is not in the scope; None if there is no error."""
         if wants and self._kind not in _WANTED[wants]:
             return f"'{_shown(self.source)}' is {self._kind.lower()}, not {wants}"
         fault = fault_of(self._tree, scope)
         return None if fault is None else f"'{_shown(self.source)}': {fault}"
 
     def reads(self) -> Reads:
-        """What it reads where it asks no history."""
+        """Return the inputs that the expression reads, without its questions about history."""
         return Reads(frozenset(self._variables), self._arguments)
 
     def __repr__(self) -> str:
@@ -285,7 +285,7 @@ def _answers(probe: str) -> bool:
 
 
 def read_together(expressions: Iterable[Expression]) -> Reads:
-    """What expressions read that can share one conversion of a call: those that ask no history."""
+    """Return the combined inputs of the expressions that can share one conversion of a call: those that ask no history."""
     each = [expression.reads() for expression in expressions if not expression.asks_history]
     some = [read.arguments for read in each if read.arguments is not None]
     return Reads(
@@ -378,7 +378,7 @@ def _arguments(tree: Node) -> frozenset[str] | None:
 
 
 class _IdentityCache(Generic[T]):
-    """What was made of frozen objects that come again with every call, by their identity, up to a bound."""
+    """Cache of values computed from frozen objects that every call uses again. The key is the identity; the size is bounded."""
 
     __slots__ = ("_kept", "_make")
 

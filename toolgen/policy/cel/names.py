@@ -1,6 +1,6 @@
-"""Whether the names and literals of an expression exist: a condition on what is never there would be a silent no.
+"""Check of the names and literals in an expression: a condition on a name that does not exist would silently be false.
 
-Literals of an expression that no call can make anything of: a time zone, a time, a duration or a pattern that is none.
+Literals that no call can use are reported too: an invalid time zone, time, duration or pattern.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _Path: TypeAlias = tuple[str, ...]
 
 
 class CelScope(Struct, frozen=True, kw_only=True):
-    """What an expression may name: the tools it is asked about, all tools, and what principals have.
+    """Names that an expression may use: the tools it is evaluated for, all tools, and the attributes and roles of principals.
 
-    `attributes` are the kinds (JSON Schema's type names) of each attribute's values; `principals` are all ids there can be, or None
-    where more can appear than the policy lists.
+    `attributes` are the kinds (JSON Schema's type names) of each attribute's values. `principals` are all possible ids, or None
+    if more can appear than the policy lists.
     """
 
     tools: Mapping[str, Tool]
@@ -61,7 +61,7 @@ class CelScope(Struct, frozen=True, kw_only=True):
 
 
 def fault_of(tree: Node, scope: CelScope) -> str | None:
-    """What an expression names or compares with that cannot be, or None."""
+    """Return the first name or comparison in an expression that is impossible, as a message, or None."""
     return next(_faults(tree, scope), None)
 
 
@@ -220,7 +220,7 @@ def _member_faults(word: str, path: _Path | None, scope: CelScope) -> Iterator[s
 
 
 def _literal_faults(asked: Node, literal: Node, scope: CelScope) -> Iterator[str]:
-    """What is wrong with comparing a path with a literal: another type, or a name that nothing has."""
+    """Yield the errors of a comparison of a path with a literal: a different type, or a name that does not exist."""
     path = _path(asked)
     if path is None or not isinstance(literal, CelConstant) or literal.value is None:
         return

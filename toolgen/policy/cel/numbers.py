@@ -30,7 +30,7 @@ def comparable(value: float) -> int | float:
 
 
 def literal_fault(source: str) -> str | None:
-    """What is wrong with a number in an expression, and what to write in its place; None for nothing."""
+    """Return the error in a number of an expression with its correction, or None."""
     return next(_faults(source), None)
 
 

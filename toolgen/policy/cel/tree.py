@@ -61,7 +61,7 @@ class Function(Struct, frozen=True, kw_only=True):
 
 
 class Comprehension(Struct, frozen=True, kw_only=True):
-    """What all(), exists(), exists_one(), filter() and map() are expanded to; `variables` hold inside it alone."""
+    """Expansion of all(), exists(), exists_one(), filter() or map(). `variables` are defined only inside it."""
 
     variables: frozenset[str]
     over: Node

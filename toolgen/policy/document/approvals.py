@@ -63,7 +63,7 @@ NOBODY = Approval(roles=frozenset(), expires_s=3600.0, elicits=True)
 
 
 def read_approval(document: YamlDocument, given: ApprovalShape) -> Approval:
-    """What stands below `approvals`. Raises `PolicyError`."""
+    """Read the section `approvals`. Raises `PolicyError`."""
     expires = parse_duration(given.expires)
     if expires is None or not 1 <= expires <= MAX_DURATION_S:
         raise PolicyError(
@@ -120,7 +120,7 @@ def _before(text: str, expires: float, where: str, name: str) -> float:
 
 
 def read_consent(rule: str, verdict: str, approvers: ApproversShape | None, where: str) -> Consent | None:
-    """What a rule says of those who agree to its calls; None where that is nothing. Raises `PolicyError`."""
+    """Return the approvers that a rule demands for its calls, or None if it names none. Raises `PolicyError`."""
     if approvers is None:
         return None
     if verdict != "ask":

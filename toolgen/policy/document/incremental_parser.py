@@ -176,7 +176,8 @@ class _Lines(Mapping[_Path, int]):
         self._texts: dict[str, dict[str | int, _EntryText]] = {}
 
     def get(self, path: _Path, default: Any = None) -> Any:
-        """As of any mapping; without an exception for the place of an entry, which is asked for of each."""
+        """Return the line of a path, like `Mapping.get`. Entries of sections, which are looked up most, need no exception for the
+        default."""
         if len(path) == 2 and (section := self._sections.get(str(path[0]))) is not None and section.kind != "value":
             one = self._placed(section).get(path[1])
             return default if one is None else one.line
@@ -248,7 +249,7 @@ class _Layout:
         return self._found if self._found and all(one.texts for one in self._found) else None
 
     def _takes(self, number: int, line: str) -> bool:
-        """Whether the next line is of this layout."""
+        """Return True if the next line is part of this layout."""
         stripped = line.lstrip(" ")
         indent = len(line) - len(stripped)
         if not stripped or stripped[0] == "#":

@@ -98,7 +98,7 @@ class Policy(Struct, frozen=True, kw_only=True):
         return self.credentials.principals
 
     def with_given(self, given: GivenRoles) -> Policy:
-        """The same with what was given laid over it: its digest, and all else that it says, stays as it is."""
+        """Return a copy with the granted roles added. Its digest and everything else are unchanged."""
         if not given:
             return self
         principals = {
@@ -331,7 +331,7 @@ class _Collector:
         return self._who.roles().union(rule.role for rule in self._role_grants)
 
     def _whole_scope(self) -> CelScope:
-        """What expressions about all tools may name."""
+        """Return the names that expressions about all tools may use."""
         return CelScope(
             tools=self._manifest.tools,
             catalog=self._manifest.tools,

@@ -96,7 +96,7 @@ class DocumentCache:
             yield self.document(files, name)
 
     def document(self, files: PolicyFiles, name: str) -> YamlDocument:
-        """One of the files, parsed. Raises `PolicyError`."""
+        """Return the parsed document of a file. Raises `PolicyError`."""
         where, content, known = f"{files.directory}/{name}", files.contents[name], self._known.get(name, ())
         found = next((one for one in known if one.content == content), None) or _parse(content, where, known)
         self._known[name] = (found, *(one for one in known if one is not found))[:_VERSIONS]
@@ -132,7 +132,7 @@ def incomplete(before: PolicyFiles, now: PolicyFiles) -> tuple[str, ...]:
 
 
 def _is_whole(content: bytes) -> bool:
-    """Whether the last line that says anything is the end marker."""
+    """Return True if the last line that is neither blank nor a comment is the end marker."""
     for line in reversed(content.splitlines()):
         if line.rstrip() and not line.startswith(b"#"):
             return line.rstrip() == END
@@ -140,7 +140,7 @@ def _is_whole(content: bytes) -> bool:
 
 
 def _says_nothing(kept: bytes, rest: bytes) -> bool:
-    """Whether what a file lost is comments and blank lines alone."""
+    """Return True if the lost part of a file has only comments and blank lines."""
     if kept and not kept.endswith(b"\n") and not rest.startswith((b"\n", b"\r\n")):
         return False
     return all(not line.strip() or line.startswith(b"#") for line in rest.splitlines())

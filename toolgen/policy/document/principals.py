@@ -139,7 +139,7 @@ class PrincipalSections:
         return replace(self.taken(), principals=MappingProxyType(principals), issuers=MappingProxyType(self.issuers))
 
     def taken(self) -> PolicyCredentials:
-        """What is revoked, and nothing that anybody is given."""
+        """Return the revocations alone, without any principal or issuer."""
         return PolicyCredentials(
             principals=MappingProxyType({}),
             issuers=MappingProxyType({}),
@@ -369,7 +369,7 @@ class PrincipalSections:
                 raise PolicyError(f"there is no principal '{actor}'{nearest(actor, known)}", where=where)
 
     def _check_tokens(self) -> None:
-        """One issuer has one set of keys and algorithms, and one token leads to one principal."""
+        """Check that an issuer has a single set of keys and algorithms, and that a token leads to a single principal."""
         known: dict[str, TokenRule] = {}
         for where, rule in self._rules:
             first = known.setdefault(rule.issuer, rule)

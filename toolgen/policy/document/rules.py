@@ -76,7 +76,7 @@ class RuleDraft(Struct, frozen=True, kw_only=True):
 
 
 def read_rule(document: YamlDocument, index: int, manifest: Manifest) -> RuleDraft:
-    """One entry of `rules:`, with everything checked that needs no other entry. Raises `PolicyError`."""
+    """Read an entry of `rules:` and check everything that depends on no other entry. Raises `PolicyError`."""
     path = ("rules", index)
     given = decode(document, path, RuleShape, PolicyError)
     where = document.where(*path)
@@ -152,7 +152,7 @@ def _read_pending_after(given: RuleShape, where: str) -> float | None:
 
 
 def read_labels(document: YamlDocument, index: int, manifest: Manifest) -> Mapping[str, frozenset[str]]:
-    """One entry of `labels:`: the labels that each tool sets. Raises `PolicyError`."""
+    """Read an entry of `labels:`: the labels that each tool sets. Raises `PolicyError`."""
     path = ("labels", index)
     given = decode(document, path, LabelShape, PolicyError)
     for number, label in enumerate(given.add):
@@ -165,7 +165,7 @@ def read_labels(document: YamlDocument, index: int, manifest: Manifest) -> Mappi
 
 
 def read_toolset(document: YamlDocument, name: str, manifest: Manifest) -> Toolset:
-    """One entry of `toolsets:`. Raises `PolicyError`."""
+    """Read an entry of `toolsets:`. Raises `PolicyError`."""
     path = ("toolsets", name)
     if not _LABEL.match(name):
         raise PolicyError(
@@ -191,7 +191,7 @@ def read_earlier(
 
 
 def earlier_call(given: EarlierShape, manifest: Manifest, *, where: str) -> EarlierCall:
-    """One call made before, of a tool and with arguments that there are. Raises `PolicyError`."""
+    """Read an earlier call. Its tool and its arguments have to exist. Raises `PolicyError`."""
     tool = manifest.tools.get(given.call)
     if tool is None:
         raise PolicyError(f"there is no tool '{given.call}'{nearest(given.call, manifest.tools)}", where=where)
@@ -229,7 +229,7 @@ class RuleCache:
         self._now = {}
 
     def read(self, document: YamlDocument, index: int, manifest: Manifest) -> RuleDraft:
-        """One entry of `rules:`, as `read_rule` reads it. Raises `PolicyError`."""
+        """Read an entry of `rules:`, as `read_rule` reads it. Raises `PolicyError`."""
         part = document.data["rules"][index]
         kept = self._before.get(id(part))
         if kept is None or kept.part is not part or kept.manifest is not manifest:
@@ -320,7 +320,7 @@ class TestDraft(Struct, frozen=True, kw_only=True):
 
 
 def read_test(document: YamlDocument, index: int, manifest: Manifest) -> TestDraft:
-    """One entry of `tests:`. Raises `PolicyError`."""
+    """Read an entry of `tests:`. Raises `PolicyError`."""
     path = ("tests", index)
     given = decode(document, path, TestShape, PolicyError)
     where = document.where(*path)
@@ -400,7 +400,7 @@ _FIRST = re.compile(r"\$\.([A-Za-z_][A-Za-z0-9_-]*)")
 
 
 def read_plain(document: YamlDocument, file: FileShape, manifest: Manifest) -> tuple[UnredactedArguments, ...] | None:
-    """What a file says; None where it says nothing. Raises `PolicyError` for a tool or an argument that does not exist."""
+    """Read the section `plain` of a file; None if it is missing. Raises `PolicyError` for a tool or an argument that does not exist."""
     if file.plain is None:
         return None
     return tuple(_read(document, index, manifest) for index in range(len(file.plain)))

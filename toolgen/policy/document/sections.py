@@ -164,7 +164,7 @@ class _SectionReader:
 
 
 def read_tokens(document: YamlDocument, index: int, manifest: Manifest) -> TokenGrant:
-    """One entry of `tokens:`. Raises `PolicyError`."""
+    """Read an entry of `tokens:`. Raises `PolicyError`."""
     path = ("tokens", index)
     given = decode(document, path, TokensShape, PolicyError)
     tools = matched(given.tools, manifest, document, (*path, "tools"))
@@ -190,7 +190,7 @@ def read_tokens(document: YamlDocument, index: int, manifest: Manifest) -> Token
 
 
 def read_disclosure(document: YamlDocument, index: int, manifest: Manifest) -> Disclosure:
-    """One entry of `disclose:`. Raises `PolicyError`."""
+    """Read an entry of `disclose:`. Raises `PolicyError`."""
     path = ("disclose", index)
     given = decode(document, path, DisclosureShape, PolicyError)
     matched(given.tools, manifest, document, (*path, "tools"))
@@ -203,9 +203,9 @@ def read_disclosure(document: YamlDocument, index: int, manifest: Manifest) -> D
 
 
 class Assignment(Struct, frozen=True, kw_only=True):
-    """One entry of `credentials:`. `use` is what `auth:` of the source would say: references by the security scheme's name.
+    """An entry of `credentials:`. `use` has the form of `auth:` of the source: references by the security scheme's name.
 
-    `exchanges`: some of it is had for the token that the caller came with.
+    `exchanges`: some credentials are obtained in exchange for the caller's token.
     """
 
     source: str
@@ -215,10 +215,9 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 def assigned(entries: tuple[Assignment, ...], source: str, principal: Principal) -> Mapping[str, object] | None:
-    """What the first entry for this source gives to a caller, or None: then the source's own credentials are used.
+    """Return the credentials that the first entry for this source gives to a caller, or None to use the source's own credentials.
 
-    Somebody who acts for another has to have one of the entry's roles, and so has the other: nobody borrows credentials through others that
-    it acts for.
+    A principal that acts for another needs one of the entry's roles, and so does the other: acting for others gives no credentials.
     """
     for entry in entries:
         if entry.source == source and _has(principal, entry.roles):
@@ -236,7 +235,7 @@ def _has(principal: Principal, roles: frozenset[str]) -> bool:
 
 
 def read_assignment(document: YamlDocument, index: int, manifest: Manifest) -> Assignment:
-    """One entry, checked but for its roles. Raises `PolicyError` for a source or scheme that is not there, and for a secret written out."""
+    """Read an entry and check all but its roles. Raises `PolicyError` for an unknown source or scheme, and for a secret in plain text."""
     path = ("credentials", index)
     given = decode(document, path, AssignmentShape, PolicyError)
     info = manifest.sources.get(given.source)

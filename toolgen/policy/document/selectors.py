@@ -85,7 +85,7 @@ def matched(patterns: Sequence[str], manifest: Manifest, document: YamlDocument,
 
 
 def come_later(patterns: Iterable[str], manifest: Manifest) -> bool:
-    """Whether all of these can only be about tools that a program adds while the gateway runs."""
+    """Return True if all of these can only match tools that a program adds while the gateway runs."""
     info = manifest.sources.get(ADDED)
     return (info is None or not info.settings) and all(pattern.startswith(join(ADDED, "")) for pattern in patterns)
 

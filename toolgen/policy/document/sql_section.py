@@ -26,7 +26,7 @@ __all__ = ["masked", "read_scope", "row_attributes"]
 
 
 def read_scope(document: YamlDocument, source: str, database: Database) -> SqlScope:
-    """What stands below `sql.<source>`. Raises `PolicyError` for what does not fit the database."""
+    """Read the section `sql.<source>`. Raises `PolicyError` for content that does not fit the database."""
     path = ("sql", source)
     given = decode(document, path, SqlShape, PolicyError)
     timeout = parse_duration(given.timeout)

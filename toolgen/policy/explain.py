@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Considered(Struct, frozen=True, kw_only=True):
-    """One rule held against one party of a call. `speaks` says whether it did, `why` what decided that."""
+    """Evaluation of a rule for one principal of a call. `speaks` is True if the rule applied, `why` the reason."""
 
     party: str
     rule: str
@@ -85,7 +85,7 @@ def why_hidden(access: Access, principal: Principal, tool: Tool) -> str:
 
 
 def readings_shown(tool: Tool, arguments: JsonObject) -> Mapping[str, list[Json]]:
-    """What each argument is judged as, of those that can be read in several ways; null where it can be nothing at all."""
+    """Return the interpretations of each argument that has several; null for an argument that may be left out."""
     try:
         readings = readings_of(tool, arguments)
     except TooManyReadingsError:
@@ -143,7 +143,7 @@ def _read(
 def _alone(
     compiled: CompiledRule | None, validator: Validator | None, arguments: JsonObject, facts: ConditionVariables
 ) -> tuple[bool, str]:
-    """Whether a rule is about one reading; without a rule, whether its schema alone is."""
+    """Return True if a rule (or the schema alone, without a rule) matches one interpretation, with the reason."""
     if validator is not None and (faults := validator.faults(arguments, 1)):
         return False, f"arguments: {faults[0]}"
     if compiled is None or compiled.rule.when is None:
@@ -195,7 +195,7 @@ class EarlierCall(Struct, frozen=True, kw_only=True):
 
 
 class SelfTest(Struct, frozen=True, kw_only=True):
-    """One entry of `tests:` in a policy file."""
+    """An entry of `tests:` in a policy file."""
 
     caller: Principal
     tool: str
@@ -208,7 +208,7 @@ class SelfTest(Struct, frozen=True, kw_only=True):
 
 
 class SelfTestResult(Struct, frozen=True, kw_only=True):
-    """What a test expected and what it got; `rule` is the rule that decided."""
+    """Result of a test: the expected verdict and the verdict found; `rule` is the rule that decided."""
 
     test: SelfTest
     verdict: str

@@ -15,10 +15,10 @@ _QUOTED = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 
 
 def behind_aliases(path: str, aliases: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    """What a JSONPath has to find besides, in answers that have these aliases.
+    """Return the additional JSONPaths that match a path in answers with these aliases.
 
-    A path whose names may all stand in the answer finds nothing more. Otherwise what it ends with is meant wherever it stands and under
-    whatever alias; and of a path with a filter, which may look at an alias, nobody knows what it means: that is the whole answer.
+    There are none for a path without aliased names. Otherwise the last name of the path, and each of its aliases, matches anywhere in the
+    answer. A path that ends in no name, or has a filter (which may test an alias), matches the whole answer.
     """
     aliased = frozenset().union(*aliases.values())
     if aliased.isdisjoint(_names(path)):

@@ -52,7 +52,7 @@ class Limit(Struct, frozen=True, kw_only=True):
 
 
 class LimitCharge(msgspec.Struct, frozen=True, gc=False):
-    """What one call takes of one limit. `key` names the bucket: the limit's id and the call's place in each dimension."""
+    """Charge of a call against a limit. `key` names the bucket: the limit's id and the call's value in each dimension."""
 
     limit: Limit
     key: tuple[str, ...]
@@ -79,10 +79,10 @@ class Limits:
         self._costs: dict[str, tuple[int | tuple[Cost, ...] | None, ...]] = {}
 
     def charges(self, call: Call) -> tuple[LimitCharge, ...] | Deny:
-        """What a call takes, limit by limit. The most expensive cost pattern that fits counts; without one a call costs 1.
+        """Return the charge of a call for each limit. The most expensive cost pattern that matches counts; without one a call costs 1.
 
-        A name that no tool has, or that the caller may not see, costs what patterns for every name (`*`) say: were it looked up, the price
-        would tell which names there are. A cost that cannot be computed, is below 0 or is more than the bucket ever holds refuses the call.
+        A name that no tool has, or that the caller may not see, costs what patterns for every name (`*`) set: any other price
+        would reveal which names exist. A cost that cannot be computed, is below 0 or is more than the bucket ever holds refuses the call.
         """
         tool = call.tool
         # A name nobody has and a name that is hidden count alike, all of them in one bucket.
@@ -102,7 +102,7 @@ class Limits:
         return tuple(made)
 
     def fixed(self, call: Call) -> bool:
-        """Whether all calls of this principal's to this tool take the same, whatever the arguments and attributes."""
+        """Return True if all calls of this principal to this tool cost the same, for any arguments and attributes."""
         costs = self._costs.get(call.tool.name, ())
         plain = all(ATTRIBUTE not in name for limit in self._limits for name in limit.per)
         return (
@@ -171,7 +171,7 @@ def too_much(limit: Limit, cost: float) -> Deny:
 
 
 def _costs(limit: Limit, name: str) -> int | tuple[Cost, ...] | None:
-    """What a tool costs; several when they must be computed first, None where the limit is not about it."""
+    """Return the cost of a tool: several costs if they have to be computed first, None if the limit does not cover the tool."""
     if limit.tools is not None and name not in limit.tools:
         return None
     fitting = tuple(

@@ -1,4 +1,4 @@
-"""What the objects within arguments are made of: the members that their schemas name, and slips of them."""
+"""Members of the objects within arguments, as their schemas name them, and corrections of misspelt members."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Shape(msgspec.Struct):
-    """What a schema says of an object's members: by name, by pattern, and of any others."""
+    """Schemas of an object's members: by name, by pattern, and for any other name."""
 
     names: dict[str, Schema] = {}
     patterns: list[tuple[str, Schema]] = []
@@ -91,7 +91,7 @@ class _Shape(msgspec.Struct):
 
 
 class SchemaMembers:
-    """What the objects within the arguments of one schema are made of."""
+    """Members of the objects within the arguments of one schema."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -148,7 +148,7 @@ class SchemaMembers:
         return made if len(made) < len(value) or any(made[key] is not value[key] for key in made) else value
 
     def _is_slip(self, name: str, names: Mapping[str, Any]) -> bool:
-        """Whether a name was probably meant to be one of others; not of as many unknown ones that they are no slips."""
+        """Return True if a name is probably a misspelling of another. The number of unknown names that are tried is bounded."""
         self._unknown += 1
         return self._unknown <= _MAX_UNKNOWN and near(name, names) != ""
 
@@ -164,7 +164,7 @@ class SchemaMembers:
         return near(last, self._of(schema, {}).names) if isinstance(schema, Mapping) else ""
 
     def _of(self, schema: Schema, value: Mapping[str, Json]) -> _Shape:
-        """What an object's schema says of its members. Of the branches of a choice those count that the constants in the value leave."""
+        """Return the schemas of an object's members. Branches of a choice count if the constants in the value do not exclude them."""
         used = [schema, *self._other_branches(schema, value, 0)]
         key = tuple(map(id, used))
         if key not in self._shapes:
@@ -232,7 +232,7 @@ class SchemaMembers:
         return found
 
     def _contradicts(self, schema: object, value: Mapping[str, Json], depth: int) -> bool:
-        """Whether a text in the value is none of those that a schema allows for its member."""
+        """Return True if a text in the value is none of the texts that the schema allows for its member."""
         if not isinstance(schema, Mapping) or depth > _MAX_PARTS:
             return False
         for name, member in (schema.get("properties") or {}).items():
@@ -284,7 +284,8 @@ def _all(schemas: list[Schema]) -> Schema:
 
 @lru_cache(maxsize=1024)
 def _matches(pattern: str, name: str) -> bool:
-    """Whether a pattern of `patternProperties` is found in a name; in linear time, and never where it cannot be searched so."""
+    """Return True if a pattern of `patternProperties` matches a name; linear time. A pattern that linear time cannot handle never
+    matches."""
     try:
         return jsonschema_rs.is_valid({"pattern": pattern}, name, pattern_options=jsonschema_rs.RegexOptions())
     except ValueError:
@@ -336,7 +337,7 @@ def _said_types(schema: Schema, root: Schema, known: dict[int, frozenset[str]], 
 
 
 def never_empty(schema: Schema, types: frozenset[str]) -> bool:
-    """Whether a schema whose types are known refuses the empty text."""
+    """Return True if a schema whose types are known refuses the empty text."""
     if types and "string" not in types:
         return True
     choices = schema.get("enum")

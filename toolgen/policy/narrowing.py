@@ -67,7 +67,7 @@ class NarrowedAccess(Access):
         self._other, self._counterpart = other, counterpart
 
     def visible(self, principal: Principal, tool: Tool) -> bool:
-        """Whether both policies show the tool."""
+        """Return True if both policies show the tool."""
         if not super().visible(principal, tool):
             return False
         there = self._counterpart(principal)
@@ -189,7 +189,7 @@ def _certificate(before: CertificateRule | None, after: CertificateRule | None) 
 
 
 def _limits(before: tuple[Limit, ...], after: tuple[Limit, ...]) -> tuple[Limit, ...]:
-    """Those of before, each as it is after where that is no more, and those that are new."""
+    """Return the limits from before, each in its new form if that is not looser, and the limits that are new."""
     edited = {limit.id: limit for limit in after}
     kept = tuple(
         edited[limit.id] if limit.id in edited and _is_less(edited[limit.id], limit) else limit for limit in before
@@ -217,7 +217,7 @@ def _alike(one: TokenGrant, other: TokenGrant) -> bool:
 
 
 def _disclosures(before: tuple[Disclosure, ...], after: tuple[Disclosure, ...]) -> tuple[Disclosure, ...]:
-    """Those of before that are after as well, wherever they stand."""
+    """Return the disclosures from before that still exist, at any place."""
     kept = {(one.roles, one.tools) for one in after}
     return tuple(one for one in before if (one.roles, one.tools) in kept)
 

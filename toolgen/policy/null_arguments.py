@@ -49,7 +49,7 @@ def without_null(schema: Schema, arguments: JsonObject) -> JsonObject:
 
 
 class _Said(IntEnum):
-    """What a schema says of null: nothing at all, nothing while it bounds other values, or whether it is taken."""
+    """Statement of a schema about null: none, none although it bounds other values, or a decision."""
 
     NOTHING = 0
     BOUNDS = 1
@@ -101,7 +101,7 @@ class _Refusing:
         return {"allOf": [schema, {"not": {"type": "null"}}]}
 
     def _said(self, schema: Any, depth: int) -> _Said:
-        """What a schema says of null."""
+        """Return the statement of a schema about null."""
         if not isinstance(schema, Mapping):
             return _Said.NOTHING
         if not _DECIDED.isdisjoint(schema):
@@ -121,7 +121,8 @@ class _Refusing:
 
 
 def _of_choice(branches: Sequence[Any], said: Sequence[_Said]) -> _Said:
-    """What a choice says of null: a branch that names null takes it on purpose, and others may take it by saying nothing."""
+    """Return the statement of a choice about null: a branch that names null accepts it on purpose, a branch without a statement may
+    accept it."""
     if any(map(_names_null, branches)) or all(one is _Said.DECIDED for one in said):
         return _Said.DECIDED
     return _Said.BOUNDS if _Said.BOUNDS in said else _Said.NOTHING

@@ -80,7 +80,7 @@ def _judged(tool: Tool, tools: Mapping[str, Tool]) -> Iterable[Tool]:
 
 
 def _decided(party: Principal, tool: Tool, access: Access, principal: Principal) -> object:
-    """What the rules say about a tool for one party. Sets of tools count as what comes of them: whether it sees the tool."""
+    """Return the rules about a tool for one principal. Sets of tools count by their effect: whether the principal sees the tool."""
     rules = sorted((_plain_rule(rule) for rule in _rules(access, party, (tool,))), key=digest)
     return {"digest": tool.digest, "visible": access.visible(principal, tool), "rules": rules}
 
@@ -101,7 +101,7 @@ def _plain_rule(rule: Rule) -> dict[str, object]:
 
 
 def _counts(limit: Limit, tool: Tool) -> bool:
-    """Whether calls to a tool take anything of a limit."""
+    """Return True if calls to a tool can be charged to a limit."""
     if limit.tools is not None and tool.name not in limit.tools:
         return False
     costs = [cost for pattern, cost in limit.cost if fnmatchcase(tool.name, pattern)]

@@ -1,6 +1,6 @@
-"""What a policy names by paths: fields that are replaced, and which arguments are recorded plainly or only as keyed digests.
+"""Paths of a policy: fields that are replaced, and arguments that are recorded in plain text or only as keyed digests.
 
-Paths lead into JSON inside of strings too: that is taken apart, and put back as it was written where nothing in it changed.
+Paths also lead into JSON inside of strings: it is parsed, and put back exactly as it was written if no part of it changed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Redaction(Struct, frozen=True, kw_only=True):
     replacement: str
 
     def covers(self, tool: Tool) -> bool:
-        """Whether it is about a tool."""
+        """Return True if the redaction applies to a tool."""
         return any(fnmatchcase(tool.name, pattern) for pattern in self.tools)
 
 
@@ -94,7 +94,7 @@ def replace_at(value: Json, paths: Iterable[str], replacement: _Replace) -> Json
 
 
 def replace_within(value: Any, paths: Iterable[str], replacement: _Replace) -> Any:
-    """The same in a value that is the caller's own, of dicts and lists: nothing is copied, and what these are stays so."""
+    """Apply `replacement` in place to a value of dicts and lists that the caller owns. The containers are not copied."""
     named, others = _told_apart(paths)
     places = _found(value, others)
     if named:
@@ -248,7 +248,7 @@ class UnredactedArguments(Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...]
 
     def covers(self, name: str) -> bool:
-        """Whether it is about the tool of this name."""
+        """Return True if the entry applies to the tool of this name."""
         return any(fnmatchcase(name, pattern) for pattern in self.tools)
 
 
@@ -306,7 +306,7 @@ class _OpenedObject(dict[str, Json]):
 
 
 class _OpenedList(list[Json]):
-    """The same of an array."""
+    """An array that was in a string, with the attributes of `_OpenedObject`."""
 
     __slots__ = ("layers", "text", "was")
     layers: int
@@ -333,7 +333,7 @@ def opened(value: Json, unread: Unread, deeper: Deeper = withheld, depth: int = 
 
 
 def _begins(text: str) -> bool:
-    """Whether a text begins as an object, an array or a string does in JSON."""
+    """Return True if a text begins as an object, an array or a string does in JSON."""
     return text.lstrip("\ufeff \t\r\n").startswith(_BEGINS)
 
 

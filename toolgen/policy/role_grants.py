@@ -51,7 +51,7 @@ NOTHING_GIVEN: GivenRoles = MappingProxyType({})
 
 
 def read_role_grant(document: YamlDocument, index: int) -> RoleGrantRule:
-    """One entry below `role_grants`. Raises `PolicyError`."""
+    """Read an entry of `role_grants`. Raises `PolicyError`."""
     given = decode(document, ("role_grants", index), RoleGrantShape, PolicyError)
     longest = parse_duration(given.max_duration)
     if longest is None or not 1 <= longest <= MAX_GIVEN_S:

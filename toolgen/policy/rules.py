@@ -1,6 +1,6 @@
-"""One rule of a policy, compiled: what it is about, when it applies, and what it says where a condition has no answer.
+"""Compiled rule of a policy: its scope, its conditions, and its verdict if a condition has no answer.
 
-The JSON Schema of a rule's `arguments:`: strict, because a misspelt keyword would narrow nothing.
+The JSON Schema of a rule's `arguments:` is strict, because a misspelt keyword would narrow nothing.
 """
 
 from __future__ import annotations
@@ -165,14 +165,13 @@ Condition: TypeAlias = Annotated[_T | None, _CONDITION]
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """One rule of a policy. It applies to a call when role, tool and effect fit, `arguments`, if given, accepts the arguments, and
-    `when`, if given, holds.
+    """A rule of a policy. It applies to a call when role, tool and effect match, `arguments`, if given, accepts the arguments, and
+    `when`, if given, is true.
 
-    `bind` has the expression of each argument (a path of names, joined by dots) that the gateway sets, `tell` those whose value
-    callers are told. `shadow`: decides nothing.
-    `consent` is what a rule that asks wants otherwise than the policy does for all. `pending_after_s` is how long a caller waits for a call
-    that the rule is about, None for as long as the gateway says. `selected` are the tools where selectors other than globs of names say
-    which; `tools` is empty then.
+    `bind` has the expression of each argument (a path of names, joined by dots) that the gateway sets, `tell` the arguments whose value
+    callers may see. `shadow`: the rule is evaluated and decides nothing. `consent` has the approvers of a rule that asks, if they differ
+    from the policy's. `pending_after_s` is how long a caller waits for a call under the rule, None for the gateway's setting. `selected`
+    are the tools if selectors other than globs of names choose them; `tools` is empty then.
     """
 
     id: str
@@ -192,7 +191,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     selected: frozenset[str] | None = None
 
     def covers(self, tool: Tool) -> bool:
-        """Whether the rule is about a tool, whatever the arguments."""
+        """Return True if the rule covers a tool, for any arguments."""
         if tool.effect not in self.effects:
             return False
         if self.selected is not None:
@@ -211,8 +210,8 @@ _SAID = tuple(name for name in Rule.__struct_fields__ if name != "where")
 
 
 class DecisionNote(Struct, frozen=True, kw_only=True):
-    """What a decision leaves for the audit log besides its verdict: a shadow rule that applied, a condition that had no answer, or what a
-    middleware (of this `digest`) did with the call; `arguments` as they are recorded, once it changed them, and `labels` that it set."""
+    """Note of a decision for the audit log besides its verdict: a shadow rule that applied, a condition that had no answer, or the
+    action of a middleware (of this `digest`); `arguments` as recorded if the middleware changed them, and `labels` that it set."""
 
     rule: str
     verdict: str
@@ -244,7 +243,7 @@ class CompiledRule:
         self.validator = None if self._schema is None else Validator(self._schema, formats=False)
 
     def of(self, rule: Rule) -> CompiledRule | None:
-        """The same compiled rule for a rule that differs in nothing but where it stands; None for any other."""
+        """Return a compiled form for a rule that differs only in its place in the file; None for any other rule."""
         if rule is self.rule:
             return self
         if any(getattr(rule, name) is not getattr(self.rule, name) for name in _SAID):
@@ -254,7 +253,8 @@ class CompiledRule:
         return moved
 
     def speaks(self, arguments: JsonObject, facts: ConditionVariables, notes: list[DecisionNote]) -> bool:
-        """Whether the rule is about this call. Where its condition has no answer, a rule that allows does not apply and any other does."""
+        """Return True if the rule applies to this call. If its condition has no answer, a rule that allows does not apply and any other
+        does."""
         if self.validator is not None and not self.validator.accepts(arguments):
             return False
         return self._holds(facts, notes)
@@ -262,8 +262,8 @@ class CompiledRule:
     def speaks_of(
         self, readings: Readings, facts: Callable[[JsonObject], ConditionVariables], notes: list[DecisionNote]
     ) -> bool:
-        """The same where the arguments can be read in several ways: a rule that allows applies if it does so to every reading that
-        counts for it, and any other if it does about one. Raises `TooManyReadingsError`."""
+        """Return True if the rule applies to arguments with several interpretations: a rule that allows has to apply to every
+        interpretation that counts for it, any other rule to at least one. Raises `TooManyReadingsError`."""
         allows = self.rule.verdict == "allow"
         return all(self.heeds(one, facts, notes) == allows for one in self.heeded(readings)) == allows
 
@@ -275,7 +275,7 @@ class CompiledRule:
     def heeds(
         self, reading: CallInterpretations, facts: Callable[[JsonObject], ConditionVariables], notes: list[DecisionNote]
     ) -> bool:
-        """Whether the rule is about one of several readings."""
+        """Return True if the rule applies to an interpretation."""
         if self.alike is not None and not self.alike.accepts(reading.arguments):
             return False
         if reading.weight is Weight.SPELLED and self.rule.verdict == "allow":
@@ -283,7 +283,7 @@ class CompiledRule:
         return self._holds(facts(reading.arguments), notes)
 
     def fault(self, arguments: JsonObject, readings: Readings | None) -> str:
-        """What its schema finds wrong with the arguments, or with the first of their readings; "" for nothing."""
+        """Return the first error of the rule's schema in the arguments, or in one of their interpretations; "" if there is none."""
         if self.validator is None:
             return ""
         if readings is None or not readings.concern(self.reads):

@@ -1,6 +1,7 @@
-"""What a tool's own schema calls secret in its arguments, as the record keeps it: a keyed digest, also where the schema fits badly.
+"""Digests in place of secret arguments in the audit log: a value that the tool's own schema marks as secret is recorded as a keyed digest,
+even if the value does not fit the schema.
 
-What the record holds instead of a sensitive value, and of what: a value that is sensitive for several reasons is concealed once.
+A value that is sensitive for several reasons is concealed once.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def conceal(value: Json, schema: Schema, digest: _Replace) -> Json:
 
 
 def has_secrets(schema: Schema) -> bool:
-    """Whether a schema calls anything secret at all, wherever in it."""
+    """Return True if a schema marks a value as secret at any depth."""
     stack: list[object] = [schema]
     while stack:
         item = stack.pop()
@@ -109,7 +110,7 @@ class Concealer:
         return self._digest(value) if guards and not declared else self._walk(value, schemas, depth + 1)
 
     def _guards(self, schema: Schema) -> bool:
-        """Whether anything below what this schema is about is secret; a reference that leads nowhere may lead to anything."""
+        """Return True if a value at or below this schema is secret. A reference that leads nowhere counts as secret."""
         known = self._guarding.get(id(schema))
         if known is None:
             self._guarding[id(schema)] = False  # while it is looked at: what leads back to itself adds nothing
@@ -135,7 +136,7 @@ class Concealer:
         return False
 
     def _target(self, reference: object) -> Any:
-        """What a reference into this schema leads to (RFC 6901); None for any other."""
+        """Return the target of a reference into this schema (RFC 6901); None for any other reference."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
         at: Any = self._root
@@ -162,7 +163,7 @@ class Concealer:
 
 
 def _takes(schema: Schema, kind: str, keywords: frozenset[str]) -> bool:
-    """Whether a schema says that a value may be of this type, by its name or by what it says of one."""
+    """Return True if a schema allows values of this type, by its `type` or, without one, by keywords for it."""
     declared = schema.get("type")
     if declared is not None:
         return kind == declared or (isinstance(declared, list) and kind in declared)
@@ -170,14 +171,14 @@ def _takes(schema: Schema, kind: str, keywords: frozenset[str]) -> bool:
 
 
 def _admits(schema: Schema, value: Json) -> bool:
-    """Whether a schema says by name that a value like this scalar may stand there."""
+    """Return True if the `type` of a schema names the type of this scalar."""
     declared = schema.get("type")
     kinds = frozenset(declared if isinstance(declared, list) else [declared])
     return not kinds.isdisjoint(_KINDS.get(type(value), ()))
 
 
 def _below(schemas: list[Schema], name: str) -> Iterator[Any]:
-    """What the schemas say about a property. A pattern may fit any name, so every pattern's schema speaks."""
+    """Yield the schemas of a property. A pattern may match any name, so the schema of every pattern is included."""
     for schema in schemas:
         known = schema.get("properties", {})
         if name in known:
@@ -189,7 +190,7 @@ def _below(schemas: list[Schema], name: str) -> Iterator[Any]:
 
 
 def _items(schemas: list[Schema], index: int) -> Iterator[Any]:
-    """What the schemas say about an item."""
+    """Yield the schemas of an item."""
     for schema in schemas:
         first = schema.get("prefixItems", ())
         yield first[index] if index < len(first) else schema.get("items")
@@ -246,7 +247,7 @@ def rewritten(text: str, sent: str, digests: frozenset[str]) -> Placeholder:
 
 
 def union(one: Json, other: Json, digest: _Digest) -> Json:
-    """What is concealed in either of two forms of the same value."""
+    """Merge two forms of the same value: a part that is concealed in either is concealed."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return {name: union(item, other[name], digest) for name, item in one.items()}
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
@@ -326,7 +327,7 @@ def conceal_at(arguments: JsonObject, paths: tuple[str, ...], digest: Callable[[
 
 
 def found_at(arguments: Any, paths: tuple[str, ...]) -> frozenset[Place]:
-    """What the paths find. Where that is all of the arguments it is each of them, because their names stay readable."""
+    """Return the places that the paths match. If all arguments match, each argument is a place, because their names stay readable."""
     found = places_of(arguments, paths)
     return found if () not in found else found.union((name,) for name in arguments) - {()}
 

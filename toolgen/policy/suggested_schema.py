@@ -112,7 +112,7 @@ def _class(character: str) -> str:
 
 
 def _characters(text: str) -> str:
-    """What stands between brackets of a pattern for the characters of a text, letters and digits of ASCII by their whole class."""
+    """Return the content of a character class in a pattern for the characters of a text; ASCII letters and digits by their whole class."""
     kinds = {_class(character) for character in text}
     named = [name for name, _ in _CLASSES if name in kinds]
     single = sorted(kind for kind in kinds if len(kind) == 1)

@@ -1,7 +1,7 @@
-"""What an agent is told of arguments that do not fit: which one, why, and what would fit.
+"""Messages for an agent about invalid arguments: the argument, the reason, and what would be valid.
 
-A choice (`anyOf`, `oneOf`) is explained by the alternative that the value comes closest to. The reason stands first and is kept whole; the
-value behind it is cut.
+A choice (`anyOf`, `oneOf`) is explained by the alternative closest to the value. The reason comes first and is never shortened; the
+value after it is.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ Error = jsonschema_rs.ValidationError
 
 
 class _Fault(Struct, frozen=True, kw_only=True):
-    """One thing to correct. `values` are what `kind` allows or misses: types, values of an enum, names."""
+    """An error to correct. `values` are what `kind` allows or misses: types, values of an enum, names."""
 
     pointer: tuple[str | int, ...]
     kind: str
@@ -131,7 +131,7 @@ def _limit(name: str, kind: Any) -> str:
 
 
 def _chosen(error: Error, schema: Schema, depth: int) -> Iterator[_Fault]:
-    """What is wrong with a value that no alternative takes, or that several take, by the alternatives it comes closest to."""
+    """Yield the errors of a value that no alternative accepts, or that several accept, from the closest alternatives."""
     kind: Any = error.kind
     pointer = tuple(error.instance_path)
     branches: list[tuple[tuple[int, ...], list[_Fault]]] = []
@@ -193,7 +193,7 @@ def _merged(branches: Sequence[Sequence[_Fault]]) -> Iterator[_Fault]:
 
 
 def _gathered(faults: Iterable[_Fault]) -> Iterator[_Fault]:
-    """The same with all names that are missing from one object in one fault."""
+    """Merge the faults about names that are missing from the same object."""
     kept: dict[object, _Fault] = {}
     for number, fault in enumerate(faults):
         key = (fault.pointer, "required") if fault.kind == "required" else number
@@ -258,7 +258,7 @@ def _one_required(fault: _Fault) -> str:
 
 
 def _misspelt(fault: _Fault) -> str:
-    """What of an object may be a missing name in another spelling."""
+    """Return a hint if a member of the object is probably a misspelling of a missing name, else ""."""
     names = [name for name in fault.value if name not in fault.values] if isinstance(fault.value, Mapping) else []
     for missing in fault.values:
         if meant := near(str(missing), names):
@@ -287,7 +287,7 @@ def _quoted(names: Iterable[Json]) -> str:
 
 
 def _kind(value: object) -> str:
-    """What a plain value is, before it is shown; lists and objects say so themselves."""
+    """Return the type name of a scalar with a space after it, as a prefix of the value; "" for lists and objects."""
     return f"{_KINDS[type(value)]} " if type(value) in _KINDS else ""
 
 

@@ -24,16 +24,16 @@ class TokenGrant(Struct, frozen=True, kw_only=True):
     where: str = ""
 
     def covers(self, tool: Tool) -> bool:
-        """Whether it is about a tool."""
+        """Return True if the grant covers a tool."""
         return any(fnmatchcase(tool.name, pattern) for pattern in self.tools)
 
     def said(self) -> Mapping[str, list[str]]:
-        """What it says about the tools that it covers."""
+        """Return the grant as data: kinds, roles and arguments."""
         return {"kinds": sorted(self.kinds), "roles": sorted(self.roles), "arguments": sorted(self.arguments)}
 
 
 def may_have(grants: Iterable[TokenGrant], principal: Principal, tool: Tool, argument: str, kind: str) -> bool:
-    """Whether a value of this kind may stand in this argument of a call: for its caller, and for everybody that it acts for."""
+    """Return True if an argument of a call may have a value of this kind: for its caller, and for everyone that the caller acts for."""
     fitting = [
         grant
         for grant in grants

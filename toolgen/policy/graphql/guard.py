@@ -93,7 +93,7 @@ class RootCall(Struct, frozen=True, kw_only=True):
 
 
 class CheckedDocument(Struct, frozen=True, kw_only=True):
-    """What may be sent, as far as the document itself goes. `rejections` lead to where a mutation says why it was not done."""
+    """A GraphQL document that passed the checks of the document itself. `rejections` are paths to where a mutation reports its errors."""
 
     query: str
     operation_name: str | None
@@ -249,7 +249,7 @@ class _Counter(Struct):
 
 
 class _Pricer(Struct):
-    """What reading costs: a field costs 1, as often as the lists above it have items."""
+    """Computation of the cost of a document: a field costs 1, multiplied by the number of items of the lists above it."""
 
     schema: GraphQLSchema
     fragments: Mapping[str, FragmentDefinitionNode]
@@ -330,7 +330,7 @@ class _Pricer(Struct):
 
 
 def _names_its_type(node: FieldNode) -> bool:
-    """Whether a field's type is all that is asked of it: what a mutation that leads back to a root answers with."""
+    """Return True if `__typename` is the only field selected: a mutation that leads back to a root answers with it."""
     below = node.selection_set.selections if node.selection_set is not None else ()
     return all(isinstance(one, FieldNode) and one.name.value == "__typename" for one in below)
 

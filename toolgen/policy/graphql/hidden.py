@@ -1,6 +1,6 @@
-"""What a policy hides by name, where GraphQL lets a name be written otherwise: aliases in answers, values in the text of documents.
+"""Fields and values hidden by name, where GraphQL allows another name: aliases in answers, values in the text of documents.
 
-Whether a document says nothing but what the schema has: where it does not, nobody can tell which of its values is a secret.
+A document is compared with the schema: if it has anything that the schema lacks, its secret values cannot be found.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ _CONDITIONS = frozenset({"skip", "include"})
 
 
 def fits(graph: Graph, text: str, variables: Json, start: str = "") -> bool:
-    """Whether every field, argument, member of an input object and variable is one of the schema's, and no scalar stands for an object.
+    """Return True if every field, argument, input member and variable is in the schema, and no scalar is in the place of an object.
 
-    `start` is the type that an operation without a name begins at; "" for the schema's own.
+    `start` is the type of the root of an operation without a name; "" for the schema's own.
     """
     try:
         document = parse(text, no_location=True, max_lexical_tokens=_TOKENS)
@@ -207,7 +207,7 @@ class _Fitting(Struct, frozen=True):
         return all(one.name.value in _CONDITIONS or not one.arguments for one in directives or ())
 
     def _written(self, node: ValueNode, type_: str) -> bool:
-        """Whether a value in the document has only what its type has."""
+        """Return True if a value in the document has only members of its type."""
         inputs = self._inputs(type_)
         match node:
             case VariableNode():
@@ -225,7 +225,7 @@ class _Fitting(Struct, frozen=True):
                 return inputs is None or node.kind == "null_value"
 
     def _value(self, value: Json, type_: str) -> bool:
-        """The same of a variable's value."""
+        """Return True if a variable's value has only members of its type."""
         inputs = self._inputs(type_)
         match value:
             case None:

@@ -1,4 +1,4 @@
-"""What to write or call instead of a statement that is refused: by its first word, by the table it reads, by its syntax."""
+"""Suggestions for a refused statement: by its first word, by the table it reads, by its syntax."""
 
 from __future__ import annotations
 

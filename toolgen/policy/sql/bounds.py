@@ -71,7 +71,7 @@ Bounds: TypeAlias = Sequence[Bound]
 
 
 def digits_of(node: exp.Expr) -> int:
-    """As many as `1e1000` has, too."""
+    """Count the digits of a number; a number like `1e1000` counts with its exponent written out."""
     mantissa, _, exponent = node.name.lower().partition("e")
     return len(mantissa) + (int(exponent.lstrip("+-")[:9] or 0) if exponent.lstrip("+-").isdigit() else 0)
 
@@ -102,12 +102,12 @@ def written_number(node: exp.Expr | None) -> float:
 
 
 def is_negative(node: exp.Expr) -> bool:
-    """Whether a value is a number with a minus before it. `-(0 - n)` is not: it may be positive."""
+    """Return True if a value is a number with a minus before it. `-(0 - n)` does not count: its value may be positive."""
     return isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string
 
 
 def is_smallest(node: exp.Expr) -> bool:
-    """Whether a value is the smallest of several values of a row: `least(n, 100)`, and `min(n, 100)` in SQLite."""
+    """Return True if a value is the smallest of several values of a row: `least(n, 100)`, and `min(n, 100)` in SQLite."""
     name = called_name(node)
     return name == "least" or (name == "min" and len(node.expressions) > 1)
 

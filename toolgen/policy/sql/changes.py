@@ -59,7 +59,7 @@ def guard_change(
     scope: SqlScope,
     attributes: Mapping[str, object],
 ) -> Statement | Deny:
-    """What may be run in place of `sql`, or why nothing may; as `guard` does for queries. Never raises."""
+    """Return the statement to run in place of `sql`, or a refusal, as `guard` does for queries. Never raises."""
     try:
         return bound(_Change(database, scope).plan(sql, measures(parameters)), parameters, scope, attributes)
     except StatementRefusal as refusal:
@@ -87,7 +87,7 @@ class _Target(Struct, frozen=True, kw_only=True):
 
 
 class _Change:
-    """One statement on its way from text to plan."""
+    """Planner of one changing statement, from text to plan."""
 
     def __init__(self, database: Database, scope: SqlScope) -> None:
         self._database = database
@@ -268,7 +268,7 @@ class _Change:
         self._columns.used.update(f"{full_name(target.table)}.{name}" for name in named)
 
     def _fixed(self, target: _Target) -> dict[str, exp.Expr]:
-        """What the row filter makes of a new row: a value for each of its columns. Only `column = :attribute AND …` says one."""
+        """Return the values that the row filter sets in a new row, by column. Only a filter `column = :attribute AND …` sets values."""
         if target.scope.rows is None:
             return {}
         condition, names = numbered(

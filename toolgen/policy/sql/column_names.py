@@ -1,8 +1,9 @@
-"""What an engine calls a column of a result that nobody named: PostgreSQL by what is computed, the others by the text itself.
+"""Default names of unnamed result columns: PostgreSQL names them by the expression's kind, the other engines by its text.
 
-Which types of values a query's columns hold in SQLite, as far as its tables and its text tell: for a result without a value to ask.
+The types of values in a SQLite query's columns, as far as its tables and its text show, for a result without rows.
 
-https://www.sqlite.org/datatype3.html: values have types, columns have affinities. Only told, never relied on: nothing is decided by it.
+https://www.sqlite.org/datatype3.html: values have types, columns have affinities. The types are information only; no decision depends on
+them.
 """
 
 from __future__ import annotations
@@ -137,12 +138,13 @@ def _is_name(title: str) -> bool:
 
 
 def _differs(title: str, written: str) -> bool:
-    """Whether a column is called otherwise than it would be; with a parameter in it, it is called by what stands for that."""
+    """Return True if the default name of a column differs from the wanted one. A name that contains a placeholder never counts as
+    different."""
     return SLOT not in written and title != written.replace(CALL, "")
 
 
 def _gives_columns(select: exp.Expr) -> bool:
-    """Whether somebody sees what its columns are called: the caller, or a query around it."""
+    """Return True if the column names of a query are visible: to the caller, or to a query around it."""
     node = select
     while isinstance(node.parent, (exp.SetOperation, exp.Subquery)):
         if (

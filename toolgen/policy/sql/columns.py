@@ -50,7 +50,7 @@ _BARE: Final = frozenset({"order", "group", "distinct"})
 
 
 def alias_answers(identifier: exp.Expr, around: SelectScope, scope: SelectScope, dialect: DialectName) -> bool:
-    """Whether the aliases of `around` answer for a name in `scope`, which is `around` itself or a query inside of it."""
+    """Return True if a name in `scope` can refer to an alias of `around`, which is `scope` itself or a query around it."""
     if around is not scope:
         return around.clause in _WITHIN[dialect]
     if dialect == "postgres":
@@ -61,12 +61,12 @@ def alias_answers(identifier: exp.Expr, around: SelectScope, scope: SelectScope,
 
 
 def is_sorted_by(identifier: exp.Expr, scope: SelectScope, name: str) -> bool:
-    """Whether a bare name stands in the ORDER BY or GROUP BY of a query that gives it to a column of its result (SQL-92 rule)."""
+    """Return True if a bare name in ORDER BY or GROUP BY is an alias of a result column of the same query (SQL-92 rule)."""
     return name in scope.aliases and scope.clause in _BARE and _stands_bare(identifier)
 
 
 def _stands_bare(identifier: exp.Expr) -> bool:
-    """Whether a name is the whole of an item of ORDER BY, GROUP BY or DISTINCT ON."""
+    """Return True if a name is a whole item of ORDER BY, GROUP BY or DISTINCT ON."""
     node = identifier.parent
     while node is not None and isinstance(node.parent, (exp.Paren, exp.Ordered)):
         node = node.parent
@@ -175,7 +175,7 @@ class Columns:
         return written
 
     def _changes(self, star: exp.Star) -> dict[str, exp.Expr | None]:
-        """What stands in place of a column of `*`, by name: nothing for EXCLUDE, an expression for REPLACE."""
+        """Return the replacements of columns of `*`, by name: None for EXCLUDE, an expression for REPLACE."""
         left_out, changed = star.args.get("except_") or [], star.args.get("replace") or []
         renamed = star.args.get("rename") or []
         changes: dict[str, exp.Expr | None] = {}
@@ -331,9 +331,9 @@ class Columns:
         self._unknown(identifier, [relation for around in scopes for relation in around.relations])
 
     def _may_be_implicit(self, name: str, around: SelectScope) -> bool:
-        """Whether the engine may find a column of this name that no catalog lists, before it looks for an alias.
+        """Return True if the engine may find a column of this name that no catalog lists, before it looks for an alias.
 
-        SQLite gives subqueries a row number as well: NULL.
+        SQLite gives subqueries a row number too: NULL.
         """
         return name in IMPLICIT[self._dialect] and (
             any(relation.table for relation in around.relations)
@@ -371,7 +371,7 @@ class Columns:
             self.used.add(f"{full_name(relation.table)}.{relation.columns[index]}")
 
     def _row_id(self, owner: QueryRelation, name: str) -> bool:
-        """Whether `name` is the row's own number, of a table that may be asked for it."""
+        """Return True if `name` is the row number of a table whose row numbers may be read, and record its use."""
         if self._dialect not in _ROW_IDS or name not in IMPLICIT[self._dialect]:
             return False
         if owner.row_ids is None or owner.table is None:
@@ -384,7 +384,7 @@ class Columns:
         return self._spelling.relation(exp.to_identifier(table.schema, quoted=True)) if table.schema else self._schema
 
     def _unknown(self, identifier: exp.Expr, relations: Sequence[QueryRelation]) -> None:
-        """The same words for a column that is hidden and for one that is not there."""
+        """Refuse an unknown column, with identical words for a hidden column and for one that does not exist."""
         known = [
             name for relation in relations for name in (relation.columns if relation.table else relation.names) if name
         ]

@@ -1,6 +1,6 @@
-"""What to write instead: for aliases where they are not known, aggregates beside plain columns, values that a column has not.
+"""Corrections of statements: for aliases out of their scope, aggregates beside plain columns, and values that a column cannot have.
 
-Read off the statement and the schema alone; what an engine says of a statement may quote the data.
+They are derived from the statement and the schema alone; an engine's own message may quote the data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _AROUND: Final = "put the query into FROM, SELECT … FROM (SELECT …) AS q WHE
 
 
 def alias_advice(identifier: exp.Expr, dialect: DialectName) -> str:
-    """What to write for a name that is an alias of the SELECT list, in a clause that does not know aliases; "" for any other name."""
+    """Return advice on a name that is an alias of the SELECT list, in a clause that cannot see aliases; "" for any other name."""
     select = identifier.find_ancestor(exp.Select)
     clause: exp.Expr | None = identifier
     while clause is not None and clause.parent is not select:
@@ -54,7 +54,7 @@ def alias_advice(identifier: exp.Expr, dialect: DialectName) -> str:
 def corrections(
     root: exp.Expr, columns: Iterable[str], functions: Collection[str], database: Database, scope: SqlScope
 ) -> dict[str, str]:
-    """What to tell of a statement, by what an engine may find wrong with it: `grouping`, `function`, `types`."""
+    """Return the advice on a statement by the kind of error that an engine may report: `grouping`, `function`, `types`."""
     dialect = database.dialect
     found: dict[str, str] = {}
     grouped = not _AGGREGATES.isdisjoint(functions) or root.find(exp.Group, exp.Window, exp.AggFunc, exp.WithinGroup)
@@ -80,7 +80,7 @@ def _typed(database: Database, scope: SqlScope, used: frozenset[str]) -> Iterato
 
 
 def _described(column: Column, *, masked: bool) -> tuple[bool, str]:
-    """Whether it is told by its type alone, and what is told."""
+    """Describe a column. The first element is True if the description has the type alone, without labels."""
     if not column.labels or masked:
         declared = column.type.partition("(")[0] if column.labels else column.type
         return True, f"{shown(column.name)} {bounded(declared, 40)}"
@@ -88,7 +88,7 @@ def _described(column: Column, *, masked: bool) -> tuple[bool, str]:
 
 
 def _grouping(root: exp.Expr, dialect: DialectName) -> Iterator[str]:
-    """What of a query stands where only groups, or only rows, may stand."""
+    """Yield advice on parts of a query in a clause that allows only groups, or only rows."""
     for select in root.find_all(exp.Select):
         where = select.args.get("where")
         if where is not None:
@@ -117,7 +117,7 @@ def _grouping(root: exp.Expr, dialect: DialectName) -> Iterator[str]:
 
 
 def _item(group: exp.Expr, select: exp.Select) -> exp.Expr:
-    """What an item of GROUP BY stands for: a number is the column of the result at that place."""
+    """Return the expression of an item of GROUP BY: a number is the result column at that position."""
     place = int(group.name) if isinstance(group, exp.Literal) and group.name.isdigit() and len(group.name) < 4 else 0
     item = select.expressions[place - 1] if 0 < place <= len(select.expressions) else group
     return item.this if isinstance(item, exp.Alias) else item
@@ -145,7 +145,7 @@ def _above(node: exp.Expr, top: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _own(node: exp.Expr, select: exp.Select) -> bool:
-    """Whether a node belongs to this query and to none inside of it."""
+    """Return True if a node belongs to this query and to no query inside of it."""
     return node.find_ancestor(exp.Select) is select
 
 

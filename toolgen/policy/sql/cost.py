@@ -119,7 +119,7 @@ def check_cost(root: exp.Expr, database: Database, scope: SqlScope, measured: Se
 
 
 def _is_light(cost: Cost) -> bool:
-    """Whether the result is no larger than the arguments, and the work and memory go with their sizes alone."""
+    """Return True if the result is no larger than the arguments, and work and memory depend on their sizes alone."""
     return (
         cost.result in _LIGHT
         and cost.factor == 1
@@ -153,7 +153,7 @@ _CHEAP_FUNCTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 
 
 def _is_cheap(root: exp.Expr, dialect: DialectName) -> bool:
-    """Whether a statement is so short, and of parts so light, that one row of it cannot take much."""
+    """Return True if a statement is so short, and its parts so light, that one row of it cannot cost much."""
     kinds, functions = _CHEAP_KINDS[dialect], _CHEAP_FUNCTIONS[dialect]
     left = _FEW_NODES
     stack = [root]
@@ -182,7 +182,7 @@ def _is_cheap(root: exp.Expr, dialect: DialectName) -> bool:
 
 
 class _Row:
-    """One walk over a tree, in the order in which its parts are worked out."""
+    """Walk over a tree that computes the cost of a row, in evaluation order."""
 
     def __init__(self, dialect: Dialect, catalog: Mapping[str, Bound], measured: Sequence[Measure]) -> None:
         self._dialect = dialect
@@ -587,7 +587,7 @@ _WITHOUT_KEYS: Final = Cost(result="json", work=350, memory=20, pairs=0.02)  # `
 
 
 def _is_computed_once(select: exp.Select, around: exp.Expr) -> bool:
-    """Whether no engine puts the columns of a query where they are used."""
+    """Return True if no engine substitutes the columns of a query where they are used."""
     return (
         any(select.args.get(clause) for clause in _ONCE)
         or isinstance(select.parent, exp.SetOperation)

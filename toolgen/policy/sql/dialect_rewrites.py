@@ -62,7 +62,7 @@ def _selected(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _ends_with(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the query follows `WITH …`: a parenthesis closes the last common table expression."""
+    """Return True if the query follows `WITH …`: a parenthesis closes the last common table expression."""
     return tokens[0].token_type is TokenType.WITH and tokens[index - 1].token_type is TokenType.R_PAREN
 
 

@@ -1,4 +1,4 @@
-"""What each engine has in place of the functions of others."""
+"""Equivalents, per engine, of functions of other engines."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ _SERVER: Final = words(
 
 
 def function_advice(name: str, dialect: DialectName) -> str:
-    """What this engine has in place of a function that it, or the gateway, does not have."""
+    """Return the equivalent of a function that this engine, or the gateway, does not have."""
     if name in _SERVER:
         return SESSION
     instead = EQUIVALENTS[dialect].get(name)

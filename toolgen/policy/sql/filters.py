@@ -65,7 +65,7 @@ def read_filter(rows: str, dialect: DialectName) -> tuple[exp.Expr, tuple[str, .
 
 
 def numbered(rows: str, dialect: DialectName, first: int) -> tuple[exp.Expr, tuple[str, ...]]:
-    """The same with its placeholders numbered from `first`, for a statement that has others before them."""
+    """Read a row filter with its placeholders numbered from `first`, for a statement that has placeholders before them."""
     condition, names = read_filter(rows, dialect)
     for column in list(condition.find_all(exp.Column)):
         if (number := slot_number(column)) is not None:

@@ -358,7 +358,7 @@ def _check_type(node: exp.Expr, dialect: DialectName) -> None:
 
 
 def _is_known(kind: object, dialect: DialectName) -> bool:
-    """Whether a type that the parser does not know is one of the engine's own."""
+    """Return True if a type unknown to the parser is one of the engine's own."""
     name = kind.name.lower() if isinstance(kind, exp.Identifier) else kind
     return isinstance(name, str) and name in RECORDS[dialect].types
 
@@ -463,7 +463,7 @@ _CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, DialectName], None]] = {
 
 
 def is_number(node: exp.Expr | None) -> bool:
-    """Whether a LIMIT or OFFSET is a whole number written out, or a placeholder."""
+    """Return True if a LIMIT or OFFSET is a literal whole number or a placeholder."""
     if isinstance(node, exp.Column):
         return slot_number(node) is not None
     return isinstance(node, exp.Literal) and not node.is_string and node.name.isascii() and node.name.isdigit()

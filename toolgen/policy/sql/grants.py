@@ -1,8 +1,8 @@
-"""What a principal may see of a database: the policy's `sql:` section as data, its load-time checks, and the database seen through it.
+"""Access of a principal to a database: the policy's `sql:` section as data, its load-time checks, and the database seen through it.
 
-How an engine compares names: what a table, a column and an alias are called once case, quotes and length are out of the way. PostgreSQL
+Comparison of names per engine: the names of tables, columns and aliases after case, quotes and length are normalized. PostgreSQL
 cuts names at 63 bytes, and so does the guard, in the tree that is rendered: https://www.postgresql.org/docs/current/limits.html. SQLite and
-DuckDB fold ASCII letters alone and cut nothing. MySQL folds columns by its own tables, and tables and aliases as its server was told to:
+DuckDB fold ASCII letters alone and cut nothing. MySQL folds columns by its own tables, and tables and aliases by a server setting:
 https://dev.mysql.com/doc/refman/8.4/en/identifier-case-sensitivity.html. tests/execute/sql/test_names.py asks the engines.
 """
 
@@ -50,13 +50,13 @@ _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 class TableScope(Struct, frozen=True, kw_only=True):
-    """One table of a policy. `columns` None means every column; `rows` is a filter in the database's own SQL, with `:attribute`s.
+    """Access to one table. `columns` None means every column; `rows` is a filter in the database's own SQL, with `:attribute`s.
 
-    `masks` holds what a statement reads instead of a column's values, wherever in it the column stands. `writes` holds the kinds of
+    `masks` has the expressions that statements read in place of a column's values, wherever the column is used. `writes` has the kinds of
     statement that may change the table (insert, update, delete), and `writable` the columns they may set; None means every granted one.
-    `cascades`: they may also set off triggers, rules and actions of foreign keys. `row_note` is what callers are told about rows that they
-    do not see, beside every answer that was read from the table; "" tells them nothing.
-    `samples` says what describing the table shows of its values, `unsampled` of which columns it shows nothing.
+    `cascades`: they may also set off triggers, rules and actions of foreign keys. `row_note` is a note for callers about rows that they
+    cannot see, beside every answer that was read from the table; "" for no note.
+    `samples` sets which values the description of the table shows, `unsampled` the columns of which it shows none.
     """
 
     columns: tuple[str, ...] | None = None

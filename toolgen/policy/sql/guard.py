@@ -68,11 +68,11 @@ def guard(
     cursor: str = "",
     types: Sequence[str] = (),
 ) -> Statement | Deny:
-    """What may be run in place of `sql`, or why nothing may. `cursor` asks for a later page of an ordered query.
+    """Return the statement to run in place of `sql`, or a refusal. `cursor` asks for a later page of an ordered query.
 
     `types` are the declared JSON types of the parameters, one for each, or none. `attributes` are the principal's; row filters take their
-    values from them. Never raises; bounded in time and memory by the limits on the text. The steps: parse, allow
-    nothing but what is listed, resolve every name, filter rows, force the limit, render (docs/internals/design.md).
+    values from them. Never raises; bounded in time and memory by the limits on the text. The steps: parse, refuse
+    everything that is not listed, resolve every name, filter rows, force the limit, render (docs/internals/design.md).
     """
     try:
         skip = skipped(cursor, sql, parameters)
@@ -85,7 +85,7 @@ def guard(
 
 
 def is_seen(sql: object, *, database: Database, scope: SqlScope) -> bool:
-    """Whether `guard` remembers its verdict on this text, and gives it in microseconds; else it may take up to a second."""
+    """Return True if the verdict of `guard` on this text is cached and takes microseconds; otherwise it may take up to a second."""
     return isinstance(sql, str) and _SEEN.get(database, scope, sql) is not None
 
 
@@ -243,7 +243,7 @@ def _has_ties(root: exp.Expr) -> bool:
 
 
 def _has_computed_limit(root: exp.Expr, dialect: DialectName) -> bool:
-    """Whether LIMIT is an expression that the engine works out: `LIMIT 2 - (SELECT …)`, `LIMIT 1 + 1`."""
+    """Return True if LIMIT is an expression that the engine computes: `LIMIT 2 - (SELECT …)`, `LIMIT 1 + 1`."""
     limit = root.args.get("limit")
     return isinstance(limit, exp.Limit) and not isinstance(root, exp.Values) and _is_computed(limit.expression, dialect)
 
@@ -254,7 +254,7 @@ def _has_computed_offset(root: exp.Expr, dialect: DialectName) -> bool:
 
 
 def _is_computed(count: exp.Expr | None, dialect: DialectName) -> bool:
-    """Whether a count is an expression that the engine works out. MySQL takes none."""
+    """Return True if a count is an expression that the engine computes. MySQL has none."""
     while isinstance(count, exp.Paren):
         count = count.this
     return dialect != "mysql" and isinstance(
@@ -392,9 +392,9 @@ _ESTIMATES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def counting_of(asked: object, *, database: Database, scope: SqlScope) -> Statement | None:
-    """What asks a database about how many rows a table of the scope has; None for a view, and where not all of its rows are open.
+    """Return a statement that estimates the number of rows of a table in the scope; None for a view, and if some of its rows are hidden.
 
-    A server looks it up. SQLite counts, and no further than to 10,000.
+    A server looks the number up in its catalog. SQLite counts, up to 10,000.
     """
     found = _open_table(asked, database, scope)
     if found is None or found[0].view or found[1].rows is not None or found[1].row_note:

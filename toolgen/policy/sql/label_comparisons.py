@@ -56,7 +56,7 @@ def label_comparisons(
 
 
 def label_note(comparisons: Iterable[LabelComparison], parameters: Sequence[Json]) -> str:
-    """What to tell of a query that compares a column of few values with another text; "" where it does not."""
+    """Return a note on a query that compares a column of few values with another text; "" if it does not."""
     told: dict[str, str] = {}
     for one in comparisons:
         value = one.value if isinstance(one.value, str) else parameters[one.value]
@@ -99,7 +99,7 @@ def _value(node: exp.Expr) -> str | int | None:
 
 
 def _may_be(text: str, column: Column, dialect: DialectName) -> bool:
-    """Whether a row can have the text: a label, and of a SET any of them, whatever their order."""
+    """Return True if a row can have the text: a label, or for a SET any combination of labels in any order."""
     labels = column.labels if dialect == "postgres" else {label.casefold().rstrip() for label in column.labels}
     text = text if dialect == "postgres" else text.casefold().rstrip()
     if dialect == "mysql" and (not text or text.isdigit()):

@@ -180,7 +180,7 @@ def _check_match(tokens: Sequence[Token], place: int) -> None:
 
 
 def _check_cast(kind: Token | None) -> None:
-    """What looks like a cast to a date is one to a number: 2024."""
+    """Refuse casts to types that SQLite lacks. They give a number instead: '2024-01-31' becomes 2024."""
     if kind is not None and kind.text.upper() in _NO_DATES:
         refuse(
             "literal",
@@ -223,7 +223,8 @@ def _check_typed(tokens: Sequence[Token], place: int, dialect: DialectName) -> N
 
 
 def _is_mysql_value(word: str, text: str) -> bool:
-    """What MySQL refuses here is NULL in a cast, which it is written out as."""
+    """Return True if MySQL accepts the text as a typed literal. The literal is rendered as a cast, which would turn an invalid text into
+    NULL."""
     if word == "TIME":
         return _TIME.match(text) is not None
     try:

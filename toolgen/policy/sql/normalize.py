@@ -105,7 +105,7 @@ def _settle_duckdb(root: exp.Expr, _dialect: DialectName) -> None:
 
 
 def _value(node: exp.Expr) -> exp.Expr | None:
-    """What stands before the dot of a call, as a value: a name is a column's there, never a schema's, so it has to be one that is known."""
+    """Return the part before the dot of a call as a value. A name there is a column, never a schema, so the column has to be known."""
     match node:
         case exp.Identifier():
             return exp.Column(this=node.copy())
@@ -143,7 +143,7 @@ def _arrow(node: exp.Lambda, dialect: DialectName) -> None:
 
 
 def _settle_postgres(root: exp.Expr, _dialect: DialectName) -> None:
-    """What is behind an arrow is one key or one place, never a path, and stays the text or number it is."""
+    """Make the operand of a JSON arrow a single key or index, never a path, as the text or number that it is."""
     for arrow in root.find_all(exp.JSONExtract, exp.JSONExtractScalar):
         if isinstance(arrow.expression, exp.JSONPath):
             part = arrow.expression.expressions[-1]

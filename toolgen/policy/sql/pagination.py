@@ -102,9 +102,9 @@ def _may_be_text(node: exp.Expr, database: Database) -> bool:
 
 
 def _is_order_of_groups(root: exp.Expr, dialect: DialectName) -> bool:
-    """Whether ORDER BY has all that a plain GROUP BY has, or all columns of SELECT DISTINCT: no two rows are equal in it.
+    """Return True if ORDER BY has every key of a plain GROUP BY, or every column of SELECT DISTINCT: no two rows are equal in it.
 
-    False where a name may be an alias to one clause and a column to the other, and where one group may give several rows.
+    False if a name may be an alias in one clause and a column in the other, and if a group may give several rows.
     """
     if not isinstance(root, exp.Select) or _gives_several_rows(root, dialect):
         return False
@@ -123,7 +123,7 @@ def _is_order_of_groups(root: exp.Expr, dialect: DialectName) -> bool:
 
 
 def _is_order_of_key(root: exp.Expr, database: Database) -> bool:
-    """Whether ORDER BY has the primary key of the one table, whatever is selected: no two rows are equal in it."""
+    """Return True if ORDER BY has the primary key of the only table, for any select list: no two rows are equal in it."""
     table = _only_table(root, database)
     if table is None or not isinstance(root, exp.Select) or _gives_several_rows(root, database.dialect):
         return False
@@ -149,7 +149,8 @@ def _only_table(root: exp.Expr, database: Database) -> Table | None:
 
 
 def _meant(node: exp.Expr, root: exp.Select) -> exp.Expr | None:
-    """What is grouped or sorted by: for a place or a name, the selected expression. None for a name that may mean two things."""
+    """Return the expression that is grouped or sorted by: for a position or an alias, the selected expression. None for an ambiguous
+    name."""
     node = node.unnest()
     if _is_ordinal(node):
         place = int(node.name) - 1 if node.name.isdigit() else -1
@@ -177,7 +178,7 @@ def _first_star(root: exp.Expr) -> int:
 
 
 def _items(root: exp.Expr) -> Sequence[exp.Expr]:
-    """What is selected, of a set operation by its first query."""
+    """Return the select list; for a set operation that of its first query."""
     query = root
     while isinstance(query, (exp.SetOperation, exp.Subquery)):
         query = query.this
@@ -234,7 +235,7 @@ def _columns(root: exp.Expr) -> Iterator[tuple[int, exp.Expr]]:
 
 
 def _sorts(root: exp.Expr, database: Database, used: Iterable[str]) -> bool:
-    """Whether every value the statement can make has an order."""
+    """Return True if every value that the statement can produce has an order."""
     if database.dialect != "postgres":
         return True
     touched = set(used)
@@ -253,7 +254,7 @@ def _sorts(root: exp.Expr, database: Database, used: Iterable[str]) -> bool:
 
 
 def _is_plain(item: exp.Expr, database: Database, used: Iterable[str]) -> bool:
-    """Whether a column of the result is one of a table, of a type that has an order wherever the name is."""
+    """Return True if a result column is a table's column, of a type with an order in every table that has the name."""
     column = item.unalias()
     if not isinstance(column, exp.Column):
         return False
@@ -271,7 +272,7 @@ _CURSOR = re.compile(r"[1-9][0-9]{0,11}-[0-9a-f]{16}")
 
 
 def page_of(text: str, parameters: Sequence[Json]) -> str:
-    """What cursors of a statement end with, of the digest of its text; a cursor is `{rows}-{page}`."""
+    """Return the suffix of a statement's cursors, from the digest of its text; a cursor is `{rows}-{page}`."""
     return digest([text, *parameters]).removeprefix("sha256:")[:_DIGITS] if parameters else text[:_DIGITS]
 
 

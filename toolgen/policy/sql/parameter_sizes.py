@@ -27,7 +27,7 @@ def written_digits(text: str, *, whole: bool = False) -> int:
 
 
 class Measure(NamedTuple):
-    """What counts of a parameter that is not small: its bytes, how deep a document it may be, the digits of its numbers written out."""
+    """Size of a parameter that is not small: its bytes, its maximum depth as a document, and the digits of its numbers written out."""
 
     size: int
     depth: int

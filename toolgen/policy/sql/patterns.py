@@ -67,7 +67,7 @@ def states(pattern: str) -> int:
 
 
 def is_linear(pattern: str) -> bool:
-    """Whether no part that can match in several ways is repeated, and nothing refers back."""
+    """Return True if no ambiguous part of the pattern is repeated, and it has no back-references."""
     return _shape(pattern).linear
 
 

@@ -1,12 +1,12 @@
-"""What goes through the parser under names of our own, so that it comes back as it was written.
+"""Names of functions and placeholders that pass the parser under reserved names, so that they are rendered as they were written.
 
 A call of an ordinary function is read as `_toolgen_f_NAME(…)`, so that the parser keeps the call instead of translating it; a placeholder
 is read as `_toolgen_p_N`, so that the order of the parameters can be taken from the rendered text, where it counts.
 
-Placeholders in every style a driver or database knows, found among the tokens of a statement before it is parsed.
+Placeholders in every style of a driver or database are found among the tokens of a statement before it is parsed.
 
-Each is read as the position of one parameter in the list that comes with the statement. A number says its position; a name has the position
-of its first appearance, as in SQLite (https://www.sqlite.org/lang_expr.html#varparam); anything else takes the next one.
+Each is the position of one parameter in the list that comes with the statement. A number is the position itself; a name has the position
+of its first appearance, as in SQLite (https://www.sqlite.org/lang_expr.html#varparam); any other placeholder takes the next position.
 
 | Style | Where |
 |---|---|
@@ -138,7 +138,7 @@ class Placeholders:
 
 
 def value_belongs(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the token at `index` stands where a value begins, as far as the one before it tells."""
+    """Return True if a value can begin at the token at `index`, according to the token before it."""
     return index > 0 and tokens[index - 1].token_type in _BEFORE_A_VALUE
 
 
@@ -288,13 +288,13 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
 
 
 def _follows_exclusion(tokens: Sequence[Token], index: int) -> bool:
-    """Whether `* EXCLUDE (…)` stands before `index`: then REPLACE is the star's own."""
+    """Return True if `* EXCLUDE (…)` comes before `index`: then REPLACE belongs to the star."""
     opening = next((place for place in range(index - 1, 1, -1) if tokens[place].token_type is TokenType.L_PAREN), 0)
     return opening != 0 and tokens[opening - 2].token_type is TokenType.STAR
 
 
 def _has_own_grammar(tokens: Sequence[Token], opening: int) -> bool:
-    """Whether the parentheses hold keywords, as in `TRIM(LEADING ' ' FROM name)`."""
+    """Return True if the parentheses contain keywords, as in `TRIM(LEADING ' ' FROM name)`."""
     depth = 0
     for token in tokens[opening : _closing(tokens, opening)]:
         if token.token_type is TokenType.L_PAREN:
@@ -307,7 +307,7 @@ def _has_own_grammar(tokens: Sequence[Token], opening: int) -> bool:
 
 
 def _names_a_cte(tokens: Sequence[Token], index: int) -> bool:
-    """Whether this is the head of `name(columns) AS (query)`; nothing else puts AS and a parenthesis behind a closing one."""
+    """Return True at the head of `name(columns) AS (query)`; no other construct has AS and a parenthesis after a closing one."""
     if index == 0 or tokens[index - 1].token_type not in {TokenType.WITH, TokenType.RECURSIVE, TokenType.COMMA}:
         return False
     after = tokens[_closing(tokens, index + 1) + 1 :][:2]
@@ -319,7 +319,7 @@ def _names_a_cte(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _declares_columns(tokens: Sequence[Token], index: int) -> bool:
-    """Whether this is a part of JSON_TABLE: `COLUMNS (…)`, or the type of a column of it."""
+    """Return True at a part of JSON_TABLE: `COLUMNS (…)`, or the type of a column of it."""
     if tokens[index].text.upper() == "COLUMNS":
         return True
     after = _closing(tokens, index + 1) + 1

@@ -22,7 +22,7 @@ class StatementRefusal(Exception):  # noqa: N818  a verdict on its way, not an e
         self.suggestion = suggestion
 
     def verdict(self) -> Deny:
-        """The same as a verdict: `sql_refused`, with what to change."""
+        """Return the refusal as a verdict with code `sql_refused` and a suggestion."""
         return Deny(rule=f"sql:{self.rule}", code="sql_refused", reason=self.reason, suggestion=self.suggestion)
 
 

@@ -1,11 +1,11 @@
-"""What stands in a FROM clause, and which names are in reach of a query.
+"""Relations in a FROM clause, and the names visible in a query.
 
-The tables of a scope as a statement may name them: folded names, what is hidden of each, and whether it is read through a subquery.
+Tables of a scope under the names that a statement may use: folded names, the hidden parts of each, and whether a subquery replaces it.
 
-GROUP BY of a key, where the table is read through a subquery: PostgreSQL knows no key there, so the columns it decides are written out.
+GROUP BY of a key, if the table is read through a subquery: PostgreSQL knows no key there, so the columns that depend on it are added.
 
 https://www.postgresql.org/docs/current/sql-select.html#SQL-GROUPBY: a column that depends on a grouped primary key needs not be grouped.
-Groups stay what they are, as rows with one key are one row.
+The groups do not change, because rows with the same key are one row.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ class GrantedTable(Struct, frozen=True, kw_only=True):
 
     @property
     def narrowed(self) -> bool:
-        """Whether anything of it is hidden: a column, rows, or values of a column."""
+        """True if a part of the table is hidden: a column, rows, or values of a column."""
         return bool(self.hidden or self.scope.rows is not None or self.scope.masks)
 
     def is_narrow(self, node: exp.Table) -> bool:
-        """Whether the query around `node` is the subquery of granted columns already: it names some of them, and nothing else."""
+        """Return True if the query around `node` already is the subquery of granted columns: it selects some of them, and nothing else."""
         if self.scope.rows is not None or self.scope.masks:
             return False
         query = node.parent.parent if isinstance(node.parent, exp.From) else None

@@ -46,7 +46,8 @@ _Ctes: TypeAlias = Mapping[str, _Common]
 
 
 class Resolver:
-    """One walk over one tree. Afterwards `tables`, `columns` (`table.column`) and `filtered` say what the statement touches."""
+    """Walk over a tree that resolves its names. Afterwards `tables`, `columns` (`table.column`) and `filtered` are what the statement
+    uses."""
 
     def __init__(self, database: Database, scope: SqlScope) -> None:
         self._database = database

@@ -40,7 +40,7 @@ def row_attributes(scope: SqlScope) -> frozenset[str]:
 
 
 def check_scope(scope: SqlScope, database: Database) -> list[str]:
-    """What is wrong with a scope, in words for the person who wrote it; empty when nothing is."""
+    """Return the errors of a scope, as messages for its author; empty if there are none."""
     found = unknown_names(scope, database)
     for name, table_scope in scope.tables.items():
         if table_scope.rows is None or (table := find_table(database, name)) is None:
@@ -78,8 +78,8 @@ class Misfit(Struct, frozen=True, kw_only=True):
 
 
 def compared_kinds(scope: SqlScope, database: Database) -> Mapping[str, frozenset[str]]:
-    """What each attribute is compared with in the filters of a scope: `text`, `number`, `truth`, `plain` (a text or a number), or several.
-    Of others nothing is known.
+    """Return the kinds that each attribute is compared with in the filters of a scope: `text`, `number`, `truth`, `plain` (a text or a
+    number), or several. Other comparisons are unknown.
 
     Raises `StatementRefusal` for a filter that cannot be read.
     """
@@ -99,7 +99,7 @@ def compared_kinds(scope: SqlScope, database: Database) -> Mapping[str, frozense
 
 
 def fits(value: object, kinds: frozenset[str]) -> bool:
-    """Whether a value means one thing in every comparison with these kinds. Whole numbers may be written as text, as tokens do."""
+    """Return True if a value is unambiguous in every comparison with these kinds. Whole numbers may be written as text, as in tokens."""
     match value:
         case bool():
             meant = {"truth"}
@@ -113,7 +113,7 @@ def fits(value: object, kinds: frozenset[str]) -> bool:
 
 
 def kind_of(value: object) -> str:
-    """What somebody who wrote a value would call it."""
+    """Return the kind of a value in ordinary words."""
     match value:
         case bool():
             return "truth"

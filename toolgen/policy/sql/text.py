@@ -68,7 +68,7 @@ def _hexadecimal(generator: Generator, node: exp.Expr) -> str:
 
 
 def _integer_division(generator: Generator, node: exp.Expr) -> str:
-    """As it was read; sqlglot puts parentheses around what is before it."""
+    """Write DIV as it was read; sqlglot puts parentheses around the left operand."""
     return generator.binary(node, "DIV")  # type: ignore[arg-type]  # the dispatch gives an IntDiv, which is one
 
 
@@ -89,12 +89,12 @@ def _power(generator: Generator, node: exp.Expr) -> str:
 
 
 def _operator(sign: str) -> _Writer:
-    """As it was read; sqlglot writes a call."""
+    """Write the operator as it was read; sqlglot writes a call."""
     return lambda generator, node: f"{generator.sql(node, 'this')} {sign} {generator.sql(node, 'expression')}"
 
 
 def _position(generator: Generator, node: exp.Expr) -> str:
-    """As it was read; sqlglot writes a function of another name."""
+    """Write POSITION as it was read; sqlglot writes a function of another name."""
     return f"POSITION({generator.sql(node, 'substr')} IN {generator.sql(node, 'this')})"
 
 
@@ -107,7 +107,7 @@ def _word(word: str) -> _Writer:
 
 
 def _within_group(generator: Generator, node: exp.Expr) -> str:
-    """As it was read; sqlglot writes a function of another name."""
+    """Write WITHIN GROUP as it was read; sqlglot writes a function of another name."""
     return f"{generator.sql(node, 'this')} WITHIN GROUP ({generator.sql(node, 'expression').strip()})"
 
 
@@ -277,7 +277,7 @@ def _as_written(path: exp.Expr | None) -> exp.Expr | None:
 
 
 def hint(tokens: Sequence[Token], dialect: DialectName) -> str:
-    """What to write instead of a statement that could not be read, as far as its tokens tell."""
+    """Return a correction for a statement that could not be parsed, as far as its tokens show."""
     kinds = [token.token_type for token in tokens]
     open_ones = sum(kind in _OPENING for kind in kinds) - sum(kind in _CLOSING for kind in kinds)
     if open_ones > 0:

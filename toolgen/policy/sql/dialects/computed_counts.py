@@ -85,7 +85,7 @@ def bound_counts(form: CountForm) -> Callable[[exp.Expr], None]:
 
 
 def _is_computed(count: exp.Expr) -> bool:
-    """Whether a count has to be worked out: it is no number, no negative one, and not the smallest of several."""
+    """Return True if a count has to be computed: not a number, not a negative number, and not the smallest of several."""
     if isinstance(count, exp.Anonymous):
         return str(count.this).lower() != f"{CALL}least"
     negative = isinstance(count, exp.Neg) and isinstance(count.this, exp.Literal)

@@ -15,7 +15,7 @@ _MAX_ROWS: Final = 100_000
 
 
 def is_sequence(name: str) -> bool:
-    """Whether a table of this name is a sequence with a moderate number of rows."""
+    """Return True if a table of this name is a sequence with a moderate number of rows."""
     found = _NAME.fullmatch(name)
     if found is None:
         return False

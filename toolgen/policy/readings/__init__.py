@@ -1,1 +1,1 @@
-"""What the arguments of a call can mean to the service that reads them: the value as written, and every other that arrives as the same."""
+"""Interpretations of a call's arguments: the value as written, and every other value that the service may read from the same text."""

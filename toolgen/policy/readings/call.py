@@ -30,7 +30,7 @@ _MAX_PLANS = 20_000
 
 
 class Weight(IntEnum):
-    """What a reading counts for. Rules that deny or ask heed all of them."""
+    """Weight of an interpretation. Rules that deny or ask count all interpretations."""
 
     DEFAULT = 0  # what a service that keeps to its description takes instead of nothing: no rule that allows heeds it
     SPELLED = 1  # another way to write the same: what narrows an allow has to accept it, its condition is not asked
@@ -55,7 +55,7 @@ class Readings(Struct, frozen=True):
     defaults: JsonObject
 
     def concern(self, names: frozenset[str] | None) -> bool:
-        """Whether any argument of these names, or of any for None, has more than one reading."""
+        """Return True if an argument of these names (None for any argument) has more than one interpretation."""
         if names is None:
             return bool(self.choices or self.defaults)
         return not names.isdisjoint(self.choices) or not names.isdisjoint(self.defaults)
@@ -82,7 +82,7 @@ class Readings(Struct, frozen=True):
             yield CallInterpretations(arguments, min((weight for _, weight in chosen), default=Weight.MEANT))
 
     def shown(self) -> Mapping[str, list[Json]]:
-        """What each argument with several readings can be, for people; null where it can be nothing."""
+        """Return the interpretations of each argument that has several, for display; null for an argument that may be left out."""
         found = {name: [None if one is ABSENT else one for one, _ in each] for name, each in self.choices.items()}
         for name, value in self.defaults.items():
             found[name] = [*found.get(name, [self.base.get(name)]), value]
@@ -143,9 +143,9 @@ def _planned(tool: Tool) -> _Plan:
 
 
 class _Coerced(Struct, frozen=True):
-    """What is sent as JSON and coerced by its type; what is left out is its default, which is sure.
+    """Arguments that are sent as JSON and coerced by the service by their type. A missing argument certainly becomes its default.
 
-    `spelled` are the arguments with several spellings, and whether nobody said which is meant.
+    `spelled` has the arguments with several spellings; the value is True if the description does not say which spelling is meant.
     """
 
     schema: SchemaShape
@@ -170,7 +170,7 @@ class _Coerced(Struct, frozen=True):
 
 
 class _Sent(Struct, frozen=True):
-    """What is sent as a request: `places` are where an argument may have several readings."""
+    """Arguments that are sent in a request. `places` are the arguments that may have several interpretations."""
 
     schema: SchemaShape
     places: Mapping[str, WireForm]

@@ -24,7 +24,7 @@ _NUMBERS = frozenset({"integer", "number"})
 
 
 class SchemaShape:
-    """One place of a schema, made when it is first asked for and kept: schemas may lead back to themselves."""
+    """A place of a schema, computed on first use and cached: schemas may be recursive."""
 
     def __init__(self, schema: object, root: Schema, known: dict[tuple[int, ...], SchemaShape] | None = None) -> None:
         self._schema = schema
@@ -44,17 +44,17 @@ class SchemaShape:
 
     @cached_property
     def twofold(self) -> bool:
-        """Whether a number and its text both stand for a value here."""
+        """True if a number and its text are both valid here."""
         return "string" in self.kinds and not self.kinds.isdisjoint(_NUMBERS)
 
     @cached_property
     def identifies(self) -> bool:
-        """Whether it is an ID as GraphQL has it: taken as text and as an integer, and always text (spec, section 3.5.5)."""
+        """True if the place is an ID as in GraphQL: accepted as text and as an integer, and always text (spec, section 3.5.5)."""
         return self.kinds - {"null"} == {"string", "integer"} and not any("pattern" in one for one in self._parts)
 
     @cached_property
     def counts(self) -> bool:
-        """Whether it is a number that may be written as text, as scalars of large or exact numbers are."""
+        """True if the place is a number that may be written as text, like scalars of large or exact numbers."""
         return not self.identifies and self.kinds - {"null"} <= {"string", "integer", "number"}
 
     @cached_property
@@ -64,7 +64,7 @@ class SchemaShape:
 
     @cached_property
     def defaults(self) -> JsonObject:
-        """What members that are left out become."""
+        """Default values of missing members."""
         return {
             name: one["default"]
             for part in self._parts
@@ -79,16 +79,16 @@ class SchemaShape:
 
     @cached_property
     def has_items(self) -> bool:
-        """Whether it says anything about what stands in a list."""
+        """True if the schema describes the items of a list."""
         return any("items" in part for part in self._parts)
 
     @cached_property
     def has_defaults(self) -> bool:
-        """Whether anything in it, however deep, has a default."""
+        """True if the schema has a default at any depth."""
         return any(one.defaults for one in self.below())
 
     def below(self) -> Iterator[SchemaShape]:
-        """It and every place below it that its schema names, each once."""
+        """Yield this place and every place below it that the schema names, each once."""
         met: set[int] = set()
         waiting = [self]
         while waiting:
@@ -100,16 +100,16 @@ class SchemaShape:
                 waiting += (one.member(name) for name in one.names)
 
     def member(self, name: str) -> SchemaShape:
-        """What stands under a name, known or not."""
+        """Return the place of a member, known or unknown."""
         return self._members.get(name) or self._others
 
     @cached_property
     def items(self) -> SchemaShape:
-        """What stands in a list."""
+        """Place of the items of a list."""
         return self._shape([part["items"] for part in self._parts if "items" in part])
 
     def accepts(self, value: Json) -> bool:
-        """Whether a value conforms; any does to a schema that cannot be compiled by itself."""
+        """Return True if a value conforms. A schema that cannot be compiled by itself accepts any value."""
         return self._validator is None or self._validator.accepts({"value": value})
 
     def filled(self, value: Json, depth: int = 0) -> Json:
@@ -185,12 +185,12 @@ def coerced(shape: SchemaShape, value: Json) -> list[Json]:
 
 
 def is_coerced(shape: SchemaShape) -> bool:
-    """Whether anything in values of this shape has a second spelling."""
+    """Return True if a part of the values of this shape has a second spelling."""
     return any(one.twofold for one in shape.below())
 
 
 def is_open(shape: SchemaShape) -> bool:
-    """Whether anything in them is of a type of which nobody said which spelling is meant."""
+    """Return True if a part of the values has two spellings and the description does not say which one is meant."""
     return any(one.twofold and not one.identifies and not one.counts for one in shape.below())
 
 

@@ -52,7 +52,7 @@ def kinds(schema: object, root: Schema, depth: int = 0) -> frozenset[str]:
 
 
 def referred(reference: str, root: Schema) -> object:
-    """What a local reference leads to; True, which says nothing, for any other."""
+    """Return the target of a local reference; True, the schema without constraints, for any other reference."""
     found: Any = root
     if not reference.startswith("#/"):
         return root if reference == "#" else True
@@ -110,7 +110,7 @@ def number_of(text: str) -> int | float | None:
 
 
 def parsed(text: str, allowed: frozenset[str]) -> Json:
-    """What a text says where it may be of these types other than text: a number, `true`, `null`, JSON. The text where it says nothing."""
+    """Parse a text as one of these types other than text: a number, a boolean, `null`, JSON. Returns the text if it is none of them."""
     number = number_of(text)
     if number is not None:
         return number if json_type(number) in allowed else text

@@ -1,7 +1,7 @@
-"""What a value can mean once it is text in a path, query, header, cookie or form: every value that is written as the same text there.
+"""Interpretations of a value after it became text in a path, query, header, cookie or form: every value with the same text there.
 
-OpenAPI's styles (3.1.1, section 4.8.12) write `7`, `"7"`, `[7]` and `{"n": 7}` for a parameter `n` alike. Which of them a service reads is
-what its description says; where that leaves several types open, all of them are readings.
+OpenAPI's styles (3.1.1, section 4.8.12) write `7`, `"7"`, `[7]` and `{"n": 7}` for a parameter `n` alike. The description says which of
+them a service reads; if it allows several types, all of them are interpretations.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class WireForm(Struct, frozen=True, kw_only=True):
 
     @property
     def single(self) -> bool:
-        """Whether every value the description has room for here is read in one way."""
+        """True if every value that the description allows here has a single interpretation."""
         kinds, shape = self.shape.kinds, self.shape
         if self.written is WireText.EXACT:
             return "null" not in kinds
@@ -86,7 +86,7 @@ class WireForm(Struct, frozen=True, kw_only=True):
 
     @property
     def opens(self) -> bool:
-        """Whether each part of a value may have several readings of its own."""
+        """True if each part of a value may have several interpretations."""
         items = self.shape.items
         one = items.kinds <= {"string", "integer", "number", "boolean"} and len(items.scalars) == 1
         return self.written is not WireText.EXACT and not (one and self.shape.kinds <= {"array", "null"})
@@ -173,7 +173,7 @@ def _body(body: HttpBody, shape: SchemaShape) -> WireForm:
 
 
 def _field(name: str, part: HttpPart, shape: SchemaShape) -> WireForm:
-    """One field of a form (3.1.1, section 4.8.15): an object without a style is JSON."""
+    """Return the form of a field of a form body (3.1.1, section 4.8.15): an object without a style is JSON."""
     if part.file or (part.style is None and part.explode is None and "json" in (part.content_type or "")):
         return WireForm(written=WireText.EXACT, name=name, shape=shape)
     if part.style is None and part.explode is None:
@@ -184,7 +184,7 @@ def _field(name: str, part: HttpPart, shape: SchemaShape) -> WireForm:
 
 
 def _is_unsent(place: WireForm, value: Json) -> bool:
-    """Whether it is a list or an object with nothing in it to send (RFC 6570, section 2.3); a null member is not sent."""
+    """Return True if a list or an object has no content to send (RFC 6570, section 2.3); a null member is not sent."""
     if place.written not in _UNSENT or place.empty:
         return False
     if isinstance(value, Mapping):
@@ -239,7 +239,7 @@ def _joined(place: WireForm, value: Json) -> list[Json]:
 
 
 def _parts(place: WireForm, value: Json) -> list[str]:
-    """What stands between the dividers."""
+    """Return the texts between the delimiters."""
     if isinstance(value, Mapping):
         members = [(key, text_of(item)) for key, item in value.items() if item is not None]
         return (

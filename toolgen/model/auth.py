@@ -1,4 +1,5 @@
-"""What can be written for one security scheme: a value, or a mapping that says how a credential is had. Read once, and strictly."""
+"""Configuration of a security scheme's credentials: a value, or a mapping that says how to obtain a credential. Parsed once, and
+strictly."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ class Basic(Struct, frozen=True, kw_only=True):
 
 
 class EndpointTls(Struct, frozen=True, kw_only=True):
-    """What a connection to a token endpoint shows, a certificate with its key, and which authorities it believes besides; all PEM."""
+    """TLS of a connection to a token endpoint: the client certificate with its key, and additional certificate authorities; all PEM."""
 
     certificate: SecretReference | None = None
     key: SecretReference | None = None
@@ -141,7 +142,7 @@ class AuthError(Exception):
 
 
 def parsed_auth(written: object) -> SecretReference | Mapping[str, object]:
-    """What a file of ours says under a scheme, with its references read. Raises `AuthError`."""
+    """Parse the configuration of a scheme in a project file, with its references. Raises `AuthError`."""
     if isinstance(written, str):
         return _parsed((), written)
     if not isinstance(written, Mapping):
@@ -223,7 +224,7 @@ def read_form(written: object) -> Form:
 
 
 def is_exchange(form: Form) -> bool:
-    """Whether it is had for the token that a caller came with."""
+    """Return True if the credential is obtained in exchange for the token of the caller."""
     return isinstance(form, OAuth) and form.grant == "token_exchange"
 
 

@@ -30,7 +30,7 @@ def chosen(security: tuple[tuple[str, ...], ...], configured: Container[str]) ->
 
 
 def fits(scheme: SecurityScheme, form: Form) -> bool:
-    """Whether a credential of this form can be shown as a scheme says."""
+    """Return True if a scheme can carry a credential of this form."""
     match form:
         case Value():
             return scheme.type == "apiKey" or _takes_bearer(scheme)
@@ -48,7 +48,7 @@ def fits(scheme: SecurityScheme, form: Form) -> bool:
 
 
 def sendable(scheme: SecurityScheme) -> bool:
-    """Whether there is any credential that toolgen could show as a scheme says."""
+    """Return True if toolgen has a form of credential that the scheme can carry."""
     return scheme.type in {"apiKey", "mutualTLS", "http"} or _takes_bearer(scheme)
 
 
@@ -64,7 +64,7 @@ def sent(scheme: SecurityScheme) -> tuple[str, str] | None:
 
 
 def takes(scheme: SecurityScheme) -> str:
-    """What can be configured for a scheme, in words."""
+    """Describe the configuration that a scheme accepts."""
     match scheme.type:
         case "apiKey":
             return "a value, or an AWS key" if scheme.name.lower() == "authorization" else "a value"

@@ -59,12 +59,12 @@ class Trace(Struct, frozen=True, kw_only=True):
 
     @property
     def recorded(self) -> str:
-        """As it is recorded: what the caller sent, or our own span where it sent nothing."""
+        """Trace context for the audit log: the caller's, or the gateway's own span if the caller sent none."""
         return f"00-{self.trace_id}-{self.parent_id or self.span_id}-{self.flags:02x}"
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """What the next system is told."""
+        """Trace headers for the next system."""
         parent = ("traceparent", f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}")
         return (parent, ("tracestate", self.state)) if self.state else (parent,)
 
@@ -102,8 +102,8 @@ _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
 
 class ShownCertificate(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client certificate can be revoked by: the hex SHA-256 of its DER, its serial number in hex without leading zeros, its
-    names as RFC 4514 writes them, and from when on it is good (seconds since the epoch)."""
+    """Properties of a client certificate that a revocation can name: the hex SHA-256 of its DER, its serial number in hex without leading
+    zeros, its names as RFC 4514 writes them, and the start of its validity (seconds since the epoch)."""
 
     fingerprint: str
     serial: str
@@ -254,7 +254,8 @@ class Sampling(Struct, frozen=True, kw_only=True):
 
 
 class DatabaseDescription(Struct, frozen=True, kw_only=True):
-    """What a principal may see of a database; of one table the samples that the policy adds, and what asks about how many rows it has."""
+    """Part of a database that a principal may see; for a single table also the samples that the policy adds, and the statement that
+    counts its rows."""
 
     database: Database
     sampling: Sampling | None = None
@@ -262,24 +263,23 @@ class DatabaseDescription(Struct, frozen=True, kw_only=True):
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One call to one tool, with the arguments every stage sees: `repaired`, `dropped` (unknown ones, by name or JSON pointer, with their
-    values) and `left_out` (null for "not given") say what was changed in what was sent.
+    """A call to a tool, with the arguments that every stage sees. Changes to the sent arguments are in `repaired`, `dropped` (unknown ones,
+    by name or JSON pointer, with their values) and `left_out` (null for "not given").
 
-    `statement` and `database` (the part of the database this principal may see) are set by the inspect stage, for SQL tools alone, as is
-    `sampling` and `counting` for describing a table, and `document` and `graph` (the part of the schema) for those that take or describe
-    GraphQL.
-    `session`, `client` and `parent` are ids the front end was given, or "". `bound` names the arguments that the policy set; `denied` says
-    why it could not, and then the arguments are as they were sent. `approval` is the digest of what a
-    person agreed to: the gateway alone sets it, when it carries out a call that had to wait. `idempotency_key` is what the caller's key
-    became: a digest over the caller, the tool and that key, so that no two callers' keys are ever the same. `trace` is the place in a
-    trace that the request has, None where its sender named none. `line` leads back to the client that waits, for functions. `rule` let it
-    through, for devices, whose requests are kept. `restored` are the values that stand in place of tokens, each as its argument, its token
-    and the value, and `sent` the arguments with those tokens, as their caller sent them. `withheld` says why the call may not be sent any
-    more, None where it may: for code that sends it later than at once, or again. `hidden`: there is such a tool, and this principal may not
-    see it; only the record says so. `ancestry` are the tools of the calls that this one was made inside of, the outermost first. `resume`
-    is what a call that waited for others goes on from. `storable` says which long files of an answer may be kept while they are read:
-    all, those that are no text where texts are inspected, or none where the answer is redacted. `equal` is the name, a keyed digest,
-    that calls have in common of which one may stand for the others, "" where none may.
+    `statement` and `database` (the part of the database this principal may see) are set by the inspect stage for SQL tools, `sampling` and
+    `counting` for the description of a table, and `document` and `graph` (the part of the schema) for tools that take or describe GraphQL.
+    `session`, `client` and `parent` are ids from the front end, or "". `bound` names the arguments that the policy set; `denied` is the
+    reason if it could not, and then the arguments are as they were sent. `approval` is the digest of the content that a person approved;
+    only the gateway sets it, when it executes a call that had to wait. `idempotency_key` is derived from the caller's key: a digest over
+    the caller, the tool and that key, so that keys of two callers are never equal. `trace` is the request's trace context, None if its
+    sender named none. `line` is the channel to the client that waits, for functions. `rule` is the rule that allowed the call, for devices,
+    whose requests are stored. `restored` are the values that replaced tokens, each as its argument, its token and the value, and `sent` the
+    arguments with those tokens, as their caller sent them. `withheld` is the reason why the call may not be sent any more, None if it may:
+    for code that sends it later, or again. `hidden`: the tool exists, and this principal may not see it; only the audit log says so.
+    `ancestry` are the tools of the calls that this call is nested in, the outermost first. `resume` is the state from which a call that
+    waited for others continues. `storable` sets which long files of an answer may be stored while it is read: all, those that are no text
+    if texts are inspected, or none if the answer is redacted. `equal` is the key, a keyed digest, that equal calls share, so that one of
+    them may answer for the others; "" if none may.
     """
 
     id: str

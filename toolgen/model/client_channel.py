@@ -21,18 +21,18 @@ class InputNeeded(BaseException):
 
 
 class ClientChannel(Protocol):
-    """One caller, for as long as it waits for one call."""
+    """Channel to a caller while it waits for a call."""
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What the caller can be asked for: elicitation, sampling, roots."""
+        """Requests that the client supports: elicitation, sampling, roots."""
 
     @property
     def listens(self) -> bool:
-        """Whether it wants to be told how far the call has come."""
+        """True if the client wants progress notifications."""
 
     def left(self) -> bool:
-        """Whether nobody waits any more."""
+        """Return True if the client does not wait any more."""
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Says how far the call has come. Costs nothing where nobody asked to be told."""

@@ -33,7 +33,7 @@ class Constant(Struct, frozen=True):
 
 
 class Not(Struct, frozen=True):
-    """What follows does not hold."""
+    """Negation of a condition."""
 
     inner: Condition
 
@@ -87,7 +87,7 @@ def condition_references(condition: Condition) -> Iterator[ValueReference]:
 
 
 def holds(condition: Condition, lookup: Lookup, *, fold: bool = False) -> bool:
-    """Whether it holds. With `fold`, texts are equal whatever the case of their letters, as Arazzo has it."""
+    """Return True if the condition is true. With `fold`, texts are compared without case, as in Arazzo."""
     return _truth(_value(condition, lookup, fold))
 
 

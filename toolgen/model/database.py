@@ -1,10 +1,9 @@
-"""What a build found in a database: the tables and columns a statement may be resolved against.
+"""Schema of a database as a build found it: the tables and columns against which statements are resolved.
 
-What a change of a table sets off beyond the rows it names, and what a server's catalog is asked to find that out.
+Side effects of a change to a table: triggers, rules and the actions of foreign keys change rows that are not counted, in tables that the
+policy may not open, past every row filter. A server's catalog lists them.
 
-Triggers, rules and the actions of foreign keys change rows that nobody counts, in tables the policy may not open, past every row filter.
-
-What a database account can do, read from the database itself: grants by table and column, and powers that go beyond tables.
+Privileges of a database account, read from the database itself: grants by table and column, and powers that go beyond tables.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Cascade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ord
 
 
 def set_off(cascades: Iterable[Cascade], kind: str, sets: Iterable[str]) -> tuple[Cascade, ...]:
-    """Those that a statement of this kind sets off; `sets` are the columns an update sets, as the database spells them."""
+    """Return the cascades that a statement of this kind starts; `sets` are the columns an update sets, as the database spells them."""
     changed = frozenset(sets)
     return tuple(one for one in cascades if one.on == kind and (not one.columns or not changed.isdisjoint(one.columns)))
 
@@ -215,7 +214,7 @@ def mysql_table_names(answered: object) -> str:
 
 
 class TablePrivilege(Struct, frozen=True, kw_only=True, order=True):
-    """One privilege on a table (`table` as in `Database`: `schema.table` outside the default schema), or on one `column` of it."""
+    """A privilege on a table (`table` as in `Database`: `schema.table` outside the default schema), or on one `column` of it."""
 
     table: str
     privilege: str  # SELECT, INSERT, … in capital letters

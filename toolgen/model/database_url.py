@@ -62,7 +62,8 @@ class ServerLocation(Struct, frozen=True, kw_only=True):
     pool_size: int = 4
 
     def libpq_arguments(self, password: str, application: str) -> dict[str, Any]:
-        """What libpq connects with, everything that it would else take from its environment and files said here. Holds the password."""
+        """Return the connection arguments of libpq, including all that it would read from its environment and files. Contains the
+        password."""
         return {
             "host": self.socket or self.host,
             "port": self.port,

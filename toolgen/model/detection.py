@@ -1,4 +1,4 @@
-"""What detectors find in answers, and what they are: for those that ship and for a project's own."""
+"""Detectors and their findings in answers, for built-in detectors and those of a project."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Detector", "Finding"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What stands between two places of a text, and what it is: `email`, `key`, `instruction`, or a word of your own."""
+    """A range of a text and its kind: `email`, `key`, `instruction`, or any other word."""
 
     start: int
     end: int
@@ -22,4 +22,4 @@ class Detector(Protocol):
     """Looks at one text of an answer at a time. It must be quick, and take time in the length of the text."""
 
     def find(self, text: str) -> Iterable[Finding]:
-        """What it finds."""
+        """Return the findings."""

@@ -1,4 +1,4 @@
-"""What a call of a device tool asks of its caller's own device, and what the caller is told meanwhile."""
+"""Requests of device tools to the caller's own device, and the interim answer for the caller."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["DeviceBinding", "deferred"]
 
 
 class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="device"):
-    """One method (JSON-RPC 2.0) of the caller's own device, which has `timeout_s` seconds to answer.
+    """A method (JSON-RPC 2.0) of the caller's own device, which has `timeout_s` seconds to answer.
 
     `params` and `transform` are templates (`model/template.py`): of the request's parameters, with paths into the arguments, and of the
-    data that its caller is given, with paths into the device's result; no `transform` gives the result as it is. `result` is the schema
-    of what the device answers. `display` is shown to the person who has the device, with arguments in the place of their `{names}`.
+    data for the caller, with paths into the device's result; no `transform` gives the result as it is. `result` is the schema
+    of the device's answer. `display` is shown to the owner of the device, with arguments in the place of their `{names}`.
     """
 
     method: str
@@ -35,7 +35,7 @@ class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 def deferred(call_id: str, rule: str) -> Error:
-    """What the caller is told while a device is asked."""
+    """Return the answer for a caller while the device is asked."""
     return Error(
         code="deferred",
         message="the user's device is asked, and has not answered yet",

@@ -1,4 +1,4 @@
-"""What stands for a value in a workflow: Arazzo's runtime expressions (1.0, section 4.7), JSONPath, and texts with expressions in them.
+"""Expressions for values in workflows: Arazzo's runtime expressions (1.0, section 4.7), JSONPath, and texts with expressions in them.
 
 `$inputs.name`, `$steps.id.outputs.name`, `$steps.id.data.items[0].title`, `$response.body#/items/0`, `$.steps.find.data[*].id`. A text that
 begins with `$$` is that text with one `$` less.
@@ -58,7 +58,7 @@ class ExpressionError(ValueError):
 
 
 class ValueReference(Struct, frozen=True):
-    """One value: a root, and the way from there."""
+    """Reference to a value: a root and a path below it."""
 
     text: str
     root: str
@@ -99,7 +99,7 @@ Template: TypeAlias = ValueReference | PathQuery | TextTemplate | Literal | Obje
 
 
 def parse(value: Any) -> Template:
-    """What a written value stands for. Raises `ExpressionError`."""
+    """Parse a written value into an expression. Raises `ExpressionError`."""
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, Mapping):
@@ -189,7 +189,7 @@ def references(template: Template) -> Iterator[ValueReference | PathQuery]:
 
 
 def followed(value: Any, path: tuple[Part, ...]) -> tuple[bool, Any]:
-    """Whether a path leads somewhere in a value, and where to."""
+    """Follow a path in a value. Returns True and the value found, or False and None."""
     for part in path:
         if isinstance(value, Mapping) and part in value:
             value = value[part]

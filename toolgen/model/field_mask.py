@@ -77,8 +77,8 @@ def _read(text: str) -> _Path:
 
 
 class _Level(Struct, frozen=True):
-    """What the members of an object so far down mean to the paths, each of which is a bit: `ends` are those that end above it, `named`
-    those that go on below a member of that name, `other` those that go on below any other."""
+    """Level of a field mask. Each path is a bit: `ends` are the paths that end above this level, `named` those that continue
+    below a member of that name, `other` those that continue below any other member."""
 
     ends: int
     named: Mapping[str, int]
@@ -98,7 +98,7 @@ def _level(paths: Sequence[_Path], depth: int) -> _Level:
 
 
 def _kept(value: Json, levels: Sequence[_Level], depth: int, alive: int) -> tuple[bool, Json]:
-    """Whether anything was found below, and what is kept of the value; `alive` are the paths that lead here."""
+    """Return whether a path matched below, and the part of the value to keep; `alive` are the paths that lead here."""
     level = levels[depth]
     if alive & level.ends:
         return True, value

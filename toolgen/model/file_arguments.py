@@ -72,14 +72,14 @@ _MAX_REFERENCE_LENGTH = 200
 
 
 def is_file_schema(schema: Any) -> bool:
-    """Whether a schema is that of a file."""
+    """Return True if a schema is a file's."""
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     inner = properties.get("base64") if isinstance(properties, Mapping) else None
     return isinstance(inner, Mapping) and inner.get("contentEncoding") == "base64"
 
 
 def is_text_file(schema: Any) -> bool:
-    """Whether a schema is that of a text in base64, in place of which a file may be given (`with_text_files`)."""
+    """Return True if a schema is of a text in base64 that may be given as a file (`with_text_files`)."""
     return is_file_schema(schema) and schema.get("contentEncoding") == "base64"
 
 
@@ -127,7 +127,7 @@ def _definitions(definitions: Any, known: dict[int, Any]) -> Any:
 
 
 def _is_encoded(schema: Mapping[str, Any]) -> bool:
-    """Whether values of a schema are texts in base64, and any of them."""
+    """Return True if values of a schema are base64 texts without a fixed set of values."""
     written = schema.get("type")
     kinds = {written} if isinstance(written, str) else set(written) if isinstance(written, list | tuple) else set()
     if "string" not in kinds or not kinds <= {"string", "null"} or schema.keys() & {"enum", "const"}:
@@ -145,7 +145,7 @@ def says_base64(description: str) -> bool:
 
 
 def takes_files(schema: Any, is_file: _IsFile = is_file_schema) -> bool:
-    """Whether some argument below a schema is a file."""
+    """Return True if an argument at any depth of a schema is a file."""
     todo = [schema]
     while todo:
         match todo.pop():
@@ -257,5 +257,5 @@ def _recorded_text(text: str) -> Json:
 
 
 def _recorded_file(file: Mapping[str, Json]) -> Mapping[str, Json]:
-    """What the record keeps of a file: name, media type, size and digest."""
+    """Return the members of a file for the audit log: name, media type, size and digest."""
     return {name: file[name] for name in _NAMES if name in file}

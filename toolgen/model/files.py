@@ -35,7 +35,7 @@ class FileBudget(Struct, frozen=True, kw_only=True):
 
 
 class FileInfo(Struct, frozen=True, kw_only=True):
-    """What is known of a file. `sha256` is its digest in hexadecimal, `call_id` the call that answered with it, "" for an upload."""
+    """Metadata of a file. `sha256` is its digest in hexadecimal, `call_id` the call that answered with it, "" for an upload."""
 
     size: int
     media_type: str
@@ -49,7 +49,7 @@ class OpenFile(Protocol):
 
     @property
     def info(self) -> FileInfo:
-        """What is known of it."""
+        """Metadata of the file."""
 
     def parts(self, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         """Its bytes, in parts of at most 512 KiB. Raises `StateError` where they cannot be read."""

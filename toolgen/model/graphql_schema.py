@@ -1,4 +1,4 @@
-"""What a GraphQL schema offers, without its prose: enough to check a selection or a document long after the schema was read."""
+"""GraphQL schema without its descriptions: enough to check a selection or a document without the original schema."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class GraphField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GraphType(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One named type. `members` are the interfaces of an object or interface, the types of a union or the values of an enum."""
+    """A named type. `members` are the interfaces of an object or interface, the types of a union or the values of an enum."""
 
     kind: str  # object | interface | union | enum | scalar | input
     fields: dict[str, GraphField] = {}
@@ -108,7 +108,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def identifies(type_: str) -> bool:
-    """Whether a field of this type says which object one looks at, and nothing more: all that is read of a root below another field."""
+    """Return True if a field of this type only identifies its object: of a root below another field only such fields are read."""
     return type_.strip("!") == "ID"
 
 
@@ -117,11 +117,11 @@ _NUMBERS = frozenset({"Int", "Float", "ID"})
 
 
 def rejects(name: str, type_: str, *, entity: bool, depth: int) -> bool:
-    """Whether a field of what a mutation answers with says why, or that, the service did not do it: a list called `userErrors`, and of a
-    payload that is not itself the thing that was changed `errors` and the like, one `error`, as members of unions have that stand for a
-    failure, and directly below the root field a Boolean `success`.
+    """Return True if a field of a mutation's answer says that the service did not do the change, or why: a list called `userErrors`; of a
+    payload that is not itself the changed object, `errors` and the like; a single `error`, as in union members for a
+    failure; and directly below the root field a Boolean `success`.
 
-    `type_` is as SDL writes it. An `entity` has an id, and its errors may be old ones. `depth` is the number of fields above.
+    `type_` is written as in SDL. An `entity` has an id, and its errors may be old ones. `depth` is the number of fields above.
     """
     plain = name.replace("_", "").lower()
     if type_.rstrip("!") == "Boolean":
@@ -137,7 +137,7 @@ def named(type_: str) -> str:
 
 
 def reachable(graph: Graph) -> Graph:
-    """The same with only those types that its roots lead to; of a union or an interface, every type that may stand there."""
+    """Return a graph with only the types that its roots lead to; for a union or an interface, every type that may be in its place."""
     types = graph.types
     behind: dict[str, list[str]] = {}
     for name, one in types.items():  # what may stand where an interface is named
@@ -195,9 +195,10 @@ def longest_list(value: object) -> int:
 
 
 def size_fault(size: float, most: int | None) -> str:
-    """What is wrong with the size of a page; "" for nothing. Below 0 is all there is to some services, so a cap refuses it too.
+    """Return the error in the size of a page; "" if there is none. A negative size means all items to some services, so a cap refuses it
+    too.
 
-    The largest Int there is caps nothing.
+    A cap of the largest Int caps nothing.
     """
     if most is None or most == MAX_INT or 0 <= size <= most:
         return ""

@@ -67,9 +67,10 @@ _NAMES = NameSet(GATEWAY_HEADERS)
 
 @lru_cache(maxsize=4096)
 def is_gateway_header(name: str) -> bool:
-    """Whether a header is one of them to some service: CGI and what is like it take `X_Forwarded_For` for `X-Forwarded-For`.
+    """Return True if some service takes a header for one of `GATEWAY_HEADERS`: CGI and similar take `X_Forwarded_For` for
+    `X-Forwarded-For`.
 
-    A `contentType` is another header than `Content-Type` to all of them, and descriptions have it.
+    `contentType` differs from `Content-Type` for every service, and descriptions use it.
     """
     return _NAMES.find(name) is not None and name.lower() != "contenttype"
 
@@ -100,12 +101,12 @@ _FILES = frozenset({"audio", "font", "image", "model", "video"})
 
 
 def is_html(media_type: str) -> bool:
-    """Whether a media type is HTML."""
+    """Return True if a media type is HTML."""
     return media_type.partition(";")[0].strip().lower() in {"text/html", "application/xhtml+xml"}
 
 
 def holds_file(media_type: str) -> bool:
-    """Whether content of a type, or of a range of types, is a file to an agent: neither JSON nor text, nor anything at all."""
+    """Return True if content of a media type, or of a range of them, is a file for an agent: no JSON, no text, and not any type at all."""
     name = media_type.partition(";")[0].strip().lower()
     main, _, sub = name.partition("/")
     if main in _FILES:

@@ -1,6 +1,6 @@
-"""What an MCP server says of its tools, as far as anybody relies on it: what is pinned, and what is held against the pin.
+"""Description of an MCP server's tools as far as callers rely on it: the part that is pinned, and the part compared with the pin.
 
-A result of MCP, block by block, as programs read it that know no blocks.
+Content blocks of an MCP result, converted for programs that do not know blocks.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
     @property
     def demands_task(self) -> bool:
-        """Whether it can be called as a task alone (MCP 2025-11-25, utilities/tasks, Tool-Level Negotiation)."""
+        """True if the tool can only be called as a task (MCP 2025-11-25, utilities/tasks, Tool-Level Negotiation)."""
         return self.execution.get("taskSupport") == "required"
 
 
@@ -102,13 +102,13 @@ def _escaped(key: str) -> str:
 
 
 def write_listing(listing: ServerTools) -> bytes:
-    """As it is pinned: laid out for a reviewer, and in ASCII, so that what nobody sees stands there as an escape."""
+    """Encode a listing for its pin file: formatted for review, in ASCII, so that invisible characters appear as escapes."""
     ordered = msgspec.structs.replace(listing, tools=tuple(sorted(listing.tools, key=lambda one: one.name)))
     return (json.dumps(msgspec.to_builtins(ordered), indent=2, sort_keys=True, ensure_ascii=True) + "\n").encode()
 
 
 def read_listing(data: bytes) -> ServerTools:
-    """What was pinned; raises `msgspec.DecodeError`."""
+    """Decode a pin file; raises `msgspec.DecodeError`."""
     return msgspec.json.decode(data, type=ServerTools)
 
 
@@ -144,7 +144,7 @@ def _text_of(block: Json) -> str:
 
 
 def text_repeats(content: Json) -> bool:
-    """Whether the text blocks of a result say all of its structured content, as MCP asks of servers: whole, or member by member."""
+    """Return True if the text blocks of a result repeat its structured content, as MCP asks of servers: as a whole, or member by member."""
     texts = {_text_of(block) for block in blocks_of(content)}
     return _is_said(structured_of(content), texts | {_saying(text) for text in texts})
 

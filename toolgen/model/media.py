@@ -66,7 +66,7 @@ _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}/[!#$%&'*+.^_`|~0-9A
 
 
 def is_media_type(text: str) -> bool:
-    """Whether a text is a media type without parameters (RFC 9110, section 8.3.1)."""
+    """Return True if a text is a media type without parameters (RFC 9110, section 8.3.1)."""
     return _MEDIA_TYPE.match(text) is not None
 
 
@@ -76,7 +76,8 @@ def picture_type(body: bytes) -> str:
 
 
 def agrees(said: str, found: str) -> bool:
-    """Whether bytes of the type `found` (`media_type_of`) may be what `said` says. Formats that bytes tell for certain are those alone."""
+    """Return True if bytes of the type `found` (`media_type_of`) may be of the type `said`. A format that its bytes prove is only that
+    type."""
     said = said.partition(";")[0].strip().lower()
     if said in {found, "application/octet-stream"}:
         return True
@@ -110,7 +111,7 @@ def media_type_of(body: bytes) -> str:
 
 
 def _is_text(body: bytes) -> bool:
-    """Whether bytes begin as text in UTF-8; of a sample of them the last character may be cut."""
+    """Return True if bytes begin as UTF-8 text; the last character of a sample may be incomplete."""
     sample = body[:_TEXT_SAMPLE]
     if b"\0" in sample:
         return False
@@ -122,7 +123,7 @@ def _is_text(body: bytes) -> bool:
 
 
 def begins_as_text(body: bytes) -> bool:
-    """Whether the first `SHOWN` bytes are text in UTF-8, so that the whole is read as text, whatever stands behind them."""
+    """Return True if the first `SHOWN` bytes are UTF-8 text, so that the whole is read as text, whatever follows."""
     head = body[:SHOWN]
     if b"\0" in head:
         return False
@@ -134,7 +135,7 @@ def begins_as_text(body: bytes) -> bool:
 
 
 def is_binary(body: bytes, content_type: str) -> bool:
-    """Whether bytes are no text in any character set, although `content_type` says that they are one. What is in doubt is a text."""
+    """Return True if bytes are no text in any character set, although `content_type` says so. An unclear case counts as text."""
     head = body[:_TEXT_SAMPLE]
     if head.isascii():
         return False
@@ -148,8 +149,8 @@ def is_binary(body: bytes, content_type: str) -> bool:
 
 
 def may_hold_files(body: bytes) -> bool:
-    """Whether JSON has a text of more than `INLINE` bytes: such a text covers one of the windows that are looked at, and has no quotation
-    mark in it. A hundred nanoseconds for each of them."""
+    """Return True if JSON can contain a text of more than `INLINE` bytes: such a text covers one of the windows that are searched, and
+    contains no quotation mark. A hundred nanoseconds per window."""
     length = len(body)
     if length <= _SHORTEST:
         return False

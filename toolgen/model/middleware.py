@@ -51,7 +51,7 @@ class ToolView(Struct, frozen=True, kw_only=True):
 
 
 class StepView(Struct, frozen=True, kw_only=True):
-    """One step of an agent: who asks, in which session, and the labels that the session has by now."""
+    """A step of an agent: the principal, the session, and the labels of the session so far."""
 
     principal: PrincipalView
     session: str = ""
@@ -107,7 +107,7 @@ _KEPT = _Unchanged()
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """What is different about a result: other data, labels for the session, and of a failed call another suggestion."""
+    """Changes to a result: other data, labels for the session, and another suggestion for a failed call."""
 
     data: Json | _Unchanged = _KEPT
     labels: Sequence[str] = ()
@@ -115,7 +115,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
     @property
     def keeps_data(self) -> bool:
-        """Whether the data stays as it is."""
+        """True if the data is unchanged."""
         return self.data is _KEPT
 
 
@@ -139,7 +139,7 @@ class Middleware:
         return None
 
     def shows(self, step: StepView, tool: ToolView) -> bool:
-        """Whether a tool is in the catalog of this step; a call to one that is not is refused."""
+        """Return True if a tool is in the catalog of this step; a call to any other tool is refused."""
         return True
 
 

@@ -80,20 +80,21 @@ class NameSet:
 
 
 def may_be_one(name: str, other: str) -> bool:
-    """Whether some service could take two names for one, or for one within the other."""
+    """Return True if some service could take two names as the same name, or one as nested in the other."""
     return NameSet((name,)).find(other) is not None
 
 
 @lru_cache(maxsize=4096)
 def described_override(name: str) -> bool:
-    """Whether a query or a form with this name, which its description has, changes a request's method: a plain `method` does not."""
+    """Return True if a query or form parameter of this name, which its description has, changes a request's method: a plain `method`
+    does not."""
     return any(
         keys[0] in _OVERRIDES or (keys[0] in _MARKED_OVERRIDES and not name[:1].isalnum()) for keys in _readings(name)
     )
 
 
 def may_override(name: str) -> bool:
-    """The same of a name that no description has, which some services take for `_method` without its mark as well."""
+    """Return True if a parameter that no description has may change the method. Some services take `method` for `_method` too."""
     return any(keys[0] in _OVERRIDES or keys[0] in _MARKED_OVERRIDES for keys in _readings(name))
 
 
@@ -180,7 +181,7 @@ def owned(binding: HttpBinding) -> Iterator[tuple[str, str]]:
 
 
 def is_form(media_type: str | None) -> bool:
-    """Whether it is sent as names and values."""
+    """Return True if the body is sent as names and values."""
     plain = (media_type or "").partition(";")[0].strip().lower()
     return plain == _FORM or plain.startswith("multipart/")
 
@@ -247,7 +248,7 @@ def _objects(argument: str, owner: str, name: str, value: Json, schema: Schema, 
 
 
 def _deep(parameter: HttpParameter) -> bool | None:
-    """Whether an object goes out in brackets or as members of their own; None where it has one name, or none at all."""
+    """Return True if an object is sent in brackets, False if its members are separate parameters, None if it has one name or no name."""
     match parameter.in_, parameter.style:
         case "query" | "querystring" | "cookie", "deepObject":
             return True

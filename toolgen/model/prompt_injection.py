@@ -51,7 +51,7 @@ _ASCII_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # all o
 
 
 def holds_invisible(text: str) -> bool:
-    """Whether `INVISIBLE` finds one in a text. Most texts are plain ASCII, of which that is known far sooner."""
+    """Return True if `INVISIBLE` matches in a text. Plain ASCII, the usual case, is checked much faster."""
     if text.isascii():
         return not text.replace("\n", "").isprintable() and _ASCII_CONTROL.search(text) is not None
     return INVISIBLE.search(text) is not None

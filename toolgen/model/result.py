@@ -80,16 +80,16 @@ class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of how a call was carried out, beside its answer. The record keeps `sql`, `rows`, `bytes` and `attempts`.
+    """Facts about the execution of a call, besides its answer. The audit log has `sql`, `rows`, `bytes` and `attempts`.
 
-    - `attempts`: how often it was sent, None where nothing tried to. `retried` has code and duration of every attempt but the last.
-    - `unsent`: nothing of it reached the system. `broken`: it was sent, and its answer did not come, or not whole.
-    - `status`, `location`, `link`: of an answer over HTTP. `total`: what a header of it counts of a list of which it is a part. `rates`:
-      what it says of the calls that are left (`rate_limits.Upstreams`).
-    - `lifetime_s`: for how long the answer may be kept. `cache`: how one that was kept came to be given, `hit`, `stale`, `shared` or
+    - `attempts`: how often it was sent, None if no attempt was made. `retried` has code and duration of every attempt but the last.
+    - `unsent`: no part of it reached the system. `broken`: it was sent, and its answer did not arrive, or not completely.
+    - `status`, `location`, `link`: of an answer over HTTP. `total`: the number of items in the whole list, from a header of a partial
+      answer. `rates`: the remaining quota from its headers (`rate_limits.Upstreams`).
+    - `lifetime_s`: for how long the answer may be cached. `cache`: the source of a cached answer, `hit`, `stale`, `shared` or
       `replayed`.
-    - `session`: the id that a server of MCP gave a conversation.
-    - `files`: the answer may hold bytes, which become references; False where its executor knows that it holds none.
+    - `session`: the session id of an MCP server.
+    - `files`: the answer may hold bytes, which become references; False if its executor knows that it holds none.
     - `headers`: those of the answer that its executor asked for.
     """
 
@@ -117,11 +117,11 @@ UNTRIED = Delivery()
 
 
 class More(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What there is beside the part of an answer that is given, and how to read it.
+    """The rest of an answer that is given in part, and how to read it.
 
-    `arguments` are what changes in the arguments for the next part. `read` items were read so far, of `total` where the system says so;
-    `matching` of them met the conditions of the caller, and `shown` are given. `possible`: whether there is more is not known.
-    `option` is the argument of the tool that follows several pages at once. `advice` is what else can be done.
+    `arguments` are the changed arguments for the next part. `read` items were read so far, of `total` if the system reports it;
+    `matching` of them met the conditions of the caller, and `shown` are given. `possible`: it is unknown whether there is more.
+    `option` is the argument of the tool that follows several pages at once. `advice` names other ways.
     """
 
     arguments: Mapping[str, object] | None = None

@@ -1,4 +1,4 @@
-"""What a secret is: the reference that a project writes, and the wrapped value that nobody prints by accident."""
+"""Secrets: the reference that a project writes, and the wrapped value that cannot be printed by accident."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _UNENCODABLE = _Unencodable()
 
 
 class Unprinted(Struct, frozen=True, kw_only=True):
-    """What may hold a secret among its fields: neither `repr` nor rich, which asks msgspec for them, prints any."""
+    """Base class of records that may contain a secret: neither `repr` nor rich, which asks msgspec for the fields, prints any."""
 
     _unencodable: Any = _UNENCODABLE
     """Makes encoders refuse the record: msgspec would write out its fields."""

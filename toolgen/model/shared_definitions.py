@@ -109,11 +109,11 @@ class Definitions:
         self._uses[name] = uses
 
     def uses(self, name: str) -> frozenset[str]:
-        """What a definition refers to itself."""
+        """Return the definitions that a definition refers to directly."""
         return self._uses.get(name, frozenset())
 
     def reached(self, names: Iterable[str]) -> int:
-        """What these lead to, themselves included, as a set of `place` bits."""
+        """Return these definitions and all that they refer to, as a set of `place` bits."""
         found = 0
         for name in names:
             if name not in self._reached:
@@ -191,7 +191,7 @@ class Definitions:
 
 
 class Closure(Mapping[str, Schema]):
-    """What some names lead to, as a `$defs`: a view that holds no schema itself. Iterates in the order of names."""
+    """Definitions that some names lead to, as a `$defs`: a view without schemas of its own. Iterates in the order of names."""
 
     __slots__ = ("_bits", "_roots", "shared")
 
@@ -229,11 +229,11 @@ class Closure(Mapping[str, Schema]):
 
     @property
     def bits(self) -> int:
-        """What it holds, as a set of places in the shared definitions."""
+        """Set of places in the shared definitions, as bits."""
         return self._bits
 
     def holds(self, bits: int) -> bool:
-        """Whether one of a set is among it."""
+        """Return True if it contains a definition of this set."""
         return bool(self._bits & bits)
 
 

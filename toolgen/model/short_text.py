@@ -120,7 +120,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def described_in_short(schema: Mapping[str, Any], limit: int) -> Mapping[str, Any]:
-    """One schema with its description shortened; the same object where it is short."""
+    """Return a schema with a shortened description; the same object if the description is short."""
     text = schema.get("description")
     if not isinstance(text, str) or len(text) <= limit:
         return schema

@@ -24,7 +24,7 @@ _HINT = "Types named in the descriptions of arguments are shown by describe_type
 
 
 def is_large(schema: Schema) -> bool:
-    """Whether a schema is longer than agents are shown, and has types that can be left out."""
+    """Return True if a schema exceeds the length that agents are shown, and has types that can be left out."""
     if "$defs" not in schema:
         return False
     if len(schema.get("$defs", ())) > _MANY:

@@ -23,7 +23,7 @@ _MAX_REFERENCES: Final = 16
 
 
 class _Nothing:
-    """What stands for a part that is not there."""
+    """Marker for a missing part."""
 
 
 _NOTHING: Final = _Nothing()
@@ -118,7 +118,7 @@ def _derived(template: Json, schema: Schema) -> tuple[Schema, bool]:
 
 
 def _schema_at(schema: Schema, path: Path, text: str) -> tuple[Schema, bool]:
-    """What stands at a path, and whether it is always there. Where the schema leaves that open, anything may."""
+    """Return the schema at a path, and whether the value always exists. If the schema does not determine it, any value may be there."""
     root, always = schema, True
     for step in path:
         schema = _resolved(schema, root)

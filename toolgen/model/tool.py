@@ -49,7 +49,7 @@ Constant: TypeAlias = str | bool | int | float
 
 
 class Effect(StrEnum):
-    """What a call may do to the system behind it."""
+    """Effect of a call on the system behind it."""
 
     READ = "read"
     WRITE = "write"
@@ -114,10 +114,10 @@ class HttpConstant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="http"):
-    """One HTTP request. `security` is OpenAPI's OR of ANDs of scheme names; `[]` means none is needed, `[[]]` that it is optional.
+    """An HTTP request. `security` is OpenAPI's OR of ANDs of scheme names; `[]` means none is needed, `[[]]` that it is optional.
 
-    `scopes`, where any are named, are the same alternatives as they are written, each scheme with its scopes. `help_url` is where the
-    operation is documented. `arguments` are as of every binding: the own name of each argument that is listed under another.
+    `scopes`, if there are any, are the same alternatives as they are written, each scheme with its scopes. `help_url` is the
+    documentation of the operation. `arguments` are as of every binding: the own name of each argument that is listed under another.
     """
 
     method: str
@@ -152,14 +152,14 @@ class GraphQLSubscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="graphql"):
-    """One stored operation, and the SHA-256 of its text. `variables` maps argument -> variable; `type` is query, mutation or subscription.
+    """A stored operation, and the SHA-256 of its text. `variables` maps argument -> variable; `type` is query, mutation or subscription.
 
-    `field` is the root field, or "" for an operation from a file. `bound` are variables that the caller never sees, as what of the
-    principal they are (`principal.id`). `fields` is the argument that asks for other fields than the stored ones. `pages` are the
-    arguments that size a page; `cursor` is the argument that asks for the next one, and where its connection stands in the answer.
-    `uploads` are the scalars whose values are files. `rejections` are the response names that lead to where the service says why it did
-    not do what was asked (`userErrors`). `page` is how many items are asked for where a caller says nothing, 0 where that is the service's,
-    and `max_page` the most that may be asked for, 0 for any number. `whole` is the digest of an input schema that is stored in parts, of
+    `field` is the root field, or "" for an operation from a file. `bound` are variables that the caller never sees, each with its source in
+    the principal (`principal.id`). `fields` is the argument that asks for other fields than the stored ones. `pages` are the
+    arguments that size a page; `cursor` is the argument that asks for the next one, and the path of its connection in the answer.
+    `uploads` are the scalars whose values are files. `rejections` are the response paths to the service's reasons for a refused change
+    (`userErrors`). `page` is how many items are requested by default, 0 for the service's default,
+    and `max_page` the most that may be requested, 0 for any number. `whole` is the digest of an input schema that is stored in parts, of
     definitions that the tools of a source share.
     """
 
@@ -212,10 +212,10 @@ class GraphQLSchemaBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field=
 
 
 class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="sql"):
-    """One thing to do with a database. The tables it may name stand in the manifest's source.
+    """An operation of a database. Its tables are in the manifest's source.
 
-    `statement` is a trusted file's query and `parameters` the arguments its placeholders stand for, in order; both belong to `named` alone.
-    `files`: rows may hold bytes, as a table has a column of a binary type.
+    `statement` is a trusted file's query and `parameters` the arguments of its placeholders, in order; both belong to `named` alone.
+    `files`: rows may hold bytes, because a table has a column of a binary type.
     """
 
     dialect: DialectName
@@ -251,10 +251,10 @@ class FunctionBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class McpBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp"):
-    """One tool of an MCP server, by the name that the server knows it by. `url` is "" for a command that is spoken to over its pipes.
+    """A tool of an MCP server, under the server's name for it. `url` is "" for a command that is reached over its pipes.
 
-    `parts` are digests of what the server said of it when it was built, by part: a server that says something else is not called.
-    `open_world` is what a server that is trusted says of the tool: that it deals with a world of its own where it is False.
+    `parts` are digests of the server's description at build time, by part: a server with another description is not called.
+    `open_world` is False if a trusted server says that the tool deals only with a closed world of its own.
     """
 
     tool: str
@@ -282,7 +282,7 @@ class McpResourceBinding(
 
 
 class NoBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="none"):
-    """What a tool that does not exist is bound to, so that a call to it goes through the same stages as any other and ends refused."""
+    """Binding of a tool that does not exist, so that a call to it passes the same stages as any other and ends refused."""
 
     @property
     def kind(self) -> str:
@@ -309,10 +309,10 @@ OutputForm: TypeAlias = Literal["", "none", "lenient", "strict"]
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool of a catalog. Made with `seal`, which computes the digest.
+    """A tool of a catalog. Made with `seal`, which computes the digest.
 
-    `listed_output` says whether MCP clients are listed the output schema, where the source's settings say so. `strict_arguments`: a call
-    with an argument that the tool does not have is refused, also where the tool only reads. `exact_schema`: the input schema is listed as
+    `listed_output` is the source's setting for the output schema that MCP clients see, "" without one. `strict_arguments`: a call
+    with an argument that the tool does not have is refused, even if the tool only reads. `exact_schema`: the input schema is listed as
     it is, and not in the form that every client takes. `tags` and `operation` (operationId, root field, the server's own name) are the
     description's, for policies that select by them.
     """
@@ -336,9 +336,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def checks_formats(self) -> bool:
-        """Whether an argument has to have the format that its schema says: of an HTTP API's, if toolgen.yaml does not call them loose.
+        """True if arguments must have the format of their schema: those of an HTTP API, unless toolgen.yaml calls its formats loose.
 
-        Others read dates and the like more freely, and judge them themselves: databases, functions, GraphQL scalars, MCP servers.
+        Other systems read dates and the like more freely, and check them themselves: databases, functions, GraphQL scalars, MCP servers.
         """
         return isinstance(self.binding, HttpBinding) and self.binding.formats != "loose"
 
@@ -362,7 +362,7 @@ class Seals:
         """By source, how many bytes of definitions its sealed tools have of their own, repeated or not."""
 
     def seal(self, tool: Tool) -> Tool:
-        """The same tool with its digest. Raises `KeyError` where its schema leads to a definition that is not there."""
+        """Return the tool with its digest. Raises `KeyError` if its schema refers to a definition that does not exist."""
         content = _fields(tool)
         if tool.output_schema is not None:
             content["output_schema"] = self._part(tool.output_schema, tool.source)
@@ -392,7 +392,7 @@ class Seals:
 
 
 def seal(tool: Tool) -> Tool:
-    """The same tool with the digest of everything else in it: what approvals, pins and the audit refer to."""
+    """Return the tool with the digest of all its other fields: approvals, pins and the audit log refer to it."""
     return Seals().seal(tool)
 
 

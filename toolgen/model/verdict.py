@@ -1,4 +1,4 @@
-"""What a guard answers: Allow, Ask or Deny; and what an Ask wants of people."""
+"""Verdicts of the guards: Allow, Ask or Deny; and the approvers that an Ask needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Allow(Struct, frozen=True, kw_only=True):
 
 
 class Consent(Struct, frozen=True, kw_only=True):
-    """What a rule wants before a call goes on: `quorum` people who each have one of `roles`; with neither, those that the policy names
+    """Approval that a rule requires: `quorum` people who each have one of `roles`; with neither, the approvers that the policy names
     for all calls."""
 
     rule: str
@@ -33,7 +33,7 @@ class Ask(Struct, frozen=True, kw_only=True):
 
     @property
     def wanted(self) -> tuple[Consent, ...]:
-        """What each rule that asks wants; of a verdict that says nothing of it, the approvers of the policy."""
+        """Approvals that the rules require; a verdict without any requires the approvers of the policy."""
         return self.consents or (Consent(rule=self.rule),)
 
 

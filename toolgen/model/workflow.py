@@ -14,8 +14,8 @@ __all__ = ["Action", "CodeBinding", "Criterion", "Step", "ToolUse", "WorkflowBin
 
 
 class Criterion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What has to hold. `context` is the expression that a regular expression or a JSONPath is held against; with `fold`, the case of
-    letters makes no difference in a simple condition."""
+    """A condition. `context` is the expression whose value a regular expression or a JSONPath is matched with; with `fold`, a simple
+    condition ignores case."""
 
     condition: str
     type: Literal["simple", "regex", "jsonpath"] = "simple"
@@ -33,7 +33,7 @@ class ToolUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What follows a step where all `criteria` hold: the workflow ends, goes on at another step, or the step is tried again."""
+    """Action after a step if all `criteria` are true: end the workflow, continue at another step, or retry the step."""
 
     does: Literal["end", "goto", "retry"]
     step: str = ""
@@ -43,10 +43,10 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One step. It is left out unless all of `when` hold, and succeeded where all of `expect` do, or the call itself where there is none.
+    """A step. It is skipped unless all of `when` are true, and succeeds if all of `expect` are true, or without any, if the call succeeds.
 
-    With `each` it is made for each element of a list, of `at_most` elements, `at_once` at a time. `attempts` counts the first.
-    `undo` takes back what it did, where a later step fails.
+    With `each` it runs for each element of a list, of `at_most` elements, `at_once` at a time. `attempts` counts the first.
+    `undo` reverts it if a later step fails.
     """
 
     id: str

@@ -1,1 +1,1 @@
-"""What outlives a call and may be shared by processes: token buckets and ceilings."""
+"""State that outlives a call and may be shared by processes: token buckets, concurrency limits, histories, approvals, pauses."""

@@ -35,8 +35,8 @@ _MAX_ENDINGS = 1000
 
 
 class CallJournal:
-    """One file for all workers of a gateway. Its id names the gateway among those that share a store: a gateway that lost the file is
-    another one, and carries out nothing that it took on before. Every method raises `StateError`."""
+    """Journal of calls: a file for all workers of a gateway. Its id identifies the gateway among those that share a store: a gateway
+    that lost the file gets a new id, and executes no call that it accepted before. Every method raises `StateError`."""
 
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(path, kept="the journal of calls", schema=_SCHEMA, pragmas=DURABLE)

@@ -62,7 +62,7 @@ class Link(Protocol):
         ...
 
     async def ask(self, script: Script, key: str, *arguments: str | bytes) -> Any:
-        """What a script answers about one key, whatever it is."""
+        """Run a script for one key and return its answer, of any type."""
         ...
 
     async def close(self) -> None:

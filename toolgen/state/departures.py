@@ -29,8 +29,8 @@ Kind: TypeAlias = Literal["cancelled", "left", "ended", "told"]
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One note. `cancelled`: the client of the request `key` cancelled it. `left`: the client of a call did not wait for its end; `ended`:
-    the call ended since; `told`: its caller has heard how. `key` is then a digest of what was called.
+    """Note about a disconnected client. `cancelled`: the client cancelled the request `key`. `left`: the client of a call did not wait for
+    its end; `ended`: the call has ended since; `told`: its caller knows the outcome. `key` is then a digest of the call.
 
     `key` is a keyed digest, and `at` is in seconds since the epoch.
     """

@@ -1,4 +1,4 @@
-"""What lies in Redis is sealed: a reader of that server reads no arguments, and what it changes there is not taken for ours."""
+"""Encryption of data in Redis: a reader of that server cannot read arguments, and changed data is detected and refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Seal:
         return nonce + self._box.encrypt(nonce, content, about.encode())
 
     def open(self, box: bytes, about: str) -> bytes:
-        """What was sealed. Raises `StateError` for what was changed, stood elsewhere, or was sealed with another key."""
+        """Decrypt a box. Raises `StateError` for a box that was changed, belongs to another name, or was encrypted with another key."""
         try:
             return self._box.decrypt(box[:_NONCE], box[_NONCE:], about.encode())
         except (InvalidTag, ValueError):
@@ -93,7 +93,7 @@ class SealedScript:
         self._seal = None
 
     async def run(self, *arguments: str | bytes) -> Any:
-        """What the script answers."""
+        """Run the script and return its answer."""
         try:
             return await self._link.ask(self._script, self._root, *arguments)
         except LinkError as error:

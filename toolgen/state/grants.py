@@ -27,9 +27,9 @@ T = TypeVar("T", bound="Grant")
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What was allowed, from `created` until `expires` (seconds since the epoch), or until `ended`, which is 0 until then.
+    """Permission from `created` until `expires` (seconds since the epoch), or until `ended`, which is 0 until then.
 
-    `group` is what those are found by that belong together. `used` counts the calls that went on by it.
+    Grants that belong together have the same `group`. `used` counts the calls that used the grant.
     """
 
     id: str
@@ -81,7 +81,7 @@ class RoleGrant(Grant, frozen=True, kw_only=True):
 
     @property
     def waits(self) -> bool:
-        """Whether it takes another person yet."""
+        """True if the approval of another person is still missing."""
         return self.break_glass and not self.agreed_by
 
 
@@ -92,13 +92,13 @@ class Grants(Protocol[T]):
         """Keeps a new one; False where its group has `each` that are in force, or all groups together `total`."""
 
     async def get(self, grant_id: str) -> T | None:
-        """One that has not expired, as it is now; also one that was ended."""
+        """Return the current state of a grant that has not expired; also if it was ended."""
 
     async def all(self) -> tuple[T, ...]:
-        """Those in force."""
+        """Return the grants in force."""
 
     async def of(self, group: str) -> tuple[T, ...]:
-        """Those of a group that are in force."""
+        """Return the grants of a group that are in force."""
 
     async def replace(self, known: T, changed: T) -> T | None:
         """Puts `changed` in place of `known` and returns it as it is kept; None where somebody else was quicker, or a use was counted
@@ -108,7 +108,7 @@ class Grants(Protocol[T]):
         """The time that all who share these go by, in seconds since the epoch."""
 
     async def changed(self) -> bool:
-        """Whether any may have changed since this was asked before."""
+        """Return True if a grant may have changed since the last call of this method."""
 
     async def close(self) -> None:
         """Lets go of what is open."""
@@ -203,10 +203,11 @@ _LOST = "Redis has lost how a grant stands; it is not gone by any more"
 
 
 class RedisGrants(Generic[T]):
-    """What Redis has of a grant, and of which version it is, is inside a box that only the key of `seal` makes or opens.
+    """Grants in Redis. Each grant and its version are in a box that only the key of `seal` makes or opens.
 
-    Who can write there may lose a grant, and never make or change one. An older version that is put back is refused: a process
-    remembers how far it saw each, and the machine (`begun`) which uses were counted here, and which grants were ended here.
+    Somebody who can write to that server can delete a grant, and never make or change one. An older version that is put back is refused: a
+    process remembers the latest version of each grant that it saw, and the machine (`begun`) which uses were counted here, and which grants
+    were ended here.
     """
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal], begun: CallJournal, name: str, kind: type[T]) -> None:
@@ -237,7 +238,7 @@ class RedisGrants(Generic[T]):
         return await self._found("of", _hidden(group))
 
     async def _found(self, *asked: str) -> tuple[T, ...]:
-        """Those in force. One that nobody can use is left out: it allows nothing, and holds up no other."""
+        """Return the grants in force. A grant that cannot be decrypted is left out: it permits nothing, and blocks no other."""
         seal, good = await self._redis.seal(), []
         found: list[bytes] = await self._redis.run(*asked)
         for grant_id, version, box in zip(found[::3], found[1::3], found[2::3], strict=True):
@@ -250,7 +251,7 @@ class RedisGrants(Generic[T]):
         return tuple(good)
 
     async def _is_good(self, grant: T) -> bool:
-        """Whether it has not expired by Redis's own clock, nor was ended on this machine."""
+        """Return True if the grant has not expired by Redis's own clock, and was not ended on this machine."""
         if grant.expires <= await self._redis.now():
             return False
         return grant.ended > 0 or not await self._begun.is_over(f"{self._name} {grant.id}")
@@ -308,5 +309,5 @@ class RedisGrants(Generic[T]):
 
 
 def _hidden(group: str) -> str:
-    """What a group is found by in Redis: its name is nobody's business there."""
+    """Return the digest by which Redis finds a group, so that its name is not visible there."""
     return hashlib.sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""What was called before, by session and by principal: counts and sums, never contents, bounded, and honest about what was forgotten."""
+"""History of calls by session and by principal: counts and sums without contents, bounded, and with a mark for what was forgotten."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class HistoryPage(Struct):
 
 
 class HistoryEntry(msgspec.Struct, frozen=True):
-    """One call of one tool that was begun in a page, to be taken back if nothing came of it."""
+    """A call of a tool that was started in a page; it is removed if the call had no effect."""
 
     page: HistoryPage
     tool: str
@@ -164,7 +164,7 @@ class HistoryView(msgspec.Struct, frozen=True):
 
 
 class _PrincipalHistories(Struct):
-    """One principal's ledgers: of all its calls, and of its latest sessions."""
+    """Histories of one principal: of all its calls, and of its latest sessions."""
 
     whole: UsageHistory = field(default_factory=lambda: UsageHistory(windowed=True))
     sessions: OrderedDict[str, UsageHistory] = field(default_factory=OrderedDict)
@@ -188,7 +188,7 @@ class Histories:
         self._flying: dict[str, list[tuple[UsageHistory, HistoryEntry]]] = {}
 
     def views(self, principal: str, session: str) -> tuple[HistoryView, HistoryView]:
-        """What conditions may ask: the session's view and the principal's. Without a session id no call came before."""
+        """Return the views for conditions: the session's and the principal's. Without a session id the session's view is empty."""
         now = self._clock.now()
         shelf = self._shelves.get(principal)
         gone = self._forgotten is not None and principal in self._forgotten
@@ -229,7 +229,7 @@ class Histories:
             ledger.label(self._clock.now(), told)
 
     def flies(self, call: str) -> bool:
-        """Whether a call was begun and is not settled."""
+        """Return True if a call was started and its outcome is not recorded yet."""
         return call in self._flying
 
     def end(self, call: str, outcome: str) -> None:

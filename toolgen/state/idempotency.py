@@ -30,10 +30,10 @@ _RETRY_S = 1.0
 
 
 class KeyClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """One key in use. `id` is a digest over caller, tool and key; `arguments` one over what the call was made with.
+    """Use of an idempotency key. `id` is a digest over caller, tool and key; `arguments` is a digest of the call's arguments.
 
-    `running`: its call is under way, and its gateway says so again before `lease` is over. `waiting`: it waits for a person.
-    `ended`: `outcome` is what the caller was told, sealed. `lost`: the store has lost how its call stands.
+    `running`: its call runs, and its gateway renews the claim before `lease` is over. `waiting`: it waits for a person.
+    `ended`: `outcome` is the caller's answer, encrypted. `lost`: the store has lost the state of its call.
     Times are seconds since the epoch; at `expires` the key is forgotten.
     """
 
@@ -84,7 +84,7 @@ class IdempotencyStore(Protocol):
 
     @property
     def later(self) -> Unsettled:
-        """What could not be kept so far."""
+        """Changes that could not be stored yet."""
 
     async def claim(self, claim: KeyClaim, now: float, *, most: int) -> KeyClaim | None:
         """Keeps a claim where its key is not in use, and returns what is kept now; None where its holder has `most` keys in use."""
@@ -219,10 +219,10 @@ _SCRIPT = Script.named("ledger")
 
 
 class RedisLedger:
-    """What Redis has of a claim is sealed; beside it stand digests, the id of its call, its status and its times.
+    """Idempotency claims in Redis, encrypted; digests, the id of the call, its status and its times are beside them in plain text.
 
-    A claim is kept as well as Redis keeps what it acknowledged; the gateway's journal has the keys that were used here, so that a key is
-    not used twice where Redis has lost it. While Redis cannot be reached, every method raises `StateError`.
+    A claim is as durable as Redis makes an acknowledged write; the gateway's journal has the keys that were used here, so that a key is
+    not used twice if Redis has lost it. While Redis is unreachable, every method raises `StateError`.
     """
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal], journal: CallJournal, watch: StoreWatch) -> None:

@@ -79,8 +79,8 @@ class Remember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ApprovalVote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One person's yes: whose, with which roles of those that count, when, what it is to count for besides, and their note for the
-    caller."""
+    """Approval by one person: the person, the roles of theirs that count, the time, further calls that it is valid for, and their note
+    for the caller."""
 
     by: str
     roles: tuple[str, ...]
@@ -90,38 +90,37 @@ class ApprovalVote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class TaskWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a client of MCP asked for when it made a call a task: how long the task is kept from then on, in seconds and 0 for as long as
-    others, and what it wants to be told its progress by."""
+    """Task options of an MCP client for a call: how long the task is kept from then on, in seconds (0 for the default), and the token for
+    its progress notifications."""
 
     keep_s: float = 0.0
     token: int | str | None = None
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
-    """One call on its way: it waits for an answer (`pending`), may be carried out (`approved`), is being so (`running`) or `ended`.
+    """A stored call: it waits for an answer (`pending`), may be executed (`approved`), is executed (`running`) or has `ended`.
 
-    `kind` says whose answer: a person's, or that of its caller's device. A `call` waits for nobody, it runs without its caller.
-    `digest` is what an answer is bound to. `home` is the machine that took the call on, which alone carries it out; `attempt` counts how
-    often it was let go again before anything happened. Times are seconds since the epoch. Until `lease`, `owner` alone moves it on; an
-    owner that dies leaves the lease to lapse. `arguments` are exact, and so may be sensitive; `bound` names those that the policy set.
-    `restored` are the values in them that stand in place of tokens, `sent` the arguments with those tokens. `envelope` is the JSON the
-    caller gets once it ended.
+    `kind` says whose answer: a person's, or that of its caller's device. A `call` waits for no answer, it runs without its caller. `digest`
+    is what an answer is bound to. `home` is the machine that accepted the call, which alone executes it; `attempt` counts how often it was
+    released again before it had an effect. Times are seconds since the epoch. Until `lease`, only `owner` changes its status; the lease of
+    an owner that dies expires. `arguments` are exact, and so may be sensitive; `bound` names those that the policy set. `restored` are the
+    values in them that replaced tokens, `sent` the arguments with those tokens. `envelope` is the JSON for the caller after it has ended.
 
-    All of `needs` have to be met by `votes`. `original` has the arguments as they were asked for, where an approver changed them, and
-    `edited_by` who did. `asked_by` names the rules that want people to agree, and `grant` what their answer allowed besides this call.
-    `closed_by` is who denied or withdrew it, and `unanswered` says that the person at the caller's client was asked and gave no answer.
-    At `remind_at` people are reminded of it and at `escalate_at` others may answer too, each once and 0 for never; `reminded` and
-    `escalated` say when that was done.
+    All of `needs` have to be met by `votes`. `original` has the arguments as requested, if an approver changed them, and `edited_by` the
+    approver. `asked_by` names the rules that require approval, and `grant` the permission that the answer gave besides this call.
+    `closed_by` is the person who denied or withdrew it, and `unanswered` means that the person at the caller's client was asked and gave no
+    answer. At `remind_at` people are reminded of it and at `escalate_at` others may answer too, each once and 0 for never; `reminded` and
+    `escalated` are the times when that was done.
 
-    `request` is what a device is asked, `answer` what it said. `cancel` is set where the caller wants a call ended that runs at whichever
-    worker. `equal` is the name that it has in common with calls that join it.
-    `progress` is how far it said it had come, `partial` how many pieces of its answer it gave, and `parts` the last of them.
-    `asks` are the questions of a call that runs to its caller, by their keys, and `replies` the answers that it has not taken yet. `via` is
-    the tool that its caller named, where that is another (`run_tool`), and `task` what it wished of it. `updated` is when it said
-    something last.
+    `request` is the request to a device, `answer` its answer. `cancel` is set if the caller wants to end a call that runs in any
+    worker. `equal` is the key that it shares with calls that join it.
+    `progress` is its last reported progress, `partial` the number of parts of its answer so far, and `parts` the last of them.
+    `asks` are the questions of a running call to its caller, by their keys, and `replies` the answers that it has not taken yet. `via` is
+    the tool that its caller named, if that is another (`run_tool`), and `task` the caller's task options. `updated` is the time of its last
+    message.
 
-    `ancestry` are the tools of the calls that it was made inside of. `resume` is what a call goes on from that waits for others that it
-    made, `waits`. `http_status` is that of the answer it ended with. `lost`: it ended without a word of its owner, whose own outcome may
+    `ancestry` are the tools of the calls that it is nested in. `resume` is the state from which a call continues that waits for other calls
+    that it made, `waits`. `http_status` is that of its answer. `lost`: it ended without a message of its owner, whose own outcome may
     still come and replaces this one.
     """
 
@@ -206,7 +205,7 @@ def may_follow(known: Invocation, changed: Invocation) -> bool:
 
 
 def counted_as(invocation: Invocation) -> str:
-    """What a call is counted with, where those of one kind that are as far are bounded."""
+    """Return the group in which a call is counted: the number of calls of one kind and status is bounded."""
     if invocation.status == "ended" or invocation.kind == "approval":
         return invocation.status
     return f"{invocation.kind} {invocation.status}"
@@ -219,7 +218,7 @@ def counted_for(invocation: Invocation) -> str:
 
 
 def next_steps(invocation: Invocation) -> Mapping[Literal["reminded", "escalated"], float]:
-    """What is still to be done about a call that waits for a person, and when; infinity for never."""
+    """Return the times of the steps that are still due for a call that waits for a person; infinity for never."""
     remind, escalate = invocation.remind_at, invocation.escalate_at
     waits = invocation.kind == "approval"
     return {
@@ -268,7 +267,7 @@ class Invocations(Protocol):
 
     @property
     def by_others(self) -> bool:
-        """Whether others than this process may have changed any, when `changed` was asked last."""
+        """True if other processes may have changed a call, as of the last `changed`."""
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
         """Keeps a new one and returns it as it is kept; None where its principal has `each` of this kind that are as far, or all
@@ -282,19 +281,19 @@ class Invocations(Protocol):
         """The invocation of a call, as it is now."""
 
     async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
-        """Those of a kind that have not ended, the oldest first."""
+        """Return the calls of a kind that have not ended, the oldest first."""
 
     async def ended_since(self, since: float) -> tuple[Invocation, ...]:
-        """Those of any kind that ended then or later, the first first; a thousand at most."""
+        """Return the calls of any kind that ended at `since` or later, in the order of their ends; a thousand at most."""
 
     async def waiting(self, kind: Kind, principals: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
         """The ids of those of a kind that wait for an answer, by whom of these principals they are counted for, in order."""
 
     async def owned(self, principals: Sequence[str], after: float, limit: int) -> tuple[Invocation, ...]:
-        """Those that are counted for one of these principals and were made at `after` or later, the oldest first, `limit` at most."""
+        """Return the calls that count for one of these principals and were made at `after` or later, the oldest first, `limit` at most."""
 
     async def due(self, now: float) -> tuple[Invocation, ...]:
-        """Those of any kind that have not ended and that somebody has to look at (`due_at`), the longest overdue first."""
+        """Return the calls of any kind that have not ended and need attention (`due_at`), the longest overdue first."""
 
     async def renew(self, call_ids: Sequence[str], until: float, *, unless_due: float = -1.0) -> None:
         """Puts off when these, which run, have to be looked at: their owner is there. Nothing else about them changes. Those that have to
@@ -310,7 +309,7 @@ class Invocations(Protocol):
         """How much is kept of calls that ended."""
 
     async def fate(self, known: Invocation) -> Fate:
-        """What this gateway may do with a call that is kept so."""
+        """Return what this gateway may do with a call in this state."""
 
     async def restore(self, known: Invocation, *, over: int | None = None) -> Invocation | None:
         """Put a call, as this gateway knows it, in place of whatever version the store has; with `over` only in place of that one, 0 for
@@ -357,7 +356,7 @@ class Invocations(Protocol):
         """Removes those that ended before a time, and what they held with them."""
 
     async def changed(self) -> bool:
-        """Whether any may have changed since this was asked before."""
+        """Return True if a call may have changed since the last call of this method."""
 
     async def close(self) -> None:
         """Lets go of what is open."""

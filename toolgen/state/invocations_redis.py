@@ -265,7 +265,8 @@ class RedisInvocations:
         return None
 
     async def _write(self, *arguments: str | bytes) -> list[Any]:
-        """What the script answers, 1 first where it was written. Writes are numbered, so that this process notices what Redis has lost."""
+        """Run the script and return its answer, which begins with 1 if it wrote. Writes are numbered, so that this process notices lost
+        data in Redis."""
         self._number += 1
         number, acknowledged, epoch = self._number, self._acknowledged, self._watch.epoch
         done: list[Any] = await self._redis.run(*arguments, self._writer, str(number))

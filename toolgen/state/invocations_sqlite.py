@@ -275,7 +275,7 @@ class SqliteInvocations:
         await self._file.close()
 
     async def _run(self, work: Callable[[sqlite3.Connection], T], *, absent: T) -> T:
-        """What `work` returns, or `absent` where there is no file."""
+        """Return the result of `work`, or `absent` if there is no file."""
         return await self._file.run(work) if self._file else absent
 
 

@@ -41,7 +41,7 @@ CROWDED = "too many messages wait for this receiver"
 
 
 class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """One message to one receiver, by the receiver's name in toolgen.yaml. `id` is the same whenever it is delivered. `made` is in seconds
+    """A message to a receiver, by the receiver's name in toolgen.yaml. `id` is the same in every delivery. `made` is in seconds
     since the epoch."""
 
     id: str
@@ -67,7 +67,7 @@ class Delivered(Struct, frozen=True):
 
 
 class Later(Struct, frozen=True, kw_only=True):
-    """It is tried again at `due`, for `why`. Nothing else is sent to the receiver before `held`."""
+    """Retry of a message at `due`, because of `why`. No other message is sent to the receiver before `held`."""
 
     due: float
     why: str
@@ -75,7 +75,7 @@ class Later(Struct, frozen=True, kw_only=True):
 
 
 class Dead(Struct, frozen=True, kw_only=True):
-    """It is not tried again, for `why`."""
+    """End of the retries of a message, because of `why`."""
 
     why: str
 
@@ -84,7 +84,7 @@ Outcome: TypeAlias = Delivered | Later | Dead
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):
-    """What could not be delivered, since `at`, after how many attempts and why."""
+    """A message that could not be delivered, since `at`, with the number of attempts and the reason."""
 
     id: str
     receiver: str
@@ -292,7 +292,7 @@ class SqliteOutbox:
         await self._file.close()
 
     async def _run(self, work: Callable[[sqlite3.Connection], T], *, absent: T) -> T:
-        """What `work` returns, or `absent` where there is no file."""
+        """Return the result of `work`, or `absent` if there is no file."""
         return await self._file.run(work) if self._file else absent
 
 

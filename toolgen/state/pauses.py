@@ -1,4 +1,4 @@
-"""What is paused: a small file that every worker looks at before each call and that is replaced whole, and beside it what Redis says."""
+"""Pauses: a small file that every worker checks before each call and that is replaced as a whole, and the shared pauses in Redis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["FRESH_S", "POLL_S", "UNREADABLE", "Pause", "Pauses", "SharedPauses"]
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One thing that is paused: exactly one of principal, source and tool (a glob) is set. `since` is in seconds since the epoch."""
+    """A pause of one principal, source or tool (a glob): exactly one of them is set. `since` is in seconds since the epoch."""
 
     principal: str = ""
     source: str = ""
@@ -33,11 +33,11 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def target(self) -> tuple[str, str, str]:
-        """What it is about: two with the same target are one pause."""
+        """Target of the pause: two pauses with the same target are one."""
         return self.principal, self.source, self.tool
 
     def covers(self, parties: Collection[str], source: str, tool: str) -> bool:
-        """Whether a call by these principals to this tool is paused."""
+        """Return True if a call by these principals to this tool is paused."""
         if self.principal:
             return self.principal in parties
         return self.source == source if self.source else fnmatchcase(tool, self.tool)
@@ -91,7 +91,7 @@ class Pauses:
         return next((pause for pause in found if pause.covers(parties, source, tool)), None) if found else None
 
     def read(self) -> tuple[Pause, ...]:
-        """What the file says. Raises `StateError` when it cannot be read."""
+        """Return the pauses in the file. Raises `StateError` when it cannot be read."""
         kind = StateError
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=tuple[Pause, ...])
@@ -127,10 +127,10 @@ _RETRY_S = 0.5
 
 
 class SharedPauses:
-    """What is paused by the word of Redis, read every 0.2 s, and by this machine's file, looked at before each call.
+    """Pauses from Redis, read every 0.2 s, and from this machine's file, checked before each call.
 
-    Redis may forget (it was emptied, or failed over to a copy that was behind): a pause ends when somebody resumes it and never so.
-    A gateway that knows a later version than Redis has puts it back.
+    Redis may forget a pause (it was emptied, or failed over to a copy that was behind), but only a person ends one.
+    A gateway that knows a later version than Redis has restores it.
     """
 
     def __init__(
@@ -157,12 +157,12 @@ class SharedPauses:
 
     @property
     def stale(self) -> bool:
-        """Whether what is known is too old to go by."""
+        """True if the last known pauses are too old to use."""
         return self._clock.monotonic() - self._heard > FRESH_S
 
     @property
     def known(self) -> bool:
-        """Whether Redis was ever heard."""
+        """True if Redis has answered at least once."""
         return self._heard >= 0
 
     def all(self) -> tuple[Pause, ...]:
@@ -194,7 +194,7 @@ class SharedPauses:
         await self._box.close()
 
     async def read(self) -> tuple[Pause, ...]:
-        """What Redis says. Raises `StateError` when it cannot be asked or what it says cannot be read."""
+        """Return the pauses in Redis. Raises `StateError` when it cannot be reached or its answer cannot be read."""
         return await self._box.read()
 
     async def change(self, edit: Callable[[tuple[Pause, ...]], tuple[Pause, ...]]) -> tuple[Pause, ...]:

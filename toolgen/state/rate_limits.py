@@ -41,8 +41,8 @@ _STEP_BACK_S = 60.0  # a clock that went back further than this is taken to be r
 
 
 class LimitTerms(Protocol):
-    """One limit: a bucket that holds `burst` tokens (0: there is none) and gains `per_second`, and at most `concurrency` in flight
-    (0: any number). `wait_s` is how long a call may wait for its turn."""
+    """Terms of a limit: a bucket that holds `burst` tokens (0: there is none) and gains `per_second`, and at most `concurrency` in flight
+    (0: any number). `wait_s` is how long a call may wait."""
 
     @property
     def id(self) -> str: ...
@@ -59,7 +59,7 @@ class LimitTerms(Protocol):
 
 
 class Charge(Protocol):
-    """What a call takes from the bucket of this key, beside its place in flight. No two charges of a call have the same key."""
+    """Charge of a call against the bucket of this key, besides its place in flight. No two charges of a call have the same key."""
 
     @property
     def limit(self) -> LimitTerms: ...
@@ -327,7 +327,7 @@ def _refuser(refusal: LimitRefusal, charges: Sequence[Charge]) -> Charge:
 
 
 def _worth(refusal: LimitRefusal, left_s: float) -> bool:
-    """Whether waiting so long could help."""
+    """Return True if the refused charge may succeed within this time."""
     match refusal.reason:
         case "spent":
             return 0 < refusal.retry_after_s <= left_s

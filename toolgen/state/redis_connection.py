@@ -61,7 +61,7 @@ class RedisLink:
         return answer
 
     async def ask(self, script: Script, key: str, *arguments: str | bytes) -> Any:
-        """What a script answers about one key (KEYS[1]), whatever it is. Raises `LinkError` as `run` does."""
+        """Run a script for one key (KEYS[1]) and return its answer, of any type. Raises `LinkError` as `run` does."""
         return await self._ask(script, (key,), arguments)
 
     async def now(self) -> float:
@@ -82,7 +82,7 @@ class RedisLink:
         return asyncio.get_running_loop().time() + self._ahead
 
     async def _ask(self, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
-        """One request at a time. Requests that wait for their turn until their time is over were not sent, and leave the connection."""
+        """Send one request at a time. A request that times out in the queue is not sent, and the connection stays open."""
         waiting = True
         try:
             async with asyncio.timeout(2 * TIMEOUT_S), self._turn:

@@ -64,9 +64,9 @@ _OWN_TEXT = re.compile(rf"{OWN_CODE} ([a-z ]{{1,100}})")
 
 
 def link_error(error: BaseException, place: str, *, connecting: bool = False) -> LinkError:
-    """What an exception of the Redis client means. `place` is host and port; `connecting`: nothing was asked yet.
+    """Convert an exception of the Redis client. `place` is host and port; `connecting`: no request was sent yet.
 
-    The text holds the code of an answer and words of ours, never the answer's own, which may quote a key or a value.
+    The text has the code of an answer and words of our own, never the answer's text, which may quote a key or a value.
     """
     from redis import exceptions  # noqa: PLC0415 - an optional dependency
 

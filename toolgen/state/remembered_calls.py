@@ -1,4 +1,4 @@
-"""What this process kept last of calls that run or ended here, so that who asks for one of them waits for no store."""
+"""Cache of the calls that run or ended in this process, so that a request for one of them does not wait for the store."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MAX_SIZE = 16_384
 
 
 class RememberedCalls:
-    """As `store`, which is asked for all that this process did not write itself.
+    """Cache in front of `store`, which is asked for everything that this process did not write itself.
 
-    Remembered are calls that run without their caller, and how they ended, which is final. Of one that runs others may write that it is
-    called off, or lost: it is read again once `changed` finds that others wrote anything. A change is always made against the store.
+    The cache has calls that run without their caller, and their outcomes, which are final. Others may mark a running call as
+    cancelled, or lost: it is read again after `changed` finds writes of others. A change is always made in the store.
     """
 
     def __init__(self, store: Invocations) -> None:

@@ -1,4 +1,4 @@
-"""What people look up later: which policies were in force, with what they said, and when each key was last used."""
+"""Archive for later look-up: the policies that were in force, with their content, and the last use of each key."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SeenPolicies:
         return tuple(SeenPolicy(digest=digest, first=first, last=last) for digest, first, last in found)
 
     async def files(self, digest: str) -> Mapping[str, Any] | None:
-        """What the files of a policy said, by their names; None where that is not kept."""
+        """Return the content of a policy's files, by name; None if it is not stored."""
         found = await self._rows("SELECT files FROM policies WHERE digest = ?", digest)
         return json.loads(found[0][0]) if found else None
 

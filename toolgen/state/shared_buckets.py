@@ -32,7 +32,7 @@ _MAX_KEY_LENGTH = 512
 
 
 class _PendingCharges(Struct):
-    """One call's charges, until they are answered."""
+    """Charges of one call that wait for an answer."""
 
     lease: str
     charges: Sequence[Charge]
@@ -78,7 +78,7 @@ class SharedBuckets:
 
     @property
     def reachable(self) -> bool:
-        """Whether the counting store answered when last asked."""
+        """True if the counting store answered the last request."""
         return self._reachable
 
     async def acquire(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:
@@ -224,7 +224,7 @@ class SharedBuckets:
             self._changed(True)
 
     def _alone(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:
-        """What becomes of a call while the count cannot be asked."""
+        """Decide a call while the counting store is unreachable."""
         strict = [charge.limit.id for charge in charges if charge.limit.on_failure != "share"]
         if strict or not self._processes:
             limit = strict[0] if strict else charges[0].limit.id
@@ -270,7 +270,7 @@ class _Share:
 
 
 def _fits(batch: Sequence[_PendingCharges], indexes: Sequence[int]) -> bool:
-    """Whether what is said to have refused each call is a limit that was asked for."""
+    """Return True if the limit that refused each call is one of its charges."""
     return all(0 <= index <= len(asked.charges) for asked, index in zip(batch, indexes, strict=True))
 
 

@@ -41,14 +41,14 @@ class _ScriptStep(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Told(msgspec.Struct, frozen=True, array_like=True):
-    """What a script answers; nothing where it could not."""
+    """Answer of a script; no value if it failed."""
 
     number: int
     value: list[int | bytes | None] | None = None
 
 
 class _Batch(msgspec.Struct, frozen=True):
-    """What `buckets.lua` is given, as far as it counts here."""
+    """Input of `buckets.lua`, the part that this server needs."""
 
     takes: list[tuple[str, list[tuple[str, float, float, float, int]]]]
     releases: list[tuple[str, str]]
@@ -58,7 +58,7 @@ class _Batch(msgspec.Struct, frozen=True):
 
 
 class _Steps(msgspec.Struct, frozen=True):
-    """What `turns.lua` is given, as far as it counts here."""
+    """Input of `turns.lua`, the part that this server needs."""
 
     limit: int
     steps: list[tuple[int, str, str, str]]
@@ -82,7 +82,7 @@ class _Charge(Struct, frozen=True):
 
 
 class CountServer:
-    """What all workers count in, and one connection for each of them. Only connections of workers that live count as processes."""
+    """Shared counters of all workers, with one connection for each worker. Only connections of live workers count as processes."""
 
     def __init__(self, clock: Clock) -> None:
         self.buckets = MemoryBuckets(clock)
@@ -202,7 +202,7 @@ def _terms(index: int, rate: float, burst: float, concurrency: int) -> _Terms:
 
 
 class _CacheEntry(Struct):
-    """What is kept of one party: a version and a box by name, those used last at the end."""
+    """Boxes of one principal: a version and a box by name, the most recently used last."""
 
     boxes: OrderedDict[str, tuple[str, bytes]] = field(default_factory=OrderedDict)
     forgotten: BloomFilter | None = None
@@ -285,7 +285,7 @@ class CountClient:
         return answer
 
     async def ask(self, script: Script, key: str, *arguments: str | bytes) -> Any:
-        """What a script answers. Raises `StoreUnreachableError`."""
+        """Run a script and return its answer. Raises `StoreUnreachableError`."""
         if self._frames.transport is None:
             await self._open()
         if not self._frames.is_open:

@@ -106,7 +106,7 @@ def written(kept: StoredHistory, now: float) -> bytes:
 
 
 def read(body: bytes, *, windowed: bool, now: float) -> StoredHistory:
-    """What was written. A call whose worker never came back counts as one that failed. Raises `StateError`."""
+    """Decode a stored history. A call whose worker never came back counts as failed. Raises `StateError`."""
     try:
         found = msgspec.msgpack.decode(body, type=_Ledger)
         ledger = UsageHistory(windowed=windowed)
@@ -168,12 +168,12 @@ class OptimisticTransaction:
 
 
 class SharedHistories:
-    """What `Histories` is for one process, for all that share a place where it is kept (`link`).
+    """`Histories` for all processes that share a store (`link`).
 
-    A call is decided and counted in a turn: the ledgers of its parties and their session are read, and written only as long as nobody
-    wrote any of them meanwhile. One turn of a party at a time in a process; between processes the slower decides again. Nothing is sent
-    before its count is there. Where that place has lost a ledger, and says so or this process knew it, questions about it have no
-    answer for a day, and never "nothing". In Redis a ledger that nobody used for two days is gone.
+    A call is decided and counted in a transaction: the histories of its principals and their session are read, and written only if no other
+    process wrote any of them meanwhile. A process has one transaction per principal at a time; between processes the slower one decides
+    again. A call is sent only after it was counted. If the store has lost a history, and says so or this process knew it, questions about
+    it have no answer for a day, and never "nothing". Redis deletes a history that was not used for two days.
     """
 
     shared = True
@@ -249,7 +249,7 @@ class SharedHistories:
                 self._under_way.pop(party, None)
 
     def views(self, principal: str, session: str) -> tuple[HistoryView, HistoryView]:
-        """What conditions may ask, in a turn: the session's view and the principal's."""
+        """Return the views for conditions, in a transaction: the session's and the principal's."""
         now = self._clock.now()
         names = _names(((principal,), session))
         whole = self._view(names[0], now)
@@ -279,7 +279,7 @@ class SharedHistories:
             kept.changed = True
 
     def flies(self, call: str) -> bool:
-        """Whether a call was begun by this process and is not settled."""
+        """Return True if this process started a call and its outcome is not recorded yet."""
         return call in self._calls
 
     def end(self, call: str, outcome: str) -> None:

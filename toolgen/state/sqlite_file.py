@@ -62,7 +62,7 @@ class SqliteFile:
         """How many connections were made: another one sees the file again."""
 
     def __bool__(self) -> bool:
-        """Whether there is anything to look at."""
+        """True if there is a file to read."""
         return self._connection is not None or self._path.exists()
 
     @property
@@ -73,13 +73,13 @@ class SqliteFile:
         return False
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` returns. Raises `StateUnavailableError` when the file cannot be read or written, and `StateError` when it holds what
-        nobody here wrote."""
+        """Return the result of `work`. Raises `StateUnavailableError` when the file cannot be read or written, and `StateError` for content
+        that toolgen did not write."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """As `run`, in one transaction with all else that is to be written by then: one sync for all. It is on the disk before anybody is
-        told. `work` begins no transaction of its own, and may be called again where another one failed."""
+        """Run `work` in one transaction with all other waiting writes: one sync for all. The data is on the disk before this method
+        returns. `work` begins no transaction of its own, and may be called again if another write failed."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
         self._writes.append((work, done))
@@ -104,7 +104,7 @@ class SqliteFile:
             done.get_loop().call_soon_threadsafe(_tell, done, one)
 
     def _alone(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
-        """What one comes to where not all of several could be written."""
+        """Run one write by itself after the combined transaction failed. Returns its result or its error."""
         try:
             return self._work(lambda connection: _all_of([work], connection)[0])
         except Exception as error:  # noqa: BLE001 - as above

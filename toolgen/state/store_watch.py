@@ -1,4 +1,4 @@
-"""What a process knows of the store that gateways share: its epoch, and whether it answered all the time."""
+"""Watch over the store that gateways share: its epoch, and whether it answered without interruption."""
 
 from __future__ import annotations
 

@@ -114,8 +114,8 @@ _MAX_UNSHARED = 4096
 
 
 class StoredAnswer(Struct, frozen=True, kw_only=True):
-    """One answer: its data as JSON, and where in that the system's own stands; its `Link` header, when it was made, until when it is
-    fresh, and until when better than none (monotonic times)."""
+    """A cached answer: its data as JSON with the place of the system's own data, its `Link` header, when it was made, until when it is
+    fresh, and until when it may be used on errors (monotonic times)."""
 
     body: bytes
     next_cursor: str
@@ -154,7 +154,7 @@ class Results:
         self.size = 0
 
     def get(self, key: bytes) -> StoredAnswer | None:
-        """What is kept, also where it is stale."""
+        """Return the cached answer, even if it is stale."""
         kept = self._kept.get(key)
         if kept is None:
             return None
@@ -189,7 +189,7 @@ class Results:
             self._unshared.popitem(last=False)
 
     def apart(self, key: bytes) -> bool:
-        """Whether an answer to this could not be shared just now."""
+        """Return True if a recent answer for this key could not be shared."""
         until = self._unshared.get(key)
         if until is None or self._clock.monotonic() < until:
             return until is not None

@@ -81,7 +81,7 @@ class StoredFiles:
         return key
 
     async def describe(self, key: bytes, *, bound: bytes) -> FileInfo | None:
-        """What is known of the file of a key. None for one that expired, was never given out, or belongs to somebody or something else.
+        """Return the metadata of the file of a key. None for a file that expired, was never given out, or belongs to another owner.
         Raises `StateError`."""
         if len(key) != KEY_BYTES or not self._list:
             return None

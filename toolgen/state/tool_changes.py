@@ -42,7 +42,7 @@ class RemovedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ToolChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What differs from what was built."""
+    """Differences from the built catalog."""
 
     added: tuple[AddedTool, ...] = ()
     removed: tuple[RemovedTool, ...] = ()
@@ -55,7 +55,7 @@ class ToolChangesStore(Protocol):
     """Where it is kept for all that share a project's state."""
 
     async def read(self) -> ToolChanges:
-        """What is known by now. Raises `StateError`."""
+        """Return the current changes. Raises `StateError`."""
 
     async def change(self, edit: Edit) -> ToolChanges:
         """Puts there what `edit` makes of it, and returns it. Two at once do it one after the other. Raises `StateError`, and what
@@ -88,7 +88,7 @@ class FileChanges:
         return self._found
 
     async def change(self, edit: Edit) -> ToolChanges:
-        """As the protocol says."""
+        """Apply an edit to the file; see `ToolChangesStore.change`."""
         return await asyncio.to_thread(self._change, edit)
 
     async def close(self) -> None:
@@ -125,18 +125,18 @@ class FileChanges:
 
 
 class RedisChanges:
-    """The same for all that share a Redis. What it forgets, a gateway that knows of it puts back."""
+    """Tool changes shared through Redis. A gateway restores changes that Redis forgot."""
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal]) -> None:
         what = "which tools were added and removed"
         self._box = VersionedBox(link, seal, "tools", ToolChanges, ToolChanges(), what)
 
     async def read(self) -> ToolChanges:
-        """As the protocol says."""
+        """Return the current changes; see `ToolChangesStore.read`."""
         return await self._box.follow()
 
     async def change(self, edit: Edit) -> ToolChanges:
-        """As the protocol says."""
+        """Apply an edit in Redis; see `ToolChangesStore.change`."""
         return await self._box.change(edit)
 
     async def close(self) -> None:

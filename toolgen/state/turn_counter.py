@@ -41,8 +41,8 @@ class Excess(Struct, frozen=True, kw_only=True):
 
 
 class TurnLease(ABC):
-    """One call's place in a turn of its conversation, taken when it is made. Entered while its caller waits; its turn lasts as long as
-    that, and as long as any of the tasks that hold it."""
+    """A call's place in a turn of its conversation, taken when the call is made. Entered while its caller waits; the turn lasts that long,
+    and until all tasks that hold the lease have released it."""
 
     __slots__ = ("_holds",)
 
@@ -70,13 +70,13 @@ class TurnLease(ABC):
 
     @abstractmethod
     def _vacate(self) -> None:
-        """Nobody holds the place any more."""
+        """Give the place back after the last release."""
 
     async def _settled(self) -> None:  # noqa: B027 - in memory there is nothing to wait for
         """Waits until the counter knows what was released: then the next call of this caller finds its turn ended."""
 
     def release(self) -> None:
-        """One of those who hold the place lets it go."""
+        """Release one hold on the place."""
         self._holds -= 1
         if self._holds == 0:
             self._vacate()
@@ -187,7 +187,7 @@ _UNREACHABLE = Excess(reason="unreachable", retry_after_s=1.0)
 
 
 class _Group(Struct):
-    """What this process has in flight of one conversation, under one lease from the first call's coming to the last one's end."""
+    """Calls of one conversation in flight in this process, under one lease from the start of the first call to the end of the last."""
 
     who: str
     name: str
@@ -287,7 +287,7 @@ class SharedTurns:
         return step.done
 
     async def _send(self) -> None:
-        """What comes up in one turn of the loop goes in one batch, in its order, and what comes up meanwhile in the next."""
+        """Send the steps in order. Steps of the same event loop iteration are one batch, steps that come up meanwhile the next."""
         while self._steps:
             batch, self._steps = self._steps[:_MAX_BATCH], self._steps[_MAX_BATCH:]
             given = {

@@ -73,9 +73,9 @@ class TokenScope:
 
 
 class ValueVault(Protocol):
-    """What stands for a value in a session, and the value. Each method raises `StateError`.
+    """Tokens and their values in a session. Each method raises `StateError`.
 
-    The same value has the same number in a session; a number stands for one value among all sessions of its owner.
+    A value always has the same number in a session; a number belongs to one value among all sessions of its owner.
     """
 
     async def keep(self, scope: TokenScope, values: Sequence[Value]) -> dict[Value, int]:
@@ -270,7 +270,7 @@ _IDLE_MS = str(int(IDLE_S * 1000))
 
 
 class RedisVault:
-    """What Redis has of a value is sealed with its session, kind and number; beside it stand digests that it cannot be guessed by."""
+    """Values in Redis, each encrypted with its session, kind and number. The digests beside them do not reveal the value."""
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal]) -> None:
         self._redis = SealedScript(link, seal, _SCRIPT, "values", kept="values behind tokens")

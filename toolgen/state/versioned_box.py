@@ -1,4 +1,4 @@
-"""One sealed thing that gateways share in Redis, with a version, so that a Redis that forgot is told again."""
+"""An encrypted value that gateways share in Redis, with a version, so that a gateway can restore a version that Redis forgot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class VersionedBox(Generic[T]):
         self.value = empty
 
     async def read(self) -> T:
-        """What Redis says. Raises `StateError` when it cannot be asked or what it says cannot be read."""
+        """Return the value in Redis. Raises `StateError` when it cannot be reached or its answer cannot be read."""
         return (await self._ask())[1]
 
     async def follow(self) -> T:

@@ -14,7 +14,7 @@ __all__ = ["locked", "write_whole"]
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Nobody else changes the file meanwhile. Makes its folder. Raises `OSError`."""
+    """Lock the file against changes by other processes. Creates its folder. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

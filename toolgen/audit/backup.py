@@ -97,7 +97,7 @@ def _has_last_of(directory: Path, earlier: Path, name: str) -> bool:
 
 
 def is_written(directory: Path) -> bool:
-    """Whether some process writes a log in this folder now."""
+    """Return True if a process is writing a log in this folder."""
     return any(_held(path) for path in _locks(directory))
 
 

@@ -1,4 +1,4 @@
-"""What is written to a log together, what was written so far in numbers, and what is said where it could not be."""
+"""Batch of audit entries that are written together, counts of what was written so far, and messages about failed writes."""
 
 from __future__ import annotations
 
@@ -44,11 +44,12 @@ _NONE_OPEN = MappingProxyType({"read": 0, "write": 0})
 
 
 class AuditCounts(Struct, frozen=True, kw_only=True):
-    """What this process did with its stream, and how far behind the rest is.
+    """Counts of this process's stream, and the backlog.
 
-    `entries` by event, `writes` and the seconds that these took; entries that wait to be written; how many are in no checkpoint yet, and
-    for how many seconds a checkpoint has been owed to the place that has waited longest. `lost` calls were ended by a decision because
-    their worker was gone. `left_open` are calls, by effect, that the killed process which wrote the stream before had begun and not ended.
+    `entries` by event, `writes` and the seconds that these took; entries that wait to be written; the number of entries in no checkpoint
+    yet, and for how many seconds a checkpoint has been due at the destination that has waited longest. `lost` calls were ended by a
+    decision because their worker was gone. `left_open` are calls, by effect, that the previous, killed writer of the stream had started and
+    not ended.
     """
 
     entries: Mapping[str, int] = {}

@@ -39,7 +39,7 @@ _HASH_BITS = 60
 
 
 class _Brief(Struct, gc=False):
-    """What of an entry says which call it belongs to, and whether that begins or ends."""
+    """Fields of an entry that identify its call, and show if the call begins or ends."""
 
     event: str = ""
     call_id: str = ""
@@ -355,7 +355,7 @@ class CallWindow:
                 names -= {str(entry["principal"]) for entry in here if entry.get("event") == "identity"}
 
     def _begun_in(self, stream: _StreamWindow, calls: set[str]) -> set[str]:
-        """Those of some calls that began in the window before they ended in it."""
+        """Return those of some calls that began in the window before they ended in it."""
         begun: set[str] = set()
         ended: set[str] = set()
         for line in self._lines(stream) if calls else ():

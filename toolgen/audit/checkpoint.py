@@ -50,7 +50,7 @@ _Number = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 
 
 class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is signed. The tree is over the entries from `first` to `size`; `head` is the hash of entry `size`."""
+    """Signed part of a checkpoint. The tree is over the entries from `first` to `size`; `head` is the hash of entry `size`."""
 
     key: str
     stream: str
@@ -115,7 +115,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
         return made
 
     def is_signed(self, keys: Verifiers) -> bool:
-        """Whether one of these keys signed it."""
+        """Return True if one of these keys signed the checkpoint."""
         key = keys.get(self.key)
         return key is not None and key.accepts(self.signature, _CHECKPOINT + canonical(_signed(self)))
 
@@ -149,7 +149,7 @@ class Removal(Struct, frozen=True, kw_only=True):
         return made
 
     def is_signed(self, keys: Verifiers) -> bool:
-        """Whether one of these keys signed it."""
+        """Return True if one of these keys signed the removal."""
         key = keys.get(self.key)
         body = {**_signed(self), "runs": [*self.runs], "policy": self.policy}
         return key is not None and key.accepts(self.signature, _REMOVAL + canonical(body))
@@ -256,7 +256,8 @@ _MAX_SIZE = 64 * 1024
 
 
 class Deliveries:
-    """What each place last got of a stream, by the place's name, in a file beside the log: a restart forgets nothing that is owed."""
+    """Latest checkpoint of a stream at each destination, by its name, in a file beside the log: after a restart the missing ones are
+    still due."""
 
     def __init__(self, directory: Path, stream: str) -> None:
         self._path = directory / f"{stream}.delivered"
@@ -282,7 +283,7 @@ class Deliveries:
 
 
 class CheckpointShipper:
-    """One place, and the thread that serves it."""
+    """Checkpoint destination with the thread that delivers to it."""
 
     def __init__(self, place: CheckpointDestination, deliveries: Deliveries) -> None:
         self._place = place

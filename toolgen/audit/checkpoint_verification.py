@@ -1,4 +1,5 @@
-"""What was signed of a log, from beside it and from outside, held against its entries as somebody walks them."""
+"""Verification of a log's entries against signed checkpoints and removals, from the log's folder and from outside, while the entries are
+read."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ _SUFFIXES = (".checkpoints", ".checkpoint")
 
 
 class RecordFault(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong: in which file, on which line (from 1, 0 where it is none's), about which entry, of which kind.
+    """A fault in a log: file, line (from 1, 0 for none), number of the entry, and kind.
 
     Kinds: `unreadable` (no entry at all), `edited` (content and hash disagree), `removed` (numbers are missing before it), `missing` (a
     whole segment or stream is), `reordered` (an entry in another's place, or one too many), `forked` (right number, wrong predecessor, or
-    not the entry that was signed), `truncated` (more was signed than is there), `signature` (a statement nobody we know signed),
-    `unmatched` (an outcome without its intent).
+    not the entry that was signed), `truncated` (more was signed than is there), `signature` (a statement without the signature of a known
+    key), `unmatched` (an outcome without its intent).
     """
 
     file: str
@@ -39,9 +40,9 @@ class RecordFault(Struct, frozen=True, kw_only=True):
 
 
 class Statements(Struct):
-    """What was signed of one stream by keys that count: checkpoints in the order of their sizes, and removals.
+    """Signed statements about one stream by trusted keys: checkpoints in the order of their sizes, and removals.
 
-    `untrusted` are checkpoints that name a key nobody gave. Each is a fault by itself; where they contradict the entries, that is one more.
+    `untrusted` are checkpoints of a key that was not given. Each is a fault by itself; if it contradicts the entries, that is another.
     """
 
     checkpoints: list[tuple[str, Checkpoint]] = []
@@ -56,7 +57,7 @@ class Statements(Struct):
 
     @property
     def newest(self) -> tuple[str, Checkpoint | Removal]:
-        """What says so, and the file it is from."""
+        """Statement with the largest size, and its file."""
         said: list[tuple[str, Checkpoint | Removal]] = [*self.checkpoints]
         said += [(removal_path(Path(), it.stream).name, it) for it in self.removals]
         return max(said, key=lambda item: item[1].size)
@@ -65,9 +66,9 @@ class Statements(Struct):
 def read_statements(
     directory: Path, streams: Sequence[str], keys: Verifiers, kept: Sequence[Path]
 ) -> tuple[dict[str, Statements], list[RecordFault]]:
-    """What was signed, by stream, and what is wrong with it: also every file with statements of a key that is not among `keys`.
+    """Read the signed statements, by stream, and their faults, which include every file with statements of a key that is not among `keys`.
 
-    An attacker who writes a log again can take its public key away. So a statement that nobody can hold against a key is never passed over.
+    An attacker who rewrites a log can remove its public key. So a statement that cannot be checked with a key is never ignored.
     """
     found: dict[str, Statements] = {name: Statements() for name in streams}
     faults: list[RecordFault] = []
@@ -135,7 +136,7 @@ class StatementVerifier:
         return self._cuts[-1] if self._cuts else 0
 
     def let_go(self, seq: int, prev: str) -> bool:
-        """Whether policy removed what stood before entry `seq`, the first there is, and signed for it."""
+        """Return True if a signed removal covers the entries before entry `seq`, the first that exists."""
         for size, removal in self._removals.items():
             # Where a crash interrupted the removal, some of what was to go is still there.
             if size > seq - 1 or (size == seq - 1 and removal.head == prev):

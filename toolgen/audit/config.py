@@ -1,4 +1,5 @@
-"""What a project asks of its log: when segments are closed, how long they are kept, when the log is signed and where that goes."""
+"""Plan for a project's audit log: when segments are closed, how long they are kept, when the log is signed and where checkpoints are
+sent."""
 
 from __future__ import annotations
 
@@ -46,5 +47,5 @@ class AuditPlan(Struct, frozen=True, kw_only=True):
     required_s: float | None = None
 
     def with_places(self, places: tuple[CheckpointDestination, ...]) -> AuditPlan:
-        """The same, with somewhere for checkpoints to go."""
+        """Return the plan with these checkpoint destinations."""
         return replace(self, places=places)

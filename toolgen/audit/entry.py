@@ -1,4 +1,4 @@
-"""One audit entry: its fields, its hash, and the chain it stands in. Pure, and frozen for ever."""
+"""Audit entry: its fields, its hash, and the hash chain. Pure, and this format never changes."""
 
 from __future__ import annotations
 
@@ -103,9 +103,10 @@ def seal(fields: Entry, *, seq: int, stream: str, time: str, prev: str) -> tuple
 
 
 def unsealed(line: bytes, event: str, digest: str, prev: str) -> bytes | None:
-    """What `seal` hashed, of a line without its end: all but `hash` and `prev`. None where those are not where it puts them.
+    """Return the content that `seal` hashed, from a line without its line end: all but `hash` and `prev`. None if those are not in their
+    places.
 
-    Whether it is what the hash was made of is for the caller to compute: SHA-256 of `prev` and this.
+    The caller compares the hash: SHA-256 of `prev` and this content.
     """
     own = b'"event":"%b","hash":"%b",' % (event.encode(), digest.encode())
     before = b'"prev":"%b",' % prev.encode()
@@ -123,9 +124,9 @@ def timestamp(seconds: float) -> str:
 
 
 def keyed_digest(key: bytes, value: object) -> str:
-    """What stands for a sensitive value: `hmac-sha256:` and the hex HMAC of its canonical form.
+    """Return the digest in place of a sensitive value: `hmac-sha256:` and the hex HMAC of its canonical form.
 
-    Equal values of one log get equal digests, so that a reviewer who knows a value can look it up; nobody else learns it.
+    Equal values of one log get equal digests, so that a reviewer who knows a value can find it; the digest does not reveal it.
     """
     return "hmac-sha256:" + hmac.new(key, encoded(value), sha256).hexdigest()
 
@@ -145,7 +146,7 @@ def parsed(line: bytes) -> Entry | None:
 
 
 def is_whole(entry: Entry | None) -> bool:
-    """Whether an entry is what its hash was made of."""
+    """Return True if the hash of an entry matches its content."""
     try:
         return entry is not None and hashed(entry, entry["prev"]) == entry["hash"]
     except (CanonicalError, UnicodeEncodeError):

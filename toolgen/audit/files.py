@@ -58,7 +58,7 @@ class DamagedError(AuditError):
 
 
 class SegmentFile(Struct, frozen=True, kw_only=True):
-    """One file of a stream. `first` is the number of its first entry, 0 where only its content says."""
+    """A file of a stream. `first` is the number of its first entry, 0 if only its content shows it."""
 
     path: Path
     stream: str
@@ -66,7 +66,7 @@ class SegmentFile(Struct, frozen=True, kw_only=True):
 
     @property
     def packed(self) -> bool:
-        """Whether it is compressed."""
+        """True if the file is compressed."""
         return self.path.suffix == ".gz"
 
 
@@ -76,7 +76,7 @@ def active_path(directory: Path, stream: str) -> Path:
 
 
 def closed_name(stream: str, first: int) -> str:
-    """What a segment is called once it is closed. Twelve digits, so that names sort as entries do."""
+    """Return the file name of a closed segment. The number has twelve digits, so that names sort in the order of entries."""
     return f"{stream}.{first:012d}.jsonl"
 
 
@@ -176,7 +176,7 @@ def bounded(file: BinaryIO, longest: int = MAX_LINE_LENGTH) -> Iterator[bytes]:
 
 
 def blocks(file: BinaryIO, longest: int = MAX_LINE_LENGTH) -> Iterator[list[bytes]]:
-    """The same, as many lines at a time as are read at once: what is done for each line is most of what reading a log costs."""
+    """Yield lines as `bounded` does, in lists of the lines of one read: work per line is most of the cost of reading a log."""
     begun: list[bytes] = []  # the parts of a line whose end is still to come
     size = 0
     try:
@@ -218,7 +218,7 @@ def lines(file: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 class Tail(Enum):
-    """What stands behind the last whole line: zeros alone, the beginning of a line before them, or something else."""
+    """Content after the last whole line: only zeros, an incomplete line before zeros, or something else."""
 
     ZEROS = "zeros"
     TORN = "torn"
@@ -226,7 +226,7 @@ class Tail(Enum):
 
 
 def tail_of(found: Iterable[Sequence[bytes]]) -> Tail:
-    """What the bytes behind the last whole line of a segment are, given as `blocks` reads them."""
+    """Classify the bytes after the last whole line of a segment, given as `blocks` reads them."""
     begun, zeros = False, False
     for line in chain.from_iterable(found):
         text, _, rest = line.partition(b"\0")

@@ -1,4 +1,4 @@
-"""One entry, proven to stand in a log by a few hashes and a signature, without the log."""
+"""Proof that an entry is in a log: a few hashes and a signature, without the log."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def prove(directory: Path, stream: str, seq: int, keys: Verifiers) -> bytes:
 
 
 def verify_proof(data: bytes, keys: Verifiers) -> ProvenEntry:
-    """What a proof proves. Needs nothing but the public keys; raises `AuditError` saying what is wrong with it."""
+    """Verify a proof and return the proven entry. Needs only the public keys; raises `AuditError` with the fault."""
     try:
         proof = msgspec.json.decode(data, type=_Proof)
         checkpoint = read_checkpoint(canonical(proof.checkpoint))

@@ -41,7 +41,7 @@ class PublicKey(Struct, frozen=True):
     key: Ed25519PublicKey
 
     def accepts(self, signature: bytes, data: bytes) -> bool:
-        """Whether this key's owner signed exactly these bytes."""
+        """Return True if the signature is of this key and for exactly these bytes."""
         try:
             self.key.verify(signature, data)
         except InvalidSignature:

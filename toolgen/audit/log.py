@@ -99,11 +99,11 @@ class AuditLog:
         )
 
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with looking after the log: signing, delivering, compressing, removing."""
+        """Return the faults of the log's maintenance: signing, delivering, compressing, removing."""
         return self._maintenance.faults() if self._maintenance is not None else ()
 
     def counts(self) -> AuditCounts:
-        """What this process wrote, and what of it waits."""
+        """Return the counts of entries that this process wrote and of those that wait."""
         made = AuditCounts(
             entries=dict(self._entries),
             lost=self._lost,
@@ -340,8 +340,8 @@ class AuditLog:
         )
 
     def _that_fit(self, batch: Batch) -> list[Waiting]:
-        """What of a batch for which there was no room is written all the same: that for which enough was kept, and endings whose statement
-        was longer than anybody could expect, without it."""
+        """Return the part of a batch that is written although there is no room for all of it: entries with reserved room, and outcomes
+        whose statement exceeds its reservation, with a digest in place of the statement."""
         found: list[Waiting] = []
         for (entry, future), (kept, fits) in zip(batch.waiting, batch.room, strict=True) if batch.begins else ():
             told = entry if fits else shortened(entry, self.key)

@@ -40,7 +40,8 @@ _DAY_S = 86_400
 
 
 class Retention:
-    """What `keep:` of a project lets go. Without a key nothing is removed: who could tell it from a log that was cut?"""
+    """Removal of old segments according to `keep:` of a project. Without a key nothing is removed, because an unsigned removal looks like a
+    truncated log."""
 
     def __init__(
         self, directory: Path, stream: str, plan: AuditPlan, clock: Clock, record: Callable[[Entry], None]
@@ -141,7 +142,7 @@ Batch = tuple[int, Sequence[str]]
 
 
 class Maintenance:
-    """One thread for one stream. What it does may fail without failing a call; what is wrong is in `fault`."""
+    """Maintenance thread of one stream. Its errors fail no call; the current one is in `fault`."""
 
     def __init__(
         self, directory: Path, stream: str, plan: AuditPlan, clock: Clock, record: Callable[[Entry], None]
@@ -199,7 +200,7 @@ class Maintenance:
             shipper.stop()
 
     def faults(self) -> tuple[str, ...]:
-        """What an operator should know, in sentences."""
+        """Return the current faults for an operator, in sentences."""
         wrong = [self._fault, self._retention.fault, *(shipper.fault for shipper in self._shippers)]
         return tuple(fault for fault in wrong if fault)
 
@@ -222,7 +223,7 @@ class Maintenance:
         return unsigned, max((shipper.owing_s() for shipper in self._shippers), default=0.0)
 
     def tick(self) -> None:
-        """One round: key, tree, checkpoint, and what is to be done with closed segments."""
+        """Do one round: key, tree, checkpoint, and the work on closed segments."""
         with self._round:
             self._tick()
             self.rounds += 1

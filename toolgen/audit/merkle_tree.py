@@ -65,7 +65,7 @@ class Tree:
         return node
 
     def copy(self) -> Tree:
-        """The same tree, to go on from."""
+        """Return a copy of the tree that can grow on its own."""
         return Tree(first=self.first, size=self.size, runs=self.runs)
 
 

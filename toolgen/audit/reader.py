@@ -114,12 +114,12 @@ def entry_at(directory: Path, seq: int, stream: str = "") -> list[Entry]:
 
 
 def merged(found_entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """One row a call, in the order of the times of their intents: the intent's fields with the outcome's.
+    """Return one row for each call, in the order of the times of their intents: the intent's fields with the outcome's.
 
     Entries of a stream come in their order, streams in any. `status` is "unfinished" without an outcome. `seq` is the intent's number and
-    `outcome_seq` the outcome's. A call that waited for a person is begun again when it is carried out, perhaps by another worker and so in
-    another stream: then the later counts. A decision that ends a call says how. `users` has the roles and attributes of those parties
-    that no policy names, by id.
+    `outcome_seq` the outcome's. A call that waited for a person begins again when it is executed, perhaps by another worker and so in
+    another stream: then the later intent counts. A decision that ends a call has its status. `users` has the roles and attributes, by id,
+    of those principals that no policy names.
     """
     found: dict[str, dict[str, _Chapter]] = {}
     users = RecordedUsers()
@@ -170,7 +170,7 @@ class RecordedUsers:
 
 
 class _Chapter(Struct, frozen=True):
-    """What one stream tells of a call: whether from a beginning on, what, and up to when."""
+    """Entries of a call in one stream: whether they include its beginning, the merged row, and the time of the last."""
 
     begun: bool
     row: dict[str, Any]
@@ -262,12 +262,13 @@ def digests_of(key: bytes, value: str) -> frozenset[str]:
 
 
 def holds(entry: Entry, digests: frozenset[str]) -> bool:
-    """Whether one of the digests stands in an entry, and not only in text that an agent sent."""
+    """Return True if an entry contains one of the digests, and not only in text that an agent sent."""
     return any(not digests.isdisjoint(_DIGEST.findall(text)) for text in texts(entry))
 
 
 def _digests(key: bytes, value: Any) -> Iterator[str]:
-    """What the record may hold for a value: its digest, and in older logs also the digest of a digest, or of what held digests."""
+    """Yield the digests that the log may have for a value: its digest, and in older logs also the digest of a digest, or of a value with
+    digests."""
     yield keyed_digest(key, value)
     for form in (value, *_with_digests_inside(key, value)):
         digest = _unescaped(key, form)

@@ -87,7 +87,7 @@ class _Cell:
 
 
 def stats_of(samples: Iterable[Sample]) -> Stats:
-    """One pass over them. A call that waits for a person has not ended, so its time says nothing."""
+    """Compute statistics in one pass. A call that waits for a person has not ended, so its duration is not counted."""
     cells: dict[tuple[str, str], _Cell] = {}
     codes: Counter[str] = Counter()
     rules: Counter[str] = Counter()
@@ -207,7 +207,7 @@ _UNMAPPED = (
 
 
 def csv_line(cells: Sequence[object], printable: Callable[[object], str]) -> str:
-    """One line, quoted as RFC 4180 has it. Texts that a spreadsheet would take for formulas begin with an apostrophe."""
+    """Format a line, quoted as in RFC 4180. Texts that a spreadsheet would take for formulas begin with an apostrophe."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\r\n").writerow([_cell(value, printable) for value in cells])
     return buffer.getvalue()

@@ -207,7 +207,7 @@ class Segment:
             self._allocate(self.size + size)
 
     def changed(self) -> bool:
-        """Whether somebody moved, deleted or cut the file while it was written to."""
+        """Return True if the file was moved, deleted or truncated while it was open."""
         try:
             there = os.stat(self._name)
         except OSError:
@@ -235,7 +235,7 @@ class Segment:
         return self.path.with_suffix(".lock")
 
     def _is_held(self) -> bool:
-        """Whether this process holds the lock, and the lock is still the one that others would ask for."""
+        """Return True if this process holds the lock, and the lock file is still the one that others would open."""
         try:
             return self._lock >= 0 and os.path.samestat(os.stat(self._lock_path), os.fstat(self._lock))
         except OSError:
@@ -311,7 +311,7 @@ class Segment:
         self._allocated = size
 
     def _look_at_first(self) -> None:
-        """What the first line says of where and when the segment began."""
+        """Read the first number and the time of the segment from its first line."""
         if not self.size:
             return
         with os.fdopen(os.dup(self._fd), "rb") as file:

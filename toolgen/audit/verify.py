@@ -32,10 +32,10 @@ Progress = Callable[[int, int], None]
 
 
 class VerificationReport(Struct, frozen=True, kw_only=True):
-    """What verification found. A torn last line and unfinished calls are told, and are no faults: a crash leaves them.
+    """Result of a verification. A torn last line and unfinished calls are reported, and are no faults: a crash leaves them.
 
-    `signed` has the newest good checkpoint of each stream, `removed` what policy took away and signed for. `unchecked` says in sentences
-    what could not be checked with what was given.
+    `signed` has the newest good checkpoint of each stream, `removed` the signed removals by policy. `unchecked` lists, in sentences,
+    the checks that were impossible with the given keys and checkpoints.
     """
 
     streams: int
@@ -117,7 +117,7 @@ def _unfinished(streams: Sequence[_StreamWalk]) -> Iterator[str]:
 
 
 def _of_keys(trusted: Verifiers, *, beside: bool) -> Iterator[str]:
-    """What the keys that were given leave open."""
+    """Yield the checks that the given keys do not allow."""
     if not trusted:
         yield "no public key was given or found: no signature was checked, and anyone who can write the log can have rewritten all of it"
     elif beside:
@@ -150,7 +150,7 @@ class _Meter:
 
 
 class _Link(msgspec.Struct, gc=False):
-    """What of an entry says where it stands."""
+    """Fields of an entry that show its place in the chain."""
 
     seq: int
     hash: str
@@ -218,7 +218,8 @@ class _StreamWalk:
             yield RecordFault(file=self._file or place, line=0, seq=self._seq, kind=kind, message=message)
 
     def unchecked(self) -> Iterator[str]:
-        """What no checkpoint covers: a chain alone does not show that its end was cut off, or that its last entries were rewritten."""
+        """Yield the ranges that no checkpoint covers: a chain alone does not show that its end was cut off, or that its last entries
+        were rewritten."""
         newest = self.witness.newest
         if newest is None:
             yield f"{self.name} has no trusted checkpoint: truncation would go undetected"
@@ -282,10 +283,10 @@ class _StreamWalk:
         )
 
     def _ending(self, segment: SegmentFile, plain: BinaryIO, number: int, start: int) -> Iterator[RecordFault]:
-        """What stands at `start`, from line `number` on, where the file goes on otherwise than with a whole line.
+        """Check the content at `start`, from line `number` on, if the file does not continue with a whole line.
 
-        In the segment that is written, zeros are written ahead and a crash may leave the beginning of a line before them. A gateway may be
-        writing there right now: what has become whole meanwhile is read again. Anything else was put there by somebody.
+        In the segment that is being written, zeros are written ahead and a crash may leave an incomplete line before them. A gateway may be
+        writing there right now: lines that were completed meanwhile are read again. Any other content is a manipulation.
         """
         if not segment.first:
             plain.seek(start)
@@ -314,7 +315,7 @@ class _StreamWalk:
             number += 1
 
     def _check(self, segment: SegmentFile, number: int, line: bytes) -> Iterator[RecordFault]:
-        """One line, looked at closely: what is wrong with it, if anything is."""
+        """Check a line in detail and yield its faults."""
         entry = _decoded(line)
         if entry is None:
             yield self._fault(number, None, "unreadable", "the line is not an audit entry in canonical form")
@@ -370,10 +371,10 @@ class _StreamWalk:
 
 
 def _in_order(line: bytes, head: str) -> _Link | None:
-    """What an entry says of its place, when it follows `head` and its hash is that of everything else in the line; None if not.
+    """Return the chain fields of an entry if it follows `head` and its hash matches everything else in the line; else None.
 
-    `hash` and `prev` are cut out of the line where the canonical form has them, and what is left has to be what was hashed. So the bytes
-    are the writer's own, and canonical because the writer's are; making the form again would cost as much again and tell nothing more.
+    `hash` and `prev` are cut out of the line at their places in the canonical form, and the rest has to be what was hashed. So the bytes
+    are the writer's own, and canonical because the writer's are; a new encoding would cost as much again and prove nothing more.
     """
     try:
         link = _link(line)

@@ -1,4 +1,4 @@
-"""One thread that does one thing at a time: a pool's promises and wake-ups cost more than what is asked of it here."""
+"""Thread that runs one job at a time: the futures and wake-ups of a pool cost more than the jobs here."""
 
 from __future__ import annotations
 

@@ -59,25 +59,25 @@ INDEXES = (
 
 
 class IndexDatabase(Protocol):
-    """One connection. Statements have `?` for their values. What goes wrong is an `AuditError`.
+    """A connection to the index. Statements have `?` for their values. Errors are raised as `AuditError`.
 
-    `shared` says whether other logs are indexed here too.
+    `shared` is True if other logs are indexed in the same database.
     """
 
     dialect: DialectName
     shared: bool
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """What a statement gives."""
+        """Run a statement and return its rows."""
 
     def search(self, statement: str, values: Sequence[object], within_s: float) -> list[tuple[Any, ...]]:
-        """The same of a statement that may have to look at everything; an `AuditError` once it takes longer."""
+        """Run a statement that may have to scan everything; raises `AuditError` after the time limit."""
 
     def run(self, statement: str, values: Sequence[object] = ()) -> None:
         """A statement that gives nothing."""
 
     def many(self, statement: str, values: Sequence[Sequence[object]]) -> None:
-        """The same statement with each of these."""
+        """Run the statement once for each tuple of values."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """All of what is done inside, or nothing; one at a time of those that write the index."""
@@ -93,7 +93,7 @@ class IndexDatabase(Protocol):
 
 
 def took_too_long(within_s: float) -> AuditError:
-    """What is said of a search that was broken off."""
+    """Return the error for a search that was stopped."""
     return AuditError(
         f"the search was broken off after {within_s:g} s",
         suggestion="narrow it down: by time, principal, tool or rule, which are looked up where text has to be looked through",

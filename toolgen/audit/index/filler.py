@@ -62,7 +62,7 @@ class Filler:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What keeps the index from showing all there is, in sentences."""
+        """Reasons why the index is incomplete, in sentences."""
         with self._changed:
             if self._ended == self._begun:
                 return self._faults

@@ -41,7 +41,7 @@ class EntryPage(Struct, frozen=True, kw_only=True):
 
 
 class FoundEntry(Struct, frozen=True, kw_only=True):
-    """One entry, and where its log is. `checked` says whether it was held against the log: not where that is another machine's."""
+    """An entry and the place of its log. `checked` is True if it was compared with the log, which is not possible for another machine's."""
 
     entry: dict[str, Any]
     log: str
@@ -49,7 +49,7 @@ class FoundEntry(Struct, frozen=True, kw_only=True):
 
 
 class Sample(Struct, frozen=True):
-    """What statistics need of a call. `time` is in microseconds since the epoch."""
+    """Fields of a call that statistics need. `time` is in microseconds since the epoch."""
 
     time: int
     principal: str
@@ -203,11 +203,11 @@ class RecordIndex:
         return list(found.values())
 
     def marks(self) -> dict[int, int]:
-        """What `newer` takes for everything up to now."""
+        """Return the current position in each stream, for `newer`."""
         return dict(self._database.rows("SELECT id, seq FROM audit_streams"))
 
     def samples(self, wanted: RecordFilter = NONE) -> Iterator[Sample]:
-        """What statistics need of every call that matches, the newest first, some thousand at a time in memory."""
+        """Yield a sample of every matching call, the newest first, with some thousand at a time in memory."""
         columns = "c.time, c.principal, c.tool, c.verdict, c.rule, c.status, coalesce(c.code, ''), c.duration_ms, c.id"
         after: Cursor | None = None
         while True:
@@ -290,7 +290,7 @@ class RecordIndex:
 
 
 def _same(entry: Entry, there: Entry) -> bool:
-    """Whether an entry of the index is that of the log, and that one what was written."""
+    """Return True if an entry of the index equals that of the log, and the log's entry matches its hash."""
     try:
         return bool(entry["hash"] == there["hash"] == hashed(there, there["prev"]))
     except (KeyError, CanonicalError, UnicodeEncodeError, AttributeError):
@@ -298,7 +298,7 @@ def _same(entry: Entry, there: Entry) -> bool:
 
 
 def _behind(order: Sequence[str], after: Cursor) -> Condition:
-    """What follows where a page ended. Raises `ConfigError` for a cursor of another listing."""
+    """Return the condition for the rows after a page. Raises `ConfigError` for a cursor of another listing."""
     if len(after) != len(order):
         raise ConfigError("the cursor is of another listing", suggestion="ask for the first page again")
     return f"({', '.join(order)}) < ({', '.join('?' * len(order))})", after

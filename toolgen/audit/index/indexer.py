@@ -111,7 +111,7 @@ _STREAMS = "SELECT id, segment, place, seq, hash FROM audit_streams"
 
 
 class Filled(Struct):
-    """What came of it: how many entries are new, and a sentence for each stream that could not be followed to its end."""
+    """Result of a run: the number of new entries, and a sentence for each stream that could not be read to its end."""
 
     entries: int = 0
     faults: list[str] = []
@@ -128,7 +128,7 @@ class IndexedStream(Struct, frozen=True):
 
 
 class _DisagreementError(Exception):
-    """What a stream holds is not what was written, or not what was indexed."""
+    """Raised if a stream differs from its hashes, or from what was indexed."""
 
 
 def fill(database: IndexDatabase, directory: Path, progress: Callable[[int], None] = lambda entries: None) -> Filled:

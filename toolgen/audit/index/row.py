@@ -61,7 +61,8 @@ _line = msgspec.json.Decoder(_EntryLine).decode
 
 
 class EntryRow(Struct, frozen=True):
-    """One entry. `prev` and `hash` are the bytes of the digests; `body` is what was hashed besides `prev`: the entry without the two."""
+    """Row of an entry. `prev` and `hash` are the bytes of the digests; `body` is the content that was hashed besides `prev`: the entry
+    without the two."""
 
     seq: int
     time: int  # microseconds since the epoch
@@ -74,7 +75,7 @@ class EntryRow(Struct, frozen=True):
 
 
 class CallRow(Struct, frozen=True):
-    """One call, in the order of the columns of `audit_calls`. `id` is that of its intent's row."""
+    """Row of a call, in the order of the columns of `audit_calls`. `id` is that of its intent's row."""
 
     id: int
     call_id: str
@@ -90,7 +91,7 @@ class CallRow(Struct, frozen=True):
     duration_ms: float | None
 
     def values(self) -> tuple[object, ...]:
-        """What is stored: nothing for what most calls do not have, so that it takes no place where it is looked for."""
+        """Return the values to store: null for empty fields, so that they take no space in indexes."""
         return (
             self.id,
             self.call_id,
@@ -162,7 +163,7 @@ def micros(time: str) -> int:
 
 
 def _short(text: str) -> str:
-    """What is sorted by: bounded, and without what PostgreSQL has no character for."""
+    """Return a text for sorting: bounded, and without the character that PostgreSQL cannot store."""
     return text[:_MAX_LENGTH].replace("\0", "\ufffd")
 
 
@@ -175,10 +176,11 @@ Condition = tuple[str, Sequence[object]]
 
 
 class RecordFilter(Struct, frozen=True, kw_only=True):
-    """What calls, or the entries of calls, have to be like; what is empty asks for nothing. Times are microseconds since the epoch.
+    """Filter for calls, or for entries of calls; an empty field matches everything. Times are microseconds since the epoch.
 
-    `tool` may be a glob (`shop__*`). `text` is looked for in everything an entry says but its chain, letter case aside, without an index:
-    in as many entries as the others leave. `event`, `stream` and `before`, a number that theirs are below, are of entries alone.
+    `tool` may be a glob (`shop__*`). `text` is searched in the whole entry except its hash chain, ignoring case, without an index:
+    in as many entries as the other fields leave. `event`, `stream` and `before`, an exclusive upper bound of the number, apply to entries
+    only.
     """
 
     since: int | None = None
@@ -204,7 +206,7 @@ class RecordFilter(Struct, frozen=True, kw_only=True):
 
     @property
     def of_calls(self) -> bool:
-        """Whether it asks for something that only a call has, so that entries are found by their calls."""
+        """True if a field is set that only calls have, so that entries are found by their calls."""
         return any(getattr(self, name) for name in (*_CALL[:-1], "tool", "text"))
 
 
@@ -267,5 +269,5 @@ def _plain(text: str) -> str:
 
 
 def _kept(text: str) -> str:
-    """As `index_row` keeps texts."""
+    """Return a text in the form that `index_row` stores."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")

@@ -88,9 +88,9 @@ class CheckpointPlace(Struct, frozen=True, kw_only=True):
 
 
 class AuditSettings(Struct, frozen=True, kw_only=True):
-    """What a project says of its log. `plan` has no places yet: `places` become those where there is a network.
+    """Settings of a project's audit log. `plan` has no destinations yet: they are made of `places` once there is a network.
 
-    `index` is None where a file of the project is the index.
+    `index` is None if a file of the project is the index.
     """
 
     plan: AuditPlan = field(default_factory=AuditPlan)
@@ -114,7 +114,7 @@ class IndexSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_audit(given: GivenAudit, document: YamlDocument, root: Path, warnings: list[str]) -> AuditSettings:
-    """What `audit:` says. Raises `ConfigError` with file and line; what a person should know goes to `warnings`."""
+    """Read the section `audit:`. Raises `ConfigError` with file and line; notices for a person are added to `warnings`."""
     checkpoints, segments, keep = given.checkpoints, given.segments, given.keep
     size = _size(segments.size, document.where("audit", "segments", "size"))
     if not _MIN_SEGMENT_SIZE <= size <= _MAX_SEGMENT_SIZE:

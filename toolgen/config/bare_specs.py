@@ -1,4 +1,4 @@
-"""What a description without toolgen.yaml is: its kind, and the name of its source, by looking at the beginning of the file."""
+"""Recognition of a description without toolgen.yaml: its kind, and the name of its source, from the beginning of the file."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class DecisionPoint(Struct, frozen=True, kw_only=True):
 
 
 class MiddlewareSettings(Struct, frozen=True, kw_only=True):
-    """One middleware: an object of a Python module (`use`), or a decision point. `where` is its place in toolgen.yaml."""
+    """Settings of a middleware: an object of a Python module (`use`), or a decision point. `where` is its place in toolgen.yaml."""
 
     kind: Kind
     where: str
@@ -99,8 +99,9 @@ class GivenDetector(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DetectorSettings(Struct, frozen=True, kw_only=True):
-    """One detector: what it looks for (`kinds`, () for what it usually does), in answers of which tools, what becomes of what it finds,
-    and the label that the session gets, "" for none. `countries` are those of `national_ids`, `timeout_s` is the time of `classifier`."""
+    """Settings of a detector: the kinds it looks for (`kinds`, () for its default), the tools whose answers it inspects, the action on
+    findings, and the label that the session gets, "" for none. `countries` are those of `national_ids`, `timeout_s` is the time limit of
+    `classifier`."""
 
     detector: str
     where: str
@@ -113,7 +114,7 @@ class DetectorSettings(Struct, frozen=True, kw_only=True):
 
 
 class InspectionSettings(Struct, frozen=True, kw_only=True):
-    """What is looked for in answers. `root` is where detectors of the project's own are imported from."""
+    """Detectors for answers. `root` is the folder from which detectors of the project's own are imported."""
 
     detectors: tuple[DetectorSettings, ...]
     root: Path
@@ -241,7 +242,7 @@ def _label(text: str, document: YamlDocument, path: tuple[str | int, ...]) -> st
 
 
 def read_inspection(document: YamlDocument, given: Sequence[object], root: Path) -> InspectionSettings | None:
-    """What is looked for in answers; None where nothing is. Raises `ConfigError`."""
+    """Read the detectors for answers; None if there are none. Raises `ConfigError`."""
     if not given:
         return None
     return InspectionSettings(detectors=tuple(_detector(document, index) for index in range(len(given))), root=root)
@@ -309,7 +310,7 @@ def _detector(document: YamlDocument, index: int) -> DetectorSettings:
 
 
 def _check_options(document: YamlDocument, path: tuple[str | int, ...], given: GivenDetector) -> None:
-    """What only one detector takes."""
+    """Check the options that only one detector takes."""
     for name, owner, said in (
         ("countries", "national_ids", bool(given.countries)),
         ("timeout", "classifier", given.timeout is not None),

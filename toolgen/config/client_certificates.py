@@ -21,7 +21,7 @@ _OTHER_HEADERS = frozenset(
 
 
 class GivenClientCertificates(msgspec.Struct, forbid_unknown_fields=True):
-    """As it is written."""
+    """Section `client_certificates:` as written."""
 
     header: str
     proxies: list[str]
@@ -34,14 +34,14 @@ class ClientCertificates(Struct, frozen=True, kw_only=True):
     proxies: Networks
 
     def trusts(self, peer: str) -> bool:
-        """Whether a connection from this address is one of the proxies'."""
+        """Return True if this address is a trusted proxy's."""
         return contains(self.proxies, peer)
 
 
 def read_client_certificates(
     document: YamlDocument, given: GivenClientCertificates | None
 ) -> ClientCertificates | None:
-    """What is said of them, None where nothing is. Raises `ConfigError`."""
+    """Read the section `client_certificates:`, None if it is missing. Raises `ConfigError`."""
     if given is None:
         return None
     path = ("gateway", "client_certificates")

@@ -1,4 +1,4 @@
-"""What toolgen.yaml says about the console: who may see it, and how people sign in."""
+"""Settings of the console in toolgen.yaml: who may see it, and how people sign in."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class ConsoleSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def secure(self) -> bool:
-        """Whether browsers reach it over https."""
+        """True if browsers reach the console over https."""
         return self.over_tls or self.url.startswith("https://")
 
 
 def read_console(given: GivenConsole, document: YamlDocument) -> ConsoleSettings:
-    """What a project says of its console. Raises `ConfigError` with file and line."""
+    """Read the section `console:` of a project. Raises `ConfigError` with file and line."""
     where = document.where("console")
     idle, expires = (
         _seconds(text, name, document) for name, text in (("idle", given.idle), ("expires", given.expires))
@@ -131,7 +131,7 @@ def _sign_in(given: _SignIn, document: YamlDocument) -> SignIn:
 
 
 def _is_origin(text: str, path: str | None) -> bool:
-    """Whether this is an https address, or one of this machine; with no path where `path` is ""."""
+    """Return True if this is an https address, or a loopback one; None for `path` allows any path, "" none."""
     try:
         parts = urlsplit(text)
         host = parts.hostname or ""

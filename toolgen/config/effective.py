@@ -41,7 +41,7 @@ _FOLLOWS = {"first_byte": "total"}
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """One value. `origin` is a place (`toolgen.yaml:7`), `default`, or the variable (`environment TOOLGEN_GATEWAY__PORT`)."""
+    """A value in force. `origin` is a place (`toolgen.yaml:7`), `default`, or the variable (`environment TOOLGEN_GATEWAY__PORT`)."""
 
     path: _Path
     value: Any
@@ -77,7 +77,7 @@ def _settings(found: InForce, path: _Path, info: inspect.Type, value: Any) -> It
 
 
 def _has_effect(path: _Path, name: str, value: Mapping[str, Any]) -> bool:
-    """Whether a key that is not written means something there: keys of a source belong to kinds of sources."""
+    """Return True if the default of a missing key has an effect there: keys of a source belong to kinds of sources."""
     if len(path) != 2 or path[0] != "sources":
         return True
     kinds = next(one.kinds for one in described("toolgen.yaml")["Source"] if one.name == name)

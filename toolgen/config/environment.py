@@ -1,4 +1,4 @@
-"""What the environment says of a project's settings: `TOOLGEN_GATEWAY__PORT=9000`, and `${env:NAME}` in place of values."""
+"""Project settings from the environment: `TOOLGEN_GATEWAY__PORT=9000`, and `${env:NAME}` in place of values."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class InForce(Struct, frozen=True, kw_only=True):
 
 
 def is_secret(path: _Path) -> bool:
-    """Whether what stands at a path of toolgen.yaml is a credential, or one of its parts."""
+    """Return True if the value at a path of toolgen.yaml is a credential, or a part of one."""
     if len(path) == 5 and path[2] == "auth" and path[3] != HEADERS and path[4] in PLAIN:
         return False
     return _below(path, _SECRETS) and path[-2:] != ("aws", "region")
@@ -110,7 +110,7 @@ class _EnvironmentReader:
                 self._place(name, words)
 
     def _is_meant(self, name: str, words: str) -> bool:
-        """Whether a name without `__` is a key of the file: other programs, and toolgen itself, have variables that begin so too."""
+        """Return True if a name without `__` is a key of the file: other programs, and toolgen itself, have variables that begin so too."""
         keys = {one.encode_name.upper() for one in self._root.fields if _is_leaf(one.type)}
         if words not in keys and (close := get_close_matches(words, keys, n=1, cutoff=0.8)):
             raise ConfigError(f"there is no such setting (did you mean '{PREFIX}{close[0]}'?)", where=name)
@@ -155,7 +155,7 @@ class _EnvironmentReader:
         return path, info
 
     def _known(self, info: inspect.Type, value: Any) -> dict[str, str | int]:
-        """What may follow, as it is written in a variable: the keys of a type, and of a mapping those that the file has."""
+        """Return the keys that may follow, by their spelling in a variable: the keys of a type, and for a mapping those in the file."""
         keys: list[str | int] = [
             one.encode_name
             for part in alternatives(info)
@@ -254,7 +254,7 @@ def _typed(text: str, info: inspect.Type) -> Any:
 
 
 def _is_leaf(info: inspect.Type) -> bool:
-    """Whether a value may stand there, and not only a mapping."""
+    """Return True if a plain value is allowed there, and not only a mapping."""
     return any(
         not isinstance(one, (inspect.StructType, inspect.DictType, inspect.NoneType)) for one in alternatives(info)
     )
@@ -267,7 +267,7 @@ def _at(value: Any, key: str | int) -> Any:
 
 
 def _below(path: _Path, patterns: tuple[_Path, ...]) -> bool:
-    """Whether a path begins like one of these."""
+    """Return True if a path begins with one of these patterns."""
     return any(
         len(path) >= len(pattern) and all(one in (_ANY, step) for one, step in zip(pattern, path, strict=False))
         for pattern in patterns

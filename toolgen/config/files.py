@@ -30,8 +30,8 @@ class GivenFiles(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FileSettings(Struct, frozen=True, kw_only=True):
-    """What is kept, and the most bytes of a picture or a recording that a model is given (`shown`). `roots` are the folders that callers on
-    this machine may name files of."""
+    """Settings of stored files, and the maximum bytes of a picture or a recording for a model (`shown`). `roots` are the folders of which
+    callers on this machine may name files."""
 
     budget: FileBudget = FileBudget()
     shown: int = DEFAULT_SHOWN

@@ -1,4 +1,4 @@
-"""What toolgen.yaml says about the gateway itself: its address, proxies and how it stops, and its `state:`."""
+"""Settings of the gateway itself in toolgen.yaml: its address, proxies, how it stops, and its `state:`."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _origin(text: str, where: str) -> str:
 
 
 def contains(networks: Networks, peer: str) -> bool:
-    """Whether an address is in one of these networks; text that is no address is in none."""
+    """Return True if an address is in one of these networks; text that is no address is in none."""
     try:
         address = ip_address(peer.partition("%")[0])
     except ValueError:
@@ -247,7 +247,7 @@ class StateSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_state(text: str, where: str, root: Path, warnings: list[str]) -> StateSettings | None:
-    """What `state:` says; None for memory. Raises `ConfigError`, which repeats nothing but the names of options."""
+    """Read the key `state:`; None for memory. Raises `ConfigError`, which repeats nothing but the names of options."""
     if text == "memory":
         return None
     location, password = part_password(text)

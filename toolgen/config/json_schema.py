@@ -120,7 +120,7 @@ def _given(**keywords: object) -> _Schema:
 
 
 def _is_narrow(schema: _Schema) -> bool:
-    """Whether a scalar is taken, and not every text."""
+    """Return True if the schema accepts a scalar, but not every text."""
     return schema.get("type") in {"integer", "number", "boolean"} or "enum" in schema or "pattern" in schema
 
 

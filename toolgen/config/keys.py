@@ -49,7 +49,7 @@ _EXCEPTIONS = {
 
 
 class ConfigKey(Struct, frozen=True, kw_only=True):
-    """One key of a mapping.
+    """A key of a mapping.
 
     `form` is one of `FORMS` or "". `kinds` are the kinds of sources that take it, () for all. `needs` are keys beside it that its example
     needs. `least` and `most` are limits in the words of the file. `keywords` are of JSON Schema.
@@ -75,7 +75,7 @@ def root_of(kind: FileKind) -> inspect.StructType:
 
 
 def name_of(structure: inspect.StructType) -> str:
-    """What a mapping is called in described/ and in schemas."""
+    """Return the name of a mapping in described/ and in schemas."""
     name = structure.cls.__name__.lstrip("_")
     return _EXCEPTIONS.get(name, name.removesuffix("Shape").removeprefix("Given"))
 

@@ -31,7 +31,7 @@ class McpKeys(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class McpServer(Struct, frozen=True, kw_only=True):
-    """One server. `environment` are the variables that its command is given beside the few that every program needs."""
+    """An MCP server. `environment` are the additional variables for its command, besides the few that every program needs."""
 
     location: str = ""
     command: tuple[str, ...] = ()

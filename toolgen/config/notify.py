@@ -1,4 +1,4 @@
-"""What toolgen.yaml says under `notify:`: who is told of approvals, where, and how that is signed."""
+"""Settings under `notify:` in toolgen.yaml: who is notified of approvals, where, and how messages are signed."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class GivenNotify(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Webhook(Struct, frozen=True, kw_only=True):
-    """One receiver. Its address and its secrets are read when something is sent; with two secrets, each signs. `arguments` says whether
-    the arguments of calls are sent, as the record shows them. `authorities` are certificates, PEM, of those who may have signed the
-    receiver's besides the usual ones."""
+    """A receiver of notifications. Its address and its secrets are read when a message is sent; with two secrets, each signs.
+    `arguments` is True if the arguments of calls are sent, in the form of the audit log. `authorities` are additional certificate
+    authorities (PEM) for the receiver's certificate."""
 
     name: str
     url: SecretReference
@@ -74,8 +74,8 @@ NO_NOTIFICATIONS = NotifySettings(webhooks=MappingProxyType({}), console="")
 
 
 def read_notify(given: Mapping[str, Any], document: YamlDocument, console: str, warnings: list[str]) -> NotifySettings:
-    """What a project says of its webhooks. `console` is "" where nobody said how browsers reach it. Raises `ConfigError` with file and
-    line, and without what stands in an address or a secret."""
+    """Read the webhooks of a project. `console` is "" if the console's address is not set. Raises `ConfigError` with file and
+    line, and without the content of an address or a secret."""
     if given and not console:
         raise ConfigError(
             "notifications link to the console, and nothing says where it is",

@@ -1,4 +1,4 @@
-"""What toolgen.yaml says about operations that go on behind an answer, of a source or of one tool: how they are followed."""
+"""Settings in toolgen.yaml for operations that continue after the answer, of a source or of one tool: how they are polled."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class PollKeys(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_poll(given: PollKeys, document: YamlDocument, path: tuple[str, ...]) -> PollConfig:
-    """What stands below `poll:`. Raises `ConfigError` with its line."""
+    """Read the section `poll:`. Raises `ConfigError` with its line."""
     reader = _PollReader(document, path)
     places = [given.url] if isinstance(given.url, str) else given.url
     if len(places) > _MAX_PLACES:

@@ -1,4 +1,4 @@
-"""What stands below `python:` of a source: a module of functions, or what another framework made."""
+"""Section `python:` of a source: a module of functions, or an object of another framework."""
 
 from __future__ import annotations
 

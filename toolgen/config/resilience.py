@@ -1,4 +1,4 @@
-"""What toolgen.yaml says about failures: of a source, how long and how often it is tried."""
+"""Settings in toolgen.yaml for failures of a source: timeouts, retries, circuit breaker."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class FailureKeys(GraphKeys, forbid_unknown_fields=True):
 
 
 def read_resilience(given: FailureKeys, document: YamlDocument, path: tuple[str, ...], kind: str) -> ResilienceConfig:
-    """What stands below a source, `command` for an MCP server that is one. Raises `ConfigError` with its line, also for what would have
-    no effect there."""
+    """Read these settings of a source, with kind `command` for an MCP server that is one. Raises `ConfigError` with its line, also for a
+    setting without effect there."""
     for key in _KEYS:
         if key not in _EFFECTIVE.get(kind, ()) and (value := getattr(given, key)) is not None and value != "":
             raise ConfigError(

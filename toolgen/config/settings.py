@@ -202,7 +202,7 @@ def load(path: str | Path = "toolgen.yaml", environment: Mapping[str, str] = os.
 
 
 def read_file(file: Path, environment: Mapping[str, str]) -> InForce:
-    """What stands in toolgen.yaml and the environment, as plain data. Raises `ConfigError`."""
+    """Read toolgen.yaml and the environment as plain data. Raises `ConfigError`."""
     if not file.is_file():
         raise ConfigError(
             "there is no such file",
@@ -387,7 +387,7 @@ def _number_or_never(document: YamlDocument, key: str, given: int | str, *, leas
 
 
 def _pinned(sources: Mapping[str, SourceSettings], root: Path) -> Mapping[str, SourceSettings]:
-    """The same sources with what toolgen.lock in `root` has of them: the names of their tools, and copies of the remote ones."""
+    """Return the sources with their pins from toolgen.lock in `root`: the names of their tools, and copies of the remote descriptions."""
     pins = read_pins(root)
     found: dict[str, SourceSettings] = {}
     for name, source in sources.items():
@@ -405,7 +405,7 @@ def _pinned(sources: Mapping[str, SourceSettings], root: Path) -> Mapping[str, S
 def _named(
     sources: Mapping[str, SourceSettings], generated: Path, overrides: tuple[ToolOverride, ...]
 ) -> Mapping[str, SourceSettings]:
-    """The same sources; where toolgen.lock has no names yet, their tools keep those of the last build."""
+    """Return the sources with the tool names of the last build if toolgen.lock has no names yet."""
     if any(source.config.names for source in sources.values()):
         return sources
     try:
@@ -423,7 +423,7 @@ def _named(
 
 
 def _override(document: YamlDocument, key: str) -> tuple[ToolOverride | None, ToolSettings | None]:
-    """What an entry says about the tool, and about its calls. Only the former is part of a build."""
+    """Return the settings of an entry about the tool, and those about its calls. Only the former are part of a build."""
     path = ("tools", key)
     given = decode(document, path, _Override, ConfigError)
     where = document.where(*path)

@@ -1,4 +1,4 @@
-"""One source of toolgen.yaml: its keys, its filters, where it is, and the references of its credentials."""
+"""Source of toolgen.yaml: its keys, its filters, its location, and the references of its credentials."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class GivenSource(FailureKeys, forbid_unknown_fields=True):
 
 
 class SourceSettings(Struct, frozen=True, kw_only=True):
-    """One source: what a build needs, and the references of its credentials, which only an executor resolves."""
+    """Settings of a source: the part for a build, and the references of its credentials, which only an executor resolves."""
 
     config: SourceConfig
     auth: Auth
@@ -108,7 +108,7 @@ class SourceSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_source(document: YamlDocument, name: str, root: Path, warnings: list[str]) -> SourceSettings:
-    """What stands below `sources.<name>`; what a person should know goes to `warnings`. Raises `ConfigError` with its line."""
+    """Read the section `sources.<name>`; notices for a person are added to `warnings`. Raises `ConfigError` with its line."""
     where = document.where("sources", name)
     source, kind, resource = _decoded(document, name, root)
     auth = {} if isinstance(source.auth, str) else dict(source.auth)
@@ -161,7 +161,7 @@ def read_source(document: YamlDocument, name: str, root: Path, warnings: list[st
 
 
 def _decoded(document: YamlDocument, name: str, root: Path) -> tuple[GivenSource, SourceKind, str]:
-    """What is written of a source, which kind it is of, once no key belongs to another kind, and the file of its resource."""
+    """Decode a source and check that its keys belong to its kind. Returns the source, its kind, and the file of its resource."""
     here = partial(document.where, "sources", name)
     if not SOURCE_NAME.match(name):
         raise ConfigError(
@@ -303,7 +303,7 @@ def _parted(location: str, auth: Mapping[str, Any], where: str) -> tuple[str, di
 
 
 def _check_remote(kind: SourceKind, url: str, where: str) -> None:
-    """What a description says decides what an agent can do, so nobody on the way may write it."""
+    """Refuse an insecure address of a description: its content decides what an agent can do, so nobody may change it in transit."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port

@@ -34,7 +34,7 @@ def fields_of(info: inspect.Type) -> dict[str, inspect.Field]:
 
 
 def alternatives(info: inspect.Type) -> Iterator[inspect.Type]:
-    """What may stand there. What is decoded apart counts as what it is decoded as."""
+    """Yield the types allowed there. A value that is decoded separately counts as the type it is decoded to."""
     if isinstance(info, inspect.UnionType):
         for one in info.types:
             yield from alternatives(one)
@@ -67,7 +67,7 @@ _SCALARS: dict[type[inspect.Type], tuple[type, ...]] = {
 
 
 def accepts(info: inspect.Type, value: object) -> bool:
-    """Whether a scalar, or a list of text, is of one of the types that may stand there."""
+    """Return True if a scalar, or a list of text, is of one of the types allowed there."""
     for one in alternatives(info):
         if isinstance(one, inspect.AnyType):
             return True
@@ -81,7 +81,7 @@ def accepts(info: inspect.Type, value: object) -> bool:
 
 
 def default_of(field: inspect.Field) -> Any:
-    """What a key is without being written, as plain data; None where that is nothing."""
+    """Return the default of a key as plain data; None if it has none."""
     if field.default_factory is not msgspec.NODEFAULT:
         return msgspec.to_builtins(field.default_factory())
     nothing = field.default is msgspec.NODEFAULT or field.default is msgspec.UNSET

@@ -1,5 +1,5 @@
-"""What toolgen.yaml says about calls of single tools: for how long answers are kept, how lists come in pages, how operations are followed,
-and what is called instead of a tool that failed."""
+"""Settings in toolgen.yaml for calls of single tools: how long answers are cached, how lists are paged, how operations are polled,
+and the fallback for a tool that failed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PagesBy(Struct, frozen=True, kw_only=True):
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True):
-    """One entry of `tools:`. `key` is as it was written, `name` what the tool is renamed to; `where` is its file and line."""
+    """An entry of `tools:`. `key` is the key as written, `name` the new name of the tool; `where` is its file and line."""
 
     key: str
     name: str
@@ -88,7 +88,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_tool(given: ToolKeys, document: YamlDocument, key: str, name: str) -> ToolSettings | None:
-    """What stands below `tools.<key>`, None where nothing of it is about calls. Raises `ConfigError` with its line."""
+    """Read the section `tools.<key>`, None if it has no setting for calls. Raises `ConfigError` with its line."""
     if given.cache is None and given.fallback is None and given.pages is None and given.poll is None:
         return None
     cache = fallback = None
@@ -142,7 +142,8 @@ def _pages(given: _Pages | str, where: str) -> PagesBy:
 
 
 def of_tools(given: tuple[ToolSettings, ...], manifest: Manifest) -> Mapping[str, ToolSettings]:
-    """The same by the name that each tool has in the catalog. Raises `ConfigError` for what the catalog's tools cannot keep."""
+    """Return the settings by the name that each tool has in the catalog. Raises `ConfigError` for settings that the catalog's tools do not
+    support."""
     found: dict[str, ToolSettings] = {}
     origins = {tool.origin: tool.name for tool in manifest.tools.values()}
     for one in given:

@@ -110,7 +110,8 @@ class _EnvironmentReader:
                 self._place(name, words)
 
     def _is_meant(self, name: str, words: str) -> bool:
-        """Return True if a name without `__` is a key of the file: other programs, and toolgen itself, have variables that begin so too."""
+        """Return True if a name without `__` is a key of the file: other programs, and toolgen itself, have variables that begin so too.
+        Raises `ConfigError` for a misspelt key."""
         keys = {one.encode_name.upper() for one in self._root.fields if _is_leaf(one.type)}
         if words not in keys and (close := get_close_matches(words, keys, n=1, cutoff=0.8)):
             raise ConfigError(f"there is no such setting (did you mean '{PREFIX}{close[0]}'?)", where=name)

@@ -82,8 +82,8 @@ class FailureKeys(GraphKeys, forbid_unknown_fields=True):
 
 
 def read_resilience(given: FailureKeys, document: YamlDocument, path: tuple[str, ...], kind: str) -> ResilienceConfig:
-    """Read these settings of a source, with kind `command` for an MCP server that is one. Raises `ConfigError` with its line, also for a
-    setting without effect there."""
+    """Read the resilience settings of a source; `kind` is `command` for an MCP server that runs as a command. Raises `ConfigError` with
+    its line, also for a setting without effect there."""
     for key in _KEYS:
         if key not in _EFFECTIVE.get(kind, ()) and (value := getattr(given, key)) is not None and value != "":
             raise ConfigError(

@@ -303,7 +303,7 @@ def _parted(location: str, auth: Mapping[str, Any], where: str) -> tuple[str, di
 
 
 def _check_remote(kind: SourceKind, url: str, where: str) -> None:
-    """Refuse an insecure address of a description: its content decides what an agent can do, so nobody may change it in transit."""
+    """Refuse an insecure address of a description: its content decides what an agent can do, so it must not be changeable in transit."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port

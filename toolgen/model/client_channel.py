@@ -32,7 +32,7 @@ class ClientChannel(Protocol):
         """True if the client wants progress notifications."""
 
     def left(self) -> bool:
-        """Return True if the client does not wait any more."""
+        """True if the client does not wait any more."""
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Says how far the call has come. Costs nothing where nobody asked to be told."""

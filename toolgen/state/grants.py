@@ -108,7 +108,7 @@ class Grants(Protocol[T]):
         """The time that all who share these go by, in seconds since the epoch."""
 
     async def changed(self) -> bool:
-        """Return True if a grant may have changed since the last call of this method."""
+        """True if a grant may have changed since the last call of this method."""
 
     async def close(self) -> None:
         """Lets go of what is open."""
@@ -205,7 +205,7 @@ _LOST = "Redis has lost how a grant stands; it is not gone by any more"
 class RedisGrants(Generic[T]):
     """Grants in Redis. Each grant and its version are in a box that only the key of `seal` makes or opens.
 
-    Somebody who can write to that server can delete a grant, and never make or change one. An older version that is put back is refused: a
+    A user who can write to that server can delete a grant, and never make or change one. An older version that is put back is refused: a
     process remembers the latest version of each grant that it saw, and the machine (`begun`) which uses were counted here, and which grants
     were ended here.
     """

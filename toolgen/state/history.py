@@ -54,7 +54,7 @@ class HistoryPage(Struct):
 
 
 class HistoryEntry(msgspec.Struct, frozen=True):
-    """A call of a tool that was started in a page; it is removed if the call had no effect."""
+    """Count of a call in a page of the history; it is subtracted again if the call was never made."""
 
     page: HistoryPage
     tool: str

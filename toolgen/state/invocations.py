@@ -356,7 +356,7 @@ class Invocations(Protocol):
         """Removes those that ended before a time, and what they held with them."""
 
     async def changed(self) -> bool:
-        """Return True if a call may have changed since the last call of this method."""
+        """True if a call may have changed since the last call of this method."""
 
     async def close(self) -> None:
         """Lets go of what is open."""

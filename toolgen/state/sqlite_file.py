@@ -62,7 +62,7 @@ class SqliteFile:
         """How many connections were made: another one sees the file again."""
 
     def __bool__(self) -> bool:
-        """True if there is a file to read."""
+        """Return True if there is a file to read."""
         return self._connection is not None or self._path.exists()
 
     @property

@@ -52,7 +52,7 @@ check: dev
 	$(BIN)/toolgen policy check
 	$(BIN)/python -m docs.generate --check
 	$(BIN)/python -m tests.frameworks.table --check
-	$(BIN)/python -m pytest -q tests/test_names.py
+	$(BIN)/python -m tests.names
 
 NO_BROWSER = command -v chromium >/dev/null || echo "Chromium is not installed: tests in a browser are skipped; \`make browser\` installs it" >&2
 PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder

@@ -55,16 +55,16 @@ class Plain:
         return statement
 
 
-async def answer(call: Call, trail: CallContext) -> Result:
+async def answer(call: Call, call_context: CallContext) -> Result:
     """What a call comes to when nothing of it costs anything: one turn of the loop, as for any answer."""
-    trail.verdict, trail.rule = "allow", "support-reads"
+    call_context.verdict, call_context.rule = "allow", "support-reads"
     await asyncio.sleep(0)
     return ANSWER
 
 
-async def bare(call: Call, trail: CallContext, proceed: Next) -> Result:
+async def bare(call: Call, call_context: CallContext, proceed: Next) -> Result:
     """The same without a record."""
-    return await proceed(call, trail)
+    return await proceed(call, call_context)
 
 
 async def run(stage: Stage, lanes: int, calls: int) -> tuple[float, float]:

@@ -78,24 +78,24 @@ async def main() -> None:
         clock=clock,
     )
     stage = LedgerStage(ledger=None, clock=clock, secret=lambda: b"", redact=lambda call, result: result)
-    plain, kept, trail = call_of("t__plain"), call_of("t__kept"), CallContext()
+    plain, kept, call_context = call_of("t__plain"), call_of("t__kept"), CallContext()
 
     async def send() -> Result:
         return ANSWER
 
-    async def proceed(call: Call, trail: CallContext) -> Result:
+    async def proceed(call: Call, call_context: CallContext) -> Result:
         return ANSWER
 
-    presence = CallerConnection()
+    caller_connection = CallerConnection()
     costs = await measure(
         {
             "executor": lambda: inner.execute(plain),
             "steady": lambda: steady.execute(plain),
             "send": send,
-            "not kept": lambda: caching(plain, "p", presence, send),
-            "hit": lambda: caching(kept, "p", presence, send),
-            "proceed": lambda: proceed(plain, trail),
-            "no key": lambda: stage(plain, trail, proceed),
+            "not kept": lambda: caching(plain, "p", caller_connection, send),
+            "hit": lambda: caching(kept, "p", caller_connection, send),
+            "proceed": lambda: proceed(plain, call_context),
+            "no key": lambda: stage(plain, call_context, proceed),
         }
     )
     print(f"breaker, places and budget, closed: {costs['steady'] - costs['executor']:.2f} us")

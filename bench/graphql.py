@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.build import measured
 from toolgen.builder.build import build
-from toolgen.gateway.search_tools import stand_ins
+from toolgen.gateway.search_tools import meta_tools
 from toolgen.gateway.tool_discovery import static_cost
 from toolgen.model.shown_schema import shown
 
@@ -41,7 +41,7 @@ def github() -> bool:
     tools = tuple(
         build({"github": {"graphql": str(path), "endpoint": "https://api.github.com/graphql"}}).tools.values()
     )
-    static, three = static_cost(tuple(map(shown, tools))), static_cost(stand_ins(tools))
+    static, three = static_cost(tuple(map(shown, tools))), static_cost(meta_tools(tools))
     print(f"GitHub: {len(tools)} tools, cold build {cold:.2f} s CPU and {memory:.0f} MB, again {again:.2f} s")
     print(f"        static catalog {static} tokens, search/describe/call {three} tokens")
     return cold <= COLD_S and again <= AGAIN_S and static <= STATIC and three <= STAND_INS

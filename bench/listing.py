@@ -64,9 +64,9 @@ def gateway(root: Path) -> Iterator[tuple[int, int]]:
             process.terminate()
 
 
-def listed(wire: http.client.HTTPConnection, era: str) -> list[bytes]:
+def listed(wire: http.client.HTTPConnection, protocol_style: str) -> list[bytes]:
     """The pages as they came, each asked for with the cursor of the one before."""
-    more, told = ERAS[era]
+    more, told = ERAS[protocol_style]
     headers = {
         "Authorization": f"Bearer {KEY}",
         "Content-Type": "application/json",
@@ -100,20 +100,20 @@ def main() -> int:
         write(root)
         with gateway(root) as (port, pid):
             wire = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            for era in ERAS:
-                pages = listed(wire, era)
+            for protocol_style in ERAS:
+                pages = listed(wire, protocol_style)
                 tools = [tool["name"] for page in pages for tool in json.loads(page)["result"]["tools"]]
                 assert len(set(tools)) == TOOLS, len(set(tools))
                 before, took = cpu_seconds(pid), []
                 for _ in range(options.rounds):
                     began = time.perf_counter()
-                    listed(wire, era)
+                    listed(wire, protocol_style)
                     took.append((time.perf_counter() - began) * 1000)
                 cpu = (cpu_seconds(pid) - before) / options.rounds * 1000
                 median = statistics.median(took)
                 slow = slow or min(took) > MAX_DURATION_MS
                 print(
-                    f"{era}: {TOOLS} tools, {sum(map(len, pages)) / 1e6:.1f} MB in {len(pages)} pages: median {median:.1f} ms, "
+                    f"{protocol_style}: {TOOLS} tools, {sum(map(len, pages)) / 1e6:.1f} MB in {len(pages)} pages: median {median:.1f} ms, "
                     f"least {min(took):.1f} ms, longest {max(took):.1f} ms, CPU of the gateway {cpu:.1f} ms (at most {MAX_DURATION_MS:g})"
                 )
     return int(slow)

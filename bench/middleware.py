@@ -67,7 +67,7 @@ class Plain(Middleware):
         return None
 
 
-async def delivered(_call: Call, _trail: CallContext) -> Result:
+async def delivered(_call: Call, _call_context: CallContext) -> Result:
     return ANSWER
 
 

@@ -89,7 +89,7 @@ def main() -> None:
         log.parent.mkdir(parents=True)
         log.write_bytes(b"".join(lines(calls)))
         gateway = Gateway.load(path)
-        parts = gateway.settings, gateway.manifest, gateway.current.governance, 0.0
+        parts = gateway.settings, gateway.manifest, gateway.current.compiled_policy, 0.0
         found, replayed = _timed(lambda: [*replay(*parts)])
         rules, suggested = _timed(lambda: suggest(*parts))
     differ = [one for one in found if one.differs]

@@ -23,7 +23,7 @@ from unittest.mock import patch
 from bench.formats import CORPUS
 from bench.tokens import LARGE
 from toolgen.builder.build import build
-from toolgen.gateway.search_tools import stand_ins
+from toolgen.gateway.search_tools import meta_tools
 from toolgen.gateway.tool_discovery import static_cost
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.search import bm25 as engine
@@ -182,7 +182,7 @@ def listing_cost() -> bool:
         started = time.perf_counter()
         hits = index.search("add a label to an issue", limit=3)
         took = time.perf_counter() - started
-        cost = static_cost(stand_ins(tools))
+        cost = static_cost(meta_tools(tools))
         over |= cost > MAX_TOKENS
         print(
             f"GitHub {kind}: {len(tools):,} tools cost {static_cost(tools):,} tokens, the three in their place {cost:,}; "

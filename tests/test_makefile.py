@@ -19,6 +19,7 @@ CHECKS = [
     "mypy --config-file tests/mypy.ini",
     "build --check",
     "policy check",
+    "-m tests.names",
 ]
 
 

@@ -221,7 +221,7 @@ def test_an_argument_may_be_called_what_langchain_calls_its_own(name: str) -> No
 def _caller(fake: FakeGateway) -> AdapterCaller:
     class Known(FakeGateway):
         entered = True
-        current: Any = SimpleNamespace(governance=SimpleNamespace(tool=lambda _name: None))
+        current: Any = SimpleNamespace(compiled_policy=SimpleNamespace(tool=lambda _name: None))
 
         def named(self, _name: str) -> Any:
             return "bot"

@@ -63,7 +63,7 @@ def executor(tmp_path: Path) -> Iterator[SqlExecutor]:
 def test_an_attack_is_refused_by_its_rule_and_never_reaches_the_executor(case: dict[str, str]) -> None:
     reached: list[Call] = []
 
-    async def deliver(delivered: Call, trail: CallContext) -> Result:
+    async def deliver(delivered: Call, call_context: CallContext) -> Result:
         reached.append(delivered)
         return Success(data=None)
 

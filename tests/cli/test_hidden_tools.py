@@ -46,7 +46,7 @@ def test_the_agent_is_told_the_same_and_the_record_is_not(config: str) -> None:
         async with Gateway.load(config) as gateway:
             who = gateway.principal("bot")
             listing = ToolListing(gateway.tool_calls.offered(who), gateway.tool_calls.catalog(who))
-            rendering = Rendering(listing=listing, era=ProtocolStyle.MODERN, envelope=True)
+            rendering = Rendering(listing=listing, protocol_style=ProtocolStyle.STATELESS, envelope=True)
             for name in (HIDDEN, UNKNOWN):
                 envelope = await gateway.call(name, {"id": "1"}, principal="bot")
                 meta = Meta(duration_ms=1.0, truncated=envelope.meta.truncated)

@@ -48,11 +48,11 @@ class Planted:
     default: bool = False
 
 
-async def passes(_self: object, call: Any, trail: Any, proceed: Any) -> Any:
-    return await proceed(call, trail)
+async def passes(_self: object, call: Any, call_context: Any, proceed: Any) -> Any:
+    return await proceed(call, call_context)
 
 
-async def lets_on(_self: object, call: Any, _trail: Any) -> Any:
+async def lets_on(_self: object, call: Any, _call_context: Any) -> Any:
     return call
 
 

@@ -391,7 +391,7 @@ class _Answering:
         self.told = list[float]()
         self.asked_while = asyncio.Event()
 
-    def left(self) -> bool:
+    def disconnected(self) -> bool:
         return False
 
     def progress(self, done: float, total: float | None, message: str) -> None:

@@ -34,7 +34,7 @@ from toolgen.sources.graphql import read_graphql
 TOKEN = "canary-7f3a9b-token"
 BEARER = {"bearer": SecurityScheme(type="http", scheme="bearer")}
 JSON = "application/json"
-MODERN = "application/graphql-response+json"
+STATELESS = "application/graphql-response+json"
 CATALOG = Path(__file__).parents[2] / "specs" / "catalog.graphql"
 
 
@@ -47,7 +47,7 @@ class Scripted:
     """A service that answers what it is told to and remembers what it was asked."""
 
     status: int = 200
-    content_type: str = MODERN
+    content_type: str = STATELESS
     body: bytes = b'{"data": {"thing": 1}}'
     headers: Mapping[str, str] = field(default_factory=dict)
     seen: list[tuple[dict[str, str], str, Any]] = field(default_factory=list)
@@ -160,7 +160,7 @@ def test_absent_null_and_empty_arrive_as_they_were_given(
         "operationName": "s__get_thing",
     }
     assert headers["content-type"] == JSON
-    assert headers["accept"] == f"{MODERN}, {JSON};q=0.9"
+    assert headers["accept"] == f"{STATELESS}, {JSON};q=0.9"
     assert executor().preview(asked) == body
 
 
@@ -177,15 +177,15 @@ ERROR = {"message": "north does not answer", "path": ["thing", "rooms", 2, "coun
     [
         (
             200,
-            MODERN,
+            STATELESS,
             {"data": {"thing": None}, "errors": [ERROR]},
             "the service reported: north does not answer (at thing.rooms.2.count)",
             {"data": {"thing": None}, "errors": [ERROR]},
         ),
         (200, JSON, {"errors": [ERROR]}, "the service reported: north", {"data": None, "errors": [ERROR]}),
         (200, JSON, {"data": None, "errors": [ERROR]}, "the service reported: north", {"data": None, "errors": [ERROR]}),
-        (400, MODERN, {"errors": [ERROR]}, "the service reported: north", {"data": None, "errors": [ERROR]}),
-        (500, MODERN, {"errors": [ERROR] * 5}, "5 times)", {"data": None, "errors": [{**ERROR, "count": 5}]}),
+        (400, STATELESS, {"errors": [ERROR]}, "the service reported: north", {"data": None, "errors": [ERROR]}),
+        (500, STATELESS, {"errors": [ERROR] * 5}, "5 times)", {"data": None, "errors": [{**ERROR, "count": 5}]}),
         (200, JSON, {"errors": ["text", {"no": "message"}]}, "an error without a message", None),
         (200, JSON, {"data": None}, "the endpoint answered with something that is no GraphQL response", None),
         (200, JSON, {"ok": True}, "the endpoint answered with something that is no GraphQL response", None),

@@ -189,14 +189,16 @@ def test_a_read_ends_when_nobody_waits_for_it(project: Callable[..., Path]) -> N
 
     async def main() -> tuple[Any, list[str]]:
         async with Gateway.load(path) as gateway:
-            presence = CallerConnection()
-            task = asyncio.create_task(gateway.call("own__wait", {}, principal="bot", presence=presence))
+            caller_connection = CallerConnection()
+            task = asyncio.create_task(
+                gateway.call("own__wait", {}, principal="bot", caller_connection=caller_connection)
+            )
             module = gateway.manifest.tools["own__wait"].binding
             assert isinstance(module, FunctionBinding)
             runs: list[str] = sys.modules[module.module].RUNS
             while not runs:  # noqa: ASYNC110 - the function is the project's, and knows no event of ours
                 await asyncio.sleep(0)
-            presence.leave()
+            caller_connection.leave()
             return await task, runs
 
     envelope, runs = asyncio.run(main())

@@ -44,7 +44,7 @@ REVIEWER_KEY = "reviewer-key-3"
 BOT = Principal(id="bot", roles=frozenset({"support"}))
 OTHER = Principal(id="other", roles=frozenset({"support"}))
 REVIEWER = Principal(id="reviewer", roles=frozenset({"ops"}))
-NO_APPROVERS: Any = SimpleNamespace(governance=SimpleNamespace(policy=SimpleNamespace(approval=NOBODY, rules=())))
+NO_APPROVERS: Any = SimpleNamespace(compiled_policy=SimpleNamespace(policy=SimpleNamespace(approval=NOBODY, rules=())))
 PEOPLE = {KEY: BOT, OTHER_KEY: OTHER, REVIEWER_KEY: REVIEWER}
 
 
@@ -197,7 +197,7 @@ class FakeGateway:
         return Error(code="expired", message="nothing is kept here")
 
     async def read(
-        self, principal: Principal, uri: str, *, session: str = "", presence: CallerConnection | None = None
+        self, principal: Principal, uri: str, *, session: str = "", caller_connection: CallerConnection | None = None
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
         return Error(code="expired", message="nothing is kept here")
 
@@ -246,7 +246,7 @@ class FakeGateway:
         arguments: JsonObject,
         *,
         principal: Principal | str,
-        presence: CallerConnection | None = None,
+        caller_connection: CallerConnection | None = None,
         **origin: str,
     ) -> Envelope:
         self.calls.append({"name": name, "arguments": arguments, "principal": principal, **origin})

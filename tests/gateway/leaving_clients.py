@@ -18,7 +18,7 @@ from toolgen.gateway.asgi.app import App
 from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.service import Gateway
 
-HANDSHAKE = {"mcp-protocol-version": "2025-11-25", "mcp-session-id": "0" * 32}
+STATEFUL = {"mcp-protocol-version": "2025-11-25", "mcp-session-id": "0" * 32}
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -105,18 +105,18 @@ async def over_mcp(gateway: Gateway, asked: Asked) -> AsyncIterator[Leave]:
 async def over_mcp_by_notification(gateway: Gateway, asked: Asked) -> AsyncIterator[Leave]:
     async with listening(App(gateway)) as url, httpx.AsyncClient(base_url=url, headers=bearer(asked.key)) as http:
         calling = asyncio.create_task(
-            http.post("/mcp", json=message("tools/call", 1, **asked.params), headers=HANDSHAKE, timeout=120)
+            http.post("/mcp", json=message("tools/call", 1, **asked.params), headers=STATEFUL, timeout=120)
         )
 
         async def leave() -> None:
             for session, request in (("1" * 32, 1), ("0" * 32, 2), ("0" * 32, True), ("0" * 32, "1")):
-                headers = {**HANDSHAKE, "mcp-session-id": session}
+                headers = {**STATEFUL, "mcp-session-id": session}
                 answer = await http.post(
                     "/mcp", json=message("notifications/cancelled", requestId=request), headers=headers
                 )
                 assert answer.status_code == 202
             assert not calling.done()
-            await http.post("/mcp", json=message("notifications/cancelled", requestId=1), headers=HANDSHAKE)
+            await http.post("/mcp", json=message("notifications/cancelled", requestId=1), headers=STATEFUL)
 
         yield leave
         answer = await calling
@@ -126,7 +126,7 @@ async def over_mcp_by_notification(gateway: Gateway, asked: Asked) -> AsyncItera
 @asynccontextmanager
 async def over_mcp_stream_by_notification(gateway: Gateway, asked: Asked) -> AsyncIterator[Leave]:
     """A client that wants to be told the progress, and is answered by a stream of events."""
-    headers = {**HANDSHAKE, "accept": "application/json, text/event-stream"}
+    headers = {**STATEFUL, "accept": "application/json, text/event-stream"}
     async with listening(App(gateway)) as url, httpx.AsyncClient(base_url=url, headers=bearer(asked.key)) as http:
         call = message("tools/call", 1, **asked.params, _meta={"progressToken": 7})
         calling = asyncio.create_task(http.post("/mcp", json=call, headers=headers, timeout=120))

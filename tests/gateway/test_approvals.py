@@ -676,7 +676,7 @@ def test_mcp_says_at_once_what_the_call_waits_for(project: Path) -> None:
             }
             message = parse(msgspec.json.encode(request))
             reply = await mcp.answer(
-                message, era=ProtocolStyle.HANDSHAKE, caller=Caller(principal=gateway.principal("bot"))
+                message, protocol_style=ProtocolStyle.STATEFUL, caller=Caller(principal=gateway.principal("bot"))
             )
             result = msgspec.json.decode(reply.body)["result"]
             text = result["content"][0]["text"]

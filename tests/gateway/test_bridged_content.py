@@ -56,7 +56,9 @@ def answers(
         made = []
         for result in results:
             envelope = await gateway.call(f"far__{name}", {"result": result}, principal="bot")
-            shown = tool_result(envelope, f"far__{name}", Rendering(listing=listing, era=ProtocolStyle.HANDSHAKE))
+            shown = tool_result(
+                envelope, f"far__{name}", Rendering(listing=listing, protocol_style=ProtocolStyle.STATEFUL)
+            )
             made.append((envelope, msgspec.json.decode(msgspec.json.encode(shown, enc_hook=dict))))
         return made
 

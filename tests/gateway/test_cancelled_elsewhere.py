@@ -11,7 +11,7 @@ import pytest
 
 from tests.gateway.clients import bearer, listening
 from tests.gateway.governed import project, upstream
-from tests.gateway.leaving_clients import AT_ONCE_S, HANDSHAKE, message
+from tests.gateway.leaving_clients import AT_ONCE_S, STATEFUL, message
 from tests.gateway.test_shared_calls import machines, server
 from tests.redis_server import RedisServer
 from tests.served_workers import serving
@@ -32,7 +32,7 @@ def client(url: str, who: str = "bot") -> httpx.AsyncClient:
 
 
 async def cancel(http: httpx.AsyncClient, request: object = 1, session: str = "0" * 32) -> None:
-    headers = {**HANDSHAKE, "mcp-session-id": session}
+    headers = {**STATEFUL, "mcp-session-id": session}
     answer = await http.post("/mcp", json=message("notifications/cancelled", requestId=request), headers=headers)
     assert answer.status_code == 202
 
@@ -49,7 +49,7 @@ def test_a_request_is_ended_on_another_machine(tmp_path: Path, server: RedisServ
             client(second) as cancelling,
             client(second, "bare") as stranger,
         ):
-            asked = asyncio.create_task(calling.post("/mcp", json=message("tools/call", 1, **CALL), headers=HANDSHAKE))
+            asked = asyncio.create_task(calling.post("/mcp", json=message("tools/call", 1, **CALL), headers=STATEFUL))
             await asyncio.to_thread(seen.reached, 1)
             await cancel(stranger)
             await cancel(cancelling, session="1" * 32)
@@ -63,7 +63,7 @@ def test_a_request_is_ended_on_another_machine(tmp_path: Path, server: RedisServ
                 assert await asyncio.to_thread(seen.closed)
             assert (answer.status_code, answer.content) == (202, b"")
             # Its id means nothing for a request that comes later.
-            again = asyncio.create_task(calling.post("/mcp", json=message("tools/call", 1, **CALL), headers=HANDSHAKE))
+            again = asyncio.create_task(calling.post("/mcp", json=message("tools/call", 1, **CALL), headers=STATEFUL))
             await asyncio.to_thread(seen.reached, 2)
             await asyncio.sleep(0.5)
             seen.answers.set()
@@ -84,7 +84,7 @@ def test_a_request_is_ended_by_any_of_several_workers(tmp_path: Path, times: int
             for number in range(1, times + 1):
                 async with client(url) as calling, client(url) as cancelling:
                     request = message("tools/call", number, **CALL)
-                    asked = asyncio.create_task(calling.post("/mcp", json=request, headers=HANDSHAKE))
+                    asked = asyncio.create_task(calling.post("/mcp", json=request, headers=STATEFUL))
                     await asyncio.to_thread(seen.reached, number)
                     await cancel(cancelling, number)
                     async with asyncio.timeout(AT_ONCE_S):

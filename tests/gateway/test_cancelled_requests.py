@@ -318,9 +318,9 @@ def test_a_call_whose_client_left_before_it_was_sent_is_not_sent(tmp_path: Path)
     async def main() -> None:
         async with gateway_of(tmp_path) as (gateway, api):
             for name in ("slow__create_silent", SILENT.name):
-                presence = CallerConnection()
-                presence.leave()
-                envelope = await gateway.call(name, {}, principal="bot", presence=presence)
+                caller_connection = CallerConnection()
+                caller_connection.leave()
+                envelope = await gateway.call(name, {}, principal="bot", caller_connection=caller_connection)
                 assert envelope.error is not None
                 assert (envelope.status, envelope.error.code) == ("cancelled", "cancelled")
             assert not api.requests
@@ -380,13 +380,13 @@ def test_those_who_share_an_answer_wait_for_it_only_as_long_as_their_clients_do(
         async with gateway_of(tmp_path) as (gateway, api):
             presences = [CallerConnection(), CallerConnection()]
             asking = [
-                asyncio.create_task(gateway.call("slow__get_spare", {}, principal="bot", presence=one))
+                asyncio.create_task(gateway.call("slow__get_spare", {}, principal="bot", caller_connection=one))
                 for one in presences
             ]
             await until(lambda: api.open == 1)
-            for number, presence in enumerate(presences, 1):
+            for number, caller_connection in enumerate(presences, 1):
                 await until(lambda: len(api.requests) == number and api.open == 1)  # noqa: B023 - it is awaited here
-                presence.leave()
+                caller_connection.leave()
                 envelope = await asking[number - 1]
                 assert envelope.status == "cancelled"
             assert len(api.requests) == 2  # the second asked for itself once the first had left

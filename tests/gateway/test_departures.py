@@ -125,12 +125,12 @@ def test_a_query_ends_at_whatever_step_its_client_leaves(project: SlowProject, p
             async with Gateway.load(project.root / "toolgen.yaml") as gateway:
                 if pooled:
                     await gateway.call("shop__query", QUICK, principal="bot")
-                presence = CallerConnection()
-                call = gateway.call("shop__query", {"sql": SLOW}, principal="bot", presence=presence)
+                caller_connection = CallerConnection()
+                call = gateway.call("shop__query", {"sql": SLOW}, principal="bot", caller_connection=caller_connection)
                 task = asyncio.create_task(call)
                 for _ in range(step):
                     await asyncio.sleep(0)
-                presence.leave()
+                caller_connection.leave()
                 async with asyncio.timeout(30):  # the query has sixty
                     envelope = await task
                 assert envelope.status == "cancelled", (step, envelope.error)
@@ -160,9 +160,9 @@ def test_a_piped_request_is_answered_after_the_pipe_was_closed(project: SlowProj
 def test_a_client_that_left_before_the_database_was_asked_asks_it_nothing(project: SlowProject) -> None:
     async def main() -> None:
         async with Gateway.load(project.root / "toolgen.yaml") as gateway:
-            presence = CallerConnection()
-            presence.leave()
-            envelope = await gateway.call("shop__query", QUICK, principal="bot", presence=presence)
+            caller_connection = CallerConnection()
+            caller_connection.leave()
+            envelope = await gateway.call("shop__query", QUICK, principal="bot", caller_connection=caller_connection)
             assert envelope.error is not None
             assert (envelope.status, envelope.error.code) == ("cancelled", "cancelled")
             assert gateway._executors["shop"]._opened is None  # type: ignore[attr-defined]

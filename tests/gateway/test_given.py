@@ -88,7 +88,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 META = b'"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}'
-MODERN = ("MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: orders__get_health")
+STATELESS = ("MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: orders__get_health")
 
 
 def rpc(params: bytes) -> bytes:
@@ -108,8 +108,8 @@ def rpc(params: bytes) -> bytes:
         ("/mcp", rpc(b'"name":"%b"'), ()),
         ("/mcp", rpc(b'"name":"orders__get_health","arguments":{"%b":1}'), ()),
         ("/mcp", rpc(b'"name":"orders__get_health","_meta":{"progressToken":"%b"}'), ()),
-        ("/mcp", rpc(b'"name":"orders__get_health","_meta":{"x":"%b",' + META + b"}"), MODERN),
-        ("/mcp", rpc(b'"name":"orders__get_health","arguments":{"x":"%b"},"_meta":{' + META + b"}"), MODERN),
+        ("/mcp", rpc(b'"name":"orders__get_health","_meta":{"x":"%b",' + META + b"}"), STATELESS),
+        ("/mcp", rpc(b'"name":"orders__get_health","arguments":{"x":"%b"},"_meta":{' + META + b"}"), STATELESS),
     ],
 )
 def test_half_a_surrogate_pair_in_a_body_is_no_json_whatever_it_stands_in(
@@ -128,8 +128,8 @@ def test_half_a_surrogate_pair_in_a_body_is_no_json_whatever_it_stands_in(
         ("/v1/tools/orders__%ED%A0%80/call", (), 400),
         ("/v1/tools/orders__get_health/call", ("X-Conversation-Id: a\xed\xa0\x80b",), 400),
         ("/mcp", ("MCP-Session-Id: a\xed\xa0\x80b",), 400),
-        ("/mcp", (*MODERN[:2], "Mcp-Name: a\xed\xa0\x80b"), 400),
-        ("/mcp", (*MODERN[:2], "Mcp-Name: =?base64?7aCA?="), 400),
+        ("/mcp", (*STATELESS[:2], "Mcp-Name: a\xed\xa0\x80b"), 400),
+        ("/mcp", (*STATELESS[:2], "Mcp-Name: =?base64?7aCA?="), 400),
     ],
 )
 def test_half_a_surrogate_pair_in_a_path_or_a_header_is_refused(

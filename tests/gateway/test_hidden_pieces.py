@@ -151,7 +151,7 @@ class Heard:
     def __init__(self) -> None:
         self.told: list[Any] = []
 
-    def left(self) -> bool:
+    def disconnected(self) -> bool:
         return False
 
     def progress(self, done: float, total: float | None, message: str) -> None:
@@ -211,9 +211,11 @@ class Caller:
         return self._runner.run(self._made(path, arguments, f"s{next(self._sessions)}"))
 
     async def _made(self, name: str, arguments: dict[str, Any], session: str) -> tuple[Envelope, list[Any]]:
-        presence = CallerConnection()
-        presence.line = heard = Heard()  # type: ignore[assignment]
-        envelope = await self.gateway.call(name, arguments, principal="bot", session=session, presence=presence)
+        caller_connection = CallerConnection()
+        caller_connection.line = heard = Heard()  # type: ignore[assignment]
+        envelope = await self.gateway.call(
+            name, arguments, principal="bot", session=session, caller_connection=caller_connection
+        )
         return envelope, heard.told
 
 

@@ -114,7 +114,7 @@ async def in_process(gateway: Gateway) -> list[str]:
     caller = AdapterCaller(gateway=gateway, party="bot", client="test")
     inner = NestedCalls(gateway.current)
     inner.calls = gateway.tool_calls
-    outer: Call = gateway.current.governance.call("other__outer", {}, bot, "talk")
+    outer: Call = gateway.current.compiled_policy.call("other__outer", {}, bot, "talk")
     told = []
     for arguments in GIVEN:
         told.append(plain((await gateway.call(NAME, arguments, principal="bot")).to_dict()))
@@ -128,7 +128,7 @@ async def in_process(gateway: Gateway) -> list[str]:
 def everything(root: Path, pauses: tuple[Pause, ...], *, exists: bool, search: bool) -> list[str]:
     async def run(path: Path) -> list[str]:
         async with Gateway.load(path) as gateway:
-            assert (gateway.current.governance.tool(NAME) is not None) == exists
+            assert (gateway.current.compiled_policy.tool(NAME) is not None) == exists
             gateway.pausing.local.change(lambda _: pauses)
             app = App(gateway)
             async with listening(app) as url:
@@ -203,7 +203,7 @@ def test_what_a_step_leaves_out_is_in_no_list_description_or_search_of_it(tmp_pa
                     body["params"]["_meta"] = {**body["params"].get("_meta", {}), **meta}
                     told = (await http.post(f"{url}/mcp", json=body, headers=more)).text
                     found[f"{type(peer).__name__} {method} {params}"] = "" if 'isError":true' in told else told
-        outer = gateway.current.governance.call("other__outer", {}, gateway.principal("bot"), conversation)
+        outer = gateway.current.compiled_policy.call("other__outer", {}, gateway.principal("bot"), conversation)
         inner = NestedCalls(gateway.current)
         inner.calls = gateway.tool_calls
         for name, arguments in (("search_tools", {"query": "list orders"}), ("describe_tool", {"name": LEFT_OUT})):

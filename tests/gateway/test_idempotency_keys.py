@@ -362,7 +362,9 @@ def test_the_front_ends_hand_keys_on_and_refuse_what_is_none() -> None:
         for key in ("k1", "", 5, None, "a b", "k" * 129, "k\n"):
             params = {"name": "test__echo", "arguments": {}, "_meta": {"idempotencyKey": key}}
             message = RpcMessage(jsonrpc="2.0", id=1, method="tools/call", params=params)
-            reply = json.loads((await mcp.answer(message, era=ProtocolStyle.HANDSHAKE, caller=caller)).body or b"{}")
+            reply = json.loads(
+                (await mcp.answer(message, protocol_style=ProtocolStyle.STATEFUL, caller=caller)).body or b"{}"
+            )
             refused.append("error" in reply)
         async with client(gateway) as http:
             body = {"arguments": {}, "idempotency_key": "k2"}
@@ -411,11 +413,11 @@ def test_the_header_is_the_key_unless_it_contradicts_the_body(
     assert asyncio.run(scenario()) == ((400, []) if used is None else (200, [used]))
 
 
-def call_message(era: str, key: str) -> tuple[dict[str, str], dict[str, Any]]:
+def call_message(protocol_style: str, key: str) -> tuple[dict[str, str], dict[str, Any]]:
     """A tools/call of an era, with the headers that it must have."""
     meta: dict[str, Any] = {"idempotencyKey": key} if key else {}
     headers = {"mcp-protocol-version": "2025-11-25"}
-    if era == "modern":
+    if protocol_style == "modern":
         headers = modern_headers("tools/call", "test__echo")
         meta |= META
     params = {"name": "test__echo", "arguments": {}, "_meta": meta}

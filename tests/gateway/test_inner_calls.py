@@ -31,7 +31,7 @@ def within(root: Path, scenario: Scenario, **policy: Any) -> tuple[Any, list[dic
         async with Gateway.load(project(root, server, {"rules": RULES, **policy})) as gateway:
             inner = NestedCalls(gateway.current)
             inner.calls = gateway.tool_calls
-            outer = gateway.current.governance.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
+            outer = gateway.current.compiled_policy.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
             return await scenario(gateway, inner, outer)
 
     with upstream() as (seen, server):
@@ -109,7 +109,7 @@ def test_what_waits_inside_of_a_call_that_ends_is_not_sent_later(tmp_path: Path)
         async with Gateway.load(path) as gateway:
             inner = NestedCalls(gateway.current)
             inner.calls = gateway.tool_calls
-            outer = gateway.current.governance.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
+            outer = gateway.current.compiled_policy.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
             seen.answers.clear()
             first = asyncio.create_task(inner.call(outer, MAIL, {"to": "a"}))
             await asyncio.to_thread(seen.reached, 1)

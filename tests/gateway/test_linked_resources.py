@@ -224,10 +224,12 @@ def test_a_caller_that_leaves_ends_the_reading(tmp_path: Path, toolgen: Run) -> 
             time.sleep(0.01)
 
     async def work(gateway: Gateway) -> None:
-        uri, presence = await linked(gateway), CallerConnection()
-        reading = asyncio.create_task(gateway.tool_calls.files.read(gateway.principal("bot"), uri, presence=presence))
+        uri, caller_connection = await linked(gateway), CallerConnection()
+        reading = asyncio.create_task(
+            gateway.tool_calls.files.read(gateway.principal("bot"), uri, caller_connection=caller_connection)
+        )
         await asyncio.to_thread(asked)
-        presence.leave()
+        caller_connection.leave()
         found = await reading
         assert isinstance(found, Error)
         assert found.code == "cancelled"
@@ -238,7 +240,7 @@ def test_a_caller_that_leaves_ends_the_reading(tmp_path: Path, toolgen: Run) -> 
 def test_a_server_of_the_newest_revision_is_told_the_uri_in_a_header(tmp_path: Path, toolgen: Run) -> None:
     uris = [URI, "file:///Grüße.txt", " a", "=?base64?YQ==?="]
     takes = {"inputSchema": {"type": "object", "properties": {"result": {}}}}
-    command = hostile(tmp_path, *({**tool, **takes} for tool in listed("says")), era="modern")
+    command = hostile(tmp_path, *({**tool, **takes} for tool in listed("says")), protocol_style="modern")
     tell(tmp_path, resources={uri: {"resultType": "complete", "contents": [{"uri": uri, "text": uri}]} for uri in uris})
 
     async def work(gateway: Gateway) -> None:

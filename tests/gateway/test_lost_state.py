@@ -200,11 +200,14 @@ def test_what_an_emptied_store_lost_is_put_back_or_ended_and_told(tmp_path: Path
             second.approvals.background.call(
                 "orders__get_health",
                 second.tool_calls.call(
-                    "orders__get_health", {}, principal=second.principal("bot"), presence=(here := CallerConnection())
+                    "orders__get_health",
+                    {},
+                    principal=second.principal("bot"),
+                    caller_connection=(here := CallerConnection()),
                 ),
                 caller=second.principal("bot"),
                 wait=0.05,
-                presence=here,
+                caller_connection=here,
             )
         )
         running = (await left).call_id

@@ -197,9 +197,11 @@ def test_what_does_not_fit_has_the_code_of_its_era(
     "name", ["orders__nothing", "nothing", "orders__get_health\\u0000", "../orders__get_health", "Orders__get_health"]
 )
 @pytest.mark.parametrize("era", ["2025", "2026"])
-def test_an_unknown_tool_is_a_result_that_explains_itself(served: Served, name: str, era: str) -> None:
+def test_an_unknown_tool_is_a_result_that_explains_itself(served: Served, name: str, protocol_style: str) -> None:
     before = len(served.seen.requests)
-    headers = (NEW, "Mcp-Method: tools/call", f"Mcp-Name: {name}") if era == "2026" and "\\" not in name else ()
+    headers = (
+        (NEW, "Mcp-Method: tools/call", f"Mcp-Name: {name}") if protocol_style == "2026" and "\\" not in name else ()
+    )
     call = b'"name":"%b","arguments":{}' % name.encode()
     sent = modern("tools/call", call) if headers else message("tools/call", b"{" + call + b"}")
     status, document = answered(served, post(sent, *headers))

@@ -25,7 +25,7 @@ from toolgen.gateway.service import Gateway
 
 _NUMBERS = itertools.count()
 MODES = ("legacy", "2026-07-28")
-MODERN = "2026-07-28"
+STATELESS = "2026-07-28"
 TOOLS = '''
 from __future__ import annotations
 import asyncio
@@ -171,8 +171,8 @@ def test_a_client_that_cannot_be_asked_is_told_so(mode: str, project: Callable[.
             result = await client.call_tool("own__greet", {})
             assert result.is_error
             assert "cannot be asked" in text(result)
-            called_off = await client.call_tool("own__drop", {"table": "t"})
-            assert text(called_off).startswith("cancelled:")
+            cancel_requested = await client.call_tool("own__drop", {"table": "t"})
+            assert text(cancel_requested).startswith("cancelled:")
 
     run(main())
 
@@ -297,7 +297,7 @@ def test_where_approvers_are_named_the_person_at_the_client_answers_only_if_the_
 
 def body(method: str, params: dict[str, Any], *, capabilities: Any = None, request: Any = 1) -> dict[str, Any]:
     meta = {
-        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/protocolVersion": STATELESS,
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}} if capabilities is None else capabilities,
     }
     return {"jsonrpc": "2.0", "id": request, "method": method, "params": {**params, "_meta": meta}}
@@ -305,7 +305,7 @@ def body(method: str, params: dict[str, Any], *, capabilities: Any = None, reque
 
 async def post(http: httpx2.AsyncClient, url: str, message: dict[str, Any]) -> dict[str, Any]:
     headers = {
-        "mcp-protocol-version": MODERN,
+        "mcp-protocol-version": STATELESS,
         "mcp-method": message["method"],
         "accept": "application/json, text/event-stream",
     }
@@ -408,7 +408,7 @@ def test_listening_says_first_what_it_will_say_and_then_what_changed(project: Ca
                 request="s",
             )
             headers = {
-                "mcp-protocol-version": MODERN,
+                "mcp-protocol-version": STATELESS,
                 "mcp-method": "subscriptions/listen",
                 "accept": "application/json, text/event-stream",
             }
@@ -437,7 +437,7 @@ def test_a_stream_ends_with_its_subscription_when_the_gateway_closes(project: Ca
             app = App(gateway)
             async with listening(app) as url, httpx2.AsyncClient(headers=bearer("key-of-bot"), timeout=20) as http:
                 asked = body("subscriptions/listen", {"notifications": {}}, request=7)
-                headers = {"mcp-protocol-version": MODERN, "mcp-method": "subscriptions/listen", "accept": "*/*"}
+                headers = {"mcp-protocol-version": STATELESS, "mcp-method": "subscriptions/listen", "accept": "*/*"}
                 async with http.stream("POST", f"{url}/mcp", json=asked, headers=headers) as stream:
                     messages = (
                         json.loads(line[6:]) async for line in stream.aiter_lines() if line.startswith("data: ")
@@ -487,7 +487,7 @@ def test_listening_for_nothing_that_can_be_said_is_refused(
     async def main() -> None:
         async with serving(project()) as (_, url), httpx2.AsyncClient(headers=bearer("key-of-bot")) as http:
             asked = body("subscriptions/listen", {"notifications": notifications})
-            headers = {"mcp-protocol-version": MODERN, "mcp-method": "subscriptions/listen", "accept": accept}
+            headers = {"mcp-protocol-version": STATELESS, "mcp-method": "subscriptions/listen", "accept": accept}
             assert (await http.post(url, json=asked, headers=headers)).status_code == status
 
     run(main())
@@ -498,7 +498,7 @@ def test_nobody_opens_streams_without_end(project: Callable[..., Path], monkeypa
 
     async def main() -> None:
         async with serving(project()) as (_, url), httpx2.AsyncClient(headers=bearer("key-of-bot")) as http:
-            headers = {"mcp-protocol-version": MODERN, "mcp-method": "subscriptions/listen", "accept": "*/*"}
+            headers = {"mcp-protocol-version": STATELESS, "mcp-method": "subscriptions/listen", "accept": "*/*"}
             asked = body("subscriptions/listen", {"notifications": {}})
             async with contextlib.AsyncExitStack() as stack:
                 for status in (200, 200, 429):

@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters, types
 from mcp.client.subscriptions import ToolsListChanged
 
 from tests.gateway.clients import run
-from tests.gateway.test_mcp_conversations import MODERN, MODES, policy, project, saying, text
+from tests.gateway.test_mcp_conversations import MODES, STATELESS, policy, project, saying, text
 
 __all__ = ["project"]  # the fixture
 
@@ -73,7 +73,7 @@ def test_a_conversation_asks_approves_and_tells_progress(mode: str, project: Cal
 def test_who_listens_is_told_that_the_tools_changed(project: Callable[..., Path]) -> None:
     async def main() -> None:
         path = project()
-        async with talking(path, MODERN) as client, client.listen(tools_list_changed=True) as changes:
+        async with talking(path, STATELESS) as client, client.listen(tools_list_changed=True) as changes:
             assert len((await client.list_tools()).tools) == 3
             narrow(path)
             assert isinstance(await anext(aiter(changes)), ToolsListChanged)

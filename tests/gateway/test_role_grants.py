@@ -71,8 +71,8 @@ async def mail(client: Client, who: str = "bot") -> int:
     return (await client.post(who, "/v1/tools/orders__send_mail/call", {"arguments": {}})).status_code
 
 
-async def given(client: Client, wish: dict[str, str] = ONCALL, who: str = "eve") -> str:
-    answer = await client.post(who, "/v1/grants", wish)
+async def given(client: Client, grant_request: dict[str, str] = ONCALL, who: str = "eve") -> str:
+    answer = await client.post(who, "/v1/grants", grant_request)
     assert answer.status_code == 200, answer.text
     return str(answer.json()["id"])
 
@@ -152,9 +152,9 @@ def test_a_role_is_there_again_after_a_restart(tmp_path: Path) -> None:
         ("eve", [], 400),
     ],
 )
-def test_what_the_policy_does_not_let_is_refused(tmp_path: Path, who: str, wish: object, status: int) -> None:
+def test_what_the_policy_does_not_let_is_refused(tmp_path: Path, who: str, grant_request: object, status: int) -> None:
     async def work(gateway: Gateway, client: Client) -> None:
-        answer = await client.post(who, "/v1/grants", wish)
+        answer = await client.post(who, "/v1/grants", grant_request)
         assert answer.status_code == status, answer.text
         assert await gateway._role_grants.store.all() == ()
 
@@ -193,8 +193,8 @@ def test_what_was_given_is_not_given_on(tmp_path: Path) -> None:
     async def work(gateway: Gateway, client: Client) -> None:
         await given(client, {**ONCALL, "role": "lead", "for": "1h"})
         assert "lead" in gateway.principal("bot").roles
-        for wish in ({**ADMIN, "to": "eve"}, {**ONCALL, "role": "lead", "to": "bot"}):
-            assert (await client.post("bot", "/v1/grants", wish)).status_code == 403
+        for grant_request in ({**ADMIN, "to": "eve"}, {**ONCALL, "role": "lead", "to": "bot"}):
+            assert (await client.post("bot", "/v1/grants", grant_request)).status_code == 403
         pending = await given(client, ADMIN)
         assert (await client.post("bot", f"/v1/grants/{pending}", {"decision": "approve"})).status_code == 403
 

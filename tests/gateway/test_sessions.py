@@ -192,7 +192,9 @@ def test_policies_test_their_own_sessions(tmp_path: Path) -> None:
     noon = {"at": "2027-01-31T12:00:00Z", "as": "bot", "call": "orders__create_order", "arguments": {"amount_cents": 5}}
     policy = {"rules": [EVERYTHING, CHECKED, CEILING, night], "tests": [{**noon, **test} for test in tests]}
     gateway = Gateway.load(project(tmp_path / "p", "http://127.0.0.1:9", policy))
-    assert [result.to_dict() for result in asyncio.run(gateway.current.governance.check()) if not result.passed] == []
+    assert [
+        result.to_dict() for result in asyncio.run(gateway.current.compiled_policy.check()) if not result.passed
+    ] == []
 
 
 def test_a_user_is_asked_about_its_own_calls_whoever_made_them_for_it(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ async def become(gateway: Gateway, wanted: str, tool: str = "orders__get_health"
         await asyncio.sleep(0.02)
 
 
-async def given(gateway: Gateway, wish: RoleWish = ONCALL, who: str = "eve") -> str:
-    found = await gateway._role_grants.ask(wish, gateway.principal(who))
+async def given(gateway: Gateway, grant_request: RoleWish = ONCALL, who: str = "eve") -> str:
+    found = await gateway._role_grants.ask(grant_request, gateway.principal(who))
     assert not isinstance(found, Error), found
     return found.id
 

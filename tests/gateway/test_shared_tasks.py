@@ -103,10 +103,10 @@ def test_many_calls_that_are_left_at_once_are_listed_elsewhere_and_end(
             bot = first.principal("bot")
 
             async def leave() -> Envelope:
-                presence = CallerConnection()
-                making = first.tool_calls.call(HEALTH["name"], {}, principal=bot, presence=presence)
+                caller_connection = CallerConnection()
+                making = first.tool_calls.call(HEALTH["name"], {}, principal=bot, caller_connection=caller_connection)
                 return await first.approvals.background.call(
-                    HEALTH["name"], making, caller=bot, wait=0.0, presence=presence
+                    HEALTH["name"], making, caller=bot, wait=0.0, caller_connection=caller_connection
                 )
 
             left = await asyncio.gather(*(leave() for _ in range(count)))

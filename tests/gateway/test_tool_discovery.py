@@ -28,7 +28,7 @@ from toolgen.clock import FixedClock
 from toolgen.emit.formats import FORMATS
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.search_answers import FoundTool, entries
-from toolgen.gateway.search_tools import DEFAULT_HITS, stand_ins
+from toolgen.gateway.search_tools import DEFAULT_HITS, meta_tools
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.tool_discovery import MAX_QUERY_LENGTH, Discovery, static_cost
 from toolgen.gateway.tool_lists import Listings
@@ -72,7 +72,7 @@ def names(tools: tuple[Tool, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize(("mode", "era"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
-def test_the_sdk_client_searches_describes_and_calls(tmp_path: Path, mode: str, era: str) -> None:
+def test_the_sdk_client_searches_describes_and_calls(tmp_path: Path, mode: str, protocol_style: str) -> None:
     async def main() -> None:
         async with (
             Gateway.load(project(tmp_path)) as gateway,
@@ -80,7 +80,7 @@ def test_the_sdk_client_searches_describes_and_calls(tmp_path: Path, mode: str, 
             httpx2.AsyncClient(headers=bearer(KEY)) as http,
             Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
         ):
-            assert client.protocol_version == era
+            assert client.protocol_version == protocol_style
             listed = {item.name: item for item in (await client.list_tools()).tools}
             assert list(listed) == THREE
             hints = {name: item.annotations.read_only_hint for name, item in listed.items() if item.annotations}
@@ -341,7 +341,7 @@ def test_arguments_that_would_be_lost_are_told(tmp_path: Path) -> None:
 
 
 def test_meta_tools_list_few_optional_arguments() -> None:
-    listed = {tool.name: tool.input_schema for tool in stand_ins(list(PETS.tools.values()))}
+    listed = {tool.name: tool.input_schema for tool in meta_tools(list(PETS.tools.values()))}
     optional = {name: {*schema["properties"]} - {*schema["required"]} for name, schema in listed.items()}
     assert optional == {
         "describe_tool": {"output_schema", "fields"},
@@ -438,14 +438,14 @@ def replace_schema(tool: Tool, schema: dict[str, Any]) -> Tool:
 
 def test_run_read_tool_reads_and_nothing_else(tmp_path: Path) -> None:
     everything, reads = list(PETS.tools.values()), [PETS.tools["pets__get_pet"]]
-    assert [tool.name for tool in stand_ins(everything)] == [
+    assert [tool.name for tool in meta_tools(everything)] == [
         "describe_tool",
         "run_read_tool",
         "run_tool",
         "search_tools",
     ]
-    assert [str(tool.effect) for tool in stand_ins(everything)] == ["read", "read", "destructive", "read"]
-    assert [tool.name for tool in stand_ins(reads)] == THREE  # run_tool reads already
+    assert [str(tool.effect) for tool in meta_tools(everything)] == ["read", "read", "destructive", "read"]
+    assert [tool.name for tool in meta_tools(reads)] == THREE  # run_tool reads already
     rules = [
         {"id": "all", "to": ["bot"], "tools": ["pets__*"], "effects": ["read", "write", "destructive"], "verdict": "allow"}
     ]  # fmt: skip
@@ -537,7 +537,7 @@ def test_what_is_kept_of_catalogs_is_bounded_and_concurrent_searches_share_an_in
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_every_provider_takes_the_three_tools(name: str) -> None:
-    for tool in stand_ins(list(PETS.tools.values())):
+    for tool in meta_tools(list(PETS.tools.values())):
         assert TOOL_NAME.match(tool.name)
         assert "__" not in tool.name
         ACCEPTED[name](FORMATS[name](tool))
@@ -545,7 +545,7 @@ def test_every_provider_takes_the_three_tools(name: str) -> None:
 
 def test_run_tool_is_as_dangerous_as_what_it_may_call() -> None:
     everything, reads = list(PETS.tools.values()), [PETS.tools["pets__get_pet"]]
-    found = [next(tool for tool in stand_ins(tools) if tool.name == "run_tool") for tools in (everything, reads)]
+    found = [next(tool for tool in meta_tools(tools) if tool.name == "run_tool") for tools in (everything, reads)]
     assert [str(tool.effect) for tool in found] == ["destructive", "read"]
 
 
@@ -562,7 +562,7 @@ def test_the_three_tools_cost_little_whatever_they_stand_for(source: dict[str, s
         pytest.skip("the corpus of descriptions is not here")
     tools = tuple(build({"api": {kind: str(CORPUS / name)}}).tools.values())
     assert static_cost(tools) > 20_000
-    assert static_cost(stand_ins(tools)) <= 2_000
+    assert static_cost(meta_tools(tools)) <= 2_000
 
 
 @pytest.mark.parametrize("form", ["manifest", *sorted(FORMATS)])

@@ -61,9 +61,11 @@ class Caller:
         envelope = await self.gateway.call(HEALTH, {}, principal="bot", session=conversation)
         return envelope.error.code if envelope.error else envelope.status
 
-    async def mcp(self, era: str, conversation: str = "", **headers: str) -> str:
-        meta = (META if era == "2026-07-28" else {}) | ({"conversationId": conversation} if conversation else {})
-        headers |= {"mcp-protocol-version": era, "mcp-method": "tools/call", "mcp-name": HEALTH}
+    async def mcp(self, protocol_style: str, conversation: str = "", **headers: str) -> str:
+        meta = (META if protocol_style == "2026-07-28" else {}) | (
+            {"conversationId": conversation} if conversation else {}
+        )
+        headers |= {"mcp-protocol-version": protocol_style, "mcp-method": "tools/call", "mcp-name": HEALTH}
         params = {"name": HEALTH, "arguments": {}, "_meta": meta}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         result = (await self.post("/mcp", body, **headers)).json()["result"]

@@ -69,7 +69,7 @@ class Edited:
         preview = await self.gateway.preview(tool, arguments, principal="bot")
         if preview.error is not None:
             return preview.error.code
-        who, access = self.gateway.principal("bot"), self.gateway.current.governance.access
+        who, access = self.gateway.principal("bot"), self.gateway.current.compiled_policy.access
         return "ask" if isinstance(access.decide(who, self.gateway.manifest.tools[tool], arguments), Ask) else "ok"
 
     @property
@@ -437,13 +437,13 @@ def test_a_catalog_that_comes_meanwhile_lets_nothing_of_an_edit_in(tmp_path: Pat
 def test_a_call_that_waits_is_not_ended_by_an_edit_about_something_else(tmp_path: Path) -> None:
     async def scenario(at: Edited) -> None:
         who, tool = at.gateway.principal("bot"), at.gateway.manifest.tools["shop__query"]
-        before = at.gateway.current.governance.concern(who, tool)
+        before = at.gateway.current.compiled_policy.scope_hash(who, tool)
         at.write(rules=[READS, {**DENY, "tools": ["pets__*"]}])
         await at.noticed()
-        assert at.gateway.current.governance.concern(who, tool) == before
+        assert at.gateway.current.compiled_policy.scope_hash(who, tool) == before
         at.write(rules=[READS, ASK])
         await at.noticed()
-        assert at.gateway.current.governance.concern(who, tool) != before
+        assert at.gateway.current.compiled_policy.scope_hash(who, tool) != before
 
     edited(tmp_path, scenario)
 

@@ -385,10 +385,10 @@ def test_a_workflow_that_itself_needs_a_person_and_a_step_that_does(tmp_path: Pa
 
 def test_a_workflow_that_its_caller_left_to_run_waits_and_goes_on(tmp_path: Path) -> None:
     async def scenario(gateway: Gateway, service: Service) -> Any:
-        presence, principal = CallerConnection(), gateway.principal("bot")
-        making = gateway.call("flows__fix", {"q": "slow"}, principal=principal, presence=presence)
+        caller_connection, principal = CallerConnection(), gateway.principal("bot")
+        making = gateway.call("flows__fix", {"q": "slow"}, principal=principal, caller_connection=caller_connection)
         left = await gateway.approvals.background.call(
-            "flows__fix", making, caller=principal, wait=0.0, presence=presence
+            "flows__fix", making, caller=principal, wait=0.0, caller_connection=caller_connection
         )
         while (await gateway.approvals.outcome(left.call_id, principal)).status == "pending":
             await answered(gateway)

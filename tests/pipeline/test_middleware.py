@@ -20,9 +20,9 @@ async def until_stopped(ended: list[str]) -> str:
 
 def test_what_is_awaited_ends_and_the_task_goes_on() -> None:
     async def main() -> None:
-        presence, ended = CallerConnection(), list[str]()
-        asyncio.get_running_loop().call_soon(presence.leave)
-        assert await presence.awaiting(until_stopped(ended)) is None
+        caller_connection, ended = CallerConnection(), list[str]()
+        asyncio.get_running_loop().call_soon(caller_connection.leave)
+        assert await caller_connection.awaiting(until_stopped(ended)) is None
         assert ended == ["stopped"]
         async with asyncio.timeout(5):  # counts the cancellations of its task
             await asyncio.sleep(0)
@@ -42,9 +42,9 @@ def test_what_ended_in_spite_of_it_is_told() -> None:
         return "never"
 
     async def main() -> None:
-        presence = CallerConnection()
-        asyncio.get_running_loop().call_soon(presence.leave)
-        assert await presence.awaiting(stubborn()) == "done"
+        caller_connection = CallerConnection()
+        asyncio.get_running_loop().call_soon(caller_connection.leave)
+        assert await caller_connection.awaiting(stubborn()) == "done"
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
@@ -54,10 +54,10 @@ def test_what_ended_in_spite_of_it_is_told() -> None:
 
 def test_a_cancellation_by_somebody_else_stays_one() -> None:
     async def main() -> None:
-        presence, ended = CallerConnection(), list[str]()
-        task = asyncio.create_task(_awaiting(presence, ended))
+        caller_connection, ended = CallerConnection(), list[str]()
+        task = asyncio.create_task(_awaiting(caller_connection, ended))
         await asyncio.sleep(0)
-        presence.leave()
+        caller_connection.leave()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -70,14 +70,14 @@ def test_an_error_of_the_work_is_the_callers() -> None:
         raise ValueError("broken")
 
     async def main() -> None:
-        presence = CallerConnection()
+        caller_connection = CallerConnection()
         with pytest.raises(ValueError, match="broken"):
-            await presence.awaiting(failing())
-        presence.leave()  # finds nobody
-        assert await presence.awaiting(until_stopped([])) is None
+            await caller_connection.awaiting(failing())
+        caller_connection.leave()  # finds nobody
+        assert await caller_connection.awaiting(until_stopped([])) is None
 
     asyncio.run(main())
 
 
-async def _awaiting(presence: CallerConnection, ended: list[str]) -> str | None:
-    return await presence.awaiting(until_stopped(ended))
+async def _awaiting(caller_connection: CallerConnection, ended: list[str]) -> str | None:
+    return await caller_connection.awaiting(until_stopped(ended))

@@ -124,11 +124,11 @@ class World:
             ),
             ledger=LedgerStage(ledger=None, clock=FixedClock(), secret=lambda: b"", redact=lambda call, result: result),
             equal=EqualCallsStage(
-                calls=None, standing=self.approvals, secret=lambda: b"", concern=lambda principal, tool: POLICY
+                calls=None, standing=self.approvals, secret=lambda: b"", scope_hash=lambda principal, tool: POLICY
             ),
             approve=ApproveStage(
                 policy_digest=POLICY,
-                concern=lambda principal, tool: POLICY,
+                scope_hash=lambda principal, tool: POLICY,
                 roles=frozenset({"ops"}),
                 expires_s=60.0,
                 answerable=lambda principal, needs: answerable,

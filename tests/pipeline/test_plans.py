@@ -91,9 +91,17 @@ class Side:
 
     async def told(self, call: Call) -> tuple[object, ...]:
         """How a call ends here, and everything that it leaves."""
-        trail = CallContext()
-        result = await self.run(call, trail)
-        left = (trail.verdict, trail.rule, trail.outcome_seq, trail.labels, trail.notes, trail.redacts, trail.sql)
+        call_context = CallContext()
+        result = await self.run(call, call_context)
+        left = (
+            call_context.verdict,
+            call_context.rule,
+            call_context.outcome_seq,
+            call_context.labels,
+            call_context.notes,
+            call_context.redacts,
+            call_context.sql,
+        )
         world = self.world
         entries, world.journal.entries = world.journal.entries, []
         sent, world.executor.calls = [*world.executor.calls], []

@@ -19,7 +19,7 @@ from toolgen.model.call import Principal
 from toolgen.model.manifest import SourceInfo, assemble
 from toolgen.policy.access import Access
 from toolgen.policy.document.policy import load
-from toolgen.policy.policy_fingerprint import concern_digest
+from toolgen.policy.policy_fingerprint import scope_hash_of
 from toolgen.policy.rules import CompiledRule, Condition, Rule
 from toolgen.sources.graphql_options import GraphOptions, QueryLimits
 
@@ -49,7 +49,7 @@ def test_two_policies_that_decide_a_call_differently_never_share_its_digest(tmp_
         digests = []
         for tool in manifest.tools.values():
             verdicts.append(type(access.decide(who, tool, {"petId": 1})))
-            digests.append(concern_digest(policy, access, manifest.tools, who, tool))
+            digests.append(scope_hash_of(policy, access, manifest.tools, who, tool))
         return verdicts, digests
 
     @settings(max_examples=examples(60), deadline=None)
@@ -80,9 +80,7 @@ def test_a_document_is_decided_by_every_field_it_may_ask_for(tmp_path: Path) -> 
         policy = load(tmp_path / "policies", manifest)
         access = Access(policy.rules, manifest.tools, policy.toolsets)
         who = Principal(id="bot", roles=frozenset({"bot"}))
-        return {
-            name: concern_digest(policy, access, manifest.tools, who, tool) for name, tool in manifest.tools.items()
-        }
+        return {name: scope_hash_of(policy, access, manifest.tools, who, tool) for name, tool in manifest.tools.items()}
 
     before, after = digests("allow"), digests("deny")
     assert {name for name in before if before[name] != after[name]} == {"s__run_query", "s__get_b"}
@@ -99,9 +97,7 @@ def test_an_edit_of_what_is_hidden_concerns_the_tools_it_covers_alone(tmp_path: 
         (policies / "policy.yaml").write_text(json.dumps({**POLICY, "redact": redact}))
         policy = load(policies, manifest)
         access = Access(policy.rules, manifest.tools, policy.toolsets)
-        return {
-            name: concern_digest(policy, access, manifest.tools, who, tool) for name, tool in manifest.tools.items()
-        }
+        return {name: scope_hash_of(policy, access, manifest.tools, who, tool) for name, tool in manifest.tools.items()}
 
     before, after = digests(["$..name"]), digests(["$..name", "$..owner"])
     assert {name for name in before if before[name] != after[name]} == {"pets__get_pet"}
@@ -133,7 +129,7 @@ def test_a_field_that_a_rule_gets_later_counts_once_it_is_given_and_a_condition_
     def digest(kind: type[Rule], **more: Any) -> str:
         rules = tuple(kind(**structs.asdict(rule), **more) for rule in policy.rules)
         changed = structs.replace(policy, rules=rules)
-        return concern_digest(changed, Access(rules, manifest.tools, policy.toolsets), manifest.tools, who, tool)
+        return scope_hash_of(changed, Access(rules, manifest.tools, policy.toolsets), manifest.tools, who, tool)
 
     plain = digest(Rule)
     assert digest(_LaterRule) == plain

@@ -55,7 +55,7 @@ class Client:
         return self._world.homes[number]
 
     async def _call(self) -> Envelope | None:
-        request, presence = self._request, CallerConnection()
+        request, caller_connection = self._request, CallerConnection()
 
         async def work(gateway: Gateway) -> Envelope:
             principal = gateway.principal(request.principal)
@@ -64,19 +64,19 @@ class Client:
                 {"op": request.name},
                 principal=principal,
                 idempotency_key=request.name if request.kind == "keyed" else "",
-                presence=presence,
+                caller_connection=caller_connection,
             )
             if request.wait is None:
                 return await making
             background = gateway.approvals.background
             envelope = await background.call(
-                request.tool, making, caller=principal, wait=request.wait, presence=presence
+                request.tool, making, caller=principal, wait=request.wait, caller_connection=caller_connection
             )
             if envelope.status == "pending":
                 return await gateway.approvals.outcome(envelope.call_id, principal) or envelope
             return envelope
 
-        return await self._ask("call", work, presence)
+        return await self._ask("call", work, caller_connection)
 
     async def _repeat(self) -> None:
         """With its key, until it is told how the call ended."""
@@ -141,7 +141,7 @@ class Client:
         self,
         asked: str,
         work: Callable[[Gateway], Awaitable[Envelope | None]],
-        presence: CallerConnection | None = None,
+        caller_connection: CallerConnection | None = None,
         call_id: str = "",
     ) -> Envelope | None:
         """One request, and what came back on the record of what clients were told."""
@@ -149,7 +149,7 @@ class Client:
         found: Envelope | None = None
         status, code, text = "gone", "", ""
         try:
-            found = await home.ask(work, presence)
+            found = await home.ask(work, caller_connection)
         except (ConnectionError, TimeoutError, StateError, AuditError) as error:
             status, text = "fault", f"{type(error).__name__}: {error}"[:90]
         if found is not None:

@@ -417,14 +417,16 @@ class Home:
         """Starts a worker."""
         self.workers[number] = Worker(self, number)
 
-    async def ask(self, work: Callable[[Gateway], Awaitable[T]], presence: CallerConnection | None = None) -> T:
+    async def ask(
+        self, work: Callable[[Gateway], Awaitable[T]], caller_connection: CallerConnection | None = None
+    ) -> T:
         """What one of the workers answers to a request. Raises `ConnectionError` and, when none answers, `TimeoutError`."""
         there = [
             one for one in self.workers.values() if one.process.state is not State.DEAD and one.gateway is not None
         ]
         if not there:
             raise ConnectionRefusedError("no worker listens")
-        return await self.world.random.choice(there).ask(work, presence)
+        return await self.world.random.choice(there).ask(work, caller_connection)
 
 
 class Worker:
@@ -449,7 +451,7 @@ class Worker:
         for connection in self.process.connections:
             connection.close()
 
-    async def ask(self, work: Callable[[Gateway], Awaitable[T]], presence: CallerConnection | None) -> T:
+    async def ask(self, work: Callable[[Gateway], Awaitable[T]], caller_connection: CallerConnection | None) -> T:
         """As `Home.ask`."""
         loop, gateway = asyncio.get_running_loop(), self.gateway
         answer: asyncio.Future[T] = loop.create_future()
@@ -474,8 +476,8 @@ class Worker:
             async with asyncio.timeout(_TIMEOUT_S):
                 return await answer
         except TimeoutError:
-            if presence is not None and self.process.state is not State.DEAD:
-                loop.call_soon(presence.leave, context=self.process.context.copy())
+            if caller_connection is not None and self.process.state is not State.DEAD:
+                loop.call_soon(caller_connection.leave, context=self.process.context.copy())
             raise
         finally:
             self._answers.discard(answer)

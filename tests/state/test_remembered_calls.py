@@ -68,11 +68,13 @@ def test_what_another_worker_wrote_is_seen_once_that_is_noticed(tmp_path: Path) 
     async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
         known = await added(calls, running())
         await calls.changed()
-        called_off = await other.replace(known, msgspec.structs.replace(known, cancel=True))
-        assert called_off is not None
+        cancel_requested = await other.replace(known, msgspec.structs.replace(known, cancel=True))
+        assert cancel_requested is not None
         assert (await calls.changed(), calls.by_others) == (True, True)
-        assert await calls.get(known.id) == called_off
-        lost = await other.replace(called_off, msgspec.structs.replace(called_off, status="ended", ended=60.0))
+        assert await calls.get(known.id) == cancel_requested
+        lost = await other.replace(
+            cancel_requested, msgspec.structs.replace(cancel_requested, status="ended", ended=60.0)
+        )
         assert await calls.get(known.id) == lost  # one that is called off is read each time
 
     using(tmp_path / "calls.db", work)

@@ -127,8 +127,8 @@ def test_a_killed_process_holds_no_place_and_no_turn() -> None:
         assert isinstance(await mine.acquire((ONE_PLACE,)), Hold)
         counted = []
         for _ in range(2):
-            async with turns.join(("bot",), "c") as seat:
-                counted.append(await seat.excess() is None)
+            async with turns.join(("bot",), "c") as turn_lease:
+                counted.append(await turn_lease.excess() is None)
         assert counted == [True, False]  # its turn was taken, and has ended
 
     using(work, 3)
@@ -172,8 +172,8 @@ def test_without_the_process_above_nothing_is_let_through() -> None:
         refusal = await buckets.acquire((charge(),))
         assert isinstance(refusal, LimitRefusal)
         assert refusal.reason == "unreachable"
-        async with turns.join(("bot",), "c") as seat:
-            excess = await seat.excess()
+        async with turns.join(("bot",), "c") as turn_lease:
+            excess = await turn_lease.excess()
         assert excess is not None
         assert excess.reason == "unreachable"
         async with histories.turn(("bot",), "s") as turn:

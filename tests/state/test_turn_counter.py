@@ -73,8 +73,8 @@ def play(request: pytest.FixtureRequest, redis: RedisServer) -> Callable[[Scenar
 
 async def one(turns: TurnCounter, conversation: str = "c", who: tuple[str, ...] = BOT) -> Excess | None:
     """A call that ends before the next."""
-    async with turns.join(who, conversation) as seat:
-        return await seat.excess()
+    async with turns.join(who, conversation) as turn_lease:
+        return await turn_lease.excess()
 
 
 def test_calls_one_after_the_other_are_turns_and_those_in_flight_together_are_one(
@@ -113,8 +113,8 @@ def test_a_turn_has_so_many_calls(play: Callable[[Scenario], None]) -> None:
         here, there = gateway(), gateway()
         async with AsyncExitStack() as open_seats:
             for number in range(MAX_CALLS):
-                seat = await open_seats.enter_async_context((here, there)[number % 2].join(BOT, "c"))
-                assert await seat.excess() is None
+                turn_lease = await open_seats.enter_async_context((here, there)[number % 2].join(BOT, "c"))
+                assert await turn_lease.excess() is None
             crowded = await one(here)
             assert crowded == Excess(reason="crowded", retry_after_s=1.0)
         assert await one(here) is None
@@ -131,9 +131,9 @@ def test_a_turn_lasts_as_long_as_a_task_holds_it(play: Callable[[Scenario], None
         task = asyncio.create_task(gate.wait())
 
         async def call() -> None:
-            async with turns.join(BOT, "c") as seat:
-                await seat.excess()
-                seat.hold(task)
+            async with turns.join(BOT, "c") as turn_lease:
+                await turn_lease.excess()
+                turn_lease.hold(task)
                 raise asyncio.CancelledError
 
         with pytest.raises(asyncio.CancelledError):
@@ -168,8 +168,8 @@ def test_who_floods_pushes_out_its_own_conversations_alone(monkeypatch: pytest.M
 
     async def main() -> None:
         await one(turns, who=("victim",))
-        async with turns.join(BOT, "flying") as seat:
-            assert await seat.excess() is None
+        async with turns.join(BOT, "flying") as turn_lease:
+            assert await turn_lease.excess() is None
             for number in range(100):
                 assert await one(turns, f"c{number}") is None
         assert await one(turns, who=("victim",)) is not None
@@ -210,8 +210,8 @@ def test_what_a_process_that_died_had_in_flight_ends_with_its_lease(redis: Redis
     async def main() -> None:
         prefix = secrets.token_hex(4)
         dead, living = of_redis(redis, prefix), of_redis(redis, prefix)
-        seat = dead.join(BOT, "c")
-        assert await seat.excess() is None
+        turn_lease = dead.join(BOT, "c")
+        assert await turn_lease.excess() is None
         await lapse(dead)
         assert [await one(living) is None, await one(living) is None] == [True, False]
         await living.close()
@@ -224,8 +224,8 @@ def test_what_is_in_flight_for_long_keeps_its_lease(redis: RedisServer) -> None:
     async def main() -> None:
         prefix = secrets.token_hex(4)
         slow, other = of_redis(redis, prefix), of_redis(redis, prefix)
-        async with slow.join(BOT, "c") as seat:
-            assert await seat.excess() is None
+        async with slow.join(BOT, "c") as turn_lease:
+            assert await turn_lease.excess() is None
             await lapse(slow)
             await slow.renew()
             assert [await one(other) for _ in range(4)] == [None] * 4

@@ -107,8 +107,8 @@ class AdapterCaller(Struct, frozen=True, kw_only=True):
 
     def changes_or_waits(self, name: str) -> bool:
         """Return True if a call of this tool may change something or may have to wait, so that repeating it is not harmless."""
-        governance = self.gateway.current.governance
-        tool = governance.tool(name)
+        compiled_policy = self.gateway.current.compiled_policy
+        tool = compiled_policy.tool(name)
         if tool is None or tool.effect is not Effect.READ or isinstance(tool.binding, DeviceBinding):
             return True
         try:
@@ -116,7 +116,7 @@ class AdapterCaller(Struct, frozen=True, kw_only=True):
         except ConfigError:
             return True
         while party is not None:
-            if any(compiled.rule.verdict == "ask" for compiled in governance.access.considered(party, tool)):
+            if any(compiled.rule.verdict == "ask" for compiled in compiled_policy.access.considered(party, tool)):
                 return True
             party = party.on_behalf_of
         return False

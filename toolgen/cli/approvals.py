@@ -101,8 +101,10 @@ def approve(
     seconds = None if time is None else parse_duration(time)
     if time is not None and seconds is None:
         raise click.BadParameter("must be like 15m or 1h", param_hint="--for")
-    wish = GrantRequest(seconds=seconds, calls=calls, session=session, any_arguments=any_arguments)
-    terms = DecisionOptions(arguments=arguments, digest=digest, remember=None if wish == GrantRequest() else wish)
+    grant_request = GrantRequest(seconds=seconds, calls=calls, session=session, any_arguments=any_arguments)
+    terms = DecisionOptions(
+        arguments=arguments, digest=digest, remember=None if grant_request == GrantRequest() else grant_request
+    )
     _decide(call_id, "approve", note, principal, url, config_path, terms)
 
 
@@ -163,10 +165,10 @@ def _decide(
         click.echo("not granted for later calls: too few agreed on the same terms, or too much is granted already")
 
 
-def _wish_json(wish: GrantRequest) -> dict[str, object]:
-    given = {} if wish.seconds is None else {"for": f"{int(wish.seconds)}s"}
-    counted = {} if wish.calls is None else {"calls": wish.calls}
-    return {**given, **counted, "session": wish.session, "any_arguments": wish.any_arguments}
+def _wish_json(grant_request: GrantRequest) -> dict[str, object]:
+    given = {} if grant_request.seconds is None else {"for": f"{int(grant_request.seconds)}s"}
+    counted = {} if grant_request.calls is None else {"calls": grant_request.calls}
+    return {**given, **counted, "session": grant_request.session, "any_arguments": grant_request.any_arguments}
 
 
 async def _waiting(gateway: Administration, principal: str | None) -> list[dict[str, object]]:

@@ -124,7 +124,7 @@ def command(
     if envelope.status != "refused" and (dropped := dropped_text(envelope)):
         click.echo(dropped, err=True)
     unknown = envelope.error is not None and envelope.error.code == "unknown_tool"
-    if unknown and (note := hidden_note(gateway.current.governance, gateway.manifest, who, tool, arguments)):
+    if unknown and (note := hidden_note(gateway.current.compiled_policy, gateway.manifest, who, tool, arguments)):
         click.echo(f"for the operator: {note}", err=True)
     elif unknown and (near := nearest(tool, [one.name for one in gateway.tool_calls.catalog(who)])):
         click.echo(f" {near}", err=True)

@@ -66,8 +66,8 @@ def command(
         )
     else:
         gateway = Gateway.load(config_path)
-        wish = RoleWish(role=role, to=to, seconds=seconds, reason=reason)
-        found = asyncio.run(_give(gateway, wish, default_principal(give_names(gateway), principal)))
+        grant_request = RoleWish(role=role, to=to, seconds=seconds, reason=reason)
+        found = asyncio.run(_give(gateway, grant_request, default_principal(give_names(gateway), principal)))
     if as_json:
         print_json(found)
         return
@@ -91,9 +91,9 @@ def _list(role: str | None, principal: str | None, url: str | None, *, as_json: 
         printed(found)
 
 
-async def _give(gateway: Administration, wish: RoleWish, who: str) -> dict[str, Any]:
+async def _give(gateway: Administration, grant_request: RoleWish, who: str) -> dict[str, Any]:
     async with gateway.short_session():
-        given = await role_grants_of(gateway).ask(wish, gateway.callers.named(who))
+        given = await role_grants_of(gateway).ask(grant_request, gateway.callers.named(who))
     if isinstance(given, Error):
         raise ToolgenError(given.message, suggestion=given.suggestion)
     return role_grant_json(given)

@@ -59,7 +59,7 @@ def check(as_json: bool, config_path: str) -> None:
     Only a policy that cannot be used and tests that fail make it exit 1.
     """
     gateway = Gateway.load(config_path)
-    results = asyncio.run(gateway.current.governance.check())
+    results = asyncio.run(gateway.current.compiled_policy.check())
     failed = [result for result in results if not result.passed]
     warnings = [problem for problem in gateway.manifest.problems if problem.code == _UNAUTHENTICATED]
     closed = _unopened_queries(gateway.manifest, gateway.policy)
@@ -151,7 +151,7 @@ def explain_call(
     known = gateway.manifest.tools.get(tool)
     if known is None:
         raise ConfigError(f"there is no tool '{tool}'{nearest(tool, gateway.manifest.tools)}")
-    access = gateway.current.governance.access
+    access = gateway.current.compiled_policy.access
     seen = meant(known, read_arguments(gateway, tool, given, pairs))
     told = SelfTest(
         caller=who,
@@ -164,7 +164,7 @@ def explain_call(
         after=tuple(_earlier(text, gateway.manifest) for text in earlier),
     )
     circumstances = imagined(told, gateway.manifest.tools, gateway.policy.labels, SystemClock())
-    judged = asyncio.run(gateway.current.governance.judge(who, known, seen.arguments, circumstances))
+    judged = asyncio.run(gateway.current.compiled_policy.judge(who, known, seen.arguments, circumstances))
     arguments, rule, reason = judged.arguments, judged.verdict.rule, judged.reason
     rules = [*explain(access, who, known, arguments, circumstances)]
     readings = readings_shown(known, arguments)
@@ -178,7 +178,7 @@ def explain_call(
             "statement": judged.statement,
         }
         if hidden:
-            missing = missing_rule(gateway.current.governance, gateway.manifest, who, tool, arguments)
+            missing = missing_rule(gateway.current.compiled_policy, gateway.manifest, who, tool, arguments)
             shown |= {"hidden": True, "why_hidden": hidden, "suggested": missing}
         print_json({**shown, "readings": readings, "rules": [rule.to_dict() for rule in rules]})
         return
@@ -187,14 +187,14 @@ def explain_call(
         click.echo(f"runs     {printable(judged.statement)}")
     click.echo(f"{judged.word} by {rule}{f': {reason}' if reason else ''}")
     if hidden:
-        click.echo(f"hidden: {hidden_note(gateway.current.governance, gateway.manifest, who, tool, arguments)}")
+        click.echo(f"hidden: {hidden_note(gateway.current.compiled_policy, gateway.manifest, who, tool, arguments)}")
 
 
 def _print_rules(readings: Mapping[str, list[Json]], rules: list[Considered]) -> None:
     for name, values in readings.items():
         click.echo(f"reads    {name}: {', '.join(msgspec.json.encode(value).decode() for value in values)}")
     for rule in rules:
-        mark = ("shadow" if rule.shadow else "applies") if rule.speaks else "-"
+        mark = ("shadow" if rule.shadow else "applies") if rule.applies else "-"
         click.echo(f"{mark:9}{rule.verdict:6}{rule.rule} ({rule.where}, for {rule.party}): {rule.why}")
 
 
@@ -208,7 +208,7 @@ def replay_calls(since: str, as_json: bool, config_path: str) -> None:
     shown: dict[str, list[dict[str, object]]] = {"differ": [], "undecidable": []}
     calls = differ = undecidable = unasked = 0
     with uncollected():
-        for item in replay(gateway.settings, gateway.manifest, gateway.current.governance, _ago(since)):
+        for item in replay(gateway.settings, gateway.manifest, gateway.current.compiled_policy, _ago(since)):
             open_ = item.now == "undecidable"
             calls, unasked = calls + 1, unasked + (item.before == "unasked")
             differ, undecidable = differ + item.differs, undecidable + open_
@@ -239,7 +239,7 @@ def suggest_rules(since: str, config_path: str) -> None:
     """
     gateway = Gateway.load(config_path)
     with uncollected():
-        rules = suggest(gateway.settings, gateway.manifest, gateway.current.governance, _ago(since))
+        rules = suggest(gateway.settings, gateway.manifest, gateway.current.compiled_policy, _ago(since))
     if not rules:
         click.echo("nothing was refused for want of a rule", err=True)
         return

@@ -145,7 +145,7 @@ def _hidden_note(visit: Visit, call: Row) -> str:
         who = visit.gateway.callers.named(str(call.get("principal", "")), str(call.get("on_behalf_of") or "") or None)
     except ConfigError:
         return f"{name} existed, and was hidden from its caller"
-    note = hidden_note(visit.gateway.current.governance, visit.gateway.manifest, who, name, given)
+    note = hidden_note(visit.gateway.current.compiled_policy, visit.gateway.manifest, who, name, given)
     return note or f"{name} existed, and was hidden from its caller; the policy in force now shows it"
 
 
@@ -254,10 +254,10 @@ async def answer(visit: Visit) -> Response:
         return await _shown(visit, known, fault=f"The note has more than {MAX_NOTE_LENGTH} characters.", note=note)
     terms = DecisionOptions(digest=known.digest, shown=visit.form.get("shown", ""), channel="console")
     if decision != "deny" and visit.form.get("remember"):
-        wish = _wish(visit.form)
-        if wish is None:
+        grant_request = _wish(visit.form)
+        if grant_request is None:
             return await _shown(visit, known, fault="What is to be remembered takes numbers from 1 on.", note=note)
-        terms = replace(terms, remember=wish)
+        terms = replace(terms, remember=grant_request)
     if decision == "edit":
         written = visit.form.get("arguments", "")
         try:
@@ -310,7 +310,7 @@ async def _waiting(visit: Visit) -> Invocation:
 
 
 def _schema(visit: Visit, name: str) -> JsonObject | None:
-    tool = visit.gateway.current.governance.tool(name)
+    tool = visit.gateway.current.compiled_policy.tool(name)
     return None if tool is None else tool.input_schema
 
 

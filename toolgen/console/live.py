@@ -111,7 +111,7 @@ class Live:
         """Ends within a second once the session has, or its roles open this page no more."""
         told, quiet = b"", 0
         for _ in range(_MAX_LOOKS):
-            if self._closed or visit.request.presence.left() or not await _welcome(visit):
+            if self._closed or visit.request.caller_connection.disconnected() or not await _welcome(visit):
                 return
             news = watched.news
             if watched.rows != told:

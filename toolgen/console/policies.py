@@ -87,7 +87,7 @@ async def listed(visit: Visit) -> Response:
         at="policies",
         policy=policy,
         rules=[(rule, rule_text(rule.id, policy, gateway.settings.policies)) for rule in policy.rules],
-        results=await gateway.current.governance.check(),
+        results=await gateway.current.compiled_policy.check(),
         principals=sorted(policy.principals.values(), key=lambda entry: entry.id),
         issuers=sorted(policy.credentials.issuers.values(), key=lambda entry: entry.name),
         console=gateway.settings.console,
@@ -115,14 +115,14 @@ async def _decided(visit: Visit) -> Response:
     tool = gateway.manifest.tools.get(name)
     if tool is None:
         raise ConfigError(f"there is no tool '{name}'{nearest(name, gateway.manifest.tools)}")
-    access = gateway.current.governance.access
+    access = gateway.current.compiled_policy.access
     seen = meant(tool, arguments_of(tool.input_schema, form))
     told = SelfTest(caller=who, tool=name, arguments={}, expect="", rule=None, where="")
     around = imagined(told, gateway.manifest.tools, gateway.policy.labels, visit.context.clock)
-    judged = await gateway.current.governance.judge(who, tool, seen.arguments, around)
+    judged = await gateway.current.compiled_policy.judge(who, tool, seen.arguments, around)
     rules = tuple(explain(access, who, tool, judged.arguments, around))
     # What speaks is what somebody wants to know first.
-    ordered = sorted(rules, key=lambda rule: (not rule.speaks, rule.shadow))
+    ordered = sorted(rules, key=lambda rule: (not rule.applies, rule.shadow))
     read = readings_shown(tool, judged.arguments)
     return _page(visit, form, judged=judged, rules=tuple(ordered), readings=read)
 

@@ -91,15 +91,15 @@ async def _request(
         return "none", ()
     if _conceals(call["arguments"]):
         return "hidden", ()
-    governance, name = visit.gateway.current.governance, str(call.get("tool", ""))
+    compiled_policy, name = visit.gateway.current.compiled_policy, str(call.get("tool", ""))
     try:
         who = visit.gateway.callers.named(str(call.get("principal", "")), str(call.get("on_behalf_of") or "") or None)
     except ConfigError:
         return "other", ()
     given = without_bound({key: decoded(item) for key, item in call["arguments"].items()}, bound)
     session, client, parent = (str(call.get(word) or "") for word in ("session", "client", "parent"))
-    made = replace(governance.call(name, given, who, session, client, parent), id=str(call.get("call_id", "")))
-    again = await request_now(made, governance)
+    made = replace(compiled_policy.call(name, given, who, session, client, parent), id=str(call.get("call_id", "")))
+    again = await request_now(made, compiled_policy)
     return ("same", again.request) if again.digest == wanted else ("other", ())
 
 

@@ -66,7 +66,7 @@ async def call(visit: Visit) -> Response:
         principal=visit.person.principal,
         client=_CLIENT,
         idempotency_key=visit.form.get("once", "")[:128],
-        presence=visit.request.presence,
+        caller_connection=visit.request.caller_connection,
     )
     return _shown(visit, tool, envelope=envelope)
 

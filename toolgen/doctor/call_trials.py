@@ -28,11 +28,11 @@ CALL_ATTEMPTS: Final = RefusalChecks()
 _ALLOW: Final = Allow(rule="doctor")
 
 
-async def _passes(_self: object, call: Call, trail: CallContext, proceed: Next) -> Result:
-    return await proceed(call, trail)
+async def _passes(_self: object, call: Call, call_context: CallContext, proceed: Next) -> Result:
+    return await proceed(call, call_context)
 
 
-async def _lets_on(_self: object, call: Call, _trail: CallContext) -> Call:
+async def _lets_on(_self: object, call: Call, _call_context: CallContext) -> Call:
     return call
 
 

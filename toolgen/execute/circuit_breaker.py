@@ -99,7 +99,7 @@ class Breaker:
         self.epoch += 1
         return 0.0
 
-    def left(self) -> float:
+    def disconnected(self) -> float:
         """In how many seconds a call may be worth it; 0.0 while it is closed."""
         return 0.0 if self._until is None else max(self._until - self._clock.monotonic(), _PROBE_S)
 
@@ -215,7 +215,7 @@ class System:
             opened=0 if breaker is None else breaker.opened,
             in_flight=self.places - self.free,
             waiting=len(self.waiting),
-            retry_in_s=0.0 if breaker is None else breaker.left(),
+            retry_in_s=0.0 if breaker is None else breaker.disconnected(),
         )
 
     def _told(self, seconds: float) -> None:

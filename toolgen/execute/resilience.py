@@ -166,7 +166,7 @@ class ResilientExecutor:
             ends = self._clock.monotonic() + pause - began
             if pause > retries.longest_wait_s or ends >= self._resilience.timeouts.total_s or line.tokens < 1:
                 break
-            if line.breaker is not None and (wait := line.breaker.left()) > 0:
+            if line.breaker is not None and (wait := line.breaker.disconnected()) > 0:
                 return _in_doubt(call, _later(outcome, tried, wait), sent=sent)
             line.tokens -= 1
             line.retries += 1
@@ -224,7 +224,7 @@ class ResilientExecutor:
             return Refused(error=held)
         if line.breaker is not None and attempt.overtaken:  # it opened while this call stood in line
             line.held += 1
-            return _open(line.name, line.breaker.left())
+            return _open(line.name, line.breaker.disconnected())
         return None
 
     async def _bounded(self, line: System, call: Call, seconds: float) -> Success | Failed | Refused:
@@ -315,7 +315,7 @@ def _entry(failed: Failed, seconds: float) -> Mapping[str, str | float]:
 
 def _unawaited(call: Call) -> Error | None:
     """Why a call is not sent again that failed for the moment: its caller has disconnected, or called it off."""
-    return _DISCONNECTED if call.line is not None and call.line.left() else None
+    return _DISCONNECTED if call.line is not None and call.line.disconnected() else None
 
 
 async def _withheld(call: Call) -> Error | None:

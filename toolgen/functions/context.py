@@ -203,7 +203,7 @@ class ToolContext:
     @property
     def cancelled(self) -> bool:
         """True if the client no longer waits for this call. Completed changes are kept."""
-        return self._line is not None and self._line.left()
+        return self._line is not None and self._line.disconnected()
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> Awaitable[None]:
         """Report progress to the client. Works also in a function that is not async and runs in a thread."""

@@ -42,7 +42,7 @@ _MAX_TOOLS = 4_096
 class Whose(Struct, frozen=True, kw_only=True):
     """To whom a file was given, by an answer of which tool, and in which call."""
 
-    governance: CompiledPolicy
+    compiled_policy: CompiledPolicy
     principal: Principal
     tool: Tool
     call_id: str
@@ -93,13 +93,13 @@ class AnswerFiles:
         self.shown = shown
         self._declared: dict[str, frozenset[str]] = {}
 
-    async def referenced(self, governance: CompiledPolicy, call: Call, result: _Ended) -> _Ended:
+    async def referenced(self, compiled_policy: CompiledPolicy, call: Call, result: _Ended) -> _Ended:
         """The result with references in place of the files that its data holds."""
         if result.shape is Shape.STORED and isinstance(result, Success) and isinstance(result.data, Mapping):
             token, media_type, size = (result.data.get(name) for name in ("token", "media_type", "size"))
             place = self.reference(call.tool, base64.urlsafe_b64decode(str(token)), str(media_type), size)
             return replace(result, data={"resource": place}, shape=Shape.WHOLE)
-        whose = Whose(governance=governance, principal=call.principal, tool=call.tool, call_id=call.id)
+        whose = Whose(compiled_policy=compiled_policy, principal=call.principal, tool=call.tool, call_id=call.id)
         if (body := file_bytes(result.data)) is not None:
             assert isinstance(result.data, Mapping)  # noqa: S101 - a file is
             return await self._whole(whose, result, body, str(result.data["media_type"]))
@@ -130,15 +130,15 @@ class AnswerFiles:
         key = await self.store.put(
             body,
             owner=owner_of(whose.principal),
-            bound=bound_to(whose.governance, whose.principal, whose.tool, None),
+            bound=bound_to(whose.compiled_policy, whose.principal, whose.tool, None),
             media_type=media_type,
             call_id=whose.call_id,
         )
         return self.reference(whose.tool, key, media_type, len(body))
 
-    async def with_media(self, governance: CompiledPolicy, principal: Principal, envelope: Envelope) -> Envelope:
+    async def with_media(self, compiled_policy: CompiledPolicy, principal: Principal, envelope: Envelope) -> Envelope:
         """The envelope of a call that ended before, with the pictures and recordings that its data names, as far as they are kept."""
-        tool = governance.tool(envelope.tool)
+        tool = compiled_policy.tool(envelope.tool)
         if envelope.status != "ok" or tool is None:
             return envelope
         media: dict[str, Json] = {}
@@ -148,7 +148,7 @@ class AnswerFiles:
                 continue
             with suppress(StateError, ValueError):
                 key = base64.urlsafe_b64decode(place.token)
-                file = await self.open(key, bound_to(governance, principal, tool, None))
+                file = await self.open(key, bound_to(compiled_policy, principal, tool, None))
                 if file is not None and file.info.size <= self.shown:
                     block = self._block(await file.read(), file.info.media_type)
                     media |= {} if block is None else {uri: block}
@@ -336,14 +336,14 @@ def _named_in(envelope: Envelope) -> Iterator[str]:
 
 
 def bound_to(
-    governance: CompiledPolicy, principal: Principal, tool: Tool, arguments: Mapping[str, Json] | None
+    compiled_policy: CompiledPolicy, principal: Principal, tool: Tool, arguments: Mapping[str, Json] | None
 ) -> bytes:
     """Return a digest that must stay equal while an answer is read on: the caller and the user it acts for, the tool, the policy scope, the
     arguments."""
     about = {
         "parties": parties(principal),
         "tool": [tool.name, tool.digest],
-        "concern": governance.concern(principal, tool),
+        "concern": compiled_policy.scope_hash(principal, tool),
         "arguments": arguments,
     }
     return digest(encodable(about)).encode()

@@ -56,7 +56,7 @@ class Answers(WaitingCalls):
 
     def may_answer(self, principal: Principal) -> bool:
         """Return True if a principal may decide about calls of others, which needs a role and no delegation."""
-        return may_ever_answer(self.current.governance.policy, principal)
+        return may_ever_answer(self.current.compiled_policy.policy, principal)
 
     async def answerable(self, principal: Principal) -> tuple[Invocation, ...]:
         """The calls that wait for an answer this principal may give, the oldest first."""
@@ -88,7 +88,7 @@ class Answers(WaitingCalls):
         Raises `AuditError` when the answer cannot be recorded (then it was not given), and `StateError`.
         """
         known, note = await self.current_of(call_id), reason_in(note)
-        if not may_ever_answer(self.current.governance.policy, principal):
+        if not may_ever_answer(self.current.compiled_policy.policy, principal):
             found: Invocation | Error = Error(
                 code="forbidden",
                 message="this principal may not answer for the calls of others",
@@ -132,7 +132,7 @@ class Answers(WaitingCalls):
         known = await self.own(call_id, caller)
         if known is None or known.kind != "approval":
             return
-        if answerable(self.current.governance.policy, parties(of_party(known.principal)), known.needs):
+        if answerable(self.current.compiled_policy.policy, parties(of_party(known.principal)), known.needs):
             await self._in_turn(known, self._left_unanswered)
         else:
             error = msgspec.structs.replace(_UNANSWERED, rule=known.rule)
@@ -145,7 +145,7 @@ class Answers(WaitingCalls):
 
     def may_elicit(self, known: Invocation) -> bool:
         """Return True if the person at the caller's own client may decide: no rule requires other or several people."""
-        return self.current.governance.policy.approval.elicits and elicitable(known.needs)
+        return self.current.compiled_policy.policy.approval.elicits and elicitable(known.needs)
 
     def shown_to_caller(self, known: Invocation) -> ApprovalView | None:
         """A waiting call for the person at its caller's own client; None where that person may not answer, or could not judge it: an
@@ -158,13 +158,13 @@ class Answers(WaitingCalls):
             or not self.may_elicit(known)
         ):
             return None
-        governance = self.current.governance
-        return shown_to_caller(known, self.call(known, governance), governance)
+        compiled_policy = self.current.compiled_policy
+        return shown_to_caller(known, self.call(known, compiled_policy), compiled_policy)
 
     async def shown_to_approver(self, known: Invocation) -> ApprovalView:
         """A waiting call for those who may answer for it."""
-        governance = self.current.governance
-        return await shown_to_approver(known, self.call(known, governance), governance)
+        compiled_policy = self.current.compiled_policy
+        return await shown_to_approver(known, self.call(known, compiled_policy), compiled_policy)
 
     async def _answered(self, known: Invocation, note: str, terms: DecisionOptions) -> dict[str, object] | Error:
         """The note, the channel and what was shown there, for the record; an error where the approver was shown another request."""
@@ -221,13 +221,13 @@ class Answers(WaitingCalls):
             return said
         vote = replace(vote, note="" if terms is _AT_CLIENT else note)
         if terms.remember is not None:
-            remember = remembered(terms.remember, known, self.current.governance.policy)
+            remember = remembered(terms.remember, known, self.current.compiled_policy.policy)
             if isinstance(remember, Error):
                 return remember
             vote = msgspec.structs.replace(vote, remember=remember)
         wanted = known
         if terms.arguments is not None:
-            changed = await edited(known, terms.arguments, self.current.governance, by=vote.by)
+            changed = await edited(known, terms.arguments, self.current.compiled_policy, by=vote.by)
             if isinstance(changed, Error):
                 return changed
             wanted = changed
@@ -249,9 +249,9 @@ class Answers(WaitingCalls):
         terms: DecisionOptions,
     ) -> Invocation | Error | None:
         """Counts one yes to a call as it is `wanted`; None where somebody else was quicker. `kept` is the call as it is by now."""
-        governance = self.current.governance
-        votes = () if terms.arguments is not None else counted(governance.policy, kept.votes)
-        if governance.identity.concerns(vote.by, [one.by for one in votes]):
+        compiled_policy = self.current.compiled_policy
+        votes = () if terms.arguments is not None else counted(compiled_policy.policy, kept.votes)
+        if compiled_policy.identity.concerns(vote.by, [one.by for one in votes]):
             return Error(code="conflict", message="you have answered for this call already; it takes somebody else")
         held = await self.hold_current(kept)
         if held is None:
@@ -259,7 +259,7 @@ class Answers(WaitingCalls):
         now = await self.store.now()
         votes = (*votes, msgspec.structs.replace(vote, at=now))
         # Without a role it is the person at the caller's own client, who answers alone.
-        enough = not vote.roles or met(wanted.needs, votes, escalated_to(governance.policy, kept.asked, now))
+        enough = not vote.roles or met(wanted.needs, votes, escalated_to(compiled_policy.policy, kept.asked, now))
         agreed = msgspec.structs.replace(
             held,
             arguments=wanted.arguments,
@@ -283,7 +283,7 @@ class Answers(WaitingCalls):
 
     async def _granted(self, known: Invocation, terms: Remember) -> Invocation:
         """The approved call, with the grant that it brought: where enough of those who agreed did so on the same terms."""
-        call = self.call(known, self.current.governance)
+        call = self.call(known, self.current.compiled_policy)
         if call is None or self.grants is None:
             return known
         grant = await self.grants.give(known, call, terms)
@@ -297,8 +297,8 @@ class Answers(WaitingCalls):
         if known.votes[-1].remember is not None:
             said["remember"] = msgspec.to_builtins(known.votes[-1].remember)
         if terms.arguments is not None:
-            call = self.call(known, self.current.governance)
-            said["edited"] = {} if call is None else self.current.governance.concealing.arguments(call)
+            call = self.call(known, self.current.compiled_policy)
+            said["edited"] = {} if call is None else self.current.compiled_policy.concealing.arguments(call)
         return said
 
     async def _in_turn(self, known: Invocation, work: Callable[[Invocation], Awaitable[Found | None]]) -> Found | None:
@@ -315,7 +315,7 @@ class Answers(WaitingCalls):
 
     def _roles(self, principal: Principal, known: Invocation, now: float) -> tuple[str, ...]:
         """Which of its roles a principal may answer for a call with."""
-        return tuple(sorted(principal.roles & open_roles(self.current.governance.policy, known, now)))
+        return tuple(sorted(principal.roles & open_roles(self.current.compiled_policy.policy, known, now)))
 
     async def _note_refused(self, call_id: str, principal: Principal, known: Invocation | None, error: Error) -> None:
         """Records an answer that did not count. What a stranger named stands there as far as it can be an id."""
@@ -326,24 +326,24 @@ class Answers(WaitingCalls):
 
     def _concerned(self, principal: Principal, known: Invocation) -> bool:
         """Return True if the call was made by or for this principal, under any of its identities."""
-        return self.current.governance.identity.concerns(principal.id, parties(of_party(known.principal)))
+        return self.current.compiled_policy.identity.concerns(principal.id, parties(of_party(known.principal)))
 
     def stale(self, known: Invocation, now: float) -> str:
         """Why an answer for this call can no longer count, "" when it can."""
         if known.expires <= now:
             return "nobody answered for this call in time; make it again if it is still wanted"
-        return "" if self.call(known, self.current.governance) is not None else STALE
+        return "" if self.call(known, self.current.compiled_policy) is not None else STALE
 
-    def call(self, known: Invocation, governance: CompiledPolicy) -> Call | None:
+    def call(self, known: Invocation, compiled_policy: CompiledPolicy) -> Call | None:
         """The call as it was asked for, carrying its approval; None where this policy sees another call in it than was asked for."""
         asked = of_party(known.principal)
-        found = governance.identity.current(asked, known.asked)
+        found = compiled_policy.identity.current(asked, known.asked)
         if found is None:
             return None
         principal = replace(found, toolsets=asked.toolsets)
         call = Call(
             id=known.id,
-            tool=governance.tool(known.tool) or absent(known.tool),
+            tool=compiled_policy.tool(known.tool) or absent(known.tool),
             arguments=known.arguments,
             principal=principal,
             session=known.session,
@@ -354,7 +354,7 @@ class Answers(WaitingCalls):
             bound=known.bound,
             restored=known.restored,
             approval=known.digest,
-            withheld=governance.withheld,
+            withheld=compiled_policy.withheld,
             resume=known.resume,
         )
-        return call if approval_digest(call, governance.concern(principal, call.tool)) == known.digest else None
+        return call if approval_digest(call, compiled_policy.scope_hash(principal, call.tool)) == known.digest else None

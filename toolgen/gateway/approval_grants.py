@@ -35,26 +35,28 @@ _TRIES = 100
 _logger = logging.getLogger(__name__)
 
 
-def remembered(wish: GrantRequest, known: Invocation, policy: Policy) -> Remember | Error:
+def remembered(grant_request: GrantRequest, known: Invocation, policy: Policy) -> Remember | Error:
     """Return the grant that an approver requests within the bounds of the policy, or an error if the policy does not allow it."""
     bounds = policy.approval.remember
     if bounds is None:
         message, suggestion = "the policy lets an answer count for one call alone", "approvals.remember allows more"
         return Error(code="forbidden", message=message, suggestion=suggestion)
-    if wish.seconds is None and wish.calls is None and not wish.session:
+    if grant_request.seconds is None and grant_request.calls is None and not grant_request.session:
         return Error(code="validation", message="remember: takes for, calls or session, or several of them")
-    seconds = bounds.max_s if wish.seconds is None else wish.seconds
-    calls = bounds.max_calls if wish.calls is None else wish.calls
+    seconds = bounds.max_s if grant_request.seconds is None else grant_request.seconds
+    calls = bounds.max_calls if grant_request.calls is None else grant_request.calls
     if seconds < 1 or calls < 1:
         return Error(code="validation", message="an answer is remembered for at least 1s, and 1 call")
     if seconds > bounds.max_s or calls > bounds.max_calls:
         message = f"the policy lets an answer be remembered for {bounds.max_s:g}s and {bounds.max_calls} calls at most"
         return Error(code="forbidden", message=message)
-    if wish.any_arguments and not bounds.any_arguments:
+    if grant_request.any_arguments and not bounds.any_arguments:
         return Error(code="forbidden", message="the policy lets an answer count for these same arguments alone")
-    if wish.session and not known.session:
+    if grant_request.session and not known.session:
         return Error(code="validation", message="this call belongs to no session that could be remembered")
-    return Remember(seconds=seconds, calls=calls, session=wish.session, any_arguments=wish.any_arguments)
+    return Remember(
+        seconds=seconds, calls=calls, session=grant_request.session, any_arguments=grant_request.any_arguments
+    )
 
 
 class ApprovalGrants:
@@ -71,11 +73,11 @@ class ApprovalGrants:
 
         Raises `AuditError` and `StateError`.
         """
-        governance, now = self._current.governance, await self.store.now()
+        compiled_policy, now = self._current.compiled_policy, await self.store.now()
         votes = tuple(vote for vote in known.votes if vote.remember == terms)
-        if not met(known.needs, votes, escalated_to(governance.policy, known.asked, now)):
+        if not met(known.needs, votes, escalated_to(compiled_policy.policy, known.asked, now)):
             return None
-        concern = governance.concern(call.principal, call.tool)
+        scope_hash = compiled_policy.scope_hash(call.principal, call.tool)
         grant = CallGrant(
             id=f"grant_{secrets.token_hex(12)}",
             group=_group(known.principal.id, known.tool),
@@ -85,10 +87,12 @@ class ApprovalGrants:
             tool=known.tool,
             effect=known.effect,
             tool_digest=known.tool_digest,
-            scope=scope_digest(call.principal, call.tool, concern),
+            scope=scope_digest(call.principal, call.tool, scope_hash),
             digest="" if terms.any_arguments else known.digest,
             asked_by=known.asked_by,
-            arguments={} if terms.any_arguments else decode_json(encode_json(governance.concealing.arguments(call))),
+            arguments={}
+            if terms.any_arguments
+            else decode_json(encode_json(compiled_policy.concealing.arguments(call))),
             session=known.session if terms.session else "",
             calls=terms.calls,
             needs=known.needs,
@@ -144,7 +148,7 @@ class ApprovalGrants:
         return None
 
     def _covers(self, grant: CallGrant, question: Question) -> bool:
-        policy, call = self._current.governance.policy, question.call
+        policy, call = self._current.compiled_policy.policy, question.call
         return (
             grant.scope == question.scope
             and grant.digest in {"", question.digest}
@@ -155,12 +159,12 @@ class ApprovalGrants:
 
     def _stands(self, grant: CallGrant) -> bool:
         """Return True if policy, tool and principal are unchanged since the grant was given."""
-        governance, asked = self._current.governance, of_party(grant.principal)
-        found, tool = governance.identity.current(asked, grant.created), governance.tool(grant.tool)
-        if found is None or tool is None or governance.policy.approval.remember is None:
+        compiled_policy, asked = self._current.compiled_policy, of_party(grant.principal)
+        found, tool = compiled_policy.identity.current(asked, grant.created), compiled_policy.tool(grant.tool)
+        if found is None or tool is None or compiled_policy.policy.approval.remember is None:
             return False
         principal = replace(found, toolsets=asked.toolsets)
-        return scope_digest(principal, tool, governance.concern(principal, tool)) == grant.scope
+        return scope_digest(principal, tool, compiled_policy.scope_hash(principal, tool)) == grant.scope
 
     async def listed(self, principal: Principal | None) -> tuple[CallGrant, ...]:
         """Return the valid grants that a principal may end; with None all valid ones."""
@@ -189,13 +193,13 @@ class ApprovalGrants:
 
     def _may_end(self, principal: Principal, grant: CallGrant) -> bool:
         """Who gave it, and who could have: in their own name, and for nobody's call of their own."""
-        governance = self._current.governance
+        compiled_policy = self._current.compiled_policy
         if principal.on_behalf_of is not None:
             return False
         if any(vote.by == principal.id for vote in grant.votes):
             return True
-        named = {role for need in grant.needs for role in need.roles} | governance.policy.approval.escalate_to
-        return not named.isdisjoint(principal.roles) and not governance.identity.concerns(
+        named = {role for need in grant.needs for role in need.roles} | compiled_policy.policy.approval.escalate_to
+        return not named.isdisjoint(principal.roles) and not compiled_policy.identity.concerns(
             principal.id, parties(of_party(grant.principal))
         )
 
@@ -212,7 +216,7 @@ class ApprovalGrants:
             "principal": by,
             "tool": grant.tool,
             "tool_digest": grant.tool_digest,
-            "policy_digest": self._current.governance.policy.digest,
+            "policy_digest": self._current.compiled_policy.policy.digest,
             "status": status,
             "code": code,
             "arguments": {"grant": grant_json(grant)},

@@ -20,7 +20,7 @@ async def listed(approvals: Approvals, found: Iterable[Invocation]) -> list[dict
 
 async def _approval_json(approvals: Approvals, known: Invocation) -> dict[str, object]:
     party, shown = known.principal.on_behalf_of, await approvals.shown_to_approver(known)
-    tool = approvals.current.governance.tool(known.tool)
+    tool = approvals.current.compiled_policy.tool(known.tool)
     found: dict[str, object] = {
         "id": known.id,
         "principal": known.principal.id,

@@ -250,8 +250,8 @@ class Runner:
             self._claims[claimed.id] = renewed
 
     async def _begin(self, known: Invocation, now: float) -> None:
-        governance = self._approvals.current.governance
-        call = self._approvals.call(known, governance)
+        compiled_policy = self._approvals.current.compiled_policy
+        call = self._approvals.call(known, compiled_policy)
         if call is None or self._stopping or len(self._claims) >= _MAX_AT_ONCE:
             return
         if self._pauses.stale and not await self._pauses.refresh():
@@ -266,18 +266,18 @@ class Runner:
             return
         self._claims[known.id] = claimed
         self._approvals.announce(known.id)
-        task = asyncio.create_task(self._carry(claimed, governance, call))
+        task = asyncio.create_task(self._carry(claimed, compiled_policy, call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _carry(self, claimed: Invocation, governance: CompiledPolicy, call: Call) -> None:
+    async def _carry(self, claimed: Invocation, compiled_policy: CompiledPolicy, call: Call) -> None:
         try:
-            trail = CallContext()
-            trail.presence.begun = False
-            with self._background_calls.running(call.id, trail.presence):
-                envelope = await self._carry_out(governance, call, trail)
+            call_context = CallContext()
+            call_context.caller_connection.started = False
+            with self._background_calls.running(call.id, call_context.caller_connection):
+                envelope = await self._carry_out(compiled_policy, call, call_context)
             if envelope.status != "pending":  # its device is asked, and ends it
-                await self._settle(self._claims[claimed.id], envelope, trail.http_status)
+                await self._settle(self._claims[claimed.id], envelope, call_context.http_status)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - what it came from may quote anything
                 "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)

@@ -54,7 +54,7 @@ AS_ASKED = DecisionOptions()
 
 
 async def edited(
-    known: Invocation, arguments: JsonObject, governance: CompiledPolicy, *, by: str
+    known: Invocation, arguments: JsonObject, compiled_policy: CompiledPolicy, *, by: str
 ) -> Invocation | Error:
     """The call with other arguments, as its caller could have made it: validated, and put to the policy with the caller's own rights."""
     fault = no_json(arguments) or _too_long(arguments)
@@ -64,11 +64,11 @@ async def edited(
     if isinstance(given, Error):
         return given
     asked = of_party(known.principal)
-    found = governance.identity.current(asked, known.asked)
+    found = compiled_policy.identity.current(asked, known.asked)
     if found is None:
         return Error(code="expired", message=STALE)
     principal = replace(found, toolsets=asked.toolsets)
-    call = governance.call(known.tool, given, principal, known.session, known.client, known.parent)
+    call = compiled_policy.call(known.tool, given, principal, known.session, known.client, known.parent)
     if call.dropped:
         return Error(code="validation", message=f"{known.tool} has no argument '{min(call.dropped)}'")
     if sends_files(call.tool) and not _of_the_same_files(call, known.arguments):
@@ -80,8 +80,8 @@ async def edited(
     call = msgspec.structs.replace(
         call, restored=known.restored, id=known.id, idempotency_key=known.idempotency_key, approval=""
     )
-    trail = CallContext()
-    result = await governance.would_send(call, trail)
+    call_context = CallContext()
+    result = await compiled_policy.would_send(call, call_context)
     if not isinstance(result, Success):
         error = result.error
         return Error(
@@ -89,23 +89,25 @@ async def edited(
             message=error.message,
             suggestion=error.suggestion,
         )
-    return _kept(known, trail.judged or call, trail, governance, by)
+    return _kept(known, call_context.judged or call, call_context, compiled_policy, by)
 
 
-def _kept(known: Invocation, call: Call, trail: CallContext, governance: CompiledPolicy, by: str) -> Invocation:
-    approval = governance.policy.approval
-    wanted = needs_of(trail.consents, approval.roles, approval.quorum) if trail.verdict == "ask" else ()
+def _kept(
+    known: Invocation, call: Call, call_context: CallContext, compiled_policy: CompiledPolicy, by: str
+) -> Invocation:
+    approval = compiled_policy.policy.approval
+    wanted = needs_of(call_context.consents, approval.roles, approval.quorum) if call_context.verdict == "ask" else ()
     return msgspec.structs.replace(
         known,
         arguments=dict(call.arguments),
         bound=call.bound,
-        sql=trail.sql,
-        digest=approval_digest(call, governance.concern(call.principal, call.tool)),
+        sql=call_context.sql,
+        digest=approval_digest(call, compiled_policy.scope_hash(call.principal, call.tool)),
         needs=_strictest((*known.needs, *wanted)),
         votes=(),
         original=known.arguments if known.original is None else known.original,
         edited_by=by,
-        asked_by=_together(known.asked_by, trail) if trail.verdict == "ask" else known.asked_by,
+        asked_by=_together(known.asked_by, call_context) if call_context.verdict == "ask" else known.asked_by,
     )
 
 
@@ -120,8 +122,8 @@ def _file(file: Mapping[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in file.items() if name != "filename"}
 
 
-def _together(before: Sequence[str], trail: CallContext) -> tuple[str, ...]:
-    return tuple(sorted({*before, *asking_rules(trail)}))
+def _together(before: Sequence[str], call_context: CallContext) -> tuple[str, ...]:
+    return tuple(sorted({*before, *asking_rules(call_context)}))
 
 
 def _strictest(needs: Sequence[Requirement]) -> tuple[Requirement, ...]:

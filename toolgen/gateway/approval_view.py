@@ -57,37 +57,37 @@ class ApprovalView(Struct, frozen=True, kw_only=True):
         return str(self.recorded.get("request", ""))
 
 
-async def shown_to_approver(known: Invocation, call: Call | None, governance: CompiledPolicy) -> ApprovalView:
+async def shown_to_approver(known: Invocation, call: Call | None, compiled_policy: CompiledPolicy) -> ApprovalView:
     """The view for approvers. `call` is the one that would be made, None where the policy sees another one in it by now."""
-    arguments = argument_rows(known.arguments, _schema(known, governance), known.bound)
+    arguments = argument_rows(known.arguments, _schema(known, compiled_policy), known.bound)
     if call is None:
         return ApprovalView(arguments=arguments, sends={"refusal": _EXPIRED})
-    return replace(await request_now(call, governance), arguments=arguments)
+    return replace(await request_now(call, compiled_policy), arguments=arguments)
 
 
-async def request_now(call: Call, governance: CompiledPolicy) -> ApprovalView:
+async def request_now(call: Call, compiled_policy: CompiledPolicy) -> ApprovalView:
     """The request that a call would be sent as now, without its arguments."""
-    sends = await _request(call, governance)
+    sends = await _request(call, compiled_policy)
     request = sends.get("request")
     return ApprovalView(
         arguments=(),
         request=request_rows(request) if isinstance(request, Mapping) else (),
         sends=sends,
-        recorded=_digests(call, governance, sends),
+        recorded=_digests(call, compiled_policy, sends),
     )
 
 
-def shown_to_caller(known: Invocation, call: Call | None, governance: CompiledPolicy) -> ApprovalView:
+def shown_to_caller(known: Invocation, call: Call | None, compiled_policy: CompiledPolicy) -> ApprovalView:
     """The view for the person at the caller's own client. It has no request: that holds what the gateway sets."""
     arguments = caller_arguments(known)
     recorded: dict[str, Any] = {}
     if call is not None:
-        concealed = governance.concealing.arguments(replace(call, arguments=arguments, restored=()))
+        concealed = compiled_policy.concealing.arguments(replace(call, arguments=arguments, restored=()))
         recorded["arguments"] = digest(concealed)
         if known.restored:
-            own = governance.concealing.arguments(call)
+            own = compiled_policy.concealing.arguments(call)
             recorded["as_sent"] = {name: item for name, item in concealed.items() if own.get(name) != item}
-    return ApprovalView(arguments=argument_rows(arguments, _schema(known, governance)), recorded=recorded)
+    return ApprovalView(arguments=argument_rows(arguments, _schema(known, compiled_policy)), recorded=recorded)
 
 
 def caller_arguments(known: Invocation) -> dict[str, Json]:
@@ -146,23 +146,23 @@ def _without(arguments: dict[str, Json], path: list[str]) -> dict[str, Json]:
     return {**arguments, name: _without(below, inner)} if isinstance(below, dict) else arguments
 
 
-def _schema(known: Invocation, governance: CompiledPolicy) -> JsonObject | None:
-    tool = governance.tool(known.tool)
+def _schema(known: Invocation, compiled_policy: CompiledPolicy) -> JsonObject | None:
+    tool = compiled_policy.tool(known.tool)
     return None if tool is None else tool.input_schema
 
 
-def _digests(call: Call, governance: CompiledPolicy, sends: Mapping[str, Any]) -> dict[str, Any]:
+def _digests(call: Call, compiled_policy: CompiledPolicy, sends: Mapping[str, Any]) -> dict[str, Any]:
     """The digest of the arguments as the record has them, and that of the request, keyed where the request holds what is sensitive."""
-    concealed = governance.concealing.arguments(call)
-    return {"arguments": digest(concealed), "request": governance.concealing.request(call, encodable(sends))}
+    concealed = compiled_policy.concealing.arguments(call)
+    return {"arguments": digest(concealed), "request": compiled_policy.concealing.request(call, encodable(sends))}
 
 
-async def _request(call: Call, governance: CompiledPolicy) -> dict[str, Any]:
+async def _request(call: Call, compiled_policy: CompiledPolicy) -> dict[str, Any]:
     """`request`: what the call would send now, secrets masked, made as a dry run makes it. `refusal` where it would not be sent.
 
     Sends, counts and records nothing.
     """
-    result = await governance.would_send(call, CallContext())
+    result = await compiled_policy.would_send(call, CallContext())
     match result:
         case Success(data=data):
             return {"request": data}

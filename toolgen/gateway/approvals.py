@@ -84,7 +84,7 @@ class Approvals(Answers):
                 )
             )
         try:
-            invocation = _with_steps(_invocation(question, await self.store.now()), self.current.governance.policy)
+            invocation = _with_steps(_invocation(question, await self.store.now()), self.current.compiled_policy.policy)
             kept = await self.keep(invocation, each=MAX_EACH, total=MAX_WAITING)
         except StateError as fault:
             _logger.error("a call that has to wait for a person was refused: %s", fault)  # noqa: TRY400 - it says all there is
@@ -105,7 +105,7 @@ class Approvals(Answers):
     def _asked(self, known: Invocation) -> Error:
         """Return the error of a waiting call: who has to agree and, if the policy has it, where; never how to agree."""
         several = len(known.needs) > 1 or any(need.quorum > 1 for need in known.needs)
-        where = self.current.governance.policy.approval.text
+        where = self.current.compiled_policy.policy.approval.text
         return Error(
             code="approval_required",
             message=f"{in_words(known.needs)} {'have' if several else 'has'} to agree to this call{f' ({where})' if where else ''}",
@@ -125,7 +125,7 @@ class Approvals(Answers):
         if held is None:
             return
         if "escalated" in due:
-            approval = self.current.governance.policy.approval
+            approval = self.current.compiled_policy.policy.approval
             said = {"after_s": approval.escalate_s, "to": sorted(approval.escalate_to)}
             await self.record(held, by="", verdict="", said=said, event="escalation")
         if "reminded" in due:
@@ -144,11 +144,11 @@ class Approvals(Answers):
 
         Raises `StateError` where it cannot be kept.
         """
-        governance, now = self.current.governance, await self.store.now()
+        compiled_policy, now = self.current.compiled_policy, await self.store.now()
         question = Question(
             call=call,
-            digest=approval_digest(call, governance.concern(call.principal, call.tool)),
-            policy_digest=governance.policy.digest,
+            digest=approval_digest(call, compiled_policy.scope_hash(call.principal, call.tool)),
+            policy_digest=compiled_policy.policy.digest,
             needs=(),
             expires_s=SUSPENDED_S,
             rule="",

@@ -67,9 +67,9 @@ class BackgroundCalls:
         *,
         caller: Principal,
         wait: float,
-        presence: CallerConnection,
+        caller_connection: CallerConnection,
     ) -> Envelope:
-        """How a call that is `making` with this `presence` ends within `wait` seconds, and otherwise that it goes on, with its id.
+        """How a call that is `making` with this `caller_connection` ends within `wait` seconds, and otherwise that it goes on, with its id.
 
         Where too many of its caller's go on already it is not made: it would be one more. Nor is one that is left at once where there is no
         room for its result. Raises nothing.
@@ -81,7 +81,7 @@ class BackgroundCalls:
         if wait <= 0 and (full := await self._full(caller)) is not None:
             making.close()
             return unmade(name, _no_room(full))
-        return await self.left_after(making, wait=wait, presence=presence)
+        return await self.left_after(making, wait=wait, caller_connection=caller_connection)
 
     async def _full(self, caller: Principal) -> float | None:
         """In how many seconds there may be room for another result of a caller's; None where there is. Asked once a second at most."""
@@ -97,16 +97,16 @@ class BackgroundCalls:
         return known[1]
 
     async def left_after(
-        self, making: Coroutine[Any, Any, Envelope], *, wait: float, presence: CallerConnection
+        self, making: Coroutine[Any, Any, Envelope], *, wait: float, caller_connection: CallerConnection
     ) -> Envelope:
         """Run a call as `call` does. If too many calls run in the background, the call is made all the same and its caller waits for its
         end, as with an infinite `wait`. A call that changes something is also kept if its caller disconnects; an equal call finds it."""
-        begun = presence.begun = asyncio.get_running_loop().create_future()
-        presence.alone, presence.pends = True, (wait if wait < math.inf else None)
-        if presence.line is None:
-            presence.line = CallReports(presence)
+        begun = caller_connection.started = asyncio.get_running_loop().create_future()
+        caller_connection.has_own_task, caller_connection.pends = True, (wait if wait < math.inf else None)
+        if caller_connection.line is None:
+            caller_connection.line = CallReports(caller_connection)
         task = asyncio.create_task(making, name="call")  # one name for all, where each would be given a number
-        presence.on_leave = partial(self._client_left, task, presence)
+        caller_connection.on_leave = partial(self._client_left, task, caller_connection)
         try:
             if wait == math.inf:
                 return await asyncio.shield(task)
@@ -114,33 +114,35 @@ class BackgroundCalls:
                 await asyncio.wait((task,), timeout=wait)
             if not (task.done() or begun.done()) and wait < _GUARDS_S:
                 await asyncio.wait((task, begun), timeout=_GUARDS_S - wait, return_when=asyncio.FIRST_COMPLETED)
-            while presence.follows and not task.done():  # it joins an equal call in a moment, or is made then
+            while caller_connection.follows and not task.done():  # it joins an equal call in a moment, or is made then
                 await asyncio.wait((task, begun), timeout=_FOLLOWS_S, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done() and (call := presence.under_way) is not None and not _asks(presence):
-                known = await asyncio.shield(self._leave(task, call, presence))
+            if not task.done() and (call := caller_connection.under_way) is not None and not _asks(caller_connection):
+                known = await asyncio.shield(self._leave(task, call, caller_connection))
                 if known is not None:
                     return self._waiting.envelope(known)
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if (call := presence.under_way) is None:
+            if (call := caller_connection.under_way) is None:
                 task.cancel()
             elif call.id not in self._waiting.left:
-                presence.leave()  # the pipeline knows what to do with a call whose caller left
+                caller_connection.leave()  # the pipeline knows what to do with a call whose caller left
             raise
 
-    def _client_left(self, task: asyncio.Task[Envelope], presence: CallerConnection) -> None:
+    def _client_left(self, task: asyncio.Task[Envelope], caller_connection: CallerConnection) -> None:
         """Keep a call that an executor has and that may have changed something: its caller left it, and may ask what became of it."""
-        call = presence.under_way
-        if call is None or presence.begun is not True or call.tool.effect is Effect.READ or task.done():
+        call = caller_connection.under_way
+        if call is None or caller_connection.started is not True or call.tool.effect is Effect.READ or task.done():
             return
         scope = ExitStack()
         scope.enter_context(self._waiting.about_to_keep(call))
-        keeping = asyncio.create_task(self._leave(task, call, presence))
+        keeping = asyncio.create_task(self._leave(task, call, caller_connection))
         self._tasks.add(keeping)
         keeping.add_done_callback(self._tasks.discard)
         keeping.add_done_callback(lambda _: scope.close())
 
-    async def _leave(self, task: asyncio.Task[Envelope], call: Call, presence: CallerConnection) -> Invocation | None:
+    async def _leave(
+        self, task: asyncio.Task[Envelope], call: Call, caller_connection: CallerConnection
+    ) -> Invocation | None:
         """Keeps a call that runs for its caller to come back to; None where that cannot be: then its caller waits on."""
         waiting = self._waiting
         if call.id in waiting.left:
@@ -148,7 +150,7 @@ class BackgroundCalls:
         adding = waiting.left[call.id] = asyncio.get_running_loop().create_future()
         known, kept = None, False
         try:
-            made = _invocation(call, waiting.owner, await waiting.store.now(), presence.task)
+            made = _invocation(call, waiting.owner, await waiting.store.now(), caller_connection.task)
             if await self._full(call.principal) is None:
                 known = await waiting.store.add(made, each=MAX_CALLS_EACH, total=MAX_CALLS)
             kept = known is not None
@@ -162,17 +164,17 @@ class BackgroundCalls:
                 waiting.left[call.id] = True
             else:
                 del waiting.left[call.id]
-            if isinstance(presence.line, CallReports):
-                presence.line.decide(kept=kept)
+            if isinstance(caller_connection.line, CallReports):
+                caller_connection.line.decide(kept=kept)
         if known is None:
             return None
         self._waiting.mine[call.id] = known
-        presence.stay()
+        caller_connection.stay()
         self._each[parties(call.principal)] += 1
-        self._running[call.id] = presence
-        self._left[task] = presence
+        self._running[call.id] = caller_connection
+        self._left[task] = caller_connection
         task.add_done_callback(self._over)
-        if isinstance(line := presence.line, CallReports):
+        if isinstance(line := caller_connection.line, CallReports):
             line.told = self._said
             if line.news:
                 self._says(call.id, line)
@@ -196,9 +198,9 @@ class BackgroundCalls:
         return await waiting.end(kept, envelope) or await waiting.store.get(made.id)
 
     @contextmanager
-    def running(self, call_id: str, presence: CallerConnection) -> Iterator[None]:
+    def running(self, call_id: str, caller_connection: CallerConnection) -> Iterator[None]:
         """While a call of this worker runs, of which its caller hears elsewhere."""
-        self._running[call_id] = presence
+        self._running[call_id] = caller_connection
         try:
             yield
         finally:
@@ -206,18 +208,18 @@ class BackgroundCalls:
 
     def _ends(self, task: asyncio.Task[Envelope]) -> None:
         """Has kept how a call ended. One that was cut off is looked after by others: nobody knows how far it came."""
-        presence = self._left.pop(task)
-        call = presence.under_way
+        caller_connection = self._left.pop(task)
+        call = caller_connection.under_way
         assert call is not None  # noqa: S101 - it was left for that
-        ending = asyncio.create_task(self._ended(task, call, presence))
+        ending = asyncio.create_task(self._ended(task, call, caller_connection))
         self._tasks.add(ending)
         ending.add_done_callback(self._tasks.discard)
 
-    async def _ended(self, task: asyncio.Task[Envelope], call: Call, presence: CallerConnection) -> None:
+    async def _ended(self, task: asyncio.Task[Envelope], call: Call, caller_connection: CallerConnection) -> None:
         """Keeps how a call ended. One that waits for somebody now is theirs to end."""
         try:
             if not task.cancelled():
-                await self._settle(self._waiting.mine[call.id], task.result(), presence.line)
+                await self._settle(self._waiting.mine[call.id], task.result(), caller_connection.line)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - what it came from may quote anything
                 "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)
@@ -285,11 +287,11 @@ class BackgroundCalls:
     async def took(self, known: Invocation, now: float) -> bool:
         """Renew the lease of a call if it runs in this worker, and end it if its caller cancelled it at any worker. Return True if it runs
         here."""
-        presence = self._running.get(known.id)
-        if presence is None:
+        caller_connection = self._running.get(known.id)
+        if caller_connection is None:
             return False
         if known.cancel:
-            presence.call_off()
+            caller_connection.call_off()
         await self._waiting.store.renew((known.id,), now + LEASE_S)
         return True
 
@@ -307,8 +309,8 @@ class BackgroundCalls:
                 known, msgspec.structs.replace(known, cancel=True, lease=lease)
             ):
                 break
-        if (presence := self._running.get(call_id)) is not None:
-            presence.call_off()
+        if (caller_connection := self._running.get(call_id)) is not None:
+            caller_connection.call_off()
         waiting.announce(call_id)
         return await waiting.outcome(call_id, caller, _CALLED_OFF_S)
 
@@ -318,9 +320,9 @@ class BackgroundCalls:
             await asyncio.wait({*self._tasks, *self._left})
 
 
-def _asks(presence: CallerConnection) -> bool:
+def _asks(caller_connection: CallerConnection) -> bool:
     """Return True if a call is ending because it has a question, and will be made again with the answer."""
-    return isinstance(presence.line, CallReports) and presence.line.ending
+    return isinstance(caller_connection.line, CallReports) and caller_connection.line.ending
 
 
 def _invocation(call: Call, owner: str, now: float, task: TaskWish | None) -> Invocation:

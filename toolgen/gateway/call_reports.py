@@ -34,10 +34,21 @@ class CallReports:
     answer.
     """
 
-    __slots__ = ("_decided", "_presence", "_size", "count", "ending", "kept", "news", "parts", "progressed", "told")
+    __slots__ = (
+        "_caller_connection",
+        "_decided",
+        "_size",
+        "count",
+        "ending",
+        "kept",
+        "news",
+        "parts",
+        "progressed",
+        "told",
+    )
 
-    def __init__(self, presence: CallerConnection) -> None:
-        self._presence = presence
+    def __init__(self, caller_connection: CallerConnection) -> None:
+        self._caller_connection = caller_connection
         self._size = 0
         self._decided: asyncio.Future[None] | bool = False
         self.kept = False
@@ -58,9 +69,9 @@ class CallReports:
         """Its caller may come back for it."""
         return True
 
-    def left(self) -> bool:
+    def disconnected(self) -> bool:
         """Return True if the caller cancelled the call, or disconnected before the call was kept."""
-        return self._presence.left()
+        return self._caller_connection.disconnected()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         """How far it has come, as a share too where that is known."""
@@ -123,5 +134,5 @@ class CallReports:
 
     def _tell(self) -> None:
         self.news = True
-        if self.told is not None and (call := self._presence.under_way) is not None:
+        if self.told is not None and (call := self._caller_connection.under_way) is not None:
             self.told(call.id, self)

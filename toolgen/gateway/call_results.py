@@ -95,7 +95,9 @@ class CallResults:
                 del self._listed[next(iter(self._listed))]
         return known[1]
 
-    async def answer(self, arguments: JsonObject, caller: Principal, presence: CallerConnection | None) -> Envelope:
+    async def answer(
+        self, arguments: JsonObject, caller: Principal, caller_connection: CallerConnection | None
+    ) -> Envelope:
         """Answer a call of `get_call_result`. Never raises."""
         fault = excess(arguments)
         given: JsonObject = {} if fault else repair(_INPUT, without_null(_INPUT, arguments)).arguments
@@ -120,7 +122,7 @@ class CallResults:
                 return ended(GET_CALL_RESULT, "", Success(data=await self._recent(caller)), CallContext(), 0.0)
             seconds = float(wait) if isinstance(wait, int | float) else 0.0
             outcome = self._waiting.outcome(str(call_id), caller, seconds)
-            found = await (outcome if presence is None else presence.awaiting(outcome))
+            found = await (outcome if caller_connection is None else caller_connection.awaiting(outcome))
         except StateError as error:
             return unmade(GET_CALL_RESULT, fault_error(error, "how the call stands cannot be read now"))
         return found or unmade(GET_CALL_RESULT, _UNKNOWN)

@@ -90,22 +90,22 @@ class Callers:
     @property
     def has_credentials(self) -> bool:
         """True if any principal could authenticate."""
-        return self._current.governance.identity.has_credentials
+        return self._current.compiled_policy.identity.has_credentials
 
     @property
     def issuers(self) -> tuple[str, ...]:
         """The names of the issuers whose users the policy knows."""
-        return tuple(self._current.governance.policy.credentials.issuers)
+        return tuple(self._current.compiled_policy.policy.credentials.issuers)
 
     @property
     def providers(self) -> tuple[TokenRule, ...]:
         """Token rules of each identity provider whose users are principals."""
-        return self._current.governance.identity.issuers
+        return self._current.compiled_policy.identity.issuers
 
     @property
     def principals(self) -> tuple[str, ...]:
         """The ids of the policy's principals."""
-        return self._current.governance.identity.names
+        return self._current.compiled_policy.identity.names
 
     def who(self, principal: Principal | str | Unnamed) -> Principal | str:
         """Who calls: the policy's only principal where nobody was named. Raises `ConfigError` where that is not one."""
@@ -118,42 +118,42 @@ class Callers:
 
     def recognised(self, credential: str) -> Principal | None:
         """The principal behind a bearer credential that was accepted before and still is; None for any other."""
-        principal = self._current.governance.identity.recognised(credential)
+        principal = self._current.compiled_policy.identity.recognised(credential)
         if principal is None or principal.proof is None or not principal.proof.issuer:
             return principal
         return self._bearing(principal, credential)
 
     async def authenticate(self, credential: str) -> Principal | TokenRejected:
         """The principal behind a bearer credential, or why there is none."""
-        answer = await self._current.governance.identity.authenticate(credential)
+        answer = await self._current.compiled_policy.identity.authenticate(credential)
         return answer if isinstance(answer, TokenRejected) else self._bearing(answer, credential)
 
     async def signed_in(self, token: str) -> Principal | TokenRejected:
         """Whom an id token of the console's client signs in to the console, or why nobody."""
-        return await self._current.governance.identity.signed_in(token)
+        return await self._current.compiled_policy.identity.signed_in(token)
 
     def certified(self, value: str) -> Principal | TokenRejected:
         """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
-        return self._current.governance.identity.certified(value)
+        return self._current.compiled_policy.identity.certified(value)
 
     def named(
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
     ) -> Principal:
         """Return a principal, as `Gateway.principal` does."""
-        return self._current.governance.identity.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
+        return self._current.compiled_policy.identity.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
 
     def current(self, principal: Principal) -> Principal | None:
         """Return the principal as defined by the policy in force, or None if it is gone. For code that keeps a principal for long."""
-        governance = self._current.governance
-        return principal if principal.under is governance.identity.mark else governance.current(principal)
+        compiled_policy = self._current.compiled_policy
+        return principal if principal.under is compiled_policy.identity.mark else compiled_policy.current(principal)
 
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
         """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not let it."""
-        return self._current.governance.identity.acting_for(principal, user)
+        return self._current.compiled_policy.identity.acting_for(principal, user)
 
     def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
         """The principal with nothing in sight but what is in this toolset too, or None when the policy has no such toolset."""
-        if toolset not in self._current.governance.policy.toolsets:
+        if toolset not in self._current.compiled_policy.policy.toolsets:
             return None
         return replace(principal, toolsets=principal.toolsets | {toolset})
 
@@ -174,7 +174,7 @@ class Callers:
         """The caller with its token, where something is had for it; keys are exchanged for nothing, and kept nowhere."""
         if principal.proof is None or not principal.proof.issuer:
             return principal
-        if self._exchanges or any(entry.exchanges for entry in self._current.governance.policy.assignments):
+        if self._exchanges or any(entry.exchanges for entry in self._current.compiled_policy.policy.assignments):
             return replace(principal, token=Secret(credential))
         return principal
 
@@ -227,7 +227,7 @@ class Calls:
     @property
     def elicits(self) -> bool:
         """True if a person at a caller's own client may approve its calls."""
-        return self._current.governance.policy.approval.elicits
+        return self._current.compiled_policy.policy.approval.elicits
 
     async def changed(self) -> None:
         """Returns when what principals see may have changed."""
@@ -235,7 +235,7 @@ class Calls:
 
     def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order; with a session, those of this step. The same object until that changes."""
-        return self._current.governance.catalog(principal, session)
+        return self._current.compiled_policy.catalog(principal, session)
 
     def offered(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         """Return the tools listed to a principal: its catalog, or the search tools in place of a long one. The object is the same until the
@@ -246,35 +246,35 @@ class Calls:
 
     def _may_wait(self, principal: Principal, catalog: Sequence[Tool]) -> bool:
         """True if a call of one of these tools may be answered as pending."""
-        governance = self._current.governance
+        compiled_policy = self._current.compiled_policy
         left = self._pending_after_s is not None
         return (
             left
-            or any(governance.pending_after(principal, tool.name) is not None for tool in catalog)
-            or governance.may_wait(principal, catalog)
+            or any(compiled_policy.pending_after(principal, tool.name) is not None for tool in catalog)
+            or compiled_policy.may_wait(principal, catalog)
         )
 
     def pending_after(
         self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
     ) -> float | None:
         """Return the seconds after which a call that its caller awaits becomes pending, as `SupportsToolCalls.pending_after` has it."""
-        governance, after = self._current.governance, self._pending_after_s
-        tool = governance.tools.get(name)
-        if governance.access.bounds_waiting and isinstance(caller := governance.by_now(principal), Principal):
-            inner = name if tool is not None else self._inner_name(governance, caller, name, arguments, session)
-            after = after if (own := governance.pending_after(caller, inner)) is None else own
+        compiled_policy, after = self._current.compiled_policy, self._pending_after_s
+        tool = compiled_policy.tools.get(name)
+        if compiled_policy.access.bounds_waiting and isinstance(caller := compiled_policy.by_now(principal), Principal):
+            inner = name if tool is not None else self._inner_name(compiled_policy, caller, name, arguments, session)
+            after = after if (own := compiled_policy.pending_after(caller, inner)) is None else own
         if after is not None:
             return after
         changes = canonical(name) == RUN if tool is None else tool.effect is not Effect.READ
         return math.inf if changes else None
 
     def _inner_name(
-        self, governance: CompiledPolicy, caller: Principal, name: str, arguments: JsonObject, session: str | None
+        self, compiled_policy: CompiledPolicy, caller: Principal, name: str, arguments: JsonObject, session: str | None
     ) -> str:
         """The name of the tool inside a `run_tool` or `run_read_tool`; any other name as it is."""
         if (meta := canonical(name)) not in CALLING or not isinstance(arguments, Mapping):
             return name
-        catalog = governance.catalog(caller, session)
+        catalog = compiled_policy.catalog(caller, session)
         inner = self._discovery.inner(meta, arguments, catalog) if self._discovery.answers(meta, catalog) else None
         return inner.name if isinstance(inner, InnerCall) else name
 
@@ -295,72 +295,83 @@ class Calls:
         client: str = "",
         parent: str = "",
         idempotency_key: str = "",
-        presence: CallerConnection | None = None,
+        caller_connection: CallerConnection | None = None,
     ) -> Envelope:
         """Run a call through all pipeline stages. Never raises. If the caller disconnects, a write runs to its end and a read is ended.
 
         `session` is the conversation that the caller named, whose turns are counted. Without one, rules about earlier calls use the
         transport's own `connection`, which can last as long as the agent.
         """
-        governance = self._current.governance  # the same to the end, also when another is put in force meanwhile
+        compiled_policy = (
+            self._current.compiled_policy
+        )  # the same to the end, also when another is put in force meanwhile
         if fault := no_ids(
             session=session, connection=connection, client=client, parent=parent, idempotency_key=idempotency_key
         ):
             return unmade(name, invalid(fault))
-        caller = governance.by_now(principal)
+        caller = compiled_policy.by_now(principal)
         if caller is None:
             return unmade(name, GONE)
         principal = caller
-        asked = await self.asked(governance, name, arguments, principal, session or connection)
+        asked = await self.asked(compiled_policy, name, arguments, principal, session or connection)
         if isinstance(asked, Envelope):
             return asked
-        if asked.name in _OWN_TOOLS and self.is_own(governance, asked):
-            return await self.own(governance, asked, session or connection, presence)
-        reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
+        if asked.name in _OWN_TOOLS and self.is_own(compiled_policy, asked):
+            return await self.own(compiled_policy, asked, session or connection, caller_connection)
+        reading, given = compiled_policy.reading(asked.name, asked.arguments, asked.principal)
         if isinstance(reading, Error):
             return unmade(asked.name, reading)
         session_id, restored = session or connection, NONE
-        if governance.tokenises:
-            restored = await governance.restored(asked.name, given, asked.principal, session_id)
+        if compiled_policy.tokenises:
+            restored = await compiled_policy.restored(asked.name, given, asked.principal, session_id)
             given = restored.arguments
-        presence = presence or CallerConnection()
+        caller_connection = caller_connection or CallerConnection()
         # The way back is set here, where nothing has the call yet: later it would be a second call for as long as it is under way.
-        call = governance.call(
-            asked.name, given, asked.principal, session_id, client, parent, idempotency_key, presence=presence
+        call = compiled_policy.call(
+            asked.name,
+            given,
+            asked.principal,
+            session_id,
+            client,
+            parent,
+            idempotency_key,
+            caller_connection=caller_connection,
         )
         if restored is not NONE:
             call = restored.of(call)
         if call.tool.digest not in self.file_arguments.without:
-            call = await self.file_arguments.described(call, local=presence.local, roots=presence.roots)
+            call = await self.file_arguments.described(
+                call, local=caller_connection.local, roots=caller_connection.roots
+            )
         if reading.cursor:
-            return await self._answering.read_on(governance, call, reading.cursor)
+            return await self._answering.read_on(compiled_policy, call, reading.cursor)
         del arguments, asked, given, restored  # the call has what it needs of them
-        trail = CallContext(presence=presence)
+        call_context = CallContext(caller_connection=caller_connection)
         turns = self._turns
         if turns is None or not session:
-            return await self.carry_out(governance, call, trail, reading)
+            return await self.carry_out(compiled_policy, call, call_context, reading)
         # Up to here nothing waited: calls that were made at once find each other in flight.
-        async with turns.join(parties(call.principal), session) as trail.seat:
-            return await self.carry_out(governance, call, trail, reading)
+        async with turns.join(parties(call.principal), session) as call_context.turn_lease:
+            return await self.carry_out(compiled_policy, call, call_context, reading)
 
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
         """Return the request that the call would send, with secrets masked, after all guards. Sends, counts and records nothing."""
-        governance = self._current.governance
-        caller = governance.by_now(principal)
+        compiled_policy = self._current.compiled_policy
+        caller = compiled_policy.by_now(principal)
         if caller is None:
             return unmade(name, GONE)
-        asked = await self.asked(governance, name, arguments, caller)
+        asked = await self.asked(compiled_policy, name, arguments, caller)
         if isinstance(asked, Envelope):
             return asked
-        reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
+        reading, given = compiled_policy.reading(asked.name, asked.arguments, asked.principal)
         if isinstance(reading, Error):
             return unmade(asked.name, reading)
-        call = await self.file_arguments.described(governance.call(asked.name, given, asked.principal), local=True)
-        return await self.dry_run(governance, call)
+        call = await self.file_arguments.described(compiled_policy.call(asked.name, given, asked.principal), local=True)
+        return await self.dry_run(compiled_policy, call)
 
     async def asked(
         self,
-        governance: CompiledPolicy,
+        compiled_policy: CompiledPolicy,
         name: str,
         arguments: JsonObject,
         principal: Principal | str,
@@ -379,13 +390,13 @@ class Calls:
         if not (type(name) is str and name.isascii()) and (fault := no_text(name)):
             return unmade(name, invalid(f"the name of the tool {fault}"))
         try:
-            who = governance.identity.named(principal) if isinstance(principal, str) else principal
+            who = compiled_policy.identity.named(principal) if isinstance(principal, str) else principal
         except ConfigError as error:
             return unmade(name, Error(code="forbidden", message=error.message, rule="default"))
         if name not in META_TOOLS:
             return CallRequest(name=name, arguments=arguments, principal=who)
         meta = canonical(name)
-        if meta not in INPUTS or not self._discovery.answers(meta, catalog := governance.catalog(who, session)):
+        if meta not in INPUTS or not self._discovery.answers(meta, catalog := compiled_policy.catalog(who, session)):
             return CallRequest(name=name, arguments=arguments, principal=who)
         name = meta
         if name in CALLING:
@@ -393,46 +404,50 @@ class Calls:
             if isinstance(inner, Refused):
                 return unmade(name, inner.error)
             return CallRequest(name=inner.name, arguments=inner.arguments, principal=who)
-        tools = governance.closed_tools(who)
-        closed = Closed(tools, lambda tool: governance.closed(who, tool)) if tools else NOTHING_CLOSED
+        tools = compiled_policy.closed_tools(who)
+        closed = Closed(tools, lambda tool: compiled_policy.closed(who, tool)) if tools else NOTHING_CLOSED
         result = await self._discovery.answer(name, arguments, who, catalog, closed)
         call_id = f"call_{secrets.token_hex(12)}"
         envelope = ended(name, call_id, result, CallContext(), (self._clock.monotonic() - started) * 1000)
         schema = INPUTS[name]
         return with_dropped(envelope, schema, [one for one in arguments if one not in schema["properties"]])
 
-    def is_own(self, governance: CompiledPolicy, asked: CallRequest) -> bool:
+    def is_own(self, compiled_policy: CompiledPolicy, asked: CallRequest) -> bool:
         """True if a call is one of the gateway's own tools that are called by name, and no source has a tool of that name."""
-        return asked.name in _OWN_TOOLS and governance.tool(asked.name) is None
+        return asked.name in _OWN_TOOLS and compiled_policy.tool(asked.name) is None
 
     async def own(
-        self, governance: CompiledPolicy, asked: CallRequest, session: str, presence: CallerConnection | None = None
+        self,
+        compiled_policy: CompiledPolicy,
+        asked: CallRequest,
+        session: str,
+        caller_connection: CallerConnection | None = None,
     ) -> Envelope:
         """Answer a call of the gateway's own tools: `read_file`, or `get_call_result`, which is not a call itself and is not recorded."""
         if asked.name == GET_CALL_RESULT:
-            found = await self._results.answer(asked.arguments, asked.principal, presence)
-            return await self._answering.files.with_media(governance, asked.principal, found)
-        return await self.files.call(governance, asked.arguments, asked.principal, session, presence)
+            found = await self._results.answer(asked.arguments, asked.principal, caller_connection)
+            return await self._answering.files.with_media(compiled_policy, asked.principal, found)
+        return await self.files.call(compiled_policy, asked.arguments, asked.principal, session, caller_connection)
 
     def carry_out(
         self,
-        governance: CompiledPolicy,
+        compiled_policy: CompiledPolicy,
         call: Call,
-        trail: CallContext | None = None,
+        call_context: CallContext | None = None,
         reading: AnswerOptions = WHOLE,
         *,
         last: bool = False,
     ) -> Coroutine[Any, Any, Envelope]:
         """Execute a call, and its fallback if it fails; with `last` there is no fallback."""
-        mask = governance.masking(call)
-        carried = self._carried(governance, call, trail or CallContext(), reading, last=last, mask=mask)
+        mask = compiled_policy.masking(call)
+        carried = self._carried(compiled_policy, call, call_context or CallContext(), reading, last=last, mask=mask)
         return carried if mask is None else _within(mask, carried)
 
     async def _carried(
         self,
-        governance: CompiledPolicy,
+        compiled_policy: CompiledPolicy,
         call: Call,
-        trail: CallContext,
+        call_context: CallContext,
         reading: AnswerOptions,
         *,
         last: bool,
@@ -440,27 +455,29 @@ class Calls:
     ) -> Envelope:
         started = self._clock.monotonic()
         running = self._running
-        if (task := running.begin(call, trail)) is None:
-            result = await running.run(governance.run, call, trail)
+        if (task := running.begin(call, call_context)) is None:
+            result = await running.run(compiled_policy.run, call, call_context)
         else:
             try:
-                result = await governance.run(call, trail)
+                result = await compiled_policy.run(call, call_context)
             finally:
                 running.end(task)
         if call.restored and mask is not None:
             result = told(result, mask)
-        trail.http_status = result.delivery.status if isinstance(result, Success | Failed) else None
+        call_context.http_status = result.delivery.status if isinstance(result, Success | Failed) else None
         if isinstance(result, Success) and _is_shaped(call, result, reading, self._answering.pagings):
-            result = await self._answering.presented(governance, call, result, reading, trail.presence)
+            result = await self._answering.presented(
+                compiled_policy, call, result, reading, call_context.caller_connection
+            )
         if isinstance(result, Success | Failed) and result.delivery.files:
             if result.shape is Shape.CONTENT:
-                result = await self._answering.with_links(governance, call, result)
-            result = await self._answering.files.referenced(governance, call, result)
+                result = await self._answering.with_links(compiled_policy, call, result)
+            result = await self._answering.files.referenced(compiled_policy, call, result)
         if isinstance(result, Refused):
-            result = await self._guided(governance, call, result)
+            result = await self._guided(compiled_policy, call, result)
         elif isinstance(result, Pending):  # it is on record that a device is asked, so it may be
             self.devices.announce(owner_of(call.principal))
-        envelope = enveloped(call, result, trail, (self._clock.monotonic() - started) * 1000)
+        envelope = enveloped(call, result, call_context, (self._clock.monotonic() - started) * 1000)
         if envelope.call_id != call.id:
             return await self.approvals.repeated(envelope, call.principal, equal=not call.idempotency_key)
         if (
@@ -468,26 +485,28 @@ class Calls:
             or call.restored
             or isinstance(result, Success)
             or (other := self.fallbacks.instead(call, result)) is None
-            or trail.presence.left()
+            or call_context.caller_connection.disconnected()
         ):
             return envelope
-        made = call_instead(governance, call, other, trail.presence)
-        if nesting_error(made, governance.tool) is not None:
+        made = call_instead(compiled_policy, call, other, call_context.caller_connection)
+        if nesting_error(made, compiled_policy.tool) is not None:
             return envelope
-        instead = await self.carry_out(governance, made, CallContext(presence=trail.presence), last=True)
+        instead = await self.carry_out(
+            compiled_policy, made, CallContext(caller_connection=call_context.caller_connection), last=True
+        )
         return instead if self.fallbacks.better(instead) else envelope
 
-    async def dry_run(self, governance: CompiledPolicy, call: Call) -> Envelope:
+    async def dry_run(self, compiled_policy: CompiledPolicy, call: Call) -> Envelope:
         """Return the request that `carry_out` would send, after all guards. Sends, counts and records nothing."""
         started = self._clock.monotonic()
-        result = await self._guided(governance, call, await governance.would_send(call, CallContext()))
+        result = await self._guided(compiled_policy, call, await compiled_policy.would_send(call, CallContext()))
         return enveloped(call, result, CallContext(), (self._clock.monotonic() - started) * 1000)
 
-    async def _guided(self, governance: CompiledPolicy, call: Call, result: Result) -> Result:
+    async def _guided(self, compiled_policy: CompiledPolicy, call: Call, result: Result) -> Result:
         """Where tools are searched for, an unknown name is answered with the nearest that this principal may call."""
         if not isinstance(result, Refused) or result.error.code != "unknown_tool":
             return result
-        catalog = governance.catalog(call.principal, call.session)
+        catalog = compiled_policy.catalog(call.principal, call.session)
         if not self._discovery.stands_in(catalog):
             return result
         return await self._discovery.guided(call.tool.name, result, catalog)

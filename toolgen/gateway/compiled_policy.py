@@ -59,7 +59,7 @@ from toolgen.policy.explain import Explanation, SelfTest, SelfTestResult
 from toolgen.policy.explain import run as run_selftests
 from toolgen.policy.limits import Limits
 from toolgen.policy.narrowing import NarrowedAccess, narrowed
-from toolgen.policy.policy_fingerprint import concern_digest
+from toolgen.policy.policy_fingerprint import scope_hash_of
 from toolgen.policy.redacted_output import with_redactions
 from toolgen.policy.rules import DecisionNote
 from toolgen.responses.answer_argument import WHOLE, AnswerOptions, may_have_options, offering, taken
@@ -84,16 +84,16 @@ _MAX_PLACES = 1024  # whose verdicts are kept: a policy that is in force never c
 
 
 class CurrentPolicy:
-    """The policy in force. Code that begins a call keeps that call's `governance` to its end."""
+    """The policy in force. Code that begins a call keeps that call's `compiled_policy` to its end."""
 
-    governance: CompiledPolicy
+    compiled_policy: CompiledPolicy
 
     def __init__(self) -> None:
         self._changes = asyncio.Event()
 
-    def put(self, governance: CompiledPolicy) -> None:
+    def put(self, compiled_policy: CompiledPolicy) -> None:
         """Puts another policy in force, or other keys."""
-        self.governance = governance
+        self.compiled_policy = compiled_policy
         changes, self._changes = self._changes, asyncio.Event()
         changes.set()
 
@@ -103,19 +103,19 @@ class CurrentPolicy:
 
     def permit(self, destination: Destination, source: str = "") -> Verdict:
         """Return the verdict of the policy in force about a connection to an address for a source; called before every connection."""
-        return self.governance.permit(destination, source)
+        return self.compiled_policy.permit(destination, source)
 
     def operation_of(self, tool: Tool) -> str:
         """The id that the description of a tool calls its operation by; "" where it has none."""
-        return self.governance.operation_of(tool)
+        return self.compiled_policy.operation_of(tool)
 
     def graph_of(self, tool: Tool) -> Graph | None:
         """The GraphQL schema of a tool's source; None for any other source."""
-        return self.governance.graph_of(tool)
+        return self.compiled_policy.graph_of(tool)
 
     def assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
         """Return the credentials that the policy in force assigns to a caller at a source, in place of the source's own."""
-        entries = self.governance.policy.assignments
+        entries = self.compiled_policy.policy.assignments
         return assigned(entries, source, principal) if entries else None
 
 
@@ -302,9 +302,9 @@ class CompiledPolicy:
         parent: str = "",
         idempotency_key: str = "",
         *,
-        presence: CallerConnection | None = None,
+        caller_connection: CallerConnection | None = None,
     ) -> Call:
-        """The call as the stages see it, with the trace and the way back to its caller that `presence` has. From here on, a tool this
+        """Return the call for the stages, with the trace and the client channel of `caller_connection`. From here on, a tool that this
         principal may not see is the same as one that does not exist."""
         known = tool = self._tools.get(name)
         if tool is None or not self.access.visible(principal, tool):
@@ -328,8 +328,8 @@ class CompiledPolicy:
             bound=bound.names,
             hidden=known is not None and tool is not known,
             denied=bound.denied,
-            trace=None if presence is None else presence.trace,
-            line=None if presence is None else presence.line or presence,
+            trace=None if caller_connection is None else caller_connection.trace,
+            line=None if caller_connection is None else caller_connection.line or caller_connection,
             withheld=self.withheld,
         )
 
@@ -361,18 +361,18 @@ class CompiledPolicy:
         """The masking of what the caller of this call is shown; None where no detector looks at answers."""
         return None if self._results is None else self._results.masking(call)
 
-    def concern(self, principal: Principal, tool: Tool) -> str:
+    def scope_hash(self, principal: Principal, tool: Tool) -> str:
         """The digest of what this policy says about calls of a principal to a tool."""
         key = (tool.digest, principal.toolsets, *_roles(principal))
         found = self._concerns.get(key)
         if found is None:
             if (own := self._tools.get(tool.name)) is not None and own.digest == tool.digest:
                 tool = own  # the same one, of another catalog
-            found = self._concerns[key] = concern_digest(self.policy, self.access, self._tools, principal, tool)
+            found = self._concerns[key] = scope_hash_of(self.policy, self.access, self._tools, principal, tool)
         if self._edited is None:
             return found
         there = self._edited.current(principal)
-        edited = "" if there is None else self._edited.concern(there, tool)
+        edited = "" if there is None else self._edited.scope_hash(there, tool)
         return found if edited == found else digest([found, edited])
 
     async def check(self) -> tuple[SelfTestResult, ...]:
@@ -395,19 +395,19 @@ class CompiledPolicy:
         judged = Explanation(verdict=verdict, arguments=bound.arguments, set_names=bound.names)
         if isinstance(verdict, Deny) or not bound.arguments.keys() >= {*tool.input_schema.get("required", ())}:
             return judged
-        trail = CallContext()
+        call_context = CallContext()
         call = Call(id="explain", tool=tool, arguments=bound.arguments, principal=principal, bound=bound.names)
-        result = await self.inspected(call, trail)
+        result = await self.inspected(call, call_context)
         if isinstance(result, Refused):
             error = result.error
             refused = Deny(rule=error.rule or error.code, code=error.code, reason=error.message)
             return replace(judged, verdict=refused)
-        if trail.verdict == "ask" and isinstance(verdict, Allow):
-            asked = Ask(rule=trail.rule, reason="a person agrees to every change of a database")
+        if call_context.verdict == "ask" and isinstance(verdict, Allow):
+            asked = Ask(rule=call_context.rule, reason="a person agrees to every change of a database")
             judged = replace(judged, verdict=asked)
-        through = trail.judged
+        through = call_context.judged
         document = None if through is None else through.document
-        statement = trail.sql or ("" if document is None else document.query)
+        statement = call_context.sql or ("" if document is None else document.query)
         return replace(judged, statement=statement)
 
     def tool(self, name: str) -> Tool | None:
@@ -422,12 +422,12 @@ class CompiledPolicy:
 
     def _stands(self, call: Call) -> bool:
         """Return True if the policy in force treats this call as this policy does, and still knows its caller."""
-        now = self._current.governance
+        now = self._current.compiled_policy
         if now is self:
             return True
-        return now.current(call.principal) == call.principal and now.concern(call.principal, call.tool) == self.concern(
+        return now.current(call.principal) == call.principal and now.scope_hash(
             call.principal, call.tool
-        )
+        ) == self.scope_hash(call.principal, call.tool)
 
     def _decide_root(self, call: Call, tool: Tool, arguments: JsonObject, notes: list[DecisionNote]) -> Verdict:
         """The verdict on a root field of a document, as on a call of its tool; nothing can be set inside of what an agent wrote."""
@@ -525,11 +525,11 @@ class CompiledPolicy:
                 calls=runtime.equal_calls,
                 standing=runtime.standing,
                 secret=runtime.ledger_key,
-                concern=self.concern,
+                scope_hash=self.scope_hash,
             ),
             approve=ApproveStage(
                 policy_digest=policy.digest,
-                concern=self.concern,
+                scope_hash=self.scope_hash,
                 roles=policy.approval.roles,
                 expires_s=policy.approval.expires_s,
                 answerable=self._answerable,

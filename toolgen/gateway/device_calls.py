@@ -84,18 +84,18 @@ class DeviceCalls:
 
     async def keep(self, call: Call, asked: JsonObject, timeout_s: float) -> Error | None:
         """Keeps a request durably, before anybody is told of it. A call that a person agreed to is kept already, and waits on."""
-        concern = self._calls.current.governance.concern(call.principal, call.tool)
+        scope_hash = self._calls.current.compiled_policy.scope_hash(call.principal, call.tool)
         try:
             now = await self._store.now()
             kept: dict[str, Any] = {
                 "kind": "device",
                 "request": dict(asked),
-                "digest": approval_digest(call, concern),
+                "digest": approval_digest(call, scope_hash),
                 "expires": now + timeout_s,
             }
             if call.approval:
                 return None if await self._goes_on(call.id, kept) else _UNKEPT
-            invocation = _invocation(call, now, kept, self._calls.current.governance.policy.digest)
+            invocation = _invocation(call, now, kept, self._calls.current.compiled_policy.policy.digest)
             added = await self._calls.keep(invocation, each=MAX_EACH, total=MAX_WAITING)
         except StateError as fault:
             _logger.error("a call for a device was refused: %s", fault)  # noqa: TRY400 - it says all there is
@@ -127,16 +127,16 @@ class DeviceCalls:
         if device.on_behalf_of is not None:
             return ()
         found = await self._store.waiting("device", (device.id,))
-        now, governance = await self._store.now(), self._calls.current.governance
+        now, compiled_policy = await self._store.now(), self._calls.current.compiled_policy
         wanted: list[Invocation] = []
         for call_id in found.get(device.id, ()):
             known = await self._calls.current_of(call_id)
             if known is None or not _waits(known, device) or known.expires <= now:
                 continue
-            call = self._calls.call(known, governance)
+            call = self._calls.call(known, compiled_policy)
             if call is None:
                 await self._expire(known, STALE)
-            elif await governance.withheld(call) is None:
+            elif await compiled_policy.withheld(call) is None:
                 wanted.append(known)
         return tuple(sorted(wanted, key=lambda one: (one.asked, one.id)))
 
@@ -151,7 +151,7 @@ class DeviceCalls:
                 return await self._refused(_UNKNOWN, answer.id, device)
             if known.status != "pending":
                 return await self._refused(_why_late(known), answer.id, device, known)
-            call = self._calls.call(known, self._calls.current.governance)
+            call = self._calls.call(known, self._calls.current.compiled_policy)
             if known.expires <= await self._store.now() or call is None:
                 await self._expire(known, STALE if call is None else _TOO_LATE)
                 return await self._refused(_LATE, answer.id, device, known)
@@ -183,21 +183,21 @@ class DeviceCalls:
 
     async def finish(self, known: Invocation) -> Envelope:
         """Ends a call whose answer is kept; again where the worker that took it died before. Nothing is asked of anybody."""
-        governance = self._calls.current.governance
-        call = self._calls.call(known, governance)
+        compiled_policy = self._calls.current.compiled_policy
+        call = self._calls.call(known, compiled_policy)
         if call is None or known.answer is None:
             return await self._end_stale(known)
-        trail = CallContext(verdict="allow", rule=known.rule)
+        call_context = CallContext(verdict="allow", rule=known.rule)
         duration_ms = (await self._store.now() - known.asked) * 1000
-        mask = governance.masking(call)
+        mask = compiled_policy.masking(call)
         with masking(mask):
             result = result_of(call, _binding(call), known.answer)
-            result = await governance.completion(call, result, trail, duration_ms)
+            result = await compiled_policy.completion(call, result, call_context, duration_ms)
         if isinstance(result, Success | Failed):
-            result = await self._files.referenced(governance, call, result)
+            result = await self._files.referenced(compiled_policy, call, result)
         if mask is not None:
             result = told(result, mask)
-        return await self._end(known, enveloped(call, result, trail, duration_ms))
+        return await self._end(known, enveloped(call, result, call_context, duration_ms))
 
     async def _end(self, known: Invocation, envelope: Envelope) -> Envelope:
         """Keeps how a call ended, whatever its caller asks of it meanwhile."""

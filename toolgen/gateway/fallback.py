@@ -65,9 +65,11 @@ def _failed(call: Call, result: Result) -> bool:
 
 
 def call_instead(
-    governance: CompiledPolicy, call: Call, other: tuple[str, JsonObject], presence: CallerConnection
+    compiled_policy: CompiledPolicy, call: Call, other: tuple[str, JsonObject], caller_connection: CallerConnection
 ) -> Call:
     """The call that is made instead of one that failed, for the same caller: a call like any other, so the policy may refuse it."""
     name, arguments = other
-    made = governance.call(name, arguments, call.principal, call.session, call.client, presence=presence)
+    made = compiled_policy.call(
+        name, arguments, call.principal, call.session, call.client, caller_connection=caller_connection
+    )
     return inside(made, call)

@@ -115,21 +115,21 @@ class CallerFiles:
 
     async def fetch(self, principal: Principal, name: str, token: str) -> KeptFile | Error:
         """A file that the tool `name` answered this principal with, or why there is none."""
-        return await self._answering.fetch(self._current.governance, principal, name, token)
+        return await self._answering.fetch(self._current.compiled_policy, principal, name, token)
 
     async def read(
-        self, principal: Principal, uri: str, *, session: str = "", presence: CallerConnection | None = None
+        self, principal: Principal, uri: str, *, session: str = "", caller_connection: CallerConnection | None = None
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
         """Read a URI from an answer to this principal: a file, or the current content of an MCP server's resource."""
-        return await self._read(self._current.governance, principal, uri, session, presence)
+        return await self._read(self._current.compiled_policy, principal, uri, session, caller_connection)
 
     async def _read(
         self,
-        governance: CompiledPolicy,
+        compiled_policy: CompiledPolicy,
         principal: Principal,
         uri: str,
         session: str,
-        presence: CallerConnection | None,
+        caller_connection: CallerConnection | None,
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
         if uri.startswith(UPLOADS):
             try:
@@ -137,39 +137,41 @@ class CallerFiles:
             except StateError as error:
                 return fault_error(error)
             return _NO_UPLOAD if sent is None else (sent,)
-        return await self._answering.read(governance, principal, uri, session=session, presence=presence)
+        return await self._answering.read(
+            compiled_policy, principal, uri, session=session, caller_connection=caller_connection
+        )
 
     async def with_media(self, principal: Principal, envelope: Envelope) -> Envelope:
         """The envelope of a call that ended before, with the pictures and recordings that its data names, as far as they are kept."""
-        return await self._answering.files.with_media(self._current.governance, principal, envelope)
+        return await self._answering.files.with_media(self._current.compiled_policy, principal, envelope)
 
     async def call(
         self,
-        governance: CompiledPolicy,
+        compiled_policy: CompiledPolicy,
         arguments: JsonObject,
         principal: Principal,
         session: str,
-        presence: CallerConnection | None = None,
+        caller_connection: CallerConnection | None = None,
     ) -> Envelope:
         """A call of `read_file`."""
         started = self._clock.monotonic()
-        result = await self._called(governance, arguments, principal, session, presence)
+        result = await self._called(compiled_policy, arguments, principal, session, caller_connection)
         call_id = f"call_{secrets.token_hex(12)}"
         return ended(READ_FILE, call_id, result, CallContext(), (self._clock.monotonic() - started) * 1000)
 
     async def _called(
         self,
-        governance: CompiledPolicy,
+        compiled_policy: CompiledPolicy,
         arguments: JsonObject,
         principal: Principal,
         session: str,
-        presence: CallerConnection | None,
+        caller_connection: CallerConnection | None,
     ) -> Success | Refused:
         fault = excess(arguments)
         given = arguments if fault else repair(_INPUT, without_null(_INPUT, arguments)).arguments
         if faults := (fault,) if fault else self._validator.faults(given):
             return Refused(error=_invalid("; ".join(faults)))
-        found = await self._read(governance, principal, str(given["uri"]), session, presence)
+        found = await self._read(compiled_policy, principal, str(given["uri"]), session, caller_connection)
         if isinstance(found, Error):
             return Refused(error=found)
         span = given.get("range")

@@ -85,28 +85,28 @@ class GatewayFiles:
 
     def begin(self, call: Call) -> AnsweredFile:
         """A file that a call is answered with. Raises `StateError`."""
-        bound = bound_to(self._current.governance, call.principal, call.tool, None)
+        bound = bound_to(self._current.compiled_policy, call.principal, call.tool, None)
         return AnsweredFile(self._files.store.begin(owner=owner_of(call.principal), bound=bound), call.id)
 
     async def open(self, principal: Principal, uri: str) -> KeptFile | None:
         """The file of a URI; None where this principal has none by it (any more), or the tool that answered with it is paused.
         Raises `StateError`."""
-        governance = self._current.governance
+        compiled_policy = self._current.compiled_policy
         if uri.startswith(UPLOADS):
             key = _key_of(uri.removeprefix(UPLOADS))
             return None if key is None else await self._files.open(key, upload_bound(principal))
         place = parse_uri(uri) if uri.startswith(SCHEME) else None
         if place is None or place.link is not None:
             return None
-        tool = governance.tool(place.tool)
+        tool = compiled_policy.tool(place.tool)
         key = _key_of(place.token)
-        if tool is None or key is None or not governance.access.visible(principal, tool):
+        if tool is None or key is None or not compiled_policy.access.visible(principal, tool):
             return None
         if self._pauses.stale and not await self._pauses.refresh():  # what cannot be read pauses everything
             return None
         if self._pauses.covering(parties(principal), tool.source, tool.name) is not None:
             return None
-        return await self._files.open(key, bound_to(governance, principal, tool, None))
+        return await self._files.open(key, bound_to(compiled_policy, principal, tool, None))
 
 
 class Uploaded(Struct, frozen=True, kw_only=True):

@@ -39,16 +39,16 @@ class NestedCalls:
 
     async def call(self, outer: Call, name: str, arguments: JsonObject) -> Answered:
         """Call a tool from within a call, as `InnerCalls.call` requires."""
-        governance = self._current.governance
-        caller = governance.by_now(outer.principal)
+        compiled_policy = self._current.compiled_policy
+        caller = compiled_policy.by_now(outer.principal)
         if caller is None:
             return Answered(envelope=unmade(name, GONE))
-        asked = await self.calls.asked(governance, name, arguments, caller, outer.session)
+        asked = await self.calls.asked(compiled_policy, name, arguments, caller, outer.session)
         if isinstance(asked, Envelope):
             return Answered(envelope=asked)
-        if self.calls.is_own(governance, asked):
-            return Answered(envelope=await self.calls.own(governance, asked, outer.session))
-        reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
+        if self.calls.is_own(compiled_policy, asked):
+            return Answered(envelope=await self.calls.own(compiled_policy, asked, outer.session))
+        reading, given = compiled_policy.reading(asked.name, asked.arguments, asked.principal)
         if isinstance(reading, Error):
             return Answered(envelope=unmade(asked.name, reading))
         if reading.cursor:
@@ -56,24 +56,24 @@ class NestedCalls:
                 envelope=unmade(asked.name, invalid("an inner call has its answer whole: leave the cursor out"))
             )
         try:
-            restored = await governance.restored(asked.name, given, asked.principal, outer.session, signed=True)
+            restored = await compiled_policy.restored(asked.name, given, asked.principal, outer.session, signed=True)
         except StateError:
             return Answered(envelope=unmade(asked.name, _UNSIGNED))
-        made = governance.call(asked.name, restored.arguments, asked.principal, outer.session, outer.client)
+        made = compiled_policy.call(asked.name, restored.arguments, asked.principal, outer.session, outer.client)
         if made.tool.digest not in self.calls.file_arguments.without:
             made = await self.calls.file_arguments.described(made)
         made = inside(restored.of(msgspec.structs.replace(made, restored=outer.restored)), outer)
-        if (error := nesting_error(made, governance.tool)) is not None:
+        if (error := nesting_error(made, compiled_policy.tool)) is not None:
             return Answered(envelope=unmade(asked.name, error))
-        trail = CallContext()
-        trail.presence.begun = False
+        call_context = CallContext()
+        call_context.caller_connection.started = False
         try:
-            envelope = await self.calls.carry_out(governance, made, trail, reading)
+            envelope = await self.calls.carry_out(compiled_policy, made, call_context, reading)
         except asyncio.CancelledError:  # the outer call ended: what it has not sent yet is not sent later
-            trail.presence.call_off()
+            call_context.caller_connection.call_off()
             raise
-        envelope = governance.tokens.handed(envelope, asked.principal, outer.session)
-        return Answered(envelope=envelope, http_status=trail.http_status)
+        envelope = compiled_policy.tokens.handed(envelope, asked.principal, outer.session)
+        return Answered(envelope=envelope, http_status=call_context.http_status)
 
     async def outcome(self, outer: Call, call_id: str) -> Answered | None:
         """Return the outcome of an inner call, as `InnerCalls.outcome` requires."""
@@ -86,7 +86,9 @@ class NestedCalls:
         if known is None or known.parent != outer.id:
             return None
         try:
-            envelope = self._current.governance.tokens.handed(approvals.envelope(known), outer.principal, outer.session)
+            envelope = self._current.compiled_policy.tokens.handed(
+                approvals.envelope(known), outer.principal, outer.session
+            )
         except StateError as error:
             _logger.error("how call %s ended cannot be read: %s", call_id, error)  # noqa: TRY400 - as above
             return None
@@ -105,13 +107,13 @@ class NestedCalls:
 
     def received(self, outer: Call) -> JsonObject:
         """Return the outer call's arguments with its caller's tokens signed, as `InnerCalls.received` requires."""
-        return self._current.governance.tokens.received(outer)
+        return self._current.compiled_policy.tokens.received(outer)
 
     def catalog(self, outer: Call) -> Sequence[Tool]:
         """Return the tools that the caller may call, as `InnerCalls.catalog` requires."""
-        governance = self._current.governance
-        caller = governance.by_now(outer.principal)
-        return () if caller is None or isinstance(caller, str) else governance.catalog(caller, outer.session)
+        compiled_policy = self._current.compiled_policy
+        caller = compiled_policy.by_now(outer.principal)
+        return () if caller is None or isinstance(caller, str) else compiled_policy.catalog(caller, outer.session)
 
 
 _UNSIGNED = Error(

@@ -162,11 +162,11 @@ def invalid(message: str) -> Error:
     return Error(code="validation", message=message, suggestion="correct it and call again", rule="arguments")
 
 
-def enveloped(call: Call, result: Result, trail: CallContext, duration_ms: float) -> Envelope:
+def enveloped(call: Call, result: Result, call_context: CallContext, duration_ms: float) -> Envelope:
     """The envelope of a call that was made, whatever became of it; under the id of the first, where it was a repetition."""
     if not isinstance(result, Success):
         result = _documented(call, result)
-    envelope = ended(call.tool.name, trail.replays or call.id, result, trail, duration_ms)
+    envelope = ended(call.tool.name, call_context.replays or call.id, result, call_context, duration_ms)
     return with_dropped(envelope, call.tool.input_schema, [*call.dropped], call.bound) if call.dropped else envelope
 
 
@@ -191,9 +191,9 @@ def _documented(call: Call, result: Result) -> Result:
     return result
 
 
-def ended(name: str, call_id: str, result: Result, trail: CallContext, duration_ms: float) -> Envelope:
+def ended(name: str, call_id: str, result: Result, call_context: CallContext, duration_ms: float) -> Envelope:
     """How something ended, under a name and an id."""
-    meta = Meta(duration_ms=round(duration_ms, 3), truncated=False, audit_seq=trail.outcome_seq)
+    meta = Meta(duration_ms=round(duration_ms, 3), truncated=False, audit_seq=call_context.outcome_seq)
     data: Json = None
     content: Json = None
     if isinstance(result, Success | Failed):

@@ -55,15 +55,15 @@ class PolicyHistory:
 
     async def note(self) -> None:
         """Notes what is new. What cannot be written is tried again with the next, and never keeps the gateway from calls."""
-        governance, before = self._current.governance, self._known
-        self._known = governance
-        digest, now = governance.policy.digest, self._clock.now()
-        used = governance.identity.used_keys()
-        if before is not None and before is not governance:
+        compiled_policy, before = self._current.compiled_policy, self._known
+        self._known = compiled_policy
+        digest, now = compiled_policy.policy.digest, self._clock.now()
+        used = compiled_policy.identity.used_keys()
+        if before is not None and before is not compiled_policy:
             used |= before.identity.used_keys()
         try:
             if digest != self._noted:
-                files = await asyncio.to_thread(without_secrets, governance.policy.files)
+                files = await asyncio.to_thread(without_secrets, compiled_policy.policy.files)
                 await self.seen.policy(digest, files, now)
                 self._noted = digest
             if used:

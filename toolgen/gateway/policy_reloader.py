@@ -178,7 +178,7 @@ class PolicyReloader:
         """Puts in force what people were given for some time, in place of what they were before."""
         if given != self._given:
             self._given = given
-            self._current.put(self._governance())
+            self._current.put(self._compiled_policy())
 
     def start(self) -> None:
         """Begins to look after the policy's files."""
@@ -254,7 +254,7 @@ class PolicyReloader:
             await self._fail(error, () if files is None else incomplete(self._files, files))
             return
         self.unread = ""
-        before, edit = self._current.governance.policy, self._edit
+        before, edit = self._current.compiled_policy.policy, self._edit
         if (policy.digest, policy.keys_digest) == (self._read.digest, self._read.keys_digest):
             self._edit, self.held = None, ""
             self._files = files
@@ -297,7 +297,7 @@ class PolicyReloader:
         if self._now() != edit.files:  # stat told nothing of it
             self._taken, self._since_change = None, self.runtime.clock.monotonic()
             return
-        before = self._current.governance.policy
+        before = self._current.compiled_policy.policy
         self._read, self._files, self._edit, self.held = edit.policy, edit.files, None, ""
         await self._put(before)
         await self._acceptances.in_force(self._files)
@@ -317,7 +317,9 @@ class PolicyReloader:
         _logger.error("%s", self.unread)
         if self._edit is not None:
             self._edit.files = None
-        await self.note({"event": "policy", "policy_digest": self._current.governance.policy.digest, "status": "error"})
+        await self.note(
+            {"event": "policy", "policy_digest": self._current.compiled_policy.policy.digest, "status": "error"}
+        )
         await self._revoke()
 
     async def adopt(self, runtime: GatewayDependencies, begin: Callable[[], Awaitable[None]]) -> None:
@@ -334,7 +336,7 @@ class PolicyReloader:
             policy = await asyncio.to_thread(runtime.read_policy, files, runtime.known)
             if self._edit is not None and files is not now:
                 edit = await asyncio.to_thread(self._edit_again, self._edit, runtime)
-            before = self._current.governance.policy
+            before = self._current.compiled_policy.policy
             await begin()
             self.runtime, self.unread = runtime, ""
             gone = policy.credentials.without(
@@ -369,13 +371,13 @@ class PolicyReloader:
 
     async def _put(self, before: Policy, *, always: bool = False) -> None:
         """Puts in force what is to be by now, and tells of what differs from the policy before."""
-        governance = self._governance()
-        policy = governance.policy
+        compiled_policy = self._compiled_policy()
+        policy = compiled_policy.policy
         same = policy.digest == before.digest
         if same and policy.keys_digest == before.keys_digest and not always:
             return
         self._loaded, self._since = self._loaded + 1, self.runtime.clock.now()
-        self._current.put(governance)
+        self._current.put(compiled_policy)
         waits = "" if self._edit is None else ": what an edit takes away is; what it gives waits"
         if not same:
             _logger.warning("the policy %s is in force%s", policy.digest, waits)
@@ -386,11 +388,11 @@ class PolicyReloader:
 
     def _enforce(self) -> None:
         self._loaded, self._since = self._loaded + 1, self.runtime.clock.now()
-        self._current.put(self._governance())
+        self._current.put(self._compiled_policy())
 
-    def _governance(self) -> CompiledPolicy:
+    def _compiled_policy(self) -> CompiledPolicy:
         """The policy in force by now, compiled: narrowed, where there is an edit of it that waits."""
-        read, edit, before = self._read, self._edit, self._current.governance
+        read, edit, before = self._read, self._edit, self._current.compiled_policy
         if edit is None:
             return CompiledPolicy(read.with_given(self._given), self.runtime, before=before)
         if edit.policy.digest == read.digest:

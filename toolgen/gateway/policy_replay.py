@@ -73,13 +73,13 @@ class Replayed(Struct, frozen=True, kw_only=True):
         return asdict(self)
 
 
-def replay(settings: Settings, manifest: Manifest, governance: CompiledPolicy, since: float) -> Iterator[Replayed]:
+def replay(settings: Settings, manifest: Manifest, compiled_policy: CompiledPolicy, since: float) -> Iterator[Replayed]:
     """Decide every call again that was recorded since a moment (seconds since the epoch), each with the earlier ones behind it.
 
     Calls that were in flight together are taken in the order of their intents. Raises `AuditError` when there is no log.
     """
-    decisions = _Decisions(settings, manifest, governance)
-    rows = _calls(settings, governance, since)
+    decisions = _Decisions(settings, manifest, compiled_policy)
+    rows = _calls(settings, compiled_policy, since)
     with asyncio.Runner() as runner:
         while some := list(islice(rows, _BATCH)):
             yield from runner.run(decisions.of(some))
@@ -100,15 +100,15 @@ class _Decisions:
     """Decides recorded calls again, equal ones once: the same tool, parties and arguments, where no rule about the tool asks for the time
     or for earlier calls."""
 
-    def __init__(self, settings: Settings, manifest: Manifest, governance: CompiledPolicy) -> None:
-        self._manifest, self._governance = manifest, governance
+    def __init__(self, settings: Settings, manifest: Manifest, compiled_policy: CompiledPolicy) -> None:
+        self._manifest, self._compiled_policy = manifest, compiled_policy
         self._clock = FixedClock()
         self._earlier = CallHistory(
-            histories=Histories(self._clock), clock=self._clock, labels=governance.policy.labels
+            histories=Histories(self._clock), clock=self._clock, labels=compiled_policy.policy.labels
         )
-        self._counts = any(asks_history(rule) for rule in governance.policy.rules)
-        self._exchanges = Exchanges(settings.sources, partial(assigned, governance.policy.assignments))
-        varying = [one.tools for one in governance.access.rules if _varies(one.rule)]
+        self._counts = any(asks_history(rule) for rule in compiled_policy.policy.rules)
+        self._exchanges = Exchanges(settings.sources, partial(assigned, compiled_policy.policy.assignments))
+        varying = [one.tools for one in compiled_policy.access.rules if _varies(one.rule)]
         self._varying = frozenset[str]().union(*varying)
         self._known: dict[bytes, _Decision] = {}
 
@@ -129,7 +129,7 @@ class _Decisions:
             time=str(row.get("time", "")),
             principal=str(row.get("principal", "")),
             tool=str(row.get("tool", "")),
-            before=_before(row, self._governance),
+            before=_before(row, self._compiled_policy),
             now=decision.now,
             rule=decision.rule,
             why=decision.why,
@@ -142,7 +142,7 @@ class _Decisions:
         """The decision on a call, `found` where it is known, which counts for later ones from now on."""
         self._clock.seconds = seconds_of(row)
         try:
-            call = _made(row, self._governance)
+            call = _made(row, self._compiled_policy)
         except ConfigError as error:
             return _Decision(call=None, now="undecidable", why=error.message, counts=False)
         if found is None:
@@ -156,9 +156,9 @@ class _Decisions:
         return found
 
     async def _decide_again(self, row: Mapping[str, Any], call: Call) -> _Decision:
-        found = _again(row, call, self._manifest, self._governance, self._earlier)
+        found = _again(row, call, self._manifest, self._compiled_policy, self._earlier)
         if found.call is not None and found.now in {"allow", "ask"} and row.get("code") != "validation":
-            return await _inspected(found.call, found, self._governance, row)
+            return await _inspected(found.call, found, self._compiled_policy, row)
         return found
 
     def _key(self, row: Mapping[str, Any]) -> bytes | None:
@@ -188,9 +188,9 @@ def _varies(rule: Rule) -> bool:
     return any(one.asks_history or "now" in one.variables for one in expressions)
 
 
-def _calls(settings: Settings, governance: CompiledPolicy, since: float) -> Iterator[dict[str, Any]]:
+def _calls(settings: Settings, compiled_policy: CompiledPolicy, since: float) -> Iterator[dict[str, Any]]:
     """The recorded calls since a moment, with what is recorded of the users of issuers."""
-    issuers = governance.policy.credentials.issuers
+    issuers = compiled_policy.policy.credentials.issuers
     return CallWindow(settings.audit_dir, since, has_users=lambda name: name.partition(":")[0] in issuers).rows()
 
 
@@ -202,64 +202,64 @@ class Suggested(Struct, frozen=True, kw_only=True):
     beyond: tuple[str, ...]
 
 
-def suggest(settings: Settings, manifest: Manifest, governance: CompiledPolicy, since: float) -> list[Suggested]:
+def suggest(settings: Settings, manifest: Manifest, compiled_policy: CompiledPolicy, since: float) -> list[Suggested]:
     """The fewest, narrowest rules that would have allowed what no rule allowed: exact tools, one role, the arguments that were seen.
 
     What is destructive is asked for. What a rule denied stays denied: nobody should be told to undo that.
     """
     wanted: dict[tuple[str, str], _Wanted] = {}
-    for row in _calls(settings, governance, since):
+    for row in _calls(settings, compiled_policy, since):
         tool = row.get("tool", "")
         if row.get("code") not in _BY_POLICY or row.get("rule") != "default" or tool not in manifest.tools:
             continue
         for name in filter(None, (row.get("principal"), row.get("on_behalf_of"))):
             try:
-                party = _party(name, row, governance)
+                party = _party(name, row, compiled_policy)
             except ConfigError:
                 continue
             recorded = row.get("arguments") or {}
-            decided = governance.access.decide(party, manifest.tools[tool], _read(recorded))
+            decided = compiled_policy.access.decide(party, manifest.tools[tool], _read(recorded))
             if party.roles and not isinstance(decided, (Allow, Ask)):
-                wanted.setdefault((_rarest(party.roles, governance), tool), _Wanted()).add(
+                wanted.setdefault((_rarest(party.roles, compiled_policy), tool), _Wanted()).add(
                     name, _read(recorded, Recorded)
                 )
     return [
-        _suggested(role, tool, seen, manifest, governance)
+        _suggested(role, tool, seen, manifest, compiled_policy)
         for (role, tool), seen in sorted(wanted.items(), key=lambda item: item[0])
     ]
 
 
 def missing_rule(
-    governance: CompiledPolicy, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
+    compiled_policy: CompiledPolicy, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
 ) -> dict[str, Any] | None:
     """The rule that `suggest` would write for one call that no rule allows; None where a rule denies it, or nobody has a role."""
     party: Principal | None = principal
     while party is not None:
         alone = replace(party, on_behalf_of=None, toolsets=frozenset())
-        if not governance.access.visible(alone, manifest.tools[tool]):
+        if not compiled_policy.access.visible(alone, manifest.tools[tool]):
             denied = any(
-                one.rule.verdict == "deny" for one in governance.access.considered(alone, manifest.tools[tool])
+                one.rule.verdict == "deny" for one in compiled_policy.access.considered(alone, manifest.tools[tool])
             )
             if denied or not party.roles:
                 return None
             wanted = _Wanted()
             wanted.add(party.id, arguments)
-            return _suggested(_rarest(party.roles, governance), tool, wanted, manifest, governance).rule
+            return _suggested(_rarest(party.roles, compiled_policy), tool, wanted, manifest, compiled_policy).rule
         party = party.on_behalf_of
     return None
 
 
 def hidden_note(
-    governance: CompiledPolicy, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
+    compiled_policy: CompiledPolicy, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
 ) -> str:
     """Return a note for operators about a call refused as unknown: the tool exists, and which rule would open it. "" if it is not
     hidden."""
     known = manifest.tools.get(tool)
-    why = "" if known is None else why_hidden(governance.access, principal, known)
+    why = "" if known is None else why_hidden(compiled_policy.access, principal, known)
     if not why:
         return ""
     told = f"{tool} exists, and {principal.id} is told that it does not: {why}"
-    rule = missing_rule(governance, manifest, principal, tool, arguments)
+    rule = missing_rule(compiled_policy, manifest, principal, tool, arguments)
     if rule is None:
         return told
     return f"{told}\n`toolgen policy suggest` would write:\n{yaml.safe_dump([rule], sort_keys=False, allow_unicode=True).rstrip()}"
@@ -276,9 +276,11 @@ class _Wanted(Struct):
         self.arguments.append(arguments)
 
 
-async def _inspected(call: Call, again: _Decision, governance: CompiledPolicy, row: Mapping[str, Any]) -> _Decision:
+async def _inspected(
+    call: Call, again: _Decision, compiled_policy: CompiledPolicy, row: Mapping[str, Any]
+) -> _Decision:
     """The decision after the guards of SQL, GraphQL and egress have judged the call too: what they refuse, no rule allows."""
-    result = await governance.inspected(call, CallContext())
+    result = await compiled_policy.inspected(call, CallContext())
     if not isinstance(result, Refused) or result.error.code == "validation":
         return again
     if hidden := _hidden(_recorded(row)):
@@ -290,17 +292,17 @@ def _for_want_of_a_token(row: Mapping[str, Any], call: Call | None, again: Repla
     """Return True if a call was refused because it would wait for a person, while its caller's token cannot be kept: the rules said "ask".
     The audit entry names the rule that asked."""
     refused = row.get("status") == "refused" and row.get("code") == "forbidden" and row.get("rule") == again.rule
-    return call is not None and refused and exchanges.concern(call)
+    return call is not None and refused and exchanges.applies_to(call)
 
 
-def _made(row: Mapping[str, Any], governance: CompiledPolicy) -> Call:
+def _made(row: Mapping[str, Any], compiled_policy: CompiledPolicy) -> Call:
     """The call as it would be made again. Raises `ConfigError` where nobody can say by whom."""
-    principal, session = _caller(row, governance), str(row.get("session", ""))
-    return governance.call(str(row.get("tool", "")), _read(_recorded(row)), principal, session)
+    principal, session = _caller(row, compiled_policy), str(row.get("session", ""))
+    return compiled_policy.call(str(row.get("tool", "")), _read(_recorded(row)), principal, session)
 
 
 def _again(
-    row: Mapping[str, Any], call: Call, manifest: Manifest, governance: CompiledPolicy, earlier: CallHistory
+    row: Mapping[str, Any], call: Call, manifest: Manifest, compiled_policy: CompiledPolicy, earlier: CallHistory
 ) -> _Decision:
     """Return the decision of the current rules about a recorded call."""
     name, recorded, principal = str(row.get("tool", "")), _recorded(row), call.principal
@@ -309,12 +311,14 @@ def _again(
         compiled.conditional
         for party in (principal, principal.on_behalf_of)
         if party is not None
-        for compiled in governance.access.considered(party, known)
+        for compiled in compiled_policy.access.considered(party, known)
     )
     if conditional and (hidden := _hidden(recorded) or _hidden_of(row, principal)):
         why = f"{hidden} is recorded as a keyed digest alone, and a rule may ask for it"
         return _Decision(call=call, now="undecidable", why=why, counts=False)
-    verdict = call.denied or governance.access.decide(principal, call.tool, call.arguments, earlier.circumstances(call))
+    verdict = call.denied or compiled_policy.access.decide(
+        principal, call.tool, call.arguments, earlier.circumstances(call)
+    )
     match verdict:
         case Allow(rule=rule):
             return _Decision(call=call, now="allow", rule=rule)
@@ -326,7 +330,7 @@ def _again(
             return _Decision(call=None, now="deny", rule=verdict.rule, why=verdict.reason)
 
 
-def _before(row: Mapping[str, Any], governance: CompiledPolicy) -> str:
+def _before(row: Mapping[str, Any], compiled_policy: CompiledPolicy) -> str:
     """Return the decision of the rules and guards at that time, as far as the outcome shows it."""
     code, refused = row.get("code", ""), row.get("status") == "refused"
     verdict = str(row.get("verdict") or "allow")
@@ -340,30 +344,30 @@ def _before(row: Mapping[str, Any], governance: CompiledPolicy) -> str:
         return "deny"
     if code in _BY_POLICY and row.get("rule") != "graphql":
         return "deny"
-    if code in _UNASKED or any(limit.id == row.get("rule") for limit in governance.policy.limits):
+    if code in _UNASKED or any(limit.id == row.get("rule") for limit in compiled_policy.policy.limits):
         return "unasked"
     return "allow"  # refused for its arguments
 
 
-def _caller(row: Mapping[str, Any], governance: CompiledPolicy) -> Principal:
+def _caller(row: Mapping[str, Any], compiled_policy: CompiledPolicy) -> Principal:
     """Who called, as the policy has it. Raises `ConfigError` for what it has not, and what the record does not say."""
-    caller, user = _party(str(row.get("principal", "")), row, governance), row.get("on_behalf_of")
+    caller, user = _party(str(row.get("principal", "")), row, compiled_policy), row.get("on_behalf_of")
     if not user:
         return caller
-    acting = governance.identity.acting_for(caller, _party(str(user), row, governance))
+    acting = compiled_policy.identity.acting_for(caller, _party(str(user), row, compiled_policy))
     if acting is None:
         raise ConfigError(f"the policy does not let {caller.id} act for '{user}'")
     return acting
 
 
-def _party(name: str, row: Mapping[str, Any], governance: CompiledPolicy) -> Principal:
+def _party(name: str, row: Mapping[str, Any], compiled_policy: CompiledPolicy) -> Principal:
     """A principal of the policy, or a user of an issuer with the roles and attributes that the policy of its call gave it.
 
     What the policy on disk would make of the same claims nobody can tell: claims are not recorded, but what was made of them.
     """
-    issuer = governance.policy.credentials.issuers.get(name.partition(":")[0])
+    issuer = compiled_policy.policy.credentials.issuers.get(name.partition(":")[0])
     if issuer is None:
-        return governance.identity.named(name)
+        return compiled_policy.identity.named(name)
     said = row.get("users", {}).get(name)
     if said is None:
         raise ConfigError(f"the record does not say what roles {name} had")
@@ -415,9 +419,9 @@ def _hidden(value: object, path: str = "") -> str:
     return next((found for name, item in items if (found := _hidden(item, f"{path}/{name}"))), "")
 
 
-def _rarest(roles: frozenset[str], governance: CompiledPolicy) -> str:
+def _rarest(roles: frozenset[str], compiled_policy: CompiledPolicy) -> str:
     """The role that the fewest have: a rule for it opens least. One that claims give has more than any list could, all users most."""
-    credentials = governance.policy.credentials
+    credentials = compiled_policy.policy.credentials
     held = [entry.roles for entry in credentials.principals.values()]
 
     def spread(role: str) -> tuple[int, int, int]:
@@ -428,7 +432,7 @@ def _rarest(roles: frozenset[str], governance: CompiledPolicy) -> str:
     return min(roles, key=lambda role: (*spread(role), role))
 
 
-def _suggested(role: str, tool: str, seen: _Wanted, manifest: Manifest, governance: CompiledPolicy) -> Suggested:
+def _suggested(role: str, tool: str, seen: _Wanted, manifest: Manifest, compiled_policy: CompiledPolicy) -> Suggested:
     arguments, beyond = closed(seen.arguments)
     rule = {
         "id": f"suggested-{role}-{tool}",
@@ -437,14 +441,14 @@ def _suggested(role: str, tool: str, seen: _Wanted, manifest: Manifest, governan
         "verdict": "ask" if manifest.tools[tool].effect is Effect.DESTRUCTIVE else "allow",
         "arguments": arguments,
     }
-    others = [*_others(role, seen.callers, governance)]
+    others = [*_others(role, seen.callers, compiled_policy)]
     who = [f"{', '.join(others)}, who have the role {role} and did not call"] if others else []
     return Suggested(rule=rule, calls=len(seen.arguments), beyond=(*who, *beyond))
 
 
-def _others(role: str, callers: set[str], governance: CompiledPolicy) -> Iterator[str]:
+def _others(role: str, callers: set[str], compiled_policy: CompiledPolicy) -> Iterator[str]:
     """Who else has a role: principals of the policy, and users of issuers, whom nobody can list."""
-    credentials = governance.policy.credentials
+    credentials = compiled_policy.policy.credentials
     having = sorted(entry.id for entry in credentials.principals.values() if role in entry.roles)
     named = [name for name in having if name not in callers]
     yield from named[:_MAX_NAMED]

@@ -111,7 +111,7 @@ class SupportsFiles(Protocol):
         """A file that the tool `name` that this principal was given a link to, or why it has none."""
 
     async def read(
-        self, principal: Principal, uri: str, *, session: str = "", presence: CallerConnection | None = None
+        self, principal: Principal, uri: str, *, session: str = "", caller_connection: CallerConnection | None = None
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
         """Read a URI from an answer to this principal: a file, or the current content of an MCP server's resource."""
 
@@ -146,13 +146,13 @@ class SupportsToolCalls(Protocol):
         client: str = "",
         parent: str = "",
         idempotency_key: str = "",
-        presence: CallerConnection | None = None,
+        caller_connection: CallerConnection | None = None,
     ) -> Envelope:
         """Run a call through all pipeline stages. Never raises.
 
         `session` is the conversation that the caller named; `connection` is the transport's own id, used if the caller named none. If the
-        awaiting task is cancelled or the client disconnects (`presence`), a write runs to its end. A read is ended, at the service or
-        database too, and recorded as `cancelled`.
+        awaiting task is cancelled or the client disconnects (`caller_connection`), a write runs to its end. A read is ended, at the
+        service or database too, and recorded as `cancelled`.
         """
 
     def pending_after(

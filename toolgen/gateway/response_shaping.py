@@ -100,45 +100,45 @@ class ResponseShaper:
 
     async def presented(
         self,
-        governance: CompiledPolicy,
+        compiled_policy: CompiledPolicy,
         call: Call,
         result: Success,
         reading: AnswerOptions,
-        presence: CallerConnection,
+        caller_connection: CallerConnection,
     ) -> Success | Failed:
-        """The part of an answer that is shown now. More pages are read for as long as `presence` says that the caller waits."""
+        """The part of an answer that is shown now. More pages are read for as long as `caller_connection` says that the caller waits."""
         if result.shape is Shape.STORED:
-            return await self.files.referenced(governance, call, result)
+            return await self.files.referenced(compiled_policy, call, result)
         if reading is not WHOLE and result.shape is Shape.CONTENT:
             result = replace(result, data=_plain(result), shape=Shape.WHOLE)
-        result = await self._paged(governance, call, result, reading.pages, presence)
+        result = await self._paged(compiled_policy, call, result, reading.pages, caller_connection)
         try:
             result = chosen(call.tool, result, reading)
         except ChoiceError as error:
             suggestion = f"correct {option_name(call.tool)}, or leave it out"
             return Failed(error=Error(code="validation", message=str(error), suggestion=suggestion, rule="arguments"))
         if result.shape is not Shape.CONTENT and result.delivery.files:
-            result = await self.files.referenced(governance, call, result)
+            result = await self.files.referenced(compiled_policy, call, result)
         if not isinstance(call.tool.binding, HttpBinding):
             return result
         if size_of(result.data) <= SHOWN:
             return result
         kept = _KeptAnswer(call_id=call.id, truncated=result.truncated, body=encode(result.data))
-        bound = bound_to(governance, call.principal, call.tool, call.arguments)
+        bound = bound_to(compiled_policy, call.principal, call.tool, call.arguments)
         try:
             key = await self._store.put(msgspec.msgpack.encode(kept), owner=owner_of(call.principal), bound=bound)
         except StateError:
             return _piece(result, result.data, (), b"", b"")
         return _piece(_read_on_with(call.tool, result), result.data, (), key, bound)
 
-    async def read_on(self, governance: CompiledPolicy, call: Call, cursor: str) -> Envelope:
+    async def read_on(self, compiled_policy: CompiledPolicy, call: Call, cursor: str) -> Envelope:
         """The next piece of an answer to the same call. It is recorded, and reaches no upstream."""
         try:
             token = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         except (ValueError, binascii.Error):
             token = b""
-        bound = bound_to(governance, call.principal, call.tool, call.arguments)
-        refusal = await self._refusal(governance, call.principal, call.tool)
+        bound = bound_to(compiled_policy, call.principal, call.tool, call.arguments)
+        refusal = await self._refusal(compiled_policy, call.principal, call.tool)
         try:
             kept = None if refusal else await self._opened(token[:KEY_BYTES], bound)
         except StateError as error:
@@ -156,9 +156,11 @@ class ResponseShaper:
             return _ended(call, kept.call_id, Refused(error=fault), CallContext())
         return _ended(call, kept.call_id, result, CallContext())
 
-    async def fetch(self, governance: CompiledPolicy, principal: Principal, name: str, token: str) -> KeptFile | Error:
+    async def fetch(
+        self, compiled_policy: CompiledPolicy, principal: Principal, name: str, token: str
+    ) -> KeptFile | Error:
         """A file that this principal was given a link to."""
-        found = await self._file(governance, principal, name, token)
+        found = await self._file(compiled_policy, principal, name, token)
         if isinstance(found, Error):
             return found
         tool, kept = found
@@ -170,62 +172,68 @@ class ResponseShaper:
 
     async def read(
         self,
-        governance: CompiledPolicy,
+        compiled_policy: CompiledPolicy,
         principal: Principal,
         uri: str,
         *,
         session: str = "",
-        presence: CallerConnection | None = None,
+        caller_connection: CallerConnection | None = None,
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
         """Read a URI from an answer to this principal: a file, or the current content of an MCP server's resource."""
         place = parse_uri(uri)
         if place is None:
             return Error(code="not_found", message="there is no such resource")
         if place.link is None:
-            fetched = await self.fetch(governance, principal, place.tool, place.token)
+            fetched = await self.fetch(compiled_policy, principal, place.tool, place.token)
             return fetched if isinstance(fetched, Error) else (fetched,)
-        found = await self._file(governance, principal, place.tool, place.token)
+        found = await self._file(compiled_policy, principal, place.tool, place.token)
         if isinstance(found, Error):
             return found
         tool, kept = found
         if not isinstance(kept, _KeptAnswer) or place.link >= len(kept.links):
             return _NO_FILE
         call = resource_call(tool, kept.links[place.link], principal, session, parent=kept.call_id)
-        trail = CallContext(presence=presence or CallerConnection(), verdict="allow", rule=LINKED)
-        result = await self._run(governance.read_resource, call, trail)
+        call_context = CallContext(
+            caller_connection=caller_connection or CallerConnection(), verdict="allow", rule=LINKED
+        )
+        result = await self._run(compiled_policy.read_resource, call, call_context)
         if not isinstance(result, Success):
             return result.error
         read = [HeldFile(body, kind) for kind, body in held_in(result.data)]
         if len(read) == 1 and len(read[0].body) > SHOWN:
             with suppress(StateError, FileTooLargeError):
-                whose = Whose(governance=governance, principal=principal, tool=tool, call_id=kept.call_id)
+                whose = Whose(compiled_policy=compiled_policy, principal=principal, tool=tool, call_id=kept.call_id)
                 place_ = await self.files.keep(whose, read[0].body, read[0].info.media_type)
                 read[0].uri = str(place_["uri"])
         return tuple(read)
 
-    async def with_links(self, governance: CompiledPolicy, call: Call, result: Success | Failed) -> Success | Failed:
+    async def with_links(
+        self, compiled_policy: CompiledPolicy, call: Call, result: Success | Failed
+    ) -> Success | Failed:
         """An answer of an MCP server with the URIs that this gateway reads its links by."""
         links = links_in(result.data)[:MAX_LINKS]
         if not links:
             return result
         try:
-            uri = await self._keep(governance, call.principal, call.tool, _KeptAnswer(call_id=call.id, links=links))
+            uri = await self._keep(
+                compiled_policy, call.principal, call.tool, _KeptAnswer(call_id=call.id, links=links)
+            )
         except StateError:
             return result
         return replace(result, data=with_uris(result.data, [f"{uri}/{number}" for number in range(len(links))]))
 
     async def _file(
-        self, governance: CompiledPolicy, principal: Principal, name: str, token: str
+        self, compiled_policy: CompiledPolicy, principal: Principal, name: str, token: str
     ) -> tuple[Tool, _KeptAnswer | KeptFile] | Error:
         """Return the file or links stored under a URI given to this principal, and the tool that answered."""
-        tool = governance.tool(name)
+        tool = compiled_policy.tool(name)
         if tool is None:
             return _NO_FILE
-        if refusal := await self._refusal(governance, principal, tool):
+        if refusal := await self._refusal(compiled_policy, principal, tool):
             return _NO_FILE if refusal is _GONE else refusal
         try:
             key = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-            bound = bound_to(governance, principal, tool, None)
+            bound = bound_to(compiled_policy, principal, tool, None)
             kept = await self.files.open(key, bound) or await self._opened(key, bound)
         except (ValueError, binascii.Error):
             return _NO_FILE
@@ -233,9 +241,9 @@ class ResponseShaper:
             return fault_error(error)
         return _NO_FILE if kept is None else (tool, kept)
 
-    async def _keep(self, governance: CompiledPolicy, principal: Principal, tool: Tool, kept: _KeptAnswer) -> str:
+    async def _keep(self, compiled_policy: CompiledPolicy, principal: Principal, tool: Tool, kept: _KeptAnswer) -> str:
         """Keeps something for a caller, and returns its URI. Raises `StateError`."""
-        bound = bound_to(governance, principal, tool, None)
+        bound = bound_to(compiled_policy, principal, tool, None)
         key = await self._store.put(msgspec.msgpack.encode(kept), owner=owner_of(principal), bound=bound)
         return uri_of(tool, key)
 
@@ -244,9 +252,9 @@ class ResponseShaper:
         await self._store.close()
         await self.files.store.close()
 
-    async def _refusal(self, governance: CompiledPolicy, principal: Principal, tool: Tool) -> Error | None:
+    async def _refusal(self, compiled_policy: CompiledPolicy, principal: Principal, tool: Tool) -> Error | None:
         """Why what was answered before is not read on now: the caller may not call the tool any more, or it is paused."""
-        if not governance.access.visible(principal, tool):
+        if not compiled_policy.access.visible(principal, tool):
             return _GONE
         if self._pauses.stale and not await self._pauses.refresh():  # what cannot be read pauses everything
             return _UNREAD
@@ -282,7 +290,12 @@ class ResponseShaper:
         return None
 
     async def _paged(
-        self, governance: CompiledPolicy, call: Call, result: Success, most: int, presence: CallerConnection
+        self,
+        compiled_policy: CompiledPolicy,
+        call: Call,
+        result: Success,
+        most: int,
+        caller_connection: CallerConnection,
     ) -> Success:
         """The answer with as many pages as were asked for, and with what there is behind the last one.
 
@@ -299,14 +312,20 @@ class ResponseShaper:
             changes = paging.following(arguments, page.data, next_link(page.delivery.link))
             if not changes or size > _MAX_JOINED_SIZE or page.truncated:
                 break
-            if presence.left():
+            if caller_connection.disconnected():
                 return replace(result, data=joined(pages), truncated=True)
             arguments |= changes
-            further = governance.call(
-                tool.name, arguments, call.principal, call.session, call.client, call.id, presence=presence
+            further = compiled_policy.call(
+                tool.name,
+                arguments,
+                call.principal,
+                call.session,
+                call.client,
+                call.id,
+                caller_connection=caller_connection,
             )
             further = replace(further, restored=call.restored, ancestry=call.ancestry)
-            outcome = await self._run(governance.run, further, CallContext(presence=presence))
+            outcome = await self._run(compiled_policy.run, further, CallContext(caller_connection=caller_connection))
             if not isinstance(outcome, Success) or type(_plain(outcome)) is not type(pages[0]):
                 return replace(result, data=joined(pages), truncated=True)
             page = replace(outcome, data=_plain(outcome))
@@ -391,5 +410,5 @@ def _bytes(result: Success) -> int:
     return result.delivery.bytes or 0
 
 
-def _ended(call: Call, call_id: str, result: Result, trail: CallContext) -> Envelope:
-    return ended(call.tool.name, call_id, result, trail, 0.0)
+def _ended(call: Call, call_id: str, result: Result, call_context: CallContext) -> Envelope:
+    return ended(call.tool.name, call_id, result, call_context, 0.0)

@@ -99,14 +99,14 @@ class RoleGrants:
 
     async def refresh(self) -> None:
         """Puts in force what was given by now. What cannot be read for a moment is given to nobody any more."""
-        policy = self._current.governance.policy
+        policy = self._current.compiled_policy.policy
         if not policy.role_grants and not policy.given:
             return
         try:
             async with self._reading:
                 now = await self.store.now()
                 # In this order: what changes in between is told the next time.
-                if await self.store.changed() or now >= self._due or self._seen is not self._current.governance:
+                if await self.store.changed() or now >= self._due or self._seen is not self._current.compiled_policy:
                     await self._read(now)
         except StateError as error:
             self.trouble.say(str(error), passing=isinstance(error.__cause__, StoreUnreachableError))
@@ -127,26 +127,26 @@ class RoleGrants:
                 given[grant.to] = (*given.get(grant.to, ()), one)
         self._due = min((grant.expires for grant in found), default=now + 60.0)
         self._give(given)
-        self._seen = self._current.governance
+        self._seen = self._current.compiled_policy
 
-    async def ask(self, wish: RoleWish, principal: Principal) -> RoleGrant | Error:
+    async def ask(self, grant_request: RoleWish, principal: Principal) -> RoleGrant | Error:
         """A role for somebody, in force at once or, where it takes two people, once another agrees. What is refused is on record.
 
         Raises `AuditError` when it cannot be recorded (then it was not given), and `StateError`.
         """
-        found = self._asked(wish, principal)
+        found = self._asked(grant_request, principal)
         if isinstance(found, Error):
-            return await self._refused(found, principal, {"role": wish.role, "to": wish.to})
+            return await self._refused(found, principal, {"role": grant_request.role, "to": grant_request.to})
         now = await self.store.now()
         grant = RoleGrant(
             id=f"role_{secrets.token_hex(12)}",
-            group=wish.to,
+            group=grant_request.to,
             created=now,
-            expires=now + (min(wish.seconds, ASKED_S) if found.break_glass else wish.seconds),
-            role=wish.role,
-            to=wish.to,
-            seconds=wish.seconds,
-            reason=wish.reason,
+            expires=now + (min(grant_request.seconds, ASKED_S) if found.break_glass else grant_request.seconds),
+            role=grant_request.role,
+            to=grant_request.to,
+            seconds=grant_request.seconds,
+            reason=grant_request.reason,
             break_glass=found.break_glass,
             asked_by=principal.id,
             asked_roles=tuple(sorted(self._own(principal.id, principal.roles))),
@@ -161,26 +161,28 @@ class RoleGrants:
         await self.refresh()
         return grant
 
-    def _asked(self, wish: RoleWish, principal: Principal) -> RoleGrantRule | Error:
+    def _asked(self, grant_request: RoleWish, principal: Principal) -> RoleGrantRule | Error:
         """The rule by which a role may be given, one that takes one person first; or why it may not."""
         if principal.on_behalf_of is not None:
             return _FORBIDDEN
-        own, themselves = self._own(principal.id, principal.roles), self._same(principal.id, wish.to)
+        own, themselves = self._own(principal.id, principal.roles), self._same(principal.id, grant_request.to)
         rules = [
             rule
-            for rule in self._current.governance.policy.role_grants
-            if rule.role == wish.role and (rule.break_glass if themselves else not rule.by.isdisjoint(own))
+            for rule in self._current.compiled_policy.policy.role_grants
+            if rule.role == grant_request.role and (rule.break_glass if themselves else not rule.by.isdisjoint(own))
         ]
-        fitting = [rule for rule in rules if wish.seconds <= rule.max_s and self._may_have(wish.to, rule)]
+        fitting = [
+            rule for rule in rules if grant_request.seconds <= rule.max_s and self._may_have(grant_request.to, rule)
+        ]
         if not fitting:
             return _FORBIDDEN
-        if wish.seconds < 1:
+        if grant_request.seconds < 1:
             return Error(code="validation", message="a role is given for at least 1s")
-        if not reason_in(wish.reason) or len(wish.reason) > MAX_REASON_LENGTH:
+        if not reason_in(grant_request.reason) or len(grant_request.reason) > MAX_REASON_LENGTH:
             message = f"a reason is needed that a reader can see, of at most {MAX_REASON_LENGTH} characters"
             return Error(code="validation", message=message)
-        entry = self._current.governance.policy.principals.get(wish.to)
-        if entry is not None and wish.role in entry.roles:
+        entry = self._current.compiled_policy.policy.principals.get(grant_request.to)
+        if entry is not None and grant_request.role in entry.roles:
             return Error(code="conflict", message="that principal has this role already")
         return min(fitting, key=lambda rule: rule.break_glass)
 
@@ -236,7 +238,7 @@ class RoleGrants:
     def may_give(self, principal: Principal) -> bool:
         """Return True if a principal could give any role, or agree to one."""
         own = self._own(principal.id, principal.roles)
-        rules = self._current.governance.policy.role_grants
+        rules = self._current.compiled_policy.policy.role_grants
         return principal.on_behalf_of is None and any(not rule.by.isdisjoint(own) for rule in rules)
 
     async def listed(self, principal: Principal | None) -> tuple[RoleGrant, ...]:
@@ -255,7 +257,7 @@ class RoleGrants:
 
     def _standing(self, grant: RoleGrant) -> RoleGrantRule | None:
         """The rule by which the policy in force still lets a role be given so, by these people; None where none does."""
-        for rule in self._current.governance.policy.role_grants:
+        for rule in self._current.compiled_policy.policy.role_grants:
             if rule.role != grant.role or rule.break_glass != grant.break_glass or grant.seconds > rule.max_s:
                 continue
             asked = self._has(grant.asked_by, grant.asked_roles, rule.by)
@@ -269,7 +271,7 @@ class RoleGrants:
 
     def _may_have(self, name: str, rule: RoleGrantRule) -> bool:
         """Return True if a rule lets this principal get a role. For users of an issuer the possible roles of the issuer count."""
-        policy = self._current.governance.policy
+        policy = self._current.compiled_policy.policy
         if (entry := policy.principals.get(name)) is not None:
             return not rule.to.isdisjoint(self._own(name, entry.roles))
         provider, _, subject = name.partition(":")
@@ -279,17 +281,17 @@ class RoleGrants:
     def _has(self, name: str, roles: tuple[str, ...], wanted: frozenset[str]) -> bool:
         """Return True if the giver of a role still has a required role. For users of an issuer only the roles of their token at that time
         are known."""
-        policy = self._current.governance.policy
+        policy = self._current.compiled_policy.policy
         if (entry := policy.principals.get(name)) is not None:
             return not wanted.isdisjoint(self._own(name, entry.roles))
         return name.partition(":")[0] in policy.credentials.issuers and not wanted.isdisjoint(roles)
 
     def _own(self, name: str, roles: frozenset[str]) -> frozenset[str]:
         """The roles of a principal but those that it was given for some time: nobody gives away what was given to them."""
-        return roles - {one.role for one in self._current.governance.policy.given.get(name, ())}
+        return roles - {one.role for one in self._current.compiled_policy.policy.given.get(name, ())}
 
     def _same(self, one: str, other: str) -> bool:
-        return self._current.governance.identity.concerns(one, (other,))
+        return self._current.compiled_policy.identity.concerns(one, (other,))
 
     async def _end(self, known: RoleGrant, *, by: str, code: str) -> RoleGrant | None:
         await self._record(known, "role_grant_end", by=by, status="ok", code=code)
@@ -304,7 +306,7 @@ class RoleGrants:
         entry = {
             "event": event,
             "principal": by,
-            "policy_digest": self._current.governance.policy.digest,
+            "policy_digest": self._current.compiled_policy.policy.digest,
             "status": status,
             "code": code,
             "arguments": {"grant": role_grant_json(grant)},

@@ -26,7 +26,7 @@ __all__ = [
     "RUN_READ",
     "SEARCH",
     "canonical",
-    "stand_ins",
+    "meta_tools",
 ]
 
 # A source's tools have `__` in their names, so these are never taken.
@@ -113,7 +113,7 @@ def canonical(name: str) -> str:
     return _FORMER.get(name, name)
 
 
-def stand_ins(catalog: Sequence[Tool]) -> tuple[Tool, ...]:
+def meta_tools(catalog: Sequence[Tool]) -> tuple[Tool, ...]:
     """The tools that stand for a catalog, in name order. The effect of `run_tool` is the worst of what it may call.
 
     `run_read_tool` calls those that only read: a client that asks its user by the hints of tools need not ask for these. It is listed

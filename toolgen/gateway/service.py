@@ -164,7 +164,7 @@ class Gateway(Standing):
         self._devices = DeviceCalls(
             calls=self.approvals, log=log, clock=clock, background=self._background, files=files
         )
-        backing = ExecutorDependencies(
+        dependencies = ExecutorDependencies(
             assigned=current.assigned,
             folder=settings.oauth_dir,
             clock=clock,
@@ -175,7 +175,9 @@ class Gateway(Standing):
             files=(sent := GatewayFiles(files, current, shared.pauses)),
             apps=apps or {},
         )
-        make = partial(make_executors, settings.sources, permit=current.permit, backing=backing, tools=settings.tools)
+        make = partial(
+            make_executors, settings.sources, permit=current.permit, dependencies=dependencies, tools=settings.tools
+        )
         self._executors, pagings = stand_in or make(manifest), pagings_of(settings, manifest)
         stored = StoredAnswers(settings.state_dir / "answers.db", clock)
         self._answering = ResponseShaper(
@@ -203,9 +205,9 @@ class Gateway(Standing):
             ledger=shared.ledger,
             waiting=shared.invocations,
             clock=clock,
-            identity=lambda: current.governance.identity,
+            identity=lambda: current.compiled_policy.identity,
         )
-        self._runtime = self._made_runtime(clock, exchanges.concern, pagings, sent, reader)
+        self._runtime = self._made_runtime(clock, exchanges.applies_to, pagings, sent, reader)
         acceptances = acceptances or Acceptances(settings)
         acceptances.shared = None if shared.accepted is None else shared.accepted.read
         self._reloader = status.reloader = PolicyReloader(
@@ -479,7 +481,7 @@ class Gateway(Standing):
     @property
     def policy(self) -> Policy:
         """The policy in force."""
-        return self.current.governance.policy
+        return self.current.compiled_policy.policy
 
     async def call(
         self,
@@ -492,14 +494,14 @@ class Gateway(Standing):
         client: str = "",
         parent: str = "",
         idempotency_key: str = "",
-        presence: CallerConnection | None = None,
+        caller_connection: CallerConnection | None = None,
     ) -> Envelope:
         """Run a call as `SupportsToolCalls.call` does; without `principal`, as the only one. Raises `ConfigError` if there are several, or
         if the gateway is closed."""
         self._refuse_closed()
-        if presence is None:
-            presence = CallerConnection()
-            presence.local = True
+        if caller_connection is None:
+            caller_connection = CallerConnection()
+            caller_connection.local = True
         return await self.tool_calls.call(
             name,
             arguments or {},
@@ -509,7 +511,7 @@ class Gateway(Standing):
             client=client,
             parent=parent,
             idempotency_key=idempotency_key,
-            presence=presence,
+            caller_connection=caller_connection,
         )
 
     async def preview(

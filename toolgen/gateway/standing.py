@@ -43,15 +43,15 @@ class Standing:
 
     def _refusing(self, counted: bool) -> tuple[str, ...]:
         """Why every call would be refused now by what is shared."""
-        governance = self.current.governance
+        compiled_policy = self.current.compiled_policy
         return self._shared.refusing(
-            tolerant=governance.tolerant,
-            counted=counted or not governance.policy.limits,
-            asks_history=governance.earlier.histories is self._shared.histories,
+            tolerant=compiled_policy.tolerant,
+            counted=counted or not compiled_policy.policy.limits,
+            asks_history=compiled_policy.earlier.histories is self._shared.histories,
         )
 
     def _standing(self) -> Snapshot:
         """Return the measurements besides those of the process itself."""
         systems, waiting = self._systems(), self._shared.buckets.waiting
-        told, digest = self.monitoring.notifications, self.current.governance.policy.digest
+        told, digest = self.monitoring.notifications, self.current.compiled_policy.policy.digest
         return Snapshot(policy_digest=digest, systems=systems, limit_waiting=waiting, notifications=told)

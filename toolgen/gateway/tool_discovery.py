@@ -17,7 +17,7 @@ from toolgen.gateway.file_reading import with_file_tool
 from toolgen.gateway.inner_call import InnerCall, InnerCallError, inner_call
 from toolgen.gateway.operation_names import OperationNames, no_operation
 from toolgen.gateway.search_answers import FoundTool, entries, is_poor
-from toolgen.gateway.search_tools import DEFAULT_HITS, DESCRIBE, INPUTS, RUN, RUN_READ, SEARCH, stand_ins
+from toolgen.gateway.search_tools import DEFAULT_HITS, DESCRIBE, INPUTS, RUN, RUN_READ, SEARCH, meta_tools
 from toolgen.model.call import Principal
 from toolgen.model.graphql_fields import answer_fields
 from toolgen.model.graphql_schema import Graph
@@ -270,7 +270,7 @@ class Discovery:
             stand_in = _costs_more(catalog, self._above)
             shelf = _CatalogEntry(
                 catalog=catalog,
-                offered=with_file_tool(stand_ins(catalog) if stand_in else _with_description(catalog), catalog),
+                offered=with_file_tool(meta_tools(catalog) if stand_in else _with_description(catalog), catalog),
                 stands_in=stand_in,
                 by_name={tool.name: tool for tool in catalog},
             )
@@ -342,7 +342,7 @@ def _with_description(catalog: tuple[Tool, ...]) -> tuple[Tool, ...]:
     """The catalog itself, with `describe_tool` among it if a tool is listed with parts left open."""
     if not any(is_cut(tool) for tool in catalog):
         return catalog
-    (describe,) = (tool for tool in stand_ins(catalog) if tool.name == DESCRIBE)
+    (describe,) = (tool for tool in meta_tools(catalog) if tool.name == DESCRIBE)
     return tuple(sorted((*catalog, describe), key=lambda tool: tool.name))
 
 

@@ -16,7 +16,7 @@ from toolgen.emit.listed_output import ListedOutput, listed_output
 from toolgen.emit.schema_budget import listed
 from toolgen.gateway.json_body import Malformed, encode
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.search_tools import AT_ONCE, canonical, stand_ins
+from toolgen.gateway.search_tools import AT_ONCE, canonical, meta_tools
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.stored_schemas import complete
@@ -81,7 +81,7 @@ class ToolListing:
         self.catalog = tools if catalog is None else catalog
         self._names = [tool.name for tool in tools]
         # A client may have had the tools that search listed while the catalog was longer.
-        searching = stand_ins(self.catalog) if self.catalog else ()
+        searching = meta_tools(self.catalog) if self.catalog else ()
         self._by_name = {tool.name: tool for tool in (*searching, *self.catalog, *tools)}
         self._rendered: dict[tuple[str, str], msgspec.Raw] = {}
         self._headers: dict[str, Mapping[str, str]] = {}

@@ -31,7 +31,7 @@ class ClientChannel(Protocol):
     def listens(self) -> bool:
         """True if the client wants progress notifications."""
 
-    def left(self) -> bool:
+    def disconnected(self) -> bool:
         """True if the client does not wait any more."""
 
     def progress(self, done: float, total: float | None, message: str) -> None:

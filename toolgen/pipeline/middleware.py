@@ -47,14 +47,19 @@ T = TypeVar("T")
 class CallerConnection:
     """Connection of the caller of one request: whether somebody still waits for the answer. A request makes one call, or several at once.
 
-    A caller that disconnects, or cancels the request, ends what is `awaiting` and every call in an executor that only reads. A write that
-    an executor has goes on to its end. A front end sets `elicits` if the person at the client can be asked to agree to a call, `line` if
-    the client can be told and asked more, `trace` if the request belongs to a trace, and `task` for wishes about the task that the call
-    becomes. `begun` is for a call that may go on without its caller: True once an executor has it, before that a future for who waits for
-    it, or False. `under_way` is that call, and `alone` says that it is made in a task of its own, which nobody cancels who waits for it.
-    `pends` is after how many seconds it is answered as pending, None for never. `follows`: it waits for an equal call to end, or to be
-    kept. `on_leave` is told when the caller leaves. `local`: the caller runs on this machine, as its user, and `roots` asks it for the
-    folders that it opens.
+    A caller that disconnects, or cancels the request, ends `awaiting` work and every call in an executor that only reads. A write that an
+    executor has runs to its end. Set by the front end:
+
+    - `elicits`: the person at the client can be asked to agree to a call. `roots` asks for the folders that the client opens.
+    - `line`: channel to the client, for progress and questions. `trace`: the trace of the request. `task`: wishes about the task that the
+      call becomes. `local`: the caller runs on this machine, as its user.
+    - `on_leave`: called when the caller disconnects.
+
+    Set by the gateway:
+
+    - `started`: for a call that may go on without its caller. True once an executor has it, before that a future for its waiter, or False.
+    - `under_way`: that call. `has_own_task`: it is made in a task of its own, which no waiter cancels.
+    - `pends`: seconds after which it is answered as pending, None for never. `follows`: it waits for an equal call to end, or to be kept.
     """
 
     __slots__ = (
@@ -63,16 +68,16 @@ class CallerConnection:
         "_others",
         "_stays",
         "_tasks",
-        "alone",
-        "begun",
-        "called_off",
+        "cancel_requested",
         "elicits",
         "follows",
+        "has_own_task",
         "line",
         "local",
         "on_leave",
         "pends",
         "roots",
+        "started",
         "task",
         "trace",
         "under_way",
@@ -88,10 +93,10 @@ class CallerConnection:
         self.line: ClientChannel | None = None
         self.task: TaskWish | None = None
         self.trace: Trace | None = None
-        self.alone = False
-        self.begun: asyncio.Future[None] | bool | None = None
+        self.has_own_task = False
+        self.started: asyncio.Future[None] | bool | None = None
         self.under_way: Call | None = None
-        self.called_off = False
+        self.cancel_requested = False
         self.pends: float | None = None
         self.follows = False
         self.on_leave: Callable[[], None] | None = None
@@ -133,8 +138,8 @@ class CallerConnection:
 
     def call_off(self) -> None:
         """Cancel the call for its client: at once if an executor has it, otherwise before an executor gets it."""
-        if not self.called_off:
-            self.called_off = self._left = True
+        if not self.cancel_requested:
+            self.cancel_requested = self._left = True
             if self._executing is not None:
                 self._executing.cancel()
 
@@ -150,26 +155,26 @@ class CallerConnection:
         if ends_early:
             assert task is not None  # noqa: S101 - a coroutine runs in one
             self._tasks = (*self._tasks, task) if self._tasks else (task,)
-        if (begun := self.begun) is not None:
-            if begun is not True and begun is not False:
-                begun.set_result(None)
-            self.begun = True
+        if (started := self.started) is not None:
+            if started is not True and started is not False:
+                started.set_result(None)
+            self.started = True
         return task
 
     def is_cancelled(self, task: asyncio.Task[Any]) -> bool:
         """True if a cancellation that reached an executor came from the caller alone."""
-        ended = self.called_off or (self._left and task in self._tasks)
+        ended = self.cancel_requested or (self._left and task in self._tasks)
         return ended and task.cancelling() <= 1
 
     def exit_executor(self, task: asyncio.Task[Any]) -> None:
         """The executor is done with the call, also where it answered in spite of a cancellation."""
-        if self._left and task.cancelling() and (self.called_off or task in self._tasks):
+        if self._left and task.cancelling() and (self.cancel_requested or task in self._tasks):
             task.uncancel()
         self._executing = None
         if tasks := self._tasks:
             self._tasks = () if tasks == (task,) else tuple([one for one in tasks if one is not task])
 
-    def left(self) -> bool:
+    def disconnected(self) -> bool:
         """Return True if the client has disconnected or cancelled the call."""
         return self._left
 
@@ -188,7 +193,7 @@ class CallerConnection:
 
         The work runs in the task of the call: a task of its own would cost more than all the rest of this.
         """
-        if self.left():
+        if self.disconnected():
             work.close()
             return None
         task = asyncio.current_task()
@@ -197,12 +202,12 @@ class CallerConnection:
         try:
             return await work
         except asyncio.CancelledError:
-            if not self.left() or task.cancelling() > 1:  # by somebody else (too)
+            if not self.disconnected() or task.cancelling() > 1:  # by somebody else (too)
                 raise
             return None
         finally:
             self._tasks = tuple(one for one in self._tasks if one is not task)
-            if self.left():  # the one cancellation that was ours, also when `work` ended in spite of it
+            if self.disconnected():  # the one cancellation that was ours, also when `work` ended in spite of it
                 task.uncancel()
 
 
@@ -224,9 +229,9 @@ class NoPartialsChannel:
         """True if the client of the wrapped channel wants progress."""
         return self._line.listens
 
-    def left(self) -> bool:
+    def disconnected(self) -> bool:
         """Return True if the client of the wrapped channel has disconnected."""
-        return self._line.left()
+        return self._line.disconnected()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Forward the progress unchanged."""
@@ -290,8 +295,8 @@ class CallContext(msgspec.Struct):
     Everything else in a call is immutable.
     """
 
-    presence: CallerConnection = msgspec.field(default_factory=CallerConnection)
-    seat: TurnLease | None = None
+    caller_connection: CallerConnection = msgspec.field(default_factory=CallerConnection)
+    turn_lease: TurnLease | None = None
     verdict: str = ""
     rule: str = ""
     consents: tuple[Consent, ...] = ()  # what the rules that ask want
@@ -317,10 +322,10 @@ class InFlightCalls:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def begin(self, call: Call, trail: CallContext) -> asyncio.Task[Any] | None:
-        """A call sets out, in the task that it has `alone` already, until its `end`; None where it has none, and has to be `run`."""
-        trail.presence.under_way = call
-        task = asyncio.current_task() if trail.presence.alone else None
+    def begin(self, call: Call, call_context: CallContext) -> asyncio.Task[Any] | None:
+        """A call sets out, in the task that it has `has_own_task` already, until its `end`; None where it has none, and has to be `run`."""
+        call_context.caller_connection.under_way = call
+        task = asyncio.current_task() if call_context.caller_connection.has_own_task else None
         if task is not None:
             self._tasks.add(task)
         return task
@@ -329,17 +334,17 @@ class InFlightCalls:
         """Remove a call that has ended."""
         self._tasks.discard(task)
 
-    async def run(self, pipeline: Next, call: Call, trail: CallContext) -> Result:
+    async def run(self, pipeline: Next, call: Call, call_context: CallContext) -> Result:
         """Run a call through the whole pipeline, in a task of its own."""
-        task = asyncio.create_task(pipeline(call, trail))
+        task = asyncio.create_task(pipeline(call, call_context))
         self._tasks.add(task)
-        if trail.seat is not None:
-            trail.seat.hold(task)
+        if call_context.turn_lease is not None:
+            call_context.turn_lease.hold(task)
         task.add_done_callback(self._tasks.discard)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            trail.presence.leave()  # the caller that is cancelled here waits no more
+            call_context.caller_connection.leave()  # the caller that is cancelled here waits no more
             raise
 
     def cut_off(self) -> None:
@@ -362,7 +367,7 @@ Guard: TypeAlias = Callable[[Call, CallContext], Judged | Coroutine[Any, Any, Ju
 class Stage(Protocol):
     """Acts before the rest of the pipeline and after it. It calls `proceed` at most once."""
 
-    def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Coroutine[Any, Any, Result]: ...
+    def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Coroutine[Any, Any, Result]: ...
 
 
 def compose(stages: Sequence[Stage | None], last: Next) -> Next:
@@ -380,29 +385,29 @@ def guarded(*all_guards: Guard | None) -> Stage | None:
     return partial(_ask, guards) if guards else None
 
 
-def _ask(guards: Sequence[Guard], call: Call, trail: CallContext, proceed: Next) -> Coroutine[Any, Any, Result]:
+def _ask(guards: Sequence[Guard], call: Call, call_context: CallContext, proceed: Next) -> Coroutine[Any, Any, Result]:
     """Run the guards and return the coroutine of the remaining pipeline without awaiting it.
 
     If no guard waits, nothing of this function is kept during the call.
     """
     for number, guard in enumerate(guards, 1):
-        answer = guard(call, trail)
+        answer = guard(call, call_context)
         if not isinstance(answer, Call):
-            return _ask_on(answer, guards[number:], trail, proceed)
+            return _ask_on(answer, guards[number:], call_context, proceed)
         call = answer
-    return proceed(call, trail)
+    return proceed(call, call_context)
 
 
 async def _ask_on(
-    answer: Judged | Coroutine[Any, Any, Judged], guards: Sequence[Guard], trail: CallContext, proceed: Next
+    answer: Judged | Coroutine[Any, Any, Judged], guards: Sequence[Guard], call_context: CallContext, proceed: Next
 ) -> Result:
     judged = await answer if isinstance(answer, Coroutine) else answer
-    return await _ask(guards, judged, trail, proceed) if isinstance(judged, Call) else judged
+    return await _ask(guards, judged, call_context, proceed) if isinstance(judged, Call) else judged
 
 
-async def judge(guard: Guard, call: Call, trail: CallContext) -> Judged:
+async def judge(guard: Guard, call: Call, call_context: CallContext) -> Judged:
     """Return the answer of a guard, awaited if it is a coroutine."""
-    answer = guard(call, trail)
+    answer = guard(call, call_context)
     return await answer if isinstance(answer, Coroutine) else answer
 
 

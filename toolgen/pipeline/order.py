@@ -99,7 +99,7 @@ class Plans:
         self._parts, self._whole = parts, call_pipeline(parts)
         self._plans: dict[tuple[str, frozenset[str]], tuple[Tool, Next]] = {}
 
-    def __call__(self, call: Call, trail: CallContext) -> Coroutine[Any, Any, Result]:
+    def __call__(self, call: Call, call_context: CallContext) -> Coroutine[Any, Any, Result]:
         """The call through every stage that has something to say about it."""
         who, tool = call.principal, call.tool
         if (
@@ -109,11 +109,11 @@ class Plans:
             or call.approval
             or call.denied is not None
         ):
-            return self._whole(call, trail)
+            return self._whole(call, call_context)
         found = self._plans.get((tool.name, who.roles))
         if found is None or found[0] is not tool:
-            return self._planned(who, tool)(call, trail)
-        return found[1](call, trail)
+            return self._planned(who, tool)(call, call_context)
+        return found[1](call, call_context)
 
     def _planned(self, who: Principal, tool: Tool) -> Next:
         parts = self._parts
@@ -193,6 +193,6 @@ def inspection(parts: Parts) -> Next:
     return compose((guarded(replace(parts.inspect, earlier=None)),), _passed)
 
 
-async def _passed(call: Call, trail: CallContext) -> Result:
-    trail.judged = call
+async def _passed(call: Call, call_context: CallContext) -> Result:
+    call_context.judged = call
     return Success(data=None)

@@ -63,7 +63,7 @@ class Caching:
         self._clock = clock
 
     async def __call__(
-        self, call: Call, policy_digest: str, presence: CallerConnection, send: Callable[[], Awaitable[Result]]
+        self, call: Call, policy_digest: str, caller_connection: CallerConnection, send: Callable[[], Awaitable[Result]]
     ) -> Result:
         """Return a cached answer, or the result of `send`. For a cached answer, `cache` of its delivery is `hit`, `stale` or `shared`."""
         if call.tool.effect is not Effect.READ or (call.statement is not None and call.statement.writes):
@@ -80,9 +80,9 @@ class Caching:
             return await self._alone(key, rule, send)
         flight = self._results.flights.get(key)
         if flight is not None:
-            found = await presence.awaiting(_landed(flight))
-            if presence.left():
-                return not_awaited(call, called_off=presence.called_off, begun=False)
+            found = await caller_connection.awaiting(_landed(flight))
+            if caller_connection.disconnected():
+                return not_awaited(call, cancel_requested=caller_connection.cancel_requested, begun=False)
             return await self._follow(flight, found, call, key, rule, send)
         return await self._fetch(key, rule, kept, call.tool.source, send)
 

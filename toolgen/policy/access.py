@@ -246,7 +246,7 @@ class Access:
                 about = self._about(party, known)
                 asked = _EvaluatedCall(party, known, arguments, around, about.reads, readings)
                 for compiled in about.shadows:
-                    if asked.speaks(compiled, []):
+                    if asked.applies(compiled, []):
                         yield DecisionNote(rule=compiled.rule.id, verdict=compiled.rule.verdict, status="shadow")
 
     def considered(self, principal: Principal, tool: Tool) -> tuple[CompiledRule, ...]:
@@ -274,7 +274,7 @@ class Access:
         for compiled in about.rules:
             if compiled.conditional:
                 asked = asked or _EvaluatedCall(principal, tool, arguments, circumstances, about.reads, readings)
-                if not asked.speaks(compiled, notes):
+                if not asked.applies(compiled, notes):
                     continue
             speaking.append(compiled)
         verdict = _said(speaking, tool)
@@ -410,10 +410,10 @@ class _EvaluatedCall:
         self._readings = readings
         self._facts = self.facts(self.arguments)
 
-    def speaks(self, compiled: CompiledRule, notes: list[DecisionNote]) -> bool:
+    def applies(self, compiled: CompiledRule, notes: list[DecisionNote]) -> bool:
         """Return True if a rule applies to the call. Raises `TooManyReadingsError`."""
-        if self._readings is None or not self._readings.concern(compiled.reads):
-            return compiled.speaks(self.arguments, self._facts, notes)
+        if self._readings is None or not self._readings.scope_hash(compiled.reads):
+            return compiled.applies(self.arguments, self._facts, notes)
         return compiled.speaks_of(self._readings, self.facts, notes)
 
     def facts(self, arguments: JsonObject) -> ConditionVariables:

@@ -34,14 +34,14 @@ __all__ = [
 
 
 class Considered(Struct, frozen=True, kw_only=True):
-    """Evaluation of a rule for one principal of a call. `speaks` is True if the rule applied, `why` the reason."""
+    """Evaluation of a rule for one principal of a call. `applies` is True if the rule applied, `why` the reason."""
 
     party: str
     rule: str
     verdict: str
     where: str
     shadow: bool
-    speaks: bool
+    applies: bool
     why: str
 
     def to_dict(self) -> dict[str, object]:
@@ -55,7 +55,7 @@ def explain(
     """Every rule of the policy, for the caller and then for whom it acts, in the order of their ids."""
     for party, around in circumstances.each(principal):
         for compiled in access.rules:
-            speaks, why = _considered(compiled, party, tool, arguments, around)
+            applies, why = _considered(compiled, party, tool, arguments, around)
             rule = compiled.rule
             yield Considered(
                 party=party.id,
@@ -63,7 +63,7 @@ def explain(
                 verdict=rule.verdict,
                 where=rule.where,
                 shadow=rule.shadow,
-                speaks=speaks,
+                applies=applies,
                 why=why,
             )
 
@@ -116,7 +116,7 @@ def _considered(
 
     try:
         readings = readings_of(tool, arguments)
-        if readings is None or not readings.concern(compiled.reads):
+        if readings is None or not readings.scope_hash(compiled.reads):
             given = arguments if readings is None else readings.base
             return _alone(compiled, compiled.validator, given, facts(given))
         return _read(compiled, readings, facts)
@@ -129,15 +129,15 @@ def _read(
 ) -> tuple[bool, str]:
     """Of several readings the one that decides: for a rule that allows the first it does not accept, for any other the first it does."""
     allows = compiled.rule.verdict == "allow"
-    speaks, why = allows, "it is about this call"
-    for one in compiled.heeded(readings):
+    applies, why = allows, "it is about this call"
+    for one in compiled.interpretations_to_match(readings):
         asked = compiled if one.weight is Weight.MEANT or not allows else None
-        speaks, why = _alone(asked, compiled.alike, one.arguments, facts(one.arguments))
-        if speaks != allows:
+        applies, why = _alone(asked, compiled.alike, one.arguments, facts(one.arguments))
+        if applies != allows:
             differing = readings.choices.keys() | readings.defaults.keys()
             named = {name: value for name, value in one.arguments.items() if name in differing}
-            return speaks, f"{why}; read as {msgspec.json.encode(named).decode()}"
-    return speaks, why
+            return applies, f"{why}; read as {msgspec.json.encode(named).decode()}"
+    return applies, why
 
 
 def _alone(

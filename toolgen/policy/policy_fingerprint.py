@@ -17,7 +17,7 @@ from toolgen.policy.document.policy import Policy
 from toolgen.policy.limits import Limit
 from toolgen.policy.rules import Rule, conditions_of
 
-__all__ = ["concern_digest"]
+__all__ = ["scope_hash_of"]
 
 _TOLD = frozenset({"remind_s", "text", "tell", "row_note"})
 """Fields by which people are told something, and nothing is decided."""
@@ -38,7 +38,7 @@ _FIRST = frozenset(
 that calls that wait stay approved through an upgrade that brings a field."""
 
 
-def concern_digest(policy: Policy, access: Access, tools: Mapping[str, Tool], principal: Principal, tool: Tool) -> str:
+def scope_hash_of(policy: Policy, access: Access, tools: Mapping[str, Tool], principal: Principal, tool: Tool) -> str:
     """`sha256:…` that changes with every edit by which a call of this principal to this tool could be decided, counted, sent or answered
     otherwise, and with no other: a rule about another tool, a new principal, a test or a comment leaves it as it is.
 

@@ -252,7 +252,7 @@ class CompiledRule:
         moved.rule = rule
         return moved
 
-    def speaks(self, arguments: JsonObject, facts: ConditionVariables, notes: list[DecisionNote]) -> bool:
+    def applies(self, arguments: JsonObject, facts: ConditionVariables, notes: list[DecisionNote]) -> bool:
         """Return True if the rule applies to this call. If its condition has no answer, a rule that allows does not apply and any other
         does."""
         if self.validator is not None and not self.validator.accepts(arguments):
@@ -265,20 +265,22 @@ class CompiledRule:
         """Return True if the rule applies to arguments with several interpretations: a rule that allows has to apply to every
         interpretation that counts for it, any other rule to at least one. Raises `TooManyReadingsError`."""
         allows = self.rule.verdict == "allow"
-        return all(self.heeds(one, facts, notes) == allows for one in self.heeded(readings)) == allows
+        return (
+            all(self.matches(one, facts, notes) == allows for one in self.interpretations_to_match(readings)) == allows
+        )
 
-    def heeded(self, readings: Readings) -> list[CallInterpretations]:
+    def interpretations_to_match(self, readings: Readings) -> list[CallInterpretations]:
         """The readings that count for the rule. Raises `TooManyReadingsError`."""
-        least = Weight.SPELLED if self.rule.verdict == "allow" else Weight.DEFAULT
+        least = Weight.LITERAL if self.rule.verdict == "allow" else Weight.DEFAULT
         return [one for one in readings.of(self.reads) if one.weight >= least]
 
-    def heeds(
+    def matches(
         self, reading: CallInterpretations, facts: Callable[[JsonObject], ConditionVariables], notes: list[DecisionNote]
     ) -> bool:
         """Return True if the rule applies to an interpretation."""
         if self.alike is not None and not self.alike.accepts(reading.arguments):
             return False
-        if reading.weight is Weight.SPELLED and self.rule.verdict == "allow":
+        if reading.weight is Weight.LITERAL and self.rule.verdict == "allow":
             return True
         return self._holds(facts(reading.arguments), notes)
 
@@ -286,10 +288,10 @@ class CompiledRule:
         """Return the first error of the rule's schema in the arguments, or in one of their interpretations; "" if there is none."""
         if self.validator is None:
             return ""
-        if readings is None or not readings.concern(self.reads):
+        if readings is None or not readings.scope_hash(self.reads):
             found = self.validator.faults(arguments if readings is None else readings.base, 1, tuple(self.rule.bind))
             return found[0] if found else ""
-        for one in self.heeded(readings):
+        for one in self.interpretations_to_match(readings):
             if self.alike is not None and (found := self.alike.faults(one.arguments, 1, tuple(self.rule.bind))):
                 return f"{found[0]}, as it can be read"
         return ""

@@ -171,20 +171,20 @@ class _Worker:
         for what, name, lease, who in given.steps:
             refused, wait = 0, 0
             if what == 0:
-                seat = self._server.turns.join((who,), name)
-                if seat.refused is None:
-                    self._seats.setdefault((name, lease), []).append(seat)
+                turn_lease = self._server.turns.join((who,), name)
+                if turn_lease.refused is None:
+                    self._seats.setdefault((name, lease), []).append(turn_lease)
                 else:
-                    refused = 1 if seat.refused.reason == "spent" else 2
-                    wait = math.ceil(seat.refused.retry_after_s * 1000)
+                    refused = 1 if turn_lease.refused.reason == "spent" else 2
+                    wait = math.ceil(turn_lease.refused.retry_after_s * 1000)
             elif what == 1:
                 self._vacate(self._seats.pop((name, lease), ()))
             answer += [refused, wait]
         return answer
 
     def _vacate(self, seats: Sequence[MemorySeat]) -> None:
-        for seat in seats:
-            seat.release()
+        for turn_lease in seats:
+            turn_lease.release()
 
     def _lost(self) -> None:
         for lease in tuple(self._leases):

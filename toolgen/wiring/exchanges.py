@@ -27,7 +27,7 @@ class Exchanges:
         """Return True if some source itself has a credential with token exchange."""
         return any(_is_exchange(written) for auth in self._own.values() for written in auth.values())
 
-    def concern(self, call: Call) -> bool:
+    def applies_to(self, call: Call) -> bool:
         """Return True if the credentials chosen for this call now need a token exchange.
 
         GraphQL and MCP send all credentials of a source.

@@ -99,7 +99,7 @@ def make_executors(
     sources: Mapping[str, SourceSettings],
     manifest: Manifest,
     permit: SourcePermit,
-    backing: ExecutorDependencies | None = None,
+    dependencies: ExecutorDependencies | None = None,
     tools: tuple[ToolSettings, ...] = (),
 ) -> Mapping[str, Executor]:
     """The executors of a project, by source. They open nothing before the first call. `tools` is what is said of calls of single tools.
@@ -107,15 +107,19 @@ def make_executors(
     Raises `ConfigError` for a credential whose security scheme the description does not have, or that no such scheme can show: it would
     never be sent.
     """
-    secrets = SecretResolver(permit=permit) if backing is None else SecretResolver(permit=permit, clock=backing.clock)
+    secrets = (
+        SecretResolver(permit=permit)
+        if dependencies is None
+        else SecretResolver(permit=permit, clock=dependencies.clock)
+    )
     for name, source in sources.items():
         if source.config.kind != "sql":
             schemes = manifest.sources[name].security_schemes
             check_auth(
                 name, source.config.kind, source.auth, schemes, schemes.keys() | with_headers({}, source.auth)[0]
             )
-    functions = FunctionRuntime() if backing is None else backing.functions
-    functions.inner = None if backing is None else backing.inner
+    functions = FunctionRuntime() if dependencies is None else dependencies.functions
+    functions.inner = None if dependencies is None else dependencies.inner
     given = of_tools(tools, manifest)
     polls = {name: one.poll for name, one in given.items() if one.poll is not None}
     sources = {name: replace(source, tool_polls=_of_source(name, polls, manifest)) for name, source in sources.items()}
@@ -125,9 +129,9 @@ def make_executors(
             manifest,
             secrets,
             partial(permit, source=name),
-            _provision(name, secrets, partial(permit, source=name), backing),
+            _provision(name, secrets, partial(permit, source=name), dependencies),
             functions,
-            backing,
+            dependencies,
         )
         for name, source in sources.items()
     }
@@ -148,12 +152,14 @@ def _error_limits(source: SourceSettings) -> Mapping[str, int]:
 
 
 def _provision(
-    source: str, secrets: SecretResolver, permit: Permit, backing: ExecutorDependencies | None
+    source: str, secrets: SecretResolver, permit: Permit, dependencies: ExecutorDependencies | None
 ) -> Provision | None:
-    if backing is None:
+    if dependencies is None:
         return None
-    grants = OAuthClients(secrets=secrets, permit=permit, clock=backing.clock, source=source, folder=backing.folder)
-    return Provision(grants=grants, assigned=partial(backing.assigned, source))
+    grants = OAuthClients(
+        secrets=secrets, permit=permit, clock=dependencies.clock, source=source, folder=dependencies.folder
+    )
+    return Provision(grants=grants, assigned=partial(dependencies.assigned, source))
 
 
 def make_function_runtime(folder: Path | None = None) -> FunctionRuntime:
@@ -197,13 +203,13 @@ def _make(
     permit: Permit,
     provision: Provision | None,
     functions: FunctionRuntime,
-    backing: ExecutorDependencies | None,
+    dependencies: ExecutorDependencies | None,
 ) -> Executor:
     config = source.config
-    files = None if backing is None else backing.files
+    files = None if dependencies is None else dependencies.files
     match config.kind:
         case "openapi":
-            http = partial(_http, source, manifest, secrets, permit, provision, backing)
+            http = partial(_http, source, manifest, secrets, permit, provision, dependencies)
             return _polling(source, manifest, http)
         case "graphql":
             return _resilient(_graphql(source, manifest, secrets, permit, provision, files), source)
@@ -224,21 +230,25 @@ def _make(
             )
             return FunctionExecutor(config.location, config.root, functions, load)
         case "mcp":
-            mcp = _mcp(source, secrets, permit, provision, None if backing is None else backing.commands)
+            mcp = _mcp(source, secrets, permit, provision, None if dependencies is None else dependencies.commands)
             return mcp if config.command else _resilient(mcp, source)
         case "workflow":
             from toolgen.execute.workflow.executor import WorkflowExecutor  # noqa: PLC0415 - where there is such a source
 
-            return WorkflowExecutor(None) if backing is None else WorkflowExecutor(backing.inner, clock=backing.clock)
+            return (
+                WorkflowExecutor(None)
+                if dependencies is None
+                else WorkflowExecutor(dependencies.inner, clock=dependencies.clock)
+            )
         case "device":
-            return DeviceExecutor(None if backing is None else backing.devices)
+            return DeviceExecutor(None if dependencies is None else dependencies.devices)
         case "code":
-            return _code(config.name, backing)
+            return _code(config.name, dependencies)
         case _:
             assert_never(config.kind)
 
 
-def _code(source: str, backing: ExecutorDependencies | None) -> Executor:
+def _code(source: str, dependencies: ExecutorDependencies | None) -> Executor:
     if find_spec("pydantic_monty") is None:
         raise ConfigError(
             "code: needs its sandbox",
@@ -247,7 +257,7 @@ def _code(source: str, backing: ExecutorDependencies | None) -> Executor:
         )
     from toolgen.execute.code.executor import CodeExecutor  # noqa: PLC0415 - where there is such a source
 
-    return CodeExecutor(None if backing is None else backing.inner)
+    return CodeExecutor(None if dependencies is None else dependencies.inner)
 
 
 def _http(
@@ -256,7 +266,7 @@ def _http(
     secrets: SecretResolver,
     permit: Permit,
     provision: Provision | None,
-    backing: ExecutorDependencies | None,
+    dependencies: ExecutorDependencies | None,
     reader: Reader = result,
 ) -> HttpExecutor:
     known, auth = with_headers(manifest.sources[source.config.name].security_schemes, source.auth)
@@ -273,9 +283,9 @@ def _http(
         largest=source.resilience.largest,
         listen=pieces_of,
         reader=reader,
-        files=None if backing is None else backing.files,
+        files=None if dependencies is None else dependencies.files,
         downloads=True,
-        app=None if backing is None else backing.apps.get(source.config.name),
+        app=None if dependencies is None else dependencies.apps.get(source.config.name),
     )
 
 

@@ -282,12 +282,12 @@ def test_a_caller_that_leaves_is_told_to_the_server(
     path = project(tmp_path, toolgen, over)
 
     async def work(gateway: Gateway) -> Envelope:
-        presence = Told()
+        caller_connection = Told()
         calling = asyncio.create_task(
-            gateway.call(f"far__{name}", {"silent": silent}, principal="bot", presence=presence)
+            gateway.call(f"far__{name}", {"silent": silent}, principal="bot", caller_connection=caller_connection)
         )
         await until_heard(tmp_path, "waiting")
-        presence.leave()
+        caller_connection.leave()
         envelope = await calling
         await until_heard(tmp_path, "notifications/cancelled")
         assert (await gateway.call("far__fine", {}, principal="bot")).status == "ok"
@@ -304,7 +304,7 @@ def test_progress_reaches_the_caller_that_asked_for_it(tmp_path: Path, toolgen: 
     async def work(gateway: Gateway) -> tuple[Told, Told]:
         callers = (Told(), Told())
         await asyncio.gather(
-            *(gateway.call("far__wait", {"size": 1}, principal="bot", presence=one) for one in callers),
+            *(gateway.call("far__wait", {"size": 1}, principal="bot", caller_connection=one) for one in callers),
             gateway.call("far__wait", {"size": 1}, principal="bot"),
         )
         return callers
@@ -321,9 +321,9 @@ def test_a_tool_with_redacted_answers_says_its_progress_in_numbers(
     (tmp_path / "policies" / "p.yaml").write_text(json.dumps(policy), encoding="utf-8")
 
     async def work(gateway: Gateway) -> Told:
-        presence = Told()
-        await gateway.call("far__wait", {"size": 1}, principal="bot", presence=presence)
-        return presence
+        caller_connection = Told()
+        await gateway.call("far__wait", {"size": 1}, principal="bot", caller_connection=caller_connection)
+        return caller_connection
 
     assert with_gateway(path, work).said == [(1, 2, ""), (2, 2, "")]
 

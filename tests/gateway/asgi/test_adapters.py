@@ -175,11 +175,11 @@ class Attended(FakeGateway):
     """Whose call waits until its caller has left."""
 
     async def call(
-        self, name: str, arguments: Any, *, presence: CallerConnection | None = None, **more: Any
+        self, name: str, arguments: Any, *, caller_connection: CallerConnection | None = None, **more: Any
     ) -> Envelope:
-        assert presence is not None
+        assert caller_connection is not None
         self.entered.set()
-        waiting = asyncio.ensure_future(presence.awaiting(asyncio.Event().wait()))
+        waiting = asyncio.ensure_future(caller_connection.awaiting(asyncio.Event().wait()))
         await asyncio.wait((waiting,))
         self.answered.set()
         return await super().call(name, arguments, **more)

@@ -241,7 +241,7 @@ def test_who_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch
     class Telling:
         async def serve(self, asked: Request, send: Send) -> None:
             await send(EventStream(events=endless()))
-            assert asked.presence.left()
+            assert asked.caller_connection.disconnected()
             ended.set()
 
     async def main() -> None:

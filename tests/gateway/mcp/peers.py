@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-MODERN = "2026-07-28"
-HANDSHAKE = "2025-11-25"
+STATELESS = "2026-07-28"
+STATEFUL = "2025-11-25"
 TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 BOTH = "application/json, text/event-stream"
 NAMED = {"tools/call": "name", "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
@@ -46,10 +46,10 @@ class Peer:
 
     def written(self, method: str, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         meta = {
-            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/protocolVersion": STATELESS,
             "io.modelcontextprotocol/clientCapabilities": self.capabilities,
         }
-        headers = {"mcp-protocol-version": MODERN, "mcp-method": method}
+        headers = {"mcp-protocol-version": STATELESS, "mcp-method": method}
         if method in NAMED and NAMED[method] in params:
             headers["mcp-name"] = str(params[NAMED[method]])
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
@@ -83,7 +83,7 @@ class OldPeer(Peer):
 
     def __init__(self, url: str, who: str = "bot", capabilities: Mapping[str, Any] | None = None) -> None:
         super().__init__(url, who, capabilities or {})
-        self.version = HANDSHAKE
+        self.version = STATEFUL
         self.session = ""
 
     async def open(self) -> dict[str, Any]:

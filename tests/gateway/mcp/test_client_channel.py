@@ -17,7 +17,7 @@ from toolgen.pipeline.middleware import CallerConnection
 def test_progress_is_for_who_named_a_token_and_can_be_reached(token: int | str | None, reached: bool) -> None:
     told: list[bytes] = []
     line = StatelessLine(
-        presence=CallerConnection(), capabilities=NO_LINE, token=token, send=told.append if reached else None
+        caller_connection=CallerConnection(), capabilities=NO_LINE, token=token, send=told.append if reached else None
     )
 
     line.progress(1, None, "half")
@@ -47,7 +47,7 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "require
 )
 def test_an_answer_counts_where_it_fits_its_question(method: str, params: Any, answer: Any, taken: bool) -> None:
     line = StatelessLine(
-        presence=CallerConnection(),
+        caller_connection=CallerConnection(),
         capabilities=frozenset({"elicitation", "roots", "sampling"}),
         token=None,
         send=None,

@@ -45,16 +45,16 @@ def test_any_bytes_are_a_message_or_one_error_reply(data: bytes) -> None:
 @given(
     method=METHODS | st.text(max_size=10),
     params=st.dictionaries(st.sampled_from(["name", "arguments", "cursor", "_meta", "protocolVersion"]), JSON),
-    era=st.sampled_from(ProtocolStyle),
+    protocol_style=st.sampled_from(ProtocolStyle),
 )
 def test_any_request_gets_exactly_one_reply_with_its_id(
-    method: str, params: dict[str, Any], era: ProtocolStyle
+    method: str, params: dict[str, Any], protocol_style: ProtocolStyle
 ) -> None:
     async def main() -> None:
         gateway = FakeGateway(tools=())
         mcp = Mcp(gateway, Listings(gateway))
         message = RpcMessage(jsonrpc="2.0", id="r1", method=method, params=params)
-        reply = await mcp.answer(message, era=era, caller=Caller(principal=BOT))
+        reply = await mcp.answer(message, protocol_style=protocol_style, caller=Caller(principal=BOT))
         body = msgspec.json.decode(reply.body)
         assert body["id"] == "r1"
         assert ("result" in body) != ("error" in body)
@@ -88,7 +88,7 @@ def test_an_id_is_given_back_as_it_came() -> None:
         for request in (0, -1, 2**70, "", "ü\n", "1"):
             message = parse(b'{"jsonrpc":"2.0","method":"ping","id":' + dumped_id(request) + b"}")
             assert isinstance(message, RpcMessage)
-            reply = await mcp.answer(message, era=ProtocolStyle.HANDSHAKE, caller=Caller(principal=BOT))
+            reply = await mcp.answer(message, protocol_style=ProtocolStyle.STATEFUL, caller=Caller(principal=BOT))
             assert b'"id":' + dumped_id(request) in reply.body
 
     run(main())

@@ -13,10 +13,10 @@ from tests.gateway.gateways import OTHER_KEY, TOOLS, FakeGateway, tool
 
 pytestmark = pytest.mark.usefixtures("adapter")
 
-MODERN = "2026-07-28"
-HANDSHAKE = ["2025-11-25", "2025-06-18", "2025-03-26"]
+STATELESS = "2026-07-28"
+STATEFUL = ["2025-11-25", "2025-06-18", "2025-03-26"]
 META = {
-    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/protocolVersion": STATELESS,
     "io.modelcontextprotocol/clientCapabilities": {},
     "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "9"},
 }
@@ -30,7 +30,7 @@ def modern(method: str, params: Mapping[str, Any] | None = None, **meta: Any) ->
     return message(method, {**(params or {}), "_meta": META | meta})
 
 
-def modern_headers(method: str, name: str | None = None, version: str = MODERN) -> dict[str, str]:
+def modern_headers(method: str, name: str | None = None, version: str = STATELESS) -> dict[str, str]:
     headers = {"mcp-protocol-version": version, "mcp-method": method}
     return headers | ({"mcp-name": name} if name is not None else {})
 
@@ -64,7 +64,7 @@ async def post(http: httpx.AsyncClient, body: object, headers: Mapping[str, str]
         (b'{"jsonrpc":"2.0","id":"a","method":"tools/list","params":[]}', -32602, "a"),
     ],
 )
-@pytest.mark.parametrize("headers", [{}, {"mcp-protocol-version": HANDSHAKE[0]}, modern_headers("ping")])
+@pytest.mark.parametrize("headers", [{}, {"mcp-protocol-version": STATEFUL[0]}, modern_headers("ping")])
 def test_bytes_that_are_no_message_get_the_matching_error_and_400(
     body: bytes, code: int, echoed: object, headers: dict[str, str]
 ) -> None:
@@ -104,7 +104,7 @@ def test_a_client_must_take_json(accept: str, status: int) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "given"),
-    [*((version, version) for version in HANDSHAKE), ("2024-11-05", HANDSHAKE[0]), ("2099-01-01", HANDSHAKE[0])],
+    [*((version, version) for version in STATEFUL), ("2024-11-05", STATEFUL[0]), ("2099-01-01", STATEFUL[0])],
 )
 def test_initialize_agrees_on_a_version_both_know(asked: str, given: str) -> None:
     async def main() -> None:
@@ -127,7 +127,7 @@ def test_initialize_agrees_on_a_version_both_know(asked: str, given: str) -> Non
 def test_the_session_id_carries_the_client_and_names_the_session_of_later_calls() -> None:
     async def main() -> None:
         gateway = FakeGateway()
-        params = {"protocolVersion": HANDSHAKE[0], "capabilities": {}, "clientInfo": {"name": "Ünï", "version": "1"}}
+        params = {"protocolVersion": STATEFUL[0], "capabilities": {}, "clientInfo": {"name": "Ünï", "version": "1"}}
         async with client(gateway) as http:
             session = (await post(http, message("initialize", params))).headers["mcp-session-id"]
             again = (await post(http, message("initialize", params))).headers["mcp-session-id"]
@@ -160,7 +160,7 @@ def test_a_session_id_of_another_shape_is_404_so_that_the_client_starts_again(se
     run(main())
 
 
-@pytest.mark.parametrize("version", ["", *HANDSHAKE])
+@pytest.mark.parametrize("version", ["", *STATEFUL])
 def test_the_handshake_era_has_its_methods_and_no_others(version: str) -> None:
     async def main() -> None:
         headers = {"mcp-protocol-version": version} if version else {}
@@ -242,7 +242,7 @@ def test_discover_tells_the_versions_and_what_the_server_has() -> None:
         async with client(FakeGateway()) as http:
             answer = await post(http, modern("server/discover"), modern_headers("server/discover"))
         result = answer.json()["result"]
-        assert result["supportedVersions"] == [MODERN, *HANDSHAKE]
+        assert result["supportedVersions"] == [STATELESS, *STATEFUL]
         tasks = {"io.modelcontextprotocol/tasks": {}}
         assert result["capabilities"] == {"tools": {"listChanged": True}, "resources": {}, "extensions": tasks}
         assert (result["resultType"], result["cacheScope"]) == ("complete", "private")
@@ -274,7 +274,7 @@ def test_a_modern_list_and_call_carry_what_the_revision_asks_for() -> None:
         (modern("ping"), modern_headers("ping"), 404, -32601),
         (modern("initialize"), modern_headers("initialize"), 404, -32601),
         (modern("prompts/list"), modern_headers("prompts/list"), 404, -32601),
-        (modern("tools/list"), {"mcp-protocol-version": MODERN}, 400, -32020),
+        (modern("tools/list"), {"mcp-protocol-version": STATELESS}, 400, -32020),
         (modern("tools/list"), modern_headers("tools/call"), 400, -32020),
         (modern("tools/list"), {"mcp-method": "tools/list"}, 400, -32020),
         (modern("tools/list"), modern_headers("tools/list", version="2025-11-25"), 400, -32020),
@@ -297,7 +297,7 @@ def test_a_modern_list_and_call_carry_what_the_revision_asks_for() -> None:
             -32602,
         ),
         (
-            message("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": MODERN}}),
+            message("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": STATELESS}}),
             modern_headers("tools/list"),
             400,
             -32602,
@@ -325,7 +325,7 @@ def test_an_unknown_version_is_told_the_known_ones() -> None:
     async def main() -> None:
         async with client(FakeGateway()) as http:
             answer = await post(http, message("tools/list"), modern_headers("tools/list", version="2099-01-01"))
-        assert answer.json()["error"]["data"] == {"supported": [MODERN, *HANDSHAKE], "requested": "2099-01-01"}
+        assert answer.json()["error"]["data"] == {"supported": [STATELESS, *STATEFUL], "requested": "2099-01-01"}
 
     run(main())
 
@@ -348,7 +348,7 @@ def test_a_routing_header_sent_twice_is_refused() -> None:
     [
         [("mcp-name", "test__pet")],
         [("mcp-method", "tools/list")],
-        [("mcp-protocol-version", "2025-11-25"), ("mcp-protocol-version", MODERN)],
+        [("mcp-protocol-version", "2025-11-25"), ("mcp-protocol-version", STATELESS)],
     ],
 )
 def test_the_handshake_era_is_no_way_around_the_routing_headers(headers: list[tuple[str, str]]) -> None:
@@ -380,7 +380,7 @@ def test_a_modern_notification_is_acknowledged_and_dropped() -> None:
         gateway = FakeGateway()
         body = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
         async with client(gateway) as http:
-            assert (await post(http, body, {"mcp-protocol-version": MODERN})).status_code == 202
+            assert (await post(http, body, {"mcp-protocol-version": STATELESS})).status_code == 202
             assert (await post(http, body, {"mcp-protocol-version": "2099-01-01"})).status_code == 400
 
     run(main())

@@ -12,5 +12,5 @@ from toolgen.gateway.mcp.task_shapes import status_of
 @pytest.mark.parametrize(("code", "modern"), [("internal", "failed"), ("upstream", "completed"), ("", "completed")])
 def test_what_failed_in_itself_is_failed_and_any_other_end_has_a_result(code: str, modern: str) -> None:
     known = invocation(status="ended", envelope={"status": "error", "error": {"code": code} if code else None})
-    assert status_of(known, ProtocolStyle.MODERN) == modern
-    assert status_of(known, ProtocolStyle.HANDSHAKE) == "failed"
+    assert status_of(known, ProtocolStyle.STATELESS) == modern
+    assert status_of(known, ProtocolStyle.STATEFUL) == "failed"

@@ -462,8 +462,8 @@ def test_who_asks_for_a_role_that_takes_two_people_is_told_of(tmp_path: Path, to
     async def work(gateway: Gateway, _seen: Upstream) -> None:
         roles = gateway.approvals.role_grants
         assert roles is not None
-        wish = RoleWish(role="root", to="ann", seconds=60.0, reason=EVIL)
-        asked = await roles.ask(wish, gateway.principal("ann"))
+        grant_request = RoleWish(role="root", to="ann", seconds=60.0, reason=EVIL)
+        asked = await roles.ask(grant_request, gateway.principal("ann"))
         assert isinstance(asked, RoleGrant)
         (first,) = await to.reached(1)
         agreed = await roles.decide(asked.id, approve=True, principal=gateway.principal("eve"))

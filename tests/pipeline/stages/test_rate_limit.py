@@ -26,11 +26,11 @@ def stage(*limits: Limit) -> LimitStage:
     return LimitStage(limits=Limits(limits, clock), buckets=MemoryBuckets(clock))
 
 
-async def fine(call: Call, trail: CallContext) -> Result:
+async def fine(call: Call, call_context: CallContext) -> Result:
     return Success(data=1)
 
 
-async def never(call: Call, trail: CallContext) -> Result:
+async def never(call: Call, call_context: CallContext) -> Result:
     raise AssertionError("it went further")
 
 
@@ -41,7 +41,7 @@ def test_a_second_call_in_flight_is_refused_and_one_after_it_passes() -> None:
     async def main() -> None:
         limiting, ending = stage(ONE), asyncio.Event()
 
-        async def slow(call: Call, trail: CallContext) -> Result:
+        async def slow(call: Call, call_context: CallContext) -> Result:
             await ending.wait()
             return Success(data=1)
 
@@ -73,10 +73,10 @@ def test_a_place_comes_back_from_a_call_that_breaks_or_is_cancelled() -> None:
     async def main() -> None:
         limiting = stage(ONE)
 
-        async def breaks(call: Call, trail: CallContext) -> Result:
+        async def breaks(call: Call, call_context: CallContext) -> Result:
             raise RuntimeError
 
-        async def hangs(call: Call, trail: CallContext) -> Result:
+        async def hangs(call: Call, call_context: CallContext) -> Result:
             await asyncio.Event().wait()
             raise AssertionError
 
@@ -130,7 +130,7 @@ def test_what_a_document_asks_for_counts_as_the_calls_that_it_is_made_of() -> No
         meter = MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(clock))
 
         async def send(call: Call, further: Next) -> Result:
-            return await limiting(call, CallContext(), lambda call, trail: meter(call, trail, further))
+            return await limiting(call, CallContext(), lambda call, call_context: meter(call, call_context, further))
 
         get, listed = PETS.tools["pets__get_pet"], PETS.tools["pets__list_pets"]
         assert await send(document((get, {}), (get, {}), (get, {})), fine) == Success(data=1)
@@ -155,7 +155,7 @@ def test_the_places_of_inner_calls_come_back() -> None:
         meter = MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(clock))
         carrying = document((CALL.tool, {}), (CALL.tool, {}))
 
-        async def breaks(call: Call, trail: CallContext) -> Result:
+        async def breaks(call: Call, call_context: CallContext) -> Result:
             assert buckets._flying == {("one", CALL.tool.name): 1}
             raise RuntimeError
 
@@ -173,7 +173,7 @@ def test_what_a_system_says_of_its_limits_is_heeded_before_it_refuses() -> None:
         meter = MeterStage(limits=Limits([], clock), buckets=MemoryBuckets(clock), upstreams=upstreams)
 
         def says(**rates: float) -> Next:
-            async def send(call: Call, trail: CallContext) -> Result:
+            async def send(call: Call, call_context: CallContext) -> Result:
                 return Success(data=1, delivery=Delivery(rates=rates))
 
             return send
@@ -192,7 +192,7 @@ def test_what_a_system_says_of_its_limits_is_heeded_before_it_refuses() -> None:
         clock.advance(10)
         assert await meter(CALL, CallContext(), fine) == Success(data=1)
 
-        async def busy(call: Call, trail: CallContext) -> Result:
+        async def busy(call: Call, call_context: CallContext) -> Result:
             rates = {"retry_after_s": 1e12}
             return Failed(error=Error(code="upstream_error", message="429"), delivery=Delivery(rates=rates))
 

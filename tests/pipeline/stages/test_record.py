@@ -82,11 +82,11 @@ class Journal:
 def run(journal: Journal, ending: Result | Exception) -> tuple[Result, int]:
     reached = 0
 
-    async def last(call: Call, trail: CallContext) -> Result:
+    async def last(call: Call, call_context: CallContext) -> Result:
         nonlocal reached
         reached += 1
         assert journal.entries[-1]["event"] == "intent"
-        trail.verdict, trail.rule = "allow", "reads"
+        call_context.verdict, call_context.rule = "allow", "reads"
         if isinstance(ending, Exception):
             raise ending
         return ending
@@ -218,7 +218,7 @@ def refuse(call: Call) -> Any:
 def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_recorded(
     arguments: Any, conceal: Any
 ) -> None:
-    async def last(call: Call, trail: CallContext) -> Result:
+    async def last(call: Call, call_context: CallContext) -> Result:
         raise AssertionError("reached")
 
     async def scenario(directory: Path) -> tuple[Result, list[dict[str, Any]]]:

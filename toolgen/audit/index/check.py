@@ -52,7 +52,7 @@ def differences(database: IndexDatabase, directory: Path, progress: Callable[[in
                     "is not in the index" if own is None else "is another one in the index"
                 )
         if told < _MAX_COUNT:
-            yield from (f"{name}: entry {seq} is in the index alone" for seq in indexed.left())
+            yield from (f"{name}: entry {seq} is in the index alone" for seq in indexed.disconnected())
     yield from _changed_calls(database)
 
 
@@ -73,7 +73,7 @@ class _Ordered:
         digest, self._next = self._next[1], next(self._found, None)
         return digest
 
-    def left(self) -> list[int]:
+    def disconnected(self) -> list[int]:
         """Numbers that were not asked for, the first of them."""
         while self._next is not None and len(self._passed) < _MAX_COUNT:
             self._pass()

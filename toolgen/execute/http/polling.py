@@ -157,7 +157,7 @@ class _Following:
         try:
             return await self._follow(followed, state)
         except asyncio.CancelledError:
-            if self._poll.cancel and self._call.line is not None and self._call.line.left():
+            if self._poll.cancel and self._call.line is not None and self._call.line.disconnected():
                 await self._call_off(followed, ending)
             raise
 

@@ -32,7 +32,7 @@ from toolgen.execute.mcp.command_frames import (
     ToolsChanged,
     ToWorker,
 )
-from toolgen.execute.mcp.messages import called_off, failed
+from toolgen.execute.mcp.messages import cancel_notification, failed
 from toolgen.execute.mcp.process import CommandFault, CommandReply, replied
 from toolgen.execute.mcp.session_table import SessionTable
 from toolgen.frames import MAX_FRAME_SIZE, Frames
@@ -219,7 +219,7 @@ class _WorkerConnection:
         self._table.forget(self)
         for asked in tuple(self._asked.values()):
             if asked.method != "initialize":
-                asked.command.tell_soon(called_off(asked.number))
+                asked.command.tell_soon(cancel_notification(asked.number))
             asked.answer.cancel()
         for task in self._tasks:
             task.cancel()
@@ -299,7 +299,7 @@ class _WorkerConnection:
         if message.get("method") != "notifications/cancelled":
             command.tell_soon(message)
         elif number := self._numbers.pop((said.source, message["params"]["requestId"]), None):
-            command.tell_soon(called_off(number))
+            command.tell_soon(cancel_notification(number))
 
 
 class _RemoteLine:
@@ -312,7 +312,7 @@ class _RemoteLine:
         self._session = session
         self._number = number
 
-    def left(self) -> bool:
+    def disconnected(self) -> bool:
         return False
 
     def progress(self, done: float, total: float | None, message: str) -> None:

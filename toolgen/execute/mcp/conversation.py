@@ -11,11 +11,11 @@ import msgspec
 from toolgen.clock import Clock
 from toolgen.errors import CanonicalError
 from toolgen.execute.mcp.messages import (
-    MODERN,
+    STATELESS,
     Agreed,
     SharedSession,
     Wire,
-    called_off,
+    cancel_notification,
     failed,
     harmless,
     initialize,
@@ -160,7 +160,12 @@ class Conversation:
             return _unanswered(call, method, "did not answer in time", broken=True)
         except asyncio.CancelledError:
             self._call_off(number, agreed, call)
-            if call.line is None or not call.line.left() or call.tool.effect is Effect.READ or method != "tools/call":
+            if (
+                call.line is None
+                or not call.line.disconnected()
+                or call.tool.effect is Effect.READ
+                or method != "tools/call"
+            ):
                 raise
             left = until - asyncio.get_running_loop().time()
             await asyncio.wait({asking}, timeout=min(_PARTING_S, max(0.0, left)))
@@ -174,7 +179,7 @@ class Conversation:
 
     def _call_off(self, number: int, agreed: Agreed, call: Call) -> None:
         """Tells the server that nobody waits for an answer, without waiting for that."""
-        telling = asyncio.create_task(self._wire.tell(called_off(number), agreed, call))
+        telling = asyncio.create_task(self._wire.tell(cancel_notification(number), agreed, call))
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
 
@@ -197,7 +202,7 @@ class Conversation:
         return result_of(outcome, call, method)
 
     def _request(self, method: str, params: JsonObject, number: int) -> JsonObject:
-        return request(method, modern(params) if self._agreed.version == MODERN else params, number)
+        return request(method, modern(params) if self._agreed.version == STATELESS else params, number)
 
     def _lost(self, outcome: Success | Failed, agreed: Agreed) -> bool:
         """Return True if the server no longer knows the session of the request, and forget that session."""
@@ -268,7 +273,7 @@ class Conversation:
         return None
 
     async def _discover(self, call: Call, refused: Success | Failed) -> Failed | None:
-        agreed = Agreed(version=MODERN)
+        agreed = Agreed(version=STATELESS)
         asked = request("server/discover", modern({}), self._next())
         found = result_of(await self._wire.ask(asked, agreed, call), call, "server/discover")
         if isinstance(found, Failed):

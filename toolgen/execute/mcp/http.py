@@ -26,7 +26,7 @@ from toolgen.execute.http.reply import BodyListener
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, HttpResponse, result
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.http.streamed import EVENT_ENDING, MAX_EVENT_ENDING_LENGTH, events
-from toolgen.execute.mcp.messages import MODERN, Agreed, addressed, tell_progress
+from toolgen.execute.mcp.messages import STATELESS, Agreed, addressed, tell_progress
 from toolgen.execute.secrets import SecretResolver
 from toolgen.json_codec import decode_json
 from toolgen.model.auth_schemes import SCHEMES, with_headers
@@ -186,7 +186,7 @@ class HttpWire:
         given = _CURSOR.set(cursor)
         try:
             first = outcome = _answer(await http.execute(self._over_http(message, agreed, call)), message["id"])
-            while _is_unfinished(outcome) and cursor.last and agreed.version not in {"", MODERN}:
+            while _is_unfinished(outcome) and cursor.last and agreed.version not in {"", STATELESS}:
                 last, cursor.last = cursor.last, ""
                 await asyncio.sleep(cursor.pause_s)
                 found = await http.execute(self._over_http(message, agreed, call, last))
@@ -225,7 +225,7 @@ class HttpWire:
             "session": agreed.session,
             "last": last,
         }
-        if agreed.version == MODERN:
+        if agreed.version == STATELESS:
             said["method"] = method
             name = params.get(_NAMED_BY.get(method, "name")) if isinstance(params, Mapping) else None
             said["name"] = _header_value(name) if isinstance(name, str) else ""

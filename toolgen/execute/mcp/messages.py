@@ -21,14 +21,14 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect
 
 __all__ = [
-    "HANDSHAKE",
-    "MODERN",
+    "STATEFUL",
+    "STATELESS",
     "Agreed",
     "Meeting",
     "SharedSession",
     "Wire",
     "addressed",
-    "called_off",
+    "cancel_notification",
     "claimed",
     "failed",
     "harmless",
@@ -43,9 +43,9 @@ __all__ = [
     "unreadable",
 ]
 
-MODERN: Final = "2026-07-28"
-HANDSHAKE: Final = "2025-11-25"  # offered; a server may answer with an older one
-_KNOWN = frozenset({HANDSHAKE, "2025-06-18", "2025-03-26", "2024-11-05"})
+STATELESS: Final = "2026-07-28"
+STATEFUL: Final = "2025-11-25"  # offered; a server may answer with an older one
+_KNOWN = frozenset({STATEFUL, "2025-06-18", "2025-03-26", "2024-11-05"})
 _WHO: Final[JsonObject] = {"name": "toolgen", "version": "1"}
 _MAX_SAID_LENGTH = 600
 _MAX_AMOUNT = 2**53
@@ -109,20 +109,20 @@ def request(method: str, params: JsonObject, number: int) -> JsonObject:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
-def called_off(number: int) -> JsonObject:
+def cancel_notification(number: int) -> JsonObject:
     """Says that nobody waits for a request any more."""
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
 
 
 def initialize(number: int) -> JsonObject:
     """The first message of the handshake. No capability: a server has nothing to ask of us, neither texts of models nor of people."""
-    return request("initialize", {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": _WHO}, number)
+    return request("initialize", {"protocolVersion": STATEFUL, "capabilities": {}, "clientInfo": _WHO}, number)
 
 
 def modern(params: JsonObject) -> JsonObject:
     """The parameters with what every request of 2026-07-28 carries."""
     meta: JsonObject = {
-        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/protocolVersion": STATELESS,
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": _WHO,
     }

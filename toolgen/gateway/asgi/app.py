@@ -209,7 +209,7 @@ class App:
             return self._authentication.resource.metadata(request)
         principal = await self._authentication.enter(request)
         if b"traceparent" in request.headers:
-            request.presence.trace = request.trace()
+            request.caller_connection.trace = request.trace()
         if request.path in _MCP_PATHS:
             return await self._mcp.handle(request, principal)
         if found := _CALL.match(request.path):
@@ -324,7 +324,7 @@ class _AsgiExchange:
     async def _read(self) -> tuple[bytes, bool] | None:
         message = await self._receive()
         if message["type"] != "http.request":
-            self._request.presence.leave()
+            self._request.caller_connection.leave()
             return None
         more = message.get("more_body", False)
         if not more:
@@ -340,7 +340,7 @@ class _AsgiExchange:
         if isinstance(answer, FileResponse):
             await self._send(start)
             async for part in answer.parts:
-                if self._request.presence.left():
+                if self._request.caller_connection.disconnected():
                     return
                 await self._send({"type": "http.response.body", "body": part, "more_body": True})
             await self._send({"type": "http.response.body", "body": b""})
@@ -357,7 +357,7 @@ class _AsgiExchange:
 
     async def _departure(self) -> None:
         if (await self._receive())["type"] == "http.disconnect":
-            self._request.presence.leave()
+            self._request.caller_connection.leave()
 
 
 def _route(path: str) -> str:

@@ -53,7 +53,9 @@ class _Exchange:
         line = (head.method, head.path, head.query)
         body = self._receive if whole is None else whole
         self.request = Request(line, head.lines, head.headers, head.repeated, body, connection.peer)
-        self.request.presence.alone = True  # nobody cancels its task: a client that leaves is told to its presence
+        self.request.caller_connection.has_own_task = (
+            True  # nobody cancels its task: a client that leaves is told to its presence
+        )
         self.expects = head.expects_continue
         self.more = whole is None
         self.begun = False
@@ -90,7 +92,7 @@ class _Exchange:
         """The client has gone."""
         self.gone = True
         self.wake()
-        self.request.presence.leave()
+        self.request.caller_connection.leave()
 
     async def _receive(self) -> tuple[bytes, bool] | None:
         connection = self._connection

@@ -197,8 +197,8 @@ class Request:
     `lines` all of them.
 
     `peer` is the address at the other end of the connection, whatever headers say; `client` the one that counts as who asks, which a
-    trusted proxy may have said. `presence` says whether the client still waits, `crowded` what there are too many of, so that only health
-    and callers that were accepted before are answered, and `accepted` whether a credential was: a known client gives way last.
+    trusted proxy may have said. `caller_connection` says whether the client still waits, `crowded` what there are too many of, so that only
+    health and callers that were accepted before are answered, and `accepted` whether a credential was: a known client gives way last.
     `shared` says that a web page of another origin asks that may read the answer.
     `body` is the whole of it, where that is here, and otherwise what there is to ask for its pieces; `unread` says that nobody has asked.
     """
@@ -206,6 +206,7 @@ class Request:
     __slots__ = (
         "_body",
         "accepted",
+        "caller_connection",
         "client",
         "crowded",
         "headers",
@@ -213,7 +214,6 @@ class Request:
         "method",
         "path",
         "peer",
-        "presence",
         "query",
         "repeated",
         "shared",
@@ -236,7 +236,7 @@ class Request:
         self.peer = self.client = peer
         self.crowded: LimitedResource | None = None
         self.accepted = self.shared = False
-        self.presence = CallerConnection()
+        self.caller_connection = CallerConnection()
         self._body = body
         self.unread = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 

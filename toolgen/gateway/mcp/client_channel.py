@@ -93,7 +93,7 @@ class PendingReplies:
 class _McpChannel(Struct, kw_only=True):
     """Client channel common to both protocol styles. `token` is the client's progress token, None if it wants no progress."""
 
-    presence: CallerConnection
+    caller_connection: CallerConnection
     capabilities: frozenset[str]
     token: int | str | None = None
     send: Callable[[bytes], None] | None = None
@@ -104,9 +104,9 @@ class _McpChannel(Struct, kw_only=True):
         """True if the client asked for the progress of this call."""
         return self.token is not None and self.send is not None
 
-    def left(self) -> bool:
+    def disconnected(self) -> bool:
         """Return True if the client disconnected or cancelled."""
-        return self.presence.left()
+        return self.caller_connection.disconnected()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Send a progress notification. A value that does not grow is not sent (2025-06-18, basic/utilities/progress)."""
@@ -125,7 +125,7 @@ class _McpChannel(Struct, kw_only=True):
         """Nothing: MCP has no pieces of results."""
 
     def _check(self, method: str) -> None:
-        if ASKED_WITH[method] not in self.capabilities or self.left():
+        if ASKED_WITH[method] not in self.capabilities or self.disconnected():
             raise Unasked
 
 
@@ -215,13 +215,13 @@ class TaskLine(CallReports):
 
     def __init__(
         self,
-        presence: CallerConnection,
+        caller_connection: CallerConnection,
         questions: CallerQuestions | None,
         capabilities: frozenset[str],
         first: StatefulLine | StatelessLine | None = None,
     ) -> None:
-        super().__init__(presence)
-        self._watched = presence
+        super().__init__(caller_connection)
+        self._watched = caller_connection
         self._questions = questions
         self._capabilities = capabilities
         self._first = first
@@ -240,7 +240,7 @@ class TaskLine(CallReports):
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """The answer. Raises `Unasked`, and `InputNeeded` where the client still waits and is asked by an answer."""
-        if ASKED_WITH[method] not in self._capabilities or self.left():
+        if ASKED_WITH[method] not in self._capabilities or self.disconnected():
             raise Unasked
         call = self._watched.under_way
         if call is None:

@@ -47,10 +47,10 @@ def event(body: bytes) -> bytes:
 
 class Channel:
     """Channel for messages to a client before the answer to its request. The number of unread messages is bounded. A request that its
-    client cancelled, according to `presence`, gets no answer (2025-11-25, basic/utilities/cancellation)."""
+    client cancelled, according to `caller_connection`, gets no answer (2025-11-25, basic/utilities/cancellation)."""
 
-    def __init__(self, presence: CallerConnection) -> None:
-        self._presence = presence
+    def __init__(self, caller_connection: CallerConnection) -> None:
+        self._caller_connection = caller_connection
         self._unread: asyncio.Queue[bytes] = asyncio.Queue(_MAX_UNREAD)
 
     def send(self, body: bytes) -> None:
@@ -71,7 +71,7 @@ class Channel:
                 first.cancel()
         if not first.done() or first.cancelled():
             reply = await task
-            return respond(RpcReply() if self._presence.left() else reply)
+            return respond(RpcReply() if self._caller_connection.disconnected() else reply)
         return EventStream(events=self._events(request, first.result(), task))
 
     async def _events(self, request: Id | None, first: bytes, task: asyncio.Future[RpcReply]) -> AsyncIterator[bytes]:
@@ -86,7 +86,7 @@ class Channel:
             getting.cancel()
             if not task.done():
                 yield _STILL_HERE
-        if not self._presence.left():
+        if not self._caller_connection.disconnected():
             yield event(_ending(request, task).body)
 
 
@@ -101,13 +101,13 @@ def _ending(request: Id | None, task: asyncio.Future[RpcReply]) -> RpcReply:
     return failed(request, RpcFault(code=INTERNAL_ERROR, message="the gateway failed; the operator's log says where"))
 
 
-async def _departure(presence: CallerConnection) -> None:
+async def _departure(caller_connection: CallerConnection) -> None:
     """Returns when the client leaves."""
-    await presence.awaiting(asyncio.Event().wait())
+    await caller_connection.awaiting(asyncio.Event().wait())
 
 
 async def watch(
-    mcp: Mcp, principal: Principal, presence: CallerConnection, closing: asyncio.Event
+    mcp: Mcp, principal: Principal, caller_connection: CallerConnection, closing: asyncio.Event
 ) -> AsyncIterator[bool]:
     """True each time what this principal is listed has changed, False when nothing was said for a while. Where others answer the same
     clients, a change is told twice: a client that listed its tools at once may have asked one that did not know of it.
@@ -119,7 +119,7 @@ async def watch(
         return
     over: tuple[asyncio.Future[Any], ...] = (
         asyncio.ensure_future(closing.wait()),
-        asyncio.ensure_future(_departure(presence)),
+        asyncio.ensure_future(_departure(caller_connection)),
     )
     now, again_at = asyncio.get_running_loop().time, math.inf
     try:
@@ -155,10 +155,10 @@ class Listeners:
         """Ends every stream, so that nobody waits for one when the gateway stops."""
         self._closing.set()
 
-    def of_session(self, principal: Principal, presence: CallerConnection, session: str) -> EventStream:
+    def of_session(self, principal: Principal, caller_connection: CallerConnection, session: str) -> EventStream:
         """The handshake era's stream: a notification whenever the tools, or a task that the session made here, have changed."""
         self._admit(principal)
-        changes = _together(self._changes(principal, presence, {}), self._made(principal, session))
+        changes = _together(self._changes(principal, caller_connection, {}), self._made(principal, session))
         return EventStream(events=self._counted(principal, changes))
 
     async def _made(self, principal: Principal, session: str) -> AsyncIterator[bytes]:
@@ -169,14 +169,14 @@ class Listeners:
         self,
         request: Id,
         principal: Principal,
-        presence: CallerConnection,
+        caller_connection: CallerConnection,
         *,
         tools: bool,
         watched: WatchedTasks | None = None,
     ) -> EventStream:
         """`subscriptions/listen` (2026-07-28): first what will be said, then that, and at the end that it has ended."""
         self._admit(principal)
-        events = self._subscribed(request, principal, presence, tools=tools, watched=watched)
+        events = self._subscribed(request, principal, caller_connection, tools=tools, watched=watched)
         return EventStream(events=self._counted(principal, events))
 
     def _admit(self, principal: Principal) -> None:
@@ -204,14 +204,14 @@ class Listeners:
         self,
         request: Id,
         principal: Principal,
-        presence: CallerConnection,
+        caller_connection: CallerConnection,
         *,
         tools: bool,
         watched: WatchedTasks | None,
     ) -> AsyncIterator[bytes]:
         own = None if watched is None else await own_tasks(self._mcp.tasks, watched, principal)
         yield event(acknowledged(request, tools=tools, tasks=None if own is None else own.ids))
-        changes = self._changes(principal, presence, {"_meta": subscribed(request)}, tools=tools)
+        changes = self._changes(principal, caller_connection, {"_meta": subscribed(request)}, tools=tools)
         if own is not None and own.ids:
             changes = _together(changes, self._tasks(own, principal, {"_meta": subscribed(request)}))
         async for one in changes:
@@ -223,10 +223,15 @@ class Listeners:
             yield event(notification("notifications/tasks", {**task, **params}))
 
     async def _changes(
-        self, principal: Principal, presence: CallerConnection, params: dict[str, object], *, tools: bool = True
+        self,
+        principal: Principal,
+        caller_connection: CallerConnection,
+        params: dict[str, object],
+        *,
+        tools: bool = True,
     ) -> AsyncIterator[bytes]:
         yield _STILL_HERE  # the head of the answer leaves with the first of its body
-        async for changed in watch(self._mcp, principal, presence, self._closing):
+        async for changed in watch(self._mcp, principal, caller_connection, self._closing):
             if not changed:
                 yield _STILL_HERE
             elif tools:

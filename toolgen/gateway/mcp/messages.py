@@ -100,8 +100,8 @@ Id: TypeAlias = int | str
 class ProtocolStyle(Enum):
     """How a peer speaks: after a handshake (2025), or with everything in each request (2026-07-28)."""
 
-    HANDSHAKE = "handshake"
-    MODERN = "modern"
+    STATEFUL = "handshake"
+    STATELESS = "modern"
 
 
 class RpcMessage(msgspec.Struct):
@@ -135,7 +135,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     client: str = ""
     session: str = ""
     connection: str = ""
-    presence: CallerConnection = msgspec.field(default_factory=CallerConnection)
+    caller_connection: CallerConnection = msgspec.field(default_factory=CallerConnection)
     capabilities: frozenset[str] = frozenset()
     send: Callable[[bytes], None] | None = None
     version: str = ""

@@ -33,7 +33,7 @@ class Rendering(Struct, frozen=True, kw_only=True):
     whether links are blocks too."""
 
     listing: ToolListing
-    era: ProtocolStyle
+    protocol_style: ProtocolStyle
     envelope: bool = False
     links: bool = False
 
@@ -53,7 +53,7 @@ def tool_result(envelope: Envelope, name: str, rendering: Rendering) -> dict[str
     nothing else, and hold it against that schema, even in an error (the TypeScript SDK). Of such a tool it has the gateway's notes too.
     """
     result: dict[str, object] = {"isError": envelope.status != "ok"}
-    form = STATELESS if rendering.era is ProtocolStyle.MODERN else WITH_TASKS
+    form = STATELESS if rendering.protocol_style is ProtocolStyle.STATELESS else WITH_TASKS
     output = rendering.listing.output(form, name) if envelope.status == "ok" else None
     if output is None:
         result["content"] = content_blocks(envelope, links=rendering.links)
@@ -73,7 +73,7 @@ def tool_result(envelope: Envelope, name: str, rendering: Rendering) -> dict[str
 async def read_resource(gateway: Facade, caller: Caller, uri: str) -> dict[str, object] | Error:
     """The result of `resources/read`, or why there is nothing for this caller."""
     fetched = await gateway.tool_calls.files.read(
-        caller.principal, uri, session=caller.session or caller.connection, presence=caller.presence
+        caller.principal, uri, session=caller.session or caller.connection, caller_connection=caller.caller_connection
     )
     if isinstance(fetched, Error):
         return fetched

@@ -78,22 +78,22 @@ class Mcp:
         self.tasks = Tasks(gateway, listings, states)
         self._calls = ToolCalls(gateway, listings, states, self._mailbox, self.tasks)
 
-    async def answer(self, message: RpcMessage, *, era: ProtocolStyle, caller: Caller) -> RpcReply:
+    async def answer(self, message: RpcMessage, *, protocol_style: ProtocolStyle, caller: Caller) -> RpcReply:
         """The reply to one parsed message. Notifications are accepted and have none, nor have responses.
 
         `notifications/cancelled` is among them: which request it means is for the transport to know, which then says so by the
-        `presence` of that request's caller.
+        `caller_connection` of that request's caller.
         """
         request = message.id
         if not isinstance(request, int | str) or not isinstance(message.method, str):
             return RpcReply()
         began, error = self._clock.monotonic(), "internal"
         if META_TRACE in message.meta and (trace := trace_of(message)) is not None:
-            caller.presence.trace = trace
+            caller.caller_connection.trace = trace
         span = None if self._spans is None else self._begun(self._spans, message, request, caller)
         try:
-            fault = envelope_fault(message) if era is ProtocolStyle.MODERN else None
-            outcome = fault or await self._dispatch(message, era, caller)
+            fault = envelope_fault(message) if protocol_style is ProtocolStyle.STATELESS else None
+            outcome = fault or await self._dispatch(message, protocol_style, caller)
             error = _error(outcome)
         except (StateError, AuditError) as unavailable:
             log.error("a request of MCP was refused: %s", unavailable)  # noqa: TRY400 - it says all there is
@@ -106,7 +106,7 @@ class Mcp:
             self._gateway.operations.metrics.operated(method, error, self._clock.monotonic() - began)
         if isinstance(outcome, RpcFault):
             return failed(request, outcome)
-        if era is ProtocolStyle.MODERN:
+        if protocol_style is ProtocolStyle.STATELESS:
             outcome.setdefault("resultType", "complete")
             said = outcome.get("_meta")
             outcome["_meta"] = {**(said if isinstance(said, Mapping) else {}), META_SERVER: _SERVER_INFO}
@@ -167,13 +167,15 @@ class Mcp:
                 tool=name if isinstance(name, str) and listing.tool(name) is not None else "",
                 version=claimed_version(message) or caller.version,
                 request=client_label({"name": str(request)}),
-                parent=caller.presence.trace,
+                parent=caller.caller_connection.trace,
             )
         )
-        caller.presence.trace = span.trace
+        caller.caller_connection.trace = span.trace
         return span
 
-    async def _dispatch(self, message: RpcMessage, era: ProtocolStyle, caller: Caller) -> dict[str, object] | RpcFault:
+    async def _dispatch(
+        self, message: RpcMessage, protocol_style: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
         params = message.params if isinstance(message.params, dict) else {}
         if (toolset := message.meta.get(META_TOOLSET)) is not None:
             narrowed = self._gateway.callers.narrowed(caller.principal, toolset) if isinstance(toolset, str) else None
@@ -188,39 +190,39 @@ class Mcp:
                 said = f"params._meta.{META_CONVERSATION} must be 1 to 128 visible ASCII characters"
                 return RpcFault(code=INVALID_PARAMS, message=said)
             caller = msgspec.structs.replace(caller, session=session)
-        match message.method, era:
+        match message.method, protocol_style:
             case "tools/call", _:
-                return await self._calls.answer(params, message.meta, era, caller)
+                return await self._calls.answer(params, message.meta, protocol_style, caller)
             case "tools/list", _:
-                return self._list(params, era, caller)
+                return self._list(params, protocol_style, caller)
             case (
                 ("tasks/get" | "tasks/cancel", _)
-                | ("tasks/result" | "tasks/list", ProtocolStyle.HANDSHAKE)
+                | ("tasks/result" | "tasks/list", ProtocolStyle.STATEFUL)
                 | (
                     "tasks/update",
-                    ProtocolStyle.MODERN,
+                    ProtocolStyle.STATELESS,
                 )
             ):
-                return await self.tasks.answer(str(message.method), params, message.meta, era, caller)
+                return await self.tasks.answer(str(message.method), params, message.meta, protocol_style, caller)
             case "resources/read", _:
-                return _cached(await self._read(params, era, caller), era)
+                return _cached(await self._read(params, protocol_style, caller), protocol_style)
             case "resources/list", _:
                 # Files are linked in the answers they belong to, and to nobody else.
-                return _cached({"resources": []}, era)
+                return _cached({"resources": []}, protocol_style)
             case "resources/templates/list", _:
-                return _cached({"resourceTemplates": []}, era)
-            case "initialize", ProtocolStyle.HANDSHAKE:
+                return _cached({"resourceTemplates": []}, protocol_style)
+            case "initialize", ProtocolStyle.STATEFUL:
                 return _initialize(params)
-            case "ping", ProtocolStyle.HANDSHAKE:
+            case "ping", ProtocolStyle.STATEFUL:
                 return {}
-            case "server/discover", ProtocolStyle.MODERN:
+            case "server/discover", ProtocolStyle.STATELESS:
                 capabilities = {**_CAPABILITIES, "extensions": {TASKS_EXTENSION: {}}}
-                return _cached({"supportedVersions": list(VERSIONS), "capabilities": capabilities}, era)
+                return _cached({"supportedVersions": list(VERSIONS), "capabilities": capabilities}, protocol_style)
             case _:
                 return RpcFault(code=METHOD_NOT_FOUND, message="this server does not have that method")
 
     async def _read(
-        self, params: Mapping[str, Any], era: ProtocolStyle, caller: Caller
+        self, params: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
     ) -> dict[str, object] | RpcFault:
         uri = params.get("uri")
         if not isinstance(uri, str):
@@ -230,30 +232,34 @@ class Mcp:
             if found.retry_after_s is not None:
                 return RpcFault.of(found)
             # Of 2026-07-28 (server/resources, error handling); before it there was a code of its own.
-            code = INVALID_PARAMS if era is ProtocolStyle.MODERN else RESOURCE_NOT_FOUND
+            code = INVALID_PARAMS if protocol_style is ProtocolStyle.STATELESS else RESOURCE_NOT_FOUND
             return RpcFault(code=code, message=found.message, data={"uri": uri[:_MAX_URI_LENGTH]})
         return found
 
-    def _list(self, params: Mapping[str, Any], era: ProtocolStyle, caller: Caller) -> dict[str, object] | RpcFault:
+    def _list(
+        self, params: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
         cursor = params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             return RpcFault(code=INVALID_PARAMS, message="params.cursor must be a string")
         try:
             listing = self._listings.of(caller.principal, caller.session or caller.connection)
             page = listing.page(
-                STATELESS if era is ProtocolStyle.MODERN else WITH_TASKS, cursor=cursor or "", limit=_TOOLS_PER_PAGE
+                STATELESS if protocol_style is ProtocolStyle.STATELESS else WITH_TASKS,
+                cursor=cursor or "",
+                limit=_TOOLS_PER_PAGE,
             )
         except Malformed as error:
             return RpcFault(code=INVALID_PARAMS, message=f"params.cursor {error.message}")
         result: dict[str, object] = {"tools": page.tools}
         if page.next_cursor:
             result["nextCursor"] = page.next_cursor
-        return _cached(result, era)
+        return _cached(result, protocol_style)
 
 
-def _cached(result: dict[str, object] | RpcFault, era: ProtocolStyle) -> dict[str, object] | RpcFault:
+def _cached(result: dict[str, object] | RpcFault, protocol_style: ProtocolStyle) -> dict[str, object] | RpcFault:
     """How long a client may keep it, where clients ask (2026-07-28): never to be shared between callers."""
-    if era is ProtocolStyle.MODERN and not isinstance(result, RpcFault):
+    if protocol_style is ProtocolStyle.STATELESS and not isinstance(result, RpcFault):
         result |= {"ttlMs": _TTL_MS, "cacheScope": "private"}
     return result
 

@@ -124,10 +124,10 @@ class _StdioSession:
             return
         if isinstance(parsed.id, (int, str)) and isinstance(parsed.method, str):
             await self._slots.acquire()
-            presence = CallerConnection()
-            presence.local = True
-            self._open[presence] = parsed.id
-            group.create_task(self._answer(parsed, parsed.id, presence))
+            caller_connection = CallerConnection()
+            caller_connection.local = True
+            self._open[caller_connection] = parsed.id
+            group.create_task(self._answer(parsed, parsed.id, caller_connection))
 
     async def speak(self) -> None:
         """Writes what is said, in the order in which it was said."""
@@ -154,8 +154,8 @@ class _StdioSession:
         """Waits for the answers on their way. Where nobody is left to read them, the client has disconnected."""
         while self._open or self._batches:
             if _unread(self._sink):
-                for presence in self._open:
-                    presence.leave()
+                for caller_connection in self._open:
+                    caller_connection.leave()
                 return
             await asyncio.sleep(_LOOK_S)
         for subscription in tuple(self._subscriptions):
@@ -189,19 +189,19 @@ class _StdioSession:
         elif (request := cancelled_request(message)) is not None and request in self._subscriptions:
             del self._subscriptions[request]
         elif (request := cancelled_request(message)) is not None:
-            for presence, asked in self._open.items():
+            for caller_connection, asked in self._open.items():
                 if asked == request:
-                    presence.leave()
+                    caller_connection.leave()
 
-    async def _answer(self, message: RpcMessage, request: int | str, presence: CallerConnection) -> None:
+    async def _answer(self, message: RpcMessage, request: int | str, caller_connection: CallerConnection) -> None:
         reply = failed(request, _FAILED)
         try:
             with _bounded():
-                reply = await self._reply(message, request, presence, send=self._said.put_nowait)
-            if not presence.left():
+                reply = await self._reply(message, request, caller_connection, send=self._said.put_nowait)
+            if not caller_connection.disconnected():
                 await self._write(reply)
         finally:
-            del self._open[presence]
+            del self._open[caller_connection]
             self._slots.release()
 
     async def _batch(self, messages: Sequence[RpcMessage | RpcReply]) -> None:
@@ -225,15 +225,15 @@ class _StdioSession:
             return None
         if not isinstance(message.id, (int, str)):
             return None
-        presence, reply = CallerConnection(), failed(message.id, _FAILED)
-        presence.local = True
-        self._open[presence] = message.id
+        caller_connection, reply = CallerConnection(), failed(message.id, _FAILED)
+        caller_connection.local = True
+        self._open[caller_connection] = message.id
         try:
             with _bounded():
-                reply = await self._reply(message, message.id, presence, send=None)
+                reply = await self._reply(message, message.id, caller_connection, send=None)
         finally:
-            del self._open[presence]
-        return None if presence.left() else reply
+            del self._open[caller_connection]
+        return None if caller_connection.disconnected() else reply
 
     async def _respond(self, message: RpcMessage) -> None:
         with _bounded():
@@ -243,7 +243,7 @@ class _StdioSession:
         self,
         message: RpcMessage,
         request: int | str,
-        presence: CallerConnection,
+        caller_connection: CallerConnection,
         *,
         send: Callable[[bytes], None] | None,
     ) -> RpcReply:
@@ -251,16 +251,16 @@ class _StdioSession:
         principal = self._gateway.callers.current(self._principal)
         if principal is None:
             return failed(request, RpcFault(code=INVALID_REQUEST, message="the policy has this principal no more"))
-        era = ProtocolStyle.MODERN if claimed_version(message) else ProtocolStyle.HANDSHAKE
+        protocol_style = ProtocolStyle.STATELESS if claimed_version(message) else ProtocolStyle.STATEFUL
         caller = Caller(
             principal=principal,
             client=self._client,
             connection=self._id,
-            presence=presence,
+            caller_connection=caller_connection,
             capabilities=self._capabilities,
             send=send,
         )
-        return await self._mcp.answer(message, era=era, caller=caller)
+        return await self._mcp.answer(message, protocol_style=protocol_style, caller=caller)
 
     async def _write(self, reply: RpcReply) -> None:
         if reply.body:

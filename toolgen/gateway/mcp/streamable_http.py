@@ -145,30 +145,30 @@ class McpEndpoint:
             return await self._batch(request, body, principal)
         parsed = parse(body)
         if isinstance(parsed, RpcReply):
-            return _response(parsed, ProtocolStyle.MODERN)
+            return _response(parsed, ProtocolStyle.STATELESS)
         routed = request.repeated or METHOD_HEADER in request.headers or NAME_HEADER in request.headers
         if routed and isinstance(parsed.method, str) and (fault := _routing_fault(request, parsed)):
-            return _response(_refused(parsed, fault), ProtocolStyle.MODERN)
+            return _response(_refused(parsed, fault), ProtocolStyle.STATELESS)
         version = request.text(VERSION_HEADER) if VERSION_HEADER in request.headers else ""
         claim = claimed_version(parsed) if parsed.meta else ""
         if version in HANDSHAKE_VERSIONS or not (version or claim):
-            return await self._handshake(request, parsed, principal, version, request.presence)
+            return await self._handshake(request, parsed, principal, version, request.caller_connection)
         return await self._modern(request, parsed, principal, version)
 
     async def _batch(self, request: Request, body: bytes, principal: Principal) -> Response:
         """Several messages in one request, as 2025-03-26 has them alone (basic/transports), each answered in one piece."""
         messages = parse_batch(body)
         if isinstance(messages, RpcReply):
-            return _response(messages, ProtocolStyle.HANDSHAKE)
+            return _response(messages, ProtocolStyle.STATEFUL)
         if METHOD_HEADER in request.headers or NAME_HEADER in request.headers:
             fault = RpcFault(code=HEADER_MISMATCH, message="a batch has no header that names one method or tool")
-            return _response(failed(None, fault), ProtocolStyle.HANDSHAKE)
+            return _response(failed(None, fault), ProtocolStyle.STATEFUL)
         version = request.text(VERSION_HEADER)
-        with request.presence.several(len(messages)) as presences:
+        with request.caller_connection.several(len(messages)) as presences:
             replies = await asyncio.gather(
                 *(
-                    self._batched(request, message, principal, version, presence)
-                    for message, presence in zip(messages, presences, strict=True)
+                    self._batched(request, message, principal, version, caller_connection)
+                    for message, caller_connection in zip(messages, presences, strict=True)
                 )
             )
         bodies = [reply.body for reply in replies if reply.body]
@@ -180,21 +180,21 @@ class McpEndpoint:
         message: RpcMessage | RpcReply,
         principal: Principal,
         version: str,
-        presence: CallerConnection,
+        caller_connection: CallerConnection,
     ) -> Response:
         if isinstance(message, RpcReply):
-            return _response(message, ProtocolStyle.HANDSHAKE)
+            return _response(message, ProtocolStyle.STATEFUL)
         if message.method == "initialize":
-            return _response(_refused(message, ALONE), ProtocolStyle.HANDSHAKE)
-        answer = await self._handshake(request, message, principal, version, presence)
+            return _response(_refused(message, ALONE), ProtocolStyle.STATEFUL)
+        answer = await self._handshake(request, message, principal, version, caller_connection)
         assert isinstance(answer, Response)  # noqa: S101 - a stream is for a request that is alone
         return answer
 
     def _cancel(self, digest: Callable[[Sequence[object]], str], cancelled: frozenset[str]) -> None:
         """End the requests in flight here that were cancelled at another worker."""
-        for asked, presence in list(self._in_flight.items()):
+        for asked, caller_connection in list(self._in_flight.items()):
             if digest(_named(asked)) in cancelled:
-                presence.leave()
+                caller_connection.leave()
 
     def _stream(self, request: Request, principal: Principal) -> EventStream:
         """The handshake era's GET (2025-03-26 to 2025-11-25, basic/transports): a stream of what changes, for a session."""
@@ -204,16 +204,21 @@ class McpEndpoint:
         if opened is None or not old or not _takes(request, _EVENTS):
             message = "this endpoint takes POST, and GET for the event stream of a session that initialize opened"
             raise Rejected(405, "bad_request", message, headers=((b"allow", b"POST"),))
-        return self._listeners.of_session(principal, request.presence, opened.id)
+        return self._listeners.of_session(principal, request.caller_connection, opened.id)
 
     async def _handshake(
-        self, request: Request, message: RpcMessage, principal: Principal, version: str, presence: CallerConnection
+        self,
+        request: Request,
+        message: RpcMessage,
+        principal: Principal,
+        version: str,
+        caller_connection: CallerConnection,
     ) -> Response | EventStream:
-        """Answer one message of a session. Where `presence` is not the request's own, the message is one of a batch."""
+        """Answer one message of a session. Where `caller_connection` is not the request's own, the message is one of a batch."""
         if message.meta and claimed_version(message):
             return _response(
                 _refused(message, RpcFault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])),
-                ProtocolStyle.HANDSHAKE,
+                ProtocolStyle.STATEFUL,
             )
         session, text = NO_SESSION, ""
         if SESSION_HEADER in request.headers and message.method != "initialize":
@@ -234,41 +239,48 @@ class McpEndpoint:
             session=_conversation(request) if CONVERSATION_HEADER in request.headers else "",
             connection=session.id,
             client=session.client,
-            presence=presence,
+            caller_connection=caller_connection,
             capabilities=session.capabilities,
             version=version,
             key=_key(request, message) if KEY_HEADER in request.headers else "",
         )
         asking = message.id if session.id and isinstance(message.id, (int, str)) else None
         asked = None if asking is None else (parties(principal), text, asking)
-        first = asked is not None and self._in_flight.setdefault(asked, caller.presence) is caller.presence
+        first = (
+            asked is not None
+            and self._in_flight.setdefault(asked, caller.caller_connection) is caller.caller_connection
+        )
         try:
-            speaks = presence is request.presence and (
+            speaks = caller_connection is request.caller_connection and (
                 caller.capabilities or message.meta or message.method == "tasks/result"
             )
             if speaks and self._converses(request, message, caller):
-                return await self._conversing(message, ProtocolStyle.HANDSHAKE, caller)
-            reply = await self._mcp.answer(message, era=ProtocolStyle.HANDSHAKE, caller=caller)
+                return await self._conversing(message, ProtocolStyle.STATEFUL, caller)
+            reply = await self._mcp.answer(message, protocol_style=ProtocolStyle.STATEFUL, caller=caller)
         finally:
             if first and asked is not None:  # of two requests with one id, which no client may send, it is the first
                 del self._in_flight[asked]
-        if caller.presence.left():
+        if caller.caller_connection.disconnected():
             return Response(status=202)  # a request that was cancelled has no answer
         if message.method == "initialize" and not reply.fault and reply.body:
             params = message.params if isinstance(message.params, dict) else {}
             label = client_label(params.get("clientInfo"))
             return _response(
-                reply, ProtocolStyle.HANDSHAKE, session=session_id(label, capabilities_of(params.get("capabilities")))
+                reply, ProtocolStyle.STATEFUL, session=session_id(label, capabilities_of(params.get("capabilities")))
             )
-        return _response(reply, ProtocolStyle.HANDSHAKE)
+        return _response(reply, ProtocolStyle.STATEFUL)
 
     def _converses(self, request: Request, message: RpcMessage, caller: Caller) -> bool:
         return self._mcp.converses(message, caller) and _takes(request, _EVENTS)
 
-    async def _conversing(self, message: RpcMessage, era: ProtocolStyle, caller: Caller) -> Response | EventStream:
-        channel = Channel(caller.presence)
-        answering = self._mcp.answer(message, era=era, caller=msgspec.structs.replace(caller, send=channel.send))
-        return await channel.answer(request_id(message), answering, lambda reply: _response(reply, era))
+    async def _conversing(
+        self, message: RpcMessage, protocol_style: ProtocolStyle, caller: Caller
+    ) -> Response | EventStream:
+        channel = Channel(caller.caller_connection)
+        answering = self._mcp.answer(
+            message, protocol_style=protocol_style, caller=msgspec.structs.replace(caller, send=channel.send)
+        )
+        return await channel.answer(request_id(message), answering, lambda reply: _response(reply, protocol_style))
 
     async def _modern(
         self, request: Request, message: RpcMessage, principal: Principal, version: str
@@ -276,47 +288,50 @@ class McpEndpoint:
         if not isinstance(message.id, (int, str)) or not isinstance(message.method, str):
             return self._modern_without_request(message, version)
         if fault := _header_fault(request, message, version):
-            return _response(failed(message.id, fault), ProtocolStyle.MODERN)
+            return _response(failed(message.id, fault), ProtocolStyle.STATELESS)
         if fault := _parameter_fault(request, self._mcp.header_parameters(message, principal)):
-            return _response(failed(message.id, fault), ProtocolStyle.MODERN)
+            return _response(failed(message.id, fault), ProtocolStyle.STATELESS)
         caller = Caller(
             principal=principal,
             session=_conversation(request) if CONVERSATION_HEADER in request.headers else "",
-            presence=request.presence,
+            caller_connection=request.caller_connection,
             key=_key(request, message) if KEY_HEADER in request.headers else "",
         )
         if message.method == "subscriptions/listen":
             return self._listen(request, message, principal, message.id)
         if self._converses(request, message, caller):
-            return await self._conversing(message, ProtocolStyle.MODERN, caller)
-        return _response(await self._mcp.answer(message, era=ProtocolStyle.MODERN, caller=caller), ProtocolStyle.MODERN)
+            return await self._conversing(message, ProtocolStyle.STATELESS, caller)
+        return _response(
+            await self._mcp.answer(message, protocol_style=ProtocolStyle.STATELESS, caller=caller),
+            ProtocolStyle.STATELESS,
+        )
 
     def _listen(self, request: Request, message: RpcMessage, principal: Principal, asked: Id) -> Response | EventStream:
         if fault := envelope_fault(message):
-            return _response(failed(asked, fault), ProtocolStyle.MODERN)
+            return _response(failed(asked, fault), ProtocolStyle.STATELESS)
         params = message.params if isinstance(message.params, dict) else {}
         wanted = params.get("notifications")
         if not isinstance(wanted, dict):
             fault = RpcFault(code=INVALID_PARAMS, message="params.notifications must be an object")
-            return _response(failed(asked, fault), ProtocolStyle.MODERN)
+            return _response(failed(asked, fault), ProtocolStyle.STATELESS)
         if not _takes(request, _EVENTS):
             raise Rejected(406, "bad_request", "the client must accept text/event-stream")
         tools = wanted.get("toolsListChanged") is True
         if wanted.get("taskIds") is None:
-            return self._listeners.of_request(asked, principal, request.presence, tools=tools)
+            return self._listeners.of_request(asked, principal, request.caller_connection, tools=tools)
         if fault := tasks_fault(wanted["taskIds"], message.meta):
-            return _response(failed(asked, fault), ProtocolStyle.MODERN)
+            return _response(failed(asked, fault), ProtocolStyle.STATELESS)
         watched = WatchedTasks(tuple(dict.fromkeys(wanted["taskIds"])), message.meta)
-        return self._listeners.of_request(asked, principal, request.presence, tools=tools, watched=watched)
+        return self._listeners.of_request(asked, principal, request.caller_connection, tools=tools, watched=watched)
 
     def _modern_without_request(self, message: RpcMessage, version: str) -> Response:
         """A notification is acknowledged and dropped; clients send no responses in this era."""
         if version not in MODERN_VERSIONS:
-            return _response(failed(None, unsupported(version)), ProtocolStyle.MODERN)
+            return _response(failed(None, unsupported(version)), ProtocolStyle.STATELESS)
         if isinstance(message.method, str):
             return Response(status=202)
         fault = RpcFault(code=INVALID_REQUEST, message="the body must be one request or one notification")
-        return _response(failed(None, fault), ProtocolStyle.MODERN)
+        return _response(failed(None, fault), ProtocolStyle.STATELESS)
 
 
 def _named(asked: _Asked) -> Sequence[object]:
@@ -434,13 +449,16 @@ def _refused(message: RpcMessage, fault: RpcFault) -> RpcReply:
     return failed(message.id if isinstance(message.id, (int, str)) else None, fault)
 
 
-def _response(reply: RpcReply, era: ProtocolStyle, *, session: str = "") -> Response:
+def _response(reply: RpcReply, protocol_style: ProtocolStyle, *, session: str = "") -> Response:
     if not reply.body:
         return Response(status=202)
-    table = _MODERN_STATUS if era is ProtocolStyle.MODERN else _HANDSHAKE_STATUS
+    table = _MODERN_STATUS if protocol_style is ProtocolStyle.STATELESS else _HANDSHAKE_STATUS
     headers = ((SESSION_HEADER, session.encode("ascii")),) if session else ()
     status = table.get(reply.fault, 200)
     if reply.retry_after_s is not None:
         # Before 2026-07-28 clients take any status but 200 for a broken transport, and read no error that comes with it.
-        status, headers = 503 if era is ProtocolStyle.MODERN else status, (*headers, retry_after(reply.retry_after_s))
+        status, headers = (
+            503 if protocol_style is ProtocolStyle.STATELESS else status,
+            (*headers, retry_after(reply.retry_after_s)),
+        )
     return Response(status=status, body=reply.body, headers=headers)

@@ -67,7 +67,7 @@ async def task_changes(tasks: Tasks, watched: WatchedTasks, principal: Principal
                 if known is None:
                     open_ids.remove(one)
                     continue
-                task = await tasks.shown(known, watched.meta, ProtocolStyle.MODERN, principal)
+                task = await tasks.shown(known, watched.meta, ProtocolStyle.STATELESS, principal)
                 said = {key: value for key, value in task.items() if key != "ttlMs"}
                 if told.get(one) != said:
                     told[one] = said
@@ -86,7 +86,7 @@ async def session_changes(tasks: Tasks, principal: Principal, session: str) -> A
             with suppress(StateError):  # the next look may find it
                 known = await tasks.own(one, principal)
                 if known is not None:
-                    task = await tasks.shown(known, {}, ProtocolStyle.HANDSHAKE, principal)
+                    task = await tasks.shown(known, {}, ProtocolStyle.STATEFUL, principal)
                     for message in told.setdefault(one, TaskNotice()).news(known, task):
                         yield message
                 if known is None or known.status == "ended":

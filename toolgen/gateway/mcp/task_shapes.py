@@ -16,29 +16,33 @@ __all__ = ["error_of", "status_of", "task_of"]
 POLL_MS = 1000
 
 
-def status_of(known: Invocation, era: ProtocolStyle) -> str:
+def status_of(known: Invocation, protocol_style: ProtocolStyle) -> str:
     """Return the status of a task, one of five.
 
     2026-07-28 uses `failed` only for faults of the call itself: a refused or unsuccessful call is `completed`, with a result that says so.
     In 2025-11-25 a cancelled task stays `cancelled`, however the call ended.
     """
-    if known.cancel and (era is ProtocolStyle.HANDSHAKE or known.state is CallState.OUTCOME_UNKNOWN):
+    if known.cancel and (protocol_style is ProtocolStyle.STATEFUL or known.state is CallState.OUTCOME_UNKNOWN):
         return "cancelled"
     match known.state:
         case CallState.WORKING | CallState.INPUT_REQUIRED | CallState.COMPLETED | CallState.CANCELLED:
             return known.state.value
-        case CallState.FAILED | CallState.EXPIRED if era is ProtocolStyle.MODERN and _code(known) != "internal":
+        case CallState.FAILED | CallState.EXPIRED if (
+            protocol_style is ProtocolStyle.STATELESS and _code(known) != "internal"
+        ):
             return "completed"
         case _:
             return "failed"
 
 
-def task_of(known: Invocation, now: float, era: ProtocolStyle, calls: WaitingCalls) -> dict[str, object]:
+def task_of(known: Invocation, now: float, protocol_style: ProtocolStyle, calls: WaitingCalls) -> dict[str, object]:
     """The task, without how it ended. Times are ISO 8601 in UTC, lengths of time in whole milliseconds."""
-    lasts, polled = ("ttlMs", "pollIntervalMs") if era is ProtocolStyle.MODERN else ("ttl", "pollInterval")
+    lasts, polled = (
+        ("ttlMs", "pollIntervalMs") if protocol_style is ProtocolStyle.STATELESS else ("ttl", "pollInterval")
+    )
     shaped: dict[str, object] = {
         "taskId": known.id,
-        "status": status_of(known, era),
+        "status": status_of(known, protocol_style),
         "createdAt": _time(known.asked),
         "lastUpdatedAt": _time(max(known.asked, known.updated, known.ended)),
         lasts: int((kept_until(known, now) - known.asked) * 1000),

@@ -119,14 +119,14 @@ class Tasks:
         params: Mapping[str, Any],
         meta: Mapping[str, Any],
         tool: Tool | None,
-        era: ProtocolStyle,
+        protocol_style: ProtocolStyle,
         caller: Caller,
         after: float | None,
     ) -> TaskPlan | RpcFault | None:
         """Return how a call may become a task, or None if it may not, by the client's declaration; a fault if the tool requires a task or
         `task` is wrong. `after`: seconds until a call becomes a task by itself."""
         required = requires_task(tool)
-        if era is ProtocolStyle.MODERN:
+        if protocol_style is ProtocolStyle.STATELESS:
             if not declares_tasks(meta.get(META_CAPABILITIES)):
                 return missing_capability("this tool is called as a task", (TASKS,)) if required else None
             return TaskPlan(wait=0.0 if required else after, at_once=required)
@@ -143,7 +143,7 @@ class Tasks:
         return TaskPlan(wait=0.0, at_once=True, always=True, keep_s=keep_s)
 
     async def created(
-        self, envelope: Envelope, name: str, plan: TaskPlan, era: ProtocolStyle, caller: Caller
+        self, envelope: Envelope, name: str, plan: TaskPlan, protocol_style: ProtocolStyle, caller: Caller
     ) -> dict[str, object] | RpcFault | None:
         """The task that a call has become, kept before it is told of; None where it ended before, and its result is the answer."""
         try:
@@ -152,22 +152,22 @@ class Tasks:
                 return RpcFault(code=INVALID_REQUEST, message=error_text(envelope)) if plan.always else None
             if name != known.tool and not known.via:
                 known = await self._named(known, name)
-            task = task_of(known, await self._approvals.store.now(), era, self._approvals)
-            if era is ProtocolStyle.HANDSHAKE:
+            task = task_of(known, await self._approvals.store.now(), protocol_style, self._approvals)
+            if protocol_style is ProtocolStyle.STATEFUL:
                 self.news_of.note(caller.principal, caller.connection, known.id)
         except StateError as error:
             log.error("a task could not be kept: %s", error)  # noqa: TRY400 - it says all there is
             return RpcFault.of(fault_error(error, "the task could not be kept"))
         task["status"] = "working"  # where every task begins (2025-11-25, section Task Status Lifecycle)
-        return {"resultType": "task", **task} if era is ProtocolStyle.MODERN else {"task": task}
+        return {"resultType": "task", **task} if protocol_style is ProtocolStyle.STATELESS else {"task": task}
 
     async def _kept(self, envelope: Envelope, plan: TaskPlan, caller: Caller) -> Invocation | None:
         if envelope.status == "pending":
             return await self._approvals.own(envelope.call_id, caller.principal)
-        call = caller.presence.under_way
+        call = caller.caller_connection.under_way
         if not plan.always or call is None or not envelope.call_id:
             return None
-        return await self._approvals.background.keep_ended(call, envelope, caller.presence.task)
+        return await self._approvals.background.keep_ended(call, envelope, caller.caller_connection.task)
 
     async def _named(self, known: Invocation, name: str) -> Invocation:
         """The call with the tool that its client named, which says what shape its result has; as it is where others change it now."""
@@ -179,15 +179,20 @@ class Tasks:
         return known
 
     async def answer(
-        self, method: str, params: Mapping[str, Any], meta: Mapping[str, Any], era: ProtocolStyle, caller: Caller
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        protocol_style: ProtocolStyle,
+        caller: Caller,
     ) -> dict[str, object] | RpcFault:
         """The result of one of the methods below tasks/. Raises `StateError` and `AuditError`."""
-        if era is ProtocolStyle.MODERN and not declares_tasks(meta.get(META_CAPABILITIES)):
+        if protocol_style is ProtocolStyle.STATELESS and not declares_tasks(meta.get(META_CAPABILITIES)):
             return missing_capability(NO_TASKS, (TASKS,))
         if isinstance(fault := asked_envelope(meta), RpcFault):
             return fault
         if method == "tasks/list":
-            return await self._list(params, era, caller)
+            return await self._list(params, protocol_style, caller)
         task_id = params.get("taskId")
         if not isinstance(task_id, str) or not 0 < len(task_id) <= _MAX_ID_LENGTH:
             return _wrong("params.taskId must be the id of a task")
@@ -196,25 +201,28 @@ class Tasks:
             return _unknown()
         match method:
             case "tasks/get":
-                return await self.shown(known, meta, era, caller.principal)
+                return await self.shown(known, meta, protocol_style, caller.principal)
             case "tasks/result":
-                return await self._result(known, meta, era, caller)
+                return await self._result(known, meta, protocol_style, caller)
             case "tasks/update":
                 return await self._update(known, params.get("inputResponses"), caller.principal)
             case _:
-                return await self._cancel(known, era, caller.principal)
+                return await self._cancel(known, protocol_style, caller.principal)
 
     async def shown(
-        self, known: Invocation, meta: Mapping[str, Any], era: ProtocolStyle, principal: Principal
+        self, known: Invocation, meta: Mapping[str, Any], protocol_style: ProtocolStyle, principal: Principal
     ) -> dict[str, object]:
         """The task, in the modern era with its result, its error or what it asks for."""
-        task = task_of(known, await self._approvals.store.now(), era, self._approvals)
-        if era is ProtocolStyle.HANDSHAKE:
+        task = task_of(known, await self._approvals.store.now(), protocol_style, self._approvals)
+        if protocol_style is ProtocolStyle.STATEFUL:
             return task
         match task["status"]:
             case "completed":
                 await self._approvals.told(known)
-                task["result"] = {"resultType": "complete", **await self._result_of(known, meta, era, principal)}
+                task["result"] = {
+                    "resultType": "complete",
+                    **await self._result_of(known, meta, protocol_style, principal),
+                }
             case "failed":
                 await self._approvals.told(known)
                 task["error"] = error_of(known, self._approvals)
@@ -234,11 +242,11 @@ class Tasks:
             yield APPROVAL, {"method": "elicitation/create", "params": dict(form)}
 
     async def _result_of(
-        self, known: Invocation, meta: Mapping[str, Any], era: ProtocolStyle, principal: Principal
+        self, known: Invocation, meta: Mapping[str, Any], protocol_style: ProtocolStyle, principal: Principal
     ) -> dict[str, object]:
         rendering = Rendering(
             listing=self._listings.of(principal),
-            era=era,
+            protocol_style=protocol_style,
             envelope=meta.get(META_ENVELOPE) is True,
             links=self._gateway.tool_calls.files.resource_links,
         )
@@ -246,29 +254,29 @@ class Tasks:
         return tool_result(envelope, known.via or known.tool, rendering)
 
     async def _list(
-        self, params: Mapping[str, Any], era: ProtocolStyle, caller: Caller
+        self, params: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
     ) -> dict[str, object] | RpcFault:
         after = _position(params.get("cursor"))
         if after is None:
             return _wrong("params.cursor is none that this gateway gave out")
         found, more = await self._approvals.owned(caller.principal, after, _PAGE)
         now = await self._approvals.store.now()
-        listed: dict[str, object] = {"tasks": [task_of(known, now, era, self._approvals) for known in found]}
+        listed: dict[str, object] = {"tasks": [task_of(known, now, protocol_style, self._approvals) for known in found]}
         if more is not None:
             listed["nextCursor"] = base64.urlsafe_b64encode(f"{more[0]!r} {more[1]}".encode()).decode()
         return listed
 
     async def _cancel(
-        self, known: Invocation, era: ProtocolStyle, principal: Principal
+        self, known: Invocation, protocol_style: ProtocolStyle, principal: Principal
     ) -> dict[str, object] | RpcFault:
         if known.status == "ended":
-            return {} if era is ProtocolStyle.MODERN else _wrong("this task has ended already")
+            return {} if protocol_style is ProtocolStyle.STATELESS else _wrong("this task has ended already")
         await self._approvals.background.cancel(known.id, principal)
-        if era is ProtocolStyle.MODERN:
+        if protocol_style is ProtocolStyle.STATELESS:
             return {}
         known = await self._approvals.own(known.id, principal) or known
-        if status_of(known, era) == "cancelled":
-            return await self.shown(known, {}, era, principal)
+        if status_of(known, protocol_style) == "cancelled":
+            return await self.shown(known, {}, protocol_style, principal)
         return _wrong("this task had ended before it could be cancelled")
 
     async def _update(self, known: Invocation, given: object, principal: Principal) -> dict[str, object] | RpcFault:
@@ -288,7 +296,7 @@ class Tasks:
         return {}
 
     async def _result(
-        self, known: Invocation, meta: Mapping[str, Any], era: ProtocolStyle, caller: Caller
+        self, known: Invocation, meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
     ) -> dict[str, object] | RpcFault:
         """Waits until a task has ended, and says meanwhile what it asks for, where the client listens."""
         told, asked = TaskNotice(), set[str]()
@@ -300,9 +308,9 @@ class Tasks:
             known = found
             if known.status == "ended":
                 break
-            if caller.presence.left() or self._closed:
+            if caller.caller_connection.disconnected() or self._closed:
                 return RpcFault(code=INTERNAL_ERROR, message="the gateway is about to stop; ask for the result again")
-            task = await self.shown(known, {}, era, caller.principal)
+            task = await self.shown(known, {}, protocol_style, caller.principal)
             with suppress(QueueFull):  # who does not read is told less
                 if caller.send is not None:
                     for message in told.news(known, task):
@@ -312,7 +320,7 @@ class Tasks:
                 async with asyncio.timeout(_LOOK_S):
                     await news.wait()
         await self._approvals.told(known)
-        result = await self._result_of(known, meta, era, caller.principal)
+        result = await self._result_of(known, meta, protocol_style, caller.principal)
         said = result.get("_meta")
         own = said if isinstance(said, Mapping) else {}
         return {**result, "_meta": {**own, META_RELATED_TASK: {"taskId": known.id}}}

@@ -73,7 +73,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     state: RequestState | None
     capabilities: frozenset[str]
     token: int | str | None
-    era: ProtocolStyle
+    protocol_style: ProtocolStyle
     envelope: bool = False
     task: TaskPlan | None = None
 
@@ -102,10 +102,10 @@ class ToolCalls:
         return META_PROGRESS in meta or (bool(caller.capabilities) and _speaks(tool))
 
     async def answer(
-        self, params: Mapping[str, Any], meta: Mapping[str, Any], era: ProtocolStyle, caller: Caller
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
     ) -> dict[str, object] | RpcFault:
         """The result of one tools/call. Raises `StateError` and `AuditError` where what it waits for cannot be asked for or taken now."""
-        request = self._request(params, meta, era, caller)
+        request = self._request(params, meta, protocol_style, caller)
         if isinstance(request, RpcFault):
             return request
         tool = request.tool
@@ -113,7 +113,11 @@ class ToolCalls:
         after = self._gateway.tool_calls.pending_after(
             caller.principal, request.name, request.arguments, caller.session or caller.connection
         )
-        plan = None if request.name == GET_CALL_RESULT else self._tasks.plan(params, meta, tool, era, caller, after)
+        plan = (
+            None
+            if request.name == GET_CALL_RESULT
+            else self._tasks.plan(params, meta, tool, protocol_style, caller, after)
+        )
         if isinstance(plan, RpcFault):
             return plan
         if tool is not None and isinstance(tool.binding, FunctionBinding):
@@ -124,21 +128,21 @@ class ToolCalls:
             request = msgspec.structs.replace(request, task=plan)
         if request.state is not None and request.state.call_id:
             return await self._approved(request, request.state, caller)
-        presence = caller.presence
-        if presence.local and "roots" in request.capabilities:
-            asked = self._line(request, era, caller)
-            presence.roots = asked.roots if isinstance(asked, StatefulLine) else None
-        presence.elicits = "elicitation" in request.capabilities and self._gateway.tool_calls.elicits
+        caller_connection = caller.caller_connection
+        if caller_connection.local and "roots" in request.capabilities:
+            asked = self._line(request, protocol_style, caller)
+            caller_connection.roots = asked.roots if isinstance(asked, StatefulLine) else None
+        caller_connection.elicits = "elicitation" in request.capabilities and self._gateway.tool_calls.elicits
         told = request.token is not None and tool is not None and _tells(tool)
-        line = self._line(request, era, caller) if speaks or told else None
-        presence.line = line
+        line = self._line(request, protocol_style, caller) if speaks or told else None
+        caller_connection.line = line
         if plan is not None and plan.always:
-            presence.task = TaskWish(keep_s=plan.keep_s, token=request.token)
+            caller_connection.task = TaskWish(keep_s=plan.keep_s, token=request.token)
         if line is not None and (plan is not None or (after is not None and after < math.inf)):
             first = None if plan is not None and plan.at_once else line
             # Who knows no tasks cannot answer a question once the call goes on without it.
             questions = None if plan is None else self._tasks.questions
-            presence.line = TaskLine(presence, questions, request.capabilities, first)
+            caller_connection.line = TaskLine(caller_connection, questions, request.capabilities, first)
         making = self._gateway.tool_calls.call(
             request.name,
             request.arguments,
@@ -147,15 +151,20 @@ class ToolCalls:
             connection=caller.connection,
             client=request.client,
             idempotency_key=request.key or ("" if request.state is None else _once(request.state, tool)),
-            presence=presence,
+            caller_connection=caller_connection,
         )
         envelope = await self._made(making, request, caller, after)
         code = envelope.error.code if envelope.error is not None else ""
         if code == "input_required" and isinstance(line, StatelessLine) and line.wanted:
             return self._asking(request, caller.principal, line.wanted)
         reads = request.name == GET_CALL_RESULT  # how a call stands: nobody is asked again
-        if code == "approval_required" and presence.elicits and not reads and (plan is None or not plan.at_once):
-            return await self._elicit(request, envelope, era, caller)
+        if (
+            code == "approval_required"
+            and caller_connection.elicits
+            and not reads
+            and (plan is None or not plan.at_once)
+        ):
+            return await self._elicit(request, envelope, protocol_style, caller)
         return await self._result(envelope, request, caller)
 
     async def _made(
@@ -168,9 +177,9 @@ class ToolCalls:
             return await making
         if plan is not None and plan.at_once:
             return await background.call(
-                request.name, making, caller=caller.principal, wait=0.0, presence=caller.presence
+                request.name, making, caller=caller.principal, wait=0.0, caller_connection=caller.caller_connection
             )
-        return await background.left_after(making, wait=wait, presence=caller.presence)
+        return await background.left_after(making, wait=wait, caller_connection=caller.caller_connection)
 
     async def agreed(self, question: str, result: Mapping[str, Any] | None, principal: Principal) -> bool:
         """Takes what a client of the handshake era said about a call that waits for approval; False where that was not the question.
@@ -185,7 +194,7 @@ class ToolCalls:
         return True
 
     def _request(
-        self, params: Mapping[str, Any], meta: Mapping[str, Any], era: ProtocolStyle, caller: Caller
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
     ) -> _Request | RpcFault:
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME_LENGTH:
@@ -206,7 +215,7 @@ class ToolCalls:
             return envelope
         state: RequestState | None = None
         answers: Mapping[str, Any] = {}
-        if era is ProtocolStyle.MODERN and ("requestState" in params or "inputResponses" in params):
+        if protocol_style is ProtocolStyle.STATELESS and ("requestState" in params or "inputResponses" in params):
             going_on = self._going_on(params, caller.principal, name, tool, arguments or {})
             if isinstance(going_on, RpcFault):
                 return going_on
@@ -222,10 +231,10 @@ class ToolCalls:
             answers=answers,
             state=state,
             capabilities=capabilities_of(meta.get(META_CAPABILITIES))
-            if era is ProtocolStyle.MODERN
+            if protocol_style is ProtocolStyle.STATELESS
             else caller.capabilities,
             token=token,
-            era=era,
+            protocol_style=protocol_style,
             envelope=envelope,
         )
 
@@ -257,10 +266,10 @@ class ToolCalls:
             )
         return state, {**state.answers, **given}
 
-    def _line(self, request: _Request, era: ProtocolStyle, caller: Caller) -> StatefulLine | StatelessLine:
-        if era is ProtocolStyle.HANDSHAKE:
+    def _line(self, request: _Request, protocol_style: ProtocolStyle, caller: Caller) -> StatefulLine | StatelessLine:
+        if protocol_style is ProtocolStyle.STATEFUL:
             return StatefulLine(
-                presence=caller.presence,
+                caller_connection=caller.caller_connection,
                 capabilities=request.capabilities if caller.send is not None else frozenset(),
                 token=request.token,
                 send=caller.send,
@@ -268,7 +277,7 @@ class ToolCalls:
                 parties=parties(caller.principal),
             )
         return StatelessLine(
-            presence=caller.presence,
+            caller_connection=caller.caller_connection,
             capabilities=request.capabilities,
             token=request.token,
             send=caller.send,
@@ -276,14 +285,14 @@ class ToolCalls:
         )
 
     async def _elicit(
-        self, request: _Request, envelope: Envelope, era: ProtocolStyle, caller: Caller
+        self, request: _Request, envelope: Envelope, protocol_style: ProtocolStyle, caller: Caller
     ) -> dict[str, object] | RpcFault:
         """Asks the person at the caller's client about a call that waits."""
         known = await self._gateway.tool_calls.approvals.own(envelope.call_id, caller.principal)
         form = None if known is None else form_of(known, self._gateway.tool_calls.approvals)
         if form is None:
             return await self._result(envelope, request, caller)
-        if era is ProtocolStyle.MODERN:
+        if protocol_style is ProtocolStyle.STATELESS:
             asked = {APPROVAL: {"method": "elicitation/create", "params": form}}
             return self._asking(request, caller.principal, asked, call_id=envelope.call_id)
         if caller.send is None:
@@ -325,7 +334,11 @@ class ToolCalls:
         longest = None if request.task is None else request.task.wait
         until = loop.time() + (math.inf if longest is None else longest)
         after = self._gateway.tool_calls.pending_after(caller.principal, request.name, request.arguments)
-        while envelope.status == "pending" and self._gateway.tool_calls.elicits and not caller.presence.left():
+        while (
+            envelope.status == "pending"
+            and self._gateway.tool_calls.elicits
+            and not caller.caller_connection.disconnected()
+        ):
             news = approvals.news_of(envelope.call_id)
             known = await approvals.own(envelope.call_id, caller.principal)
             if known is None:
@@ -338,7 +351,7 @@ class ToolCalls:
                 await approvals.told(known)
             if known.status == "ended" or (known.unanswered and known.status == "pending") or left <= 0:
                 break
-            await caller.presence.awaiting(_set(news, min(_LOOK_S, left)))
+            await caller.caller_connection.awaiting(_set(news, min(_LOOK_S, left)))
         return envelope
 
     def _asking(
@@ -358,12 +371,12 @@ class ToolCalls:
     async def _result(self, envelope: Envelope, request: _Request, caller: Caller) -> dict[str, object] | RpcFault:
         """Return the task if the call became one, and otherwise the result."""
         if request.task is not None:
-            created = await self._tasks.created(envelope, request.name, request.task, request.era, caller)
+            created = await self._tasks.created(envelope, request.name, request.task, request.protocol_style, caller)
             if created is not None:
                 return created
         rendering = Rendering(
             listing=request.listing,
-            era=request.era,
+            protocol_style=request.protocol_style,
             envelope=request.envelope,
             links=self._gateway.tool_calls.files.resource_links,
         )

@@ -177,17 +177,17 @@ class Notifier:
 
     async def _tell(self, known: Invocation, event: NotifyEvent, key: str) -> None:
         now = await self._outbox.now()
-        governance = self._approvals.current.governance
-        call = self._approvals.call(known, governance)
+        compiled_policy = self._approvals.current.compiled_policy
+        call = self._approvals.call(known, compiled_policy)
         schema = None if call is None else call.tool.input_schema
-        arguments = None if call is None else in_schema_order(governance.concealing.arguments(call), schema)
+        arguments = None if call is None else in_schema_order(compiled_policy.concealing.arguments(call), schema)
         notice = Notice(
             event=event,
             known=known,
             arguments=arguments,
             rows=() if arguments is None else recorded_rows(arguments, schema, known.bound),
             url=f"{self._settings.console}/console/approvals/{known.id}",
-            escalated_to=tuple(sorted(governance.policy.approval.escalate_to)),
+            escalated_to=tuple(sorted(compiled_policy.policy.approval.escalate_to)),
             at=now,
         )
         bodies = {name: body_of(webhook, notice) for name, webhook in self._settings.webhooks.items()}

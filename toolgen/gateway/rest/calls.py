@@ -118,7 +118,10 @@ class CallEvents:
         loop, approvals = asyncio.get_running_loop(), self._gateway.tool_calls.approvals
         until, pieces = loop.time() + wait, 0
         said: tuple[str, object] = ("", None)
-        while not (self._closed or request.presence.left()) and self._gateway.callers.current(principal) is not None:
+        while (
+            not (self._closed or request.caller_connection.disconnected())
+            and self._gateway.callers.current(principal) is not None
+        ):
             news = approvals.news_of(call_id)
             known = await approvals.own(call_id, principal)
             if known is None:

@@ -147,7 +147,7 @@ class RestDevices:
 
     def _over(self, request: Request, device: Principal) -> bool:
         """Return True if the device disconnected or is not allowed any more, or the gateway is closing."""
-        return self._closed or request.presence.left() or self._gateway.callers.current(device) is None
+        return self._closed or request.caller_connection.disconnected() or self._gateway.callers.current(device) is None
 
 
 def _shown(known: Invocation) -> dict[str, object]:

@@ -80,8 +80,8 @@ class RestGrants:
         request.parameters()
         body: _Wish = decoded(await read_json_body(request), _Wish)
         seconds = parse_duration(body.for_) or 0.0
-        wish = RoleWish(role=body.role, to=body.to, seconds=seconds, reason=body.reason)
-        return json_response(role_grant_json(_given(await self._roles().ask(wish, principal))))
+        grant_request = RoleWish(role=body.role, to=body.to, seconds=seconds, reason=body.reason)
+        return json_response(role_grant_json(_given(await self._roles().ask(grant_request, principal))))
 
     async def _decide(self, request: Request, principal: Principal, grant_id: str) -> Response:
         """The second person's answer to a role that takes two."""

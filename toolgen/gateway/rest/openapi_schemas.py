@@ -264,7 +264,7 @@ def _grant_schemas() -> Node:
         "status": {"enum": ["pending", "in_force", "ended"]},
     }
     name: Node = {"type": "string", "minLength": 1, "maxLength": 256}
-    wish: Node = {
+    grant_request: Node = {
         "role": name,
         "to": {**name, "description": "The principal that is to have it."},
         "for": {"type": "string", "pattern": DURATION, "description": "Like 2h."},
@@ -273,7 +273,7 @@ def _grant_schemas() -> Node:
     return {
         "Grant": described(grant, "kind", "id", "principal", "expires"),
         "RoleGrant": described(role, "kind", "id", "role", "principal", "status", "expires"),
-        "RoleWish": {**described(wish, *wish), "additionalProperties": False},
+        "RoleWish": {**described(grant_request, *grant_request), "additionalProperties": False},
         "GrantAnswer": {
             **described({"decision": {"enum": ["approve", "deny"]}}, "decision"),
             "additionalProperties": False,

@@ -130,14 +130,16 @@ class Rest:
             session=session,
             client=_client(request),
             idempotency_key=agreed_key(request, body.idempotency_key, "/idempotency_key"),
-            presence=request.presence,
+            caller_connection=request.caller_connection,
         )
         background, began = calls.approvals.background, asyncio.get_running_loop().time()
         if body.wait is not None:
             until = began + body.wait
-            envelope = await background.call(name, making, caller=principal, wait=body.wait, presence=request.presence)
+            envelope = await background.call(
+                name, making, caller=principal, wait=body.wait, caller_connection=request.caller_connection
+            )
         elif (after := calls.pending_after(principal, name, body.arguments, session)) is not None:
-            envelope = await background.left_after(making, wait=after, presence=request.presence)
+            envelope = await background.left_after(making, wait=after, caller_connection=request.caller_connection)
             begin = asyncio.get_running_loop().time() if after == math.inf else began
             until = begin + min(after, _APPROVAL_WAIT_S)
         else:
@@ -164,10 +166,10 @@ class Rest:
         keys = [f"{key} {number}" if key else "" for number in range(len(calls))]
         making = partial(self._left, made, principal, _conversation(request), wait)
         # Each may be left alone, and goes on alone if the client disconnects, so each has somebody of its own who waits for it.
-        with request.presence.several(len(calls)) as presences:
+        with request.caller_connection.several(len(calls)) as presences:
             answers = [
-                _of_batch(call, key, partial(making, presence))
-                for call, key, presence in zip(calls, keys, presences, strict=True)
+                _of_batch(call, key, partial(making, caller_connection))
+                for call, key, caller_connection in zip(calls, keys, presences, strict=True)
             ]
             envelopes = await asyncio.gather(*answers)
         return json_response([call.answered(envelope) for call, envelope in zip(calls, envelopes, strict=True)])
@@ -178,7 +180,7 @@ class Rest:
         principal: Principal,
         session: str,
         wait: float | None,
-        presence: CallerConnection,
+        caller_connection: CallerConnection,
         name: str,
         arguments: Mapping[str, Any],
         *,
@@ -187,13 +189,19 @@ class Rest:
         """How a call stands, or ends within `wait` seconds; without, within those that the policy or the gateway says."""
         calls = self._gateway.tool_calls
         approvals, began = calls.approvals, asyncio.get_running_loop().time()
-        making = made(name, arguments, idempotency_key=idempotency_key, presence=presence)
+        making = made(name, arguments, idempotency_key=idempotency_key, caller_connection=caller_connection)
         if wait is not None:
-            envelope = await approvals.background.call(name, making, caller=principal, wait=wait, presence=presence)
+            envelope = await approvals.background.call(
+                name, making, caller=principal, wait=wait, caller_connection=caller_connection
+            )
         else:
             after = calls.pending_after(principal, name, arguments, session)
             background = approvals.background
-            return await (making if after is None else background.left_after(making, wait=after, presence=presence))
+            return await (
+                making
+                if after is None
+                else background.left_after(making, wait=after, caller_connection=caller_connection)
+            )
         until = began + wait
         if envelope.status == "pending":
             left = until - asyncio.get_running_loop().time()

@@ -143,35 +143,35 @@ class AccessStage(Struct, frozen=True, kw_only=True):
     closed: Callable[[Principal, str], Deny | None] | None = None
     advice: Callable[[Principal, str], str] | None = None
 
-    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
+    async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
         turns = None if self.earlier is None else self.earlier.turn(call)
-        refusal = self._decided(call, trail) if turns is None else await self._in_turn(turns, call, trail)
+        refusal = self._decided(call, call_context) if turns is None else await self._in_turn(turns, call, call_context)
         if refusal is not None:
             return refusal
         result: Result | None = None
         try:
-            result = await proceed(call, trail)
+            result = await proceed(call, call_context)
         finally:
             if self.earlier is not None:
                 self.earlier.end(call, result)
         return result
 
-    async def again(self, call: Call, trail: CallContext) -> Call | Result:
+    async def again(self, call: Call, call_context: CallContext) -> Call | Result:
         """Judges and counts a call whose arguments have changed, in place of what was judged and counted before."""
         if self.earlier is not None and not self.earlier.dry:
             self.earlier.end(call, UNCOUNTED)
         turns = None if self.earlier is None else self.earlier.turn(call)
-        refusal = self._decided(call, trail) if turns is None else await self._in_turn(turns, call, trail)
+        refusal = self._decided(call, call_context) if turns is None else await self._in_turn(turns, call, call_context)
         return refusal or call
 
     async def _in_turn(
-        self, turns: AbstractAsyncContextManager[OptimisticTransaction], call: Call, trail: CallContext
+        self, turns: AbstractAsyncContextManager[OptimisticTransaction], call: Call, call_context: CallContext
     ) -> Refused | None:
         """Decide a call with a history shared with other processes, again until its count is committed without a conflict."""
         try:
             async with turns as turn:
                 while True:
-                    refusal = self._decided(call, trail)
+                    refusal = self._decided(call, call_context)
                     if await turn.commit():
                         return refusal
         except StateError as error:
@@ -180,24 +180,24 @@ class AccessStage(Struct, frozen=True, kw_only=True):
             _logger.error("a call was refused: %s", error)  # noqa: TRY400 - it says all there is
             return UNCOUNTED
 
-    def _decided(self, call: Call, trail: CallContext) -> Refused | None:
+    def _decided(self, call: Call, call_context: CallContext) -> Refused | None:
         """The refusal of a call, or None and the call counted among the earlier ones. The trail has what the record should know of it."""
         circumstances = NOWHERE if self.earlier is None else self.earlier.circumstances(call)
         judgement = self.access.judge(call.principal, call.tool, call.arguments, circumstances)
         with suppress(LookupError):  # the session was forgotten, and its labels with it
-            trail.labels = () if circumstances.session is None else circumstances.session.labels()
-        trail.notes = judgement.notes
+            call_context.labels = () if circumstances.session is None else circumstances.session.labels()
+        call_context.notes = judgement.notes
         verdict = judgement.verdict if call.denied is None or judgement.verdict is UNKNOWN else call.denied
         if call.hidden and self.closed is not None:
             verdict = self.closed(call.principal, call.tool.name) or verdict
-        trail.rule = verdict.rule
+        call_context.rule = verdict.rule
         match verdict:
             case Allow():
-                trail.verdict = "allow"
+                call_context.verdict = "allow"
             case Ask():
-                trail.verdict, trail.consents = "ask", verdict.wanted
+                call_context.verdict, call_context.consents = "ask", verdict.wanted
             case Deny():
-                trail.verdict = "deny"
+                call_context.verdict = "deny"
                 if self.advice is not None and verdict.code == "forbidden" and not verdict.suggestion:
                     verdict = replace(verdict, suggestion=self.advice(call.principal, call.tool.name))
                 return refused(verdict)
@@ -214,10 +214,10 @@ class RedactStage(Struct, kw_only=True):
     redactor: Callable[[Tool], AnswerRedactor | None]
     _redactors: dict[str, AnswerRedactor | None] = {}
 
-    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
+    async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
         hides = self._of(call.tool) is not None
-        trail.redacts, trail.withholds = trail.redacts or hides, hides
-        result = await proceed(call, trail)
+        call_context.redacts, call_context.withholds = call_context.redacts or hides, hides
+        result = await proceed(call, call_context)
         return self.applied(call, result) if hides or call.document is not None else result
 
     def idle(self, tool: Tool) -> bool:

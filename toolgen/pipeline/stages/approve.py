@@ -73,12 +73,12 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
     `roles` and `quorum` are those of the policy, for rules without their own. `answerable` returns True if enough people could answer for a
     caller; the caller and the user it acts for do not count. With too few, the call is cancelled. `exchanged` returns True if a call is
     made upstream with its caller's own token: no token is stored while a call waits, so such a call could not be made after its approval,
-    and is refused. `concern` is the digest of what the policy says about calls of a principal to a tool; `policy_digest` is that of the
+    and is refused. `scope_hash` is the digest of what the policy says about calls of a principal to a tool; `policy_digest` is that of the
     whole policy, for the audit log. `check` returns the error of a call before people are asked to approve it.
     """
 
     policy_digest: str
-    concern: Callable[[Principal, Tool], str]
+    scope_hash: Callable[[Principal, Tool], str]
     roles: frozenset[str]
     expires_s: float
     answerable: Callable[[Principal, Sequence[Requirement]], bool]
@@ -89,52 +89,54 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
     quorum: int = 1
     remembers: bool = False
 
-    def __call__(self, call: Call, trail: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
-        return self._asked(call, trail) if trail.verdict == "ask" else call
+    def __call__(self, call: Call, call_context: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
+        return self._asked(call, call_context) if call_context.verdict == "ask" else call
 
-    async def _asked(self, call: Call, trail: CallContext) -> Judged:
-        concern = self.concern(call.principal, call.tool)
-        asked = approval_digest(call, concern)
+    async def _asked(self, call: Call, call_context: CallContext) -> Judged:
+        scope_hash = self.scope_hash(call.principal, call.tool)
+        asked = approval_digest(call, scope_hash)
         if call.approval:
-            return call if call.approval == asked else stale(trail)
+            return call if call.approval == asked else stale(call_context)
         if self.exchanged(call):
-            return _unkept_token(trail)
-        needs = needs_of(trail.consents, self.roles, self.quorum)
+            return _unkept_token(call_context)
+        needs = needs_of(call_context.consents, self.roles, self.quorum)
         question = Question(
             call=call,
             digest=asked,
             policy_digest=self.policy_digest,
             needs=needs,
             expires_s=self.expires_s,
-            rule=trail.rule,
-            sql=trail.sql,
-            asked_by=asking_rules(trail),
-            scope=scope_digest(call.principal, call.tool, concern) if self.remembers else "",
+            rule=call_context.rule,
+            sql=call_context.sql,
+            asked_by=asking_rules(call_context),
+            scope=scope_digest(call.principal, call.tool, scope_hash) if self.remembers else "",
         )
-        if trail.presence.called_off:
-            return Cancelled(error=Error(code="cancelled", message="the caller called this call off", rule=trail.rule))
+        if call_context.caller_connection.cancel_requested:
+            return Cancelled(
+                error=Error(code="cancelled", message="the caller called this call off", rule=call_context.rule)
+            )
         if self.remembers:
             try:
                 if await self.approvals.granted(question):
                     return call
             except AuditError:
                 return UNAVAILABLE
-        client = self.elicits and trail.presence.elicits and elicitable(needs)
+        client = self.elicits and call_context.caller_connection.elicits and elicitable(needs)
         if not client and not self.answerable(call.principal, needs):
-            return _unanswerable(trail)
+            return _unanswerable(call_context)
         if (fault := await self.check(call)) is not None:
             return Refused(error=fault)
         return await self.approvals.ask(question)
 
-    def dry_run(self, call: Call, trail: CallContext) -> Judged:
+    def dry_run(self, call: Call, call_context: CallContext) -> Judged:
         """Judge a dry run without asking people; the result shows the question that people would be asked."""
-        trail.judged = call
-        if trail.verdict != "ask":
+        call_context.judged = call
+        if call_context.verdict != "ask":
             return call
         if self.exchanged(call):
-            return _unkept_token(trail)
-        if not self.answerable(call.principal, needs_of(trail.consents, self.roles, self.quorum)):
-            return _unanswerable(trail)
+            return _unkept_token(call_context)
+        if not self.answerable(call.principal, needs_of(call_context.consents, self.roles, self.quorum)):
+            return _unanswerable(call_context)
         return call
 
 
@@ -149,9 +151,9 @@ def needs_of(consents: Sequence[Consent], roles: frozenset[str], quorum: int) ->
     return tuple(found[who] for who in sorted(found))
 
 
-def asking_rules(trail: CallContext) -> tuple[str, ...]:
+def asking_rules(call_context: CallContext) -> tuple[str, ...]:
     """The names of all rules that want people to agree to a call, in order."""
-    return tuple(sorted({trail.rule, *(consent.rule for consent in trail.consents)} - {""}))
+    return tuple(sorted({call_context.rule, *(consent.rule for consent in call_context.consents)} - {""}))
 
 
 def elicitable(needs: Sequence[Requirement]) -> bool:
@@ -159,31 +161,31 @@ def elicitable(needs: Sequence[Requirement]) -> bool:
     return len(needs) == 1 and needs[0].quorum == 1 and not needs[0].own
 
 
-def approval_digest(call: Call, concern: str) -> str:
+def approval_digest(call: Call, scope_hash: str) -> str:
     """Return `sha256:…` over everything an approval is bound to.
 
     That is the caller and its user, with the claims and mapping that identify them, the version of the tool, the arguments, and what the
-    policy says about such a call (`concern`, a digest).
+    policy says about such a call (`scope_hash`, a digest).
     """
     return digest(
         {
             "principal": party_digested(call.principal),
             "tool": call.tool.name,
             "tool_digest": call.tool.digest,
-            "policy_digest": concern,
+            "policy_digest": scope_hash,
             "arguments": encodable(call.arguments),
         }
     )
 
 
-def scope_digest(principal: Principal, tool: Tool, concern: str) -> str:
+def scope_digest(principal: Principal, tool: Tool, scope_hash: str) -> str:
     """`sha256:…` over the same but the arguments."""
     return digest(
         {
             "principal": party_digested(principal),
             "tool": tool.name,
             "tool_digest": tool.digest,
-            "policy_digest": concern,
+            "policy_digest": scope_hash,
         }
     )
 
@@ -204,29 +206,29 @@ def party_digested(principal: Principal | None) -> object:
     }
 
 
-def stale(trail: CallContext) -> Refused:
+def stale(call_context: CallContext) -> Refused:
     """The call is not the one that was asked for any more."""
-    return Refused(error=Error(code="expired", message=STALE, rule=trail.rule))
+    return Refused(error=Error(code="expired", message=STALE, rule=call_context.rule))
 
 
-def _unanswerable(trail: CallContext) -> Cancelled:
+def _unanswerable(call_context: CallContext) -> Cancelled:
     return Cancelled(
         error=Error(
             code="cancelled",
             message="a person would have to agree to this call, and nobody can be asked",
             suggestion="a reviewer can allow it in the policy, or name under approvals: who may agree",
-            rule=trail.rule,
+            rule=call_context.rule,
         )
     )
 
 
-def _unkept_token(trail: CallContext) -> Refused:
+def _unkept_token(call_context: CallContext) -> Refused:
     return Refused(
         error=Error(
             code="forbidden",
             message="a person would have to agree to this call, and it acts upstream by its caller's own token, which is not kept while it "
             "waits; nobody was asked",
             suggestion="the author of the policy can allow it without approval, or give its callers a credential of the system's own",
-            rule=trail.rule,
+            rule=call_context.rule,
         )
     )

@@ -38,12 +38,12 @@ def cut_off(call: Call) -> Cancelled | Failed:
     )
 
 
-def not_awaited(call: Call, *, called_off: bool, begun: bool) -> Cancelled | Failed:
+def not_awaited(call: Call, *, cancel_requested: bool, begun: bool) -> Cancelled | Failed:
     """Return the outcome of a call whose client disconnected or cancelled it: cancelled if it can have changed nothing.
 
-    `called_off`: the client cancelled the call and did not only disconnect. `begun`: an executor had it.
+    `cancel_requested`: the client cancelled the call and did not only disconnect. `begun`: an executor had it.
     """
-    if not called_off:
+    if not cancel_requested:
         return Cancelled(error=DISCONNECTED)
     if call.tool.effect is Effect.READ or not begun:
         return Cancelled(error=Error(code="cancelled", message="the caller called this call off"))

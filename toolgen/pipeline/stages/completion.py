@@ -32,16 +32,16 @@ class Completion(Struct, frozen=True, kw_only=True):
     middleware: MiddlewareStage | None = None
     results: ResultsStage | None = None
 
-    async def __call__(self, call: Call, result: Result, trail: CallContext, duration_ms: float) -> Result:
+    async def __call__(self, call: Call, result: Result, call_context: CallContext, duration_ms: float) -> Result:
         """The result as its caller is told it. Its entry is durable before, and an answer without one is withheld."""
         result = self.redact.applied(call, result)
         if self.results is not None:
-            result = await self.results.answered(call, result, trail)
+            result = await self.results.answered(call, result, call_context)
         if self.middleware is not None:
-            result = await self.middleware.answered(call, result, trail)
+            result = await self.middleware.answered(call, result, call_context)
         if isinstance(result, Success) and self.earlier is not None:
             try:
                 await self.earlier.complete(call)
             except StateError as error:  # rules that ask for an earlier success do not see this one
                 _logger.error("call %s is not counted as one that succeeded: %s", call.id, error)  # noqa: TRY400
-        return await self.record.complete(call, trail, result, duration_ms)
+        return await self.record.complete(call, call_context, result, duration_ms)

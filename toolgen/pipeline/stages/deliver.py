@@ -79,14 +79,16 @@ class Deliver(Struct, frozen=True, kw_only=True):
     files: FileSource | None = None
     promises: Promises = field(default_factory=Promises)
 
-    def __call__(self, call: Call, trail: CallContext) -> Coroutine[Any, Any, Result]:
+    def __call__(self, call: Call, call_context: CallContext) -> Coroutine[Any, Any, Result]:
         if self.caching is None:
-            return self._send(call, trail)
-        return self.caching(call, self.policy_digest, trail.presence, lambda: self._send(call, trail))
+            return self._send(call, call_context)
+        return self.caching(
+            call, self.policy_digest, call_context.caller_connection, lambda: self._send(call, call_context)
+        )
 
-    async def _send(self, call: Call, trail: CallContext) -> Result:
+    async def _send(self, call: Call, call_context: CallContext) -> Result:
         result: Success | Failed | Refused
-        presence = trail.presence
+        caller_connection = call_context.caller_connection
         if self.files is not None and call.tool.digest not in self.files.without:
             written = await written_texts(self.files, call)
             if isinstance(written, Failed):
@@ -96,45 +98,45 @@ class Deliver(Struct, frozen=True, kw_only=True):
         ends_early = call.tool.effect is Effect.READ
         match call.tool.binding:
             case HttpBinding():
-                if trail.redacts:  # the answer may come in pieces, and be a long file
+                if call_context.redacts:  # the answer may come in pieces, and be a long file
                     call = replace(
                         call,
-                        line=call.line if presence.line is None else Wordless(presence.line),
-                        storable="none" if trail.withholds else "binary",
+                        line=call.line if caller_connection.line is None else Wordless(caller_connection.line),
+                        storable="none" if call_context.withholds else "binary",
                     )
             case FunctionBinding():
-                call = _with_line(call, _line_of_function(presence.line or presence, trail))
+                call = _with_line(call, _line_of_function(caller_connection.line or caller_connection, call_context))
             case DeviceBinding():  # what it asks is kept with what let it through
-                return await self._ask_device(replace(call, rule=trail.rule, line=None), trail)
+                return await self._ask_device(replace(call, rule=call_context.rule, line=None), call_context)
             case McpBinding():  # its executor tells the server that the caller left, and ends early only what reads
-                line = presence.line or presence
-                call = _with_line(call, Wordless(line) if trail.redacts else line)
+                line = caller_connection.line or caller_connection
+                call = _with_line(call, Wordless(line) if call_context.redacts else line)
                 ends_early = True
-        task = presence.enter_executor(ends_early=ends_early)
+        task = caller_connection.enter_executor(ends_early=ends_early)
         if task is None:
-            return not_awaited(call, called_off=presence.called_off, begun=False)
+            return not_awaited(call, cancel_requested=caller_connection.cancel_requested, begun=False)
         try:
             result = await self.executors[call.tool.source].execute(call)
         except asyncio.CancelledError:
-            if not presence.is_cancelled(task):
+            if not caller_connection.is_cancelled(task):
                 raise
-            return not_awaited(call, called_off=presence.called_off, begun=True)
+            return not_awaited(call, cancel_requested=caller_connection.cancel_requested, begun=True)
         except ToolgenError as error:
             result = Failed(error=failure(error))
         finally:
-            presence.exit_executor(task)
+            caller_connection.exit_executor(task)
         if (
             isinstance(result, Success)
             and call.tool.output_schema is not None
             and not self.promises.kept(call.tool, result)
         ):
-            trail.notes += (BROKEN,)
+            call_context.notes += (BROKEN,)
         return _failed(result, call) if isinstance(result, Failed) else result
 
-    async def _ask_device(self, call: Call, trail: CallContext) -> Result:
+    async def _ask_device(self, call: Call, call_context: CallContext) -> Result:
         """Keep what a device is asked: the call is over here, and its caller may come back for the answer."""
-        if trail.presence.called_off:
-            return not_awaited(call, called_off=True, begun=False)
+        if call_context.caller_connection.cancel_requested:
+            return not_awaited(call, cancel_requested=True, begun=False)
         try:
             result = await self.executors[call.tool.source].execute(call)
         except ToolgenError as error:
@@ -147,7 +149,7 @@ class Preview(Struct, frozen=True, kw_only=True):
 
     executors: Mapping[str, Executor]
 
-    async def __call__(self, call: Call, trail: CallContext) -> Result:
+    async def __call__(self, call: Call, call_context: CallContext) -> Result:
         try:
             return Success(data=self.executors[call.tool.source].preview(named_texts(call)))
         except ToolgenError as error:
@@ -173,10 +175,10 @@ def _with_line(call: Call, line: ClientChannel) -> Call:
     return call if call.line is line else replace(call, line=line)
 
 
-def _line_of_function(given: ClientChannel, trail: CallContext) -> ClientChannel:
-    if trail.inspected:
+def _line_of_function(given: ClientChannel, call_context: CallContext) -> ClientChannel:
+    if call_context.inspected:
         return NumbersOnlyChannel(given, current_masking())
-    return NoPartialsChannel(given) if trail.redacts else given
+    return NoPartialsChannel(given) if call_context.redacts else given
 
 
 def _failed(failed: Failed, call: Call) -> Result:

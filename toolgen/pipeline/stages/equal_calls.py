@@ -53,48 +53,52 @@ class StandingCalls(Protocol):
 
 
 class EqualCallsStage(Struct, frozen=True, kw_only=True):
-    """`secret` keys the names, `concern` is the digest of what the policy says about calls of a principal to a tool."""
+    """`secret` keys the names, `scope_hash` is the digest of what the policy says about calls of a principal to a tool."""
 
     calls: EqualCalls | None
     standing: StandingCalls
     secret: Callable[[], bytes]
-    concern: Callable[[Principal, Tool], str]
+    scope_hash: Callable[[Principal, Tool], str]
     told: SeldomLog = field(default_factory=lambda: SeldomLog(_logger))
 
-    def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Coroutine[Any, Any, Result]:
-        asks = trail.verdict == "ask"
+    def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Coroutine[Any, Any, Result]:
+        asks = call_context.verdict == "ask"
         if self.calls is None or not (asks or call.tool.effect is not Effect.READ):
-            return proceed(call, trail)
+            return proceed(call, call_context)
         if call.parent or call.approval or call.idempotency_key:
-            return proceed(call, trail)
-        return self._joined(self.calls, call, trail, proceed, asks=asks)
+            return proceed(call, call_context)
+        return self._joined(self.calls, call, call_context, proceed, asks=asks)
 
-    async def _joined(self, calls: EqualCalls, call: Call, trail: CallContext, proceed: Next, *, asks: bool) -> Result:
+    async def _joined(
+        self, calls: EqualCalls, call: Call, call_context: CallContext, proceed: Next, *, asks: bool
+    ) -> Result:
         """The pending answer of an equal call, or the call itself."""
-        presence = trail.presence
+        caller_connection = call_context.caller_connection
         try:
             call = replace(call, equal=self._name(call, asks=asks))
         except CanonicalError:
-            return await proceed(call, trail)
-        if presence.under_way is not None and presence.under_way.id == call.id:
-            presence.under_way = call
+            return await proceed(call, call_context)
+        if caller_connection.under_way is not None and caller_connection.under_way.id == call.id:
+            caller_connection.under_way = call
         # What may be left, or asked about, holds its name from the beginning; any other call only if its client leaves it.
-        seconds = _BEGIN_S + (presence.pends or 0.0) if asks or presence.pends is not None else 0.0
+        seconds = _BEGIN_S + (caller_connection.pends or 0.0) if asks or caller_connection.pends is not None else 0.0
         try:
-            other, code = await self._other(calls, call, trail, seconds)
+            other, code = await self._other(calls, call, call_context, seconds)
         except StateError as error:
             self.told.say(f"equal calls cannot be found: {error}")
-            return await proceed(call, trail)
+            return await proceed(call, call_context)
         if code == "left":
-            return not_awaited(call, called_off=presence.called_off, begun=False)
+            return not_awaited(call, cancel_requested=caller_connection.cancel_requested, begun=False)
         if other:
-            trail.replays = other
-            return Pending(error=Error(code=code, message=f"an equal call, {other}, waits already", rule=trail.rule))
-        return await (self._held(calls, call, trail, proceed) if seconds else proceed(call, trail))
+            call_context.replays = other
+            return Pending(
+                error=Error(code=code, message=f"an equal call, {other}, waits already", rule=call_context.rule)
+            )
+        return await (self._held(calls, call, call_context, proceed) if seconds else proceed(call, call_context))
 
-    async def _other(self, calls: EqualCalls, call: Call, trail: CallContext, seconds: float) -> tuple[str, str]:
+    async def _other(self, calls: EqualCalls, call: Call, call_context: CallContext, seconds: float) -> tuple[str, str]:
         """The id of the call that this one joins, with the code of its answer; both empty where it is to be made itself."""
-        presence, name, released = trail.presence, call.equal, 0
+        caller_connection, name, released = call_context.caller_connection, call.equal, 0
         try:
             while released < _MAX_RELEASED:
                 if not self.standing.leaving(name):
@@ -108,18 +112,18 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
                         await calls.release(name, holder.call_id)
                         released += 1
                         continue
-                if presence.left():
+                if caller_connection.disconnected():
                     return "", "left"
-                presence.follows = True
+                caller_connection.follows = True
                 await asyncio.sleep(_LOOK_S)  # its caller waits for it, or it is kept in a moment
             return "", ""  # somebody holds the name for calls that do not have it
         finally:
-            presence.follows = False
+            caller_connection.follows = False
 
-    async def _held(self, calls: EqualCalls, call: Call, trail: CallContext, proceed: Next) -> Result:
+    async def _held(self, calls: EqualCalls, call: Call, call_context: CallContext, proceed: Next) -> Result:
         """The call itself, which holds its name: for as long as it is kept, or until it has ended."""
         try:
-            result = await proceed(call, trail)
+            result = await proceed(call, call_context)
         except Exception:
             await self._settle(calls, call, kept=False)
             raise
@@ -135,7 +139,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
 
     def _name(self, call: Call, *, asks: bool) -> str:
         """Return the name that equal calls share, a keyed digest. A call that needs approval is equal only under the same policy for it."""
-        principal, concern = call.principal, self.concern(call.principal, call.tool) if asks else ""
+        principal, scope_hash = call.principal, self.scope_hash(call.principal, call.tool) if asks else ""
         # A call that waits ends when the key or certificate that it came with is revoked.
         proof = principal.proof or CredentialProof()
         who = [
@@ -145,5 +149,5 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
             proof.certificate,
             to_builtins(proof.shown),
         ]
-        said = [who, call.tool.name, concern, encodable(call.arguments)]
+        said = [who, call.tool.name, scope_hash, encodable(call.arguments)]
         return hmac.new(self.secret(), b"equal calls" + canonical(said), "sha256").hexdigest()

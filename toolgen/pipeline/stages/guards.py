@@ -71,7 +71,7 @@ class PauseStage(Struct, frozen=True, kw_only=True):
     pauses: Pauses | SharedPauses
     tolerant: bool = False
 
-    def __call__(self, call: Call, _trail: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
+    def __call__(self, call: Call, _call_context: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
         pauses = self.pauses
         if not (pauses.stale or pauses.all()) or isinstance(call.tool.binding, NoBinding):
             return call
@@ -115,7 +115,7 @@ class ArgumentsStage(Struct, kw_only=True):
 
     _validators: dict[str, Validator] = {}
 
-    def __call__(self, call: Call, _trail: CallContext) -> Judged:
+    def __call__(self, call: Call, _call_context: CallContext) -> Judged:
         validator = self._validators.get(call.tool.digest)
         if validator is None:
             validator = self._validators[call.tool.digest] = Validator(
@@ -147,11 +147,11 @@ class InspectStage(Struct, frozen=True, kw_only=True):
     documents: Mapping[str, DocumentGuard] = {}
     earlier: CallHistory | None = None
 
-    def __call__(self, call: Call, trail: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
+    def __call__(self, call: Call, call_context: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
         binding = call.tool.binding
         match binding:
             case SqlBinding():
-                return self._sql(call, trail)
+                return self._sql(call, call_context)
             case HttpBinding(servers=servers):
                 return self._request(servers[0] if servers else "", call)
             case GraphQLBinding(endpoint=endpoint, subscription=subscription):
@@ -159,7 +159,7 @@ class InspectStage(Struct, frozen=True, kw_only=True):
                 url = endpoint if subscription is None else re.sub("^ws", "http", subscription.url)
                 return self._request(url, call)
             case GraphQLDocumentBinding(endpoint=endpoint):
-                return self._document(endpoint, call, trail)
+                return self._document(endpoint, call, call_context)
             case GraphQLSchemaBinding():
                 guard = self.documents.get(call.tool.source)
                 return refused(_NO_INDEX) if guard is None else replace(call, graph=guard.part(call))
@@ -184,7 +184,7 @@ class InspectStage(Struct, frozen=True, kw_only=True):
         verdict = self.destination(url, call.tool.source)
         return call if isinstance(verdict, Allow) else refused(verdict)
 
-    async def _document(self, endpoint: str, call: Call, trail: CallContext) -> Call | Refused:
+    async def _document(self, endpoint: str, call: Call, call_context: CallContext) -> Call | Refused:
         guard = self.documents.get(call.tool.source)
         notes: list[DecisionNote] = []
         turns = None if self.earlier is None else self.earlier.turn(call)
@@ -202,15 +202,17 @@ class InspectStage(Struct, frozen=True, kw_only=True):
             except StateError as error:
                 _logger.error("a call was refused: %s", error)  # noqa: TRY400 - it says all there is
                 return UNCOUNTED
-        trail.notes += tuple(notes)
+        call_context.notes += tuple(notes)
         if isinstance(answer, Deny):
-            trail.rule = answer.rule
+            call_context.rule = answer.rule
             return refused(answer)
         checked, verdict = answer
         match verdict:
             case Ask():
-                trail.consents = verdict.wanted if trail.verdict != "ask" else (*trail.consents, *verdict.wanted)
-                trail.verdict, trail.rule = "ask", verdict.rule
+                call_context.consents = (
+                    verdict.wanted if call_context.verdict != "ask" else (*call_context.consents, *verdict.wanted)
+                )
+                call_context.verdict, call_context.rule = "ask", verdict.rule
             case Deny():
                 return refused(verdict)
             case Allow():
@@ -219,7 +221,7 @@ class InspectStage(Struct, frozen=True, kw_only=True):
                 assert_never(verdict)
         return self._request(endpoint, checked)
 
-    async def _sql(self, call: Call, trail: CallContext) -> Call | Refused:
+    async def _sql(self, call: Call, call_context: CallContext) -> Call | Refused:
         guard = self.guards.get(call.tool.source)
         if guard is None:
             return refused(
@@ -230,16 +232,16 @@ class InspectStage(Struct, frozen=True, kw_only=True):
         answer = await guard(call)
         match answer:
             case Statement():
-                trail.sql = answer.sql
+                call_context.sql = answer.sql
                 if answer.writes:
                     # Whatever a rule says: a person agrees to every change.
-                    trail.consents = trail.consents if trail.verdict == "ask" else (_WRITES,)
-                    trail.verdict, trail.rule = "ask", _WRITES.rule
+                    call_context.consents = call_context.consents if call_context.verdict == "ask" else (_WRITES,)
+                    call_context.verdict, call_context.rule = "ask", _WRITES.rule
                 return replace(call, statement=answer)
             case Database():
                 return replace(call, database=answer)
             case DatabaseDescription(database=database, sampling=sampling, counting=counting):
-                trail.sql = sampling.statement.sql if sampling is not None else ""
+                call_context.sql = sampling.statement.sql if sampling is not None else ""
                 return replace(call, database=database, sampling=sampling, counting=counting)
             case Deny():
                 return refused(answer)
@@ -257,5 +259,5 @@ class CurrentStage(Struct, frozen=True, kw_only=True):
 
     stands: Callable[[Call], bool]
 
-    def __call__(self, call: Call, trail: CallContext) -> Judged:
-        return call if self.stands(call) else stale(trail)
+    def __call__(self, call: Call, call_context: CallContext) -> Judged:
+        return call if self.stands(call) else stale(call_context)

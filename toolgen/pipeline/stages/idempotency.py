@@ -76,9 +76,9 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
     redact: Callable[[Call, Result], Result]
     max_wait_s: float = _MAX_WAIT_S
 
-    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
+    async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
         if not call.idempotency_key or self.ledger is None:
-            return await proceed(call, trail)
+            return await proceed(call, call_context)
         try:
             mine = self._claim(call, await self.ledger.now())
             known = await self._settled(self.ledger, mine, approved=bool(call.approval))
@@ -98,9 +98,9 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
         if known.arguments != mine.arguments:
             return _refused("validation", "this idempotency key was used with other arguments", rule="idempotency_key")
         if known.call_id != call.id:
-            trail.replays = known.call_id
+            call_context.replays = known.call_id
         elif known.status != "ended":
-            return await self._carry(self.ledger, mine, call, trail, proceed)  # the first with its key
+            return await self._carry(self.ledger, mine, call, call_context, proceed)  # the first with its key
         return self.redact(call, self._told(known))
 
     def _claim(self, call: Call, now: float) -> KeyClaim:
@@ -139,13 +139,13 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             await ledger.changed(_POLL_S)
 
     async def _carry(
-        self, ledger: IdempotencyStore, mine: KeyClaim, call: Call, trail: CallContext, proceed: Next
+        self, ledger: IdempotencyStore, mine: KeyClaim, call: Call, call_context: CallContext, proceed: Next
     ) -> Result:
         """Run the call while calls with the same key are told that it is running, and store its outcome before returning it."""
         renewing = asyncio.create_task(self._renew(ledger, mine))
         result: Result = Failed(error=_LOST)
         try:
-            result = await proceed(call, trail)
+            result = await proceed(call, call_context)
         finally:
             renewing.cancel()
             with suppress(asyncio.CancelledError):

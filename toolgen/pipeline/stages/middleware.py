@@ -124,125 +124,127 @@ class MiddlewareStage(Struct, kw_only=True):
         self._last = tuple(_asked(hook, hook.after) for hook in reversed(self.hooks) if hook.after is not None)
         self._gates = tuple(hook for hook in self.hooks if hook.shows is not None)
 
-    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
-        entered = await self._entered(call, trail)
+    async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
+        entered = await self._entered(call, call_context)
         if not isinstance(entered, tuple):
             return entered
         call, view = entered
-        trail.redacts = trail.redacts or bool(
+        call_context.redacts = call_context.redacts or bool(
             self._last
         )  # one that may withhold the answer is asked of it when it is whole
-        return await self._left(call, view, await proceed(call, trail), trail)
+        return await self._left(call, view, await proceed(call, call_context), call_context)
 
-    async def answered(self, call: Call, result: Result, trail: CallContext) -> Result:
+    async def answered(self, call: Call, result: Result, call_context: CallContext) -> Result:
         """A result that came when the call had been through all of this before, as its caller is told it."""
-        return await self._left(call, self._view(call, trail), result, trail)
+        return await self._left(call, self._view(call, call_context), result, call_context)
 
-    async def _left(self, call: Call, view: CallView, result: Result, trail: CallContext) -> Result:
+    async def _left(self, call: Call, view: CallView, result: Result, call_context: CallContext) -> Result:
         if isinstance(result, Success | Failed):
             seen = result_view(result) if self._last else None
             for asked in self._last:
                 before, result = (
                     result,
-                    await self._after(asked, call, (view, seen or result_view(result)), result, trail),
+                    await self._after(asked, call, (view, seen or result_view(result)), result, call_context),
                 )
                 seen = seen if result is before else None
         return result
 
-    async def dry_run(self, call: Call, trail: CallContext) -> Call | Result:
+    async def dry_run(self, call: Call, call_context: CallContext) -> Call | Result:
         """For a dry run, which shows what would be sent: what comes before a call, alone."""
-        entered = await self._entered(call, trail)
+        entered = await self._entered(call, call_context)
         return entered[0] if isinstance(entered, tuple) else entered
 
-    async def _entered(self, call: Call, trail: CallContext) -> tuple[Call, CallView] | Result:
-        view = self._view(call, trail)
-        roots = self._roots(call, trail)
+    async def _entered(self, call: Call, call_context: CallContext) -> tuple[Call, CallView] | Result:
+        view = self._view(call, call_context)
+        roots = self._roots(call, call_context)
         for gate in self._gates:
             until = gate.deadline()
             if not all(gate.displays(step_of(one), one.tool, until) for one in (view, *roots)):
                 return _outside(gate)
         for asked in self._first:
             hook = asked[0]
-            answer = await self._before(asked, call, view, trail)
+            answer = await self._before(asked, call, view, call_context)
             if isinstance(answer, Refused):
                 return answer
             if answer:
-                changed = await self._narrowed(hook, call, answer, trail)
+                changed = await self._narrowed(hook, call, answer, call_context)
                 if not isinstance(changed, Call):
                     return changed
-                call, view, roots = changed, self._view(changed, trail), self._roots(changed, trail)
+                call, view, roots = changed, self._view(changed, call_context), self._roots(changed, call_context)
             for root in roots:
-                if (refused := await self._root_refused(asked, call, root, trail)) is not None:
+                if (refused := await self._root_refused(asked, call, root, call_context)) is not None:
                     return refused
         return call, view
 
-    def _roots(self, call: Call, trail: CallContext) -> tuple[CallView, ...]:
+    def _roots(self, call: Call, call_context: CallContext) -> tuple[CallView, ...]:
         """The calls that a document stands for, as each of its root fields counts as a call of its tool."""
         made = () if call.document is None else call.document.roots
         return tuple(
-            self._view(replace(call, tool=tool, arguments=given, document=None), trail) for tool, given in made
+            self._view(replace(call, tool=tool, arguments=given, document=None), call_context) for tool, given in made
         )
 
-    async def _root_refused(self, asked: _Asked, call: Call, root: CallView, trail: CallContext) -> Refused | None:
+    async def _root_refused(
+        self, asked: _Asked, call: Call, root: CallView, call_context: CallContext
+    ) -> Refused | None:
         """The refusal of a document for one of its root fields, of which nothing can be narrowed in what its caller wrote."""
-        answer = await self._before(asked, call, root, trail)
+        answer = await self._before(asked, call, root, call_context)
         if answer is None or isinstance(answer, Refused):
             return answer
         if all(name in root.arguments and root.arguments[name] == value for name, value in answer.items()):
             return None
         hook = asked[0]
-        trail.notes += (_note(hook, "refused"),)
+        call_context.notes += (_note(hook, "refused"),)
         message = "a check of this gateway allows less than this document asks for"
         return Refused(
             error=Error(code="forbidden", message=message, suggestion=f"call {root.tool.name} instead", rule=hook.rule)
         )
 
     async def _before(
-        self, asked: _Asked, call: Call, view: CallView, trail: CallContext
+        self, asked: _Asked, call: Call, view: CallView, call_context: CallContext
     ) -> Refused | JsonObject | None:
         hook = asked[0]
         try:
             said = await self._answer(asked, view)
         except Exception as error:  # noqa: BLE001 - the project's own code
-            return Refused(error=_failed(hook, call, error, trail))
+            return Refused(error=_failed(hook, call, error, call_context))
         match said:
             case None:
                 return None
             case Refuse():
-                trail.notes += (_note(hook, "refused"),)
+                call_context.notes += (_note(hook, "refused"),)
                 return Refused(error=_refusal(hook, said))
             case Narrow(arguments=changes) if isinstance(changes, Mapping):
                 return changes
             case _:
-                return Refused(error=_failed(hook, call, _UnusableError("answered"), trail))
+                return Refused(error=_failed(hook, call, _UnusableError("answered"), call_context))
 
-    async def _narrowed(self, hook: Hook, call: Call, changes: JsonObject, trail: CallContext) -> Call | Result:
+    async def _narrowed(self, hook: Hook, call: Call, changes: JsonObject, call_context: CallContext) -> Call | Result:
         """The call with changed arguments, judged again in place of what was judged before."""
         try:
             changes = decode_json(
                 encode_json(carried(dict(changes)))
             )  # what is judged is what is sent, even if others hold it
         except Exception as error:  # noqa: BLE001 - the project's own classes
-            return Refused(error=_failed(hook, call, error, trail))
+            return Refused(error=_failed(hook, call, error, call_context))
         properties = call.tool.input_schema.get("properties", {})
         unknown = next((name for name in changes if name not in properties), "")
         if widened := unknown or widening(call.arguments, changes, call.bound):
             _logger.error(
                 "%s would have widened the argument %r of %s", hook.name, bounded(widened, 80), call.tool.name
             )
-            return Refused(error=_failed(hook, call, _UnusableError("widened"), trail))
+            return Refused(error=_failed(hook, call, _UnusableError("widened"), call_context))
         arguments: JsonObject = {**call.arguments, **changes}
         asked: Call = replace(call, arguments=arguments, statement=None, document=None)
-        notes = (*trail.notes, _note(hook, "narrowed", arguments=self.recorded(asked)))
+        notes = (*call_context.notes, _note(hook, "narrowed", arguments=self.recorded(asked)))
         for guard in self.again:
-            trail.notes = ()
-            answer = await judge(guard, asked, trail)
-            notes += trail.notes
+            call_context.notes = ()
+            answer = await judge(guard, asked, call_context)
+            notes += call_context.notes
             if not isinstance(answer, Call):
-                trail.notes = notes
+                call_context.notes = notes
                 return answer
             asked = answer
-        trail.notes = notes
+        call_context.notes = notes
         return asked
 
     async def _after(
@@ -251,7 +253,7 @@ class MiddlewareStage(Struct, kw_only=True):
         call: Call,
         views: tuple[CallView, ResultView],
         result: Success | Failed,
-        trail: CallContext,
+        call_context: CallContext,
     ) -> Success | Failed:
         hook = asked[0]
         try:
@@ -260,27 +262,27 @@ class MiddlewareStage(Struct, kw_only=True):
                 case None:
                     return result
                 case Refuse():
-                    trail.notes += (_note(hook, "withheld"),)
+                    call_context.notes += (_note(hook, "withheld"),)
                     return withheld(result, _refusal(hook, said).message, said.suggestion, hook.rule)
                 case Change():
-                    return await self._changed(hook, call, result, said, trail)
+                    return await self._changed(hook, call, result, said, call_context)
                 case _:
                     raise _UnusableError("answered")  # noqa: TRY301 - one place says what became of it
         except Exception as error:  # noqa: BLE001 - the project's own code
-            fault = _failed(hook, call, error, trail)
+            fault = _failed(hook, call, error, call_context)
             return withheld(result, "a check of this gateway failed on the answer, which is withheld", "", fault.rule)
 
     async def _changed(
-        self, hook: Hook, call: Call, result: Success | Failed, said: Change, trail: CallContext
+        self, hook: Hook, call: Call, result: Success | Failed, said: Change, call_context: CallContext
     ) -> Success | Failed:
         if not hook.labels.issuperset(said.labels):
             raise _UnusableError("labelled")
         if said.labels:
-            trail.notes += (_note(hook, "labelled", labels=tuple(said.labels)),)
+            call_context.notes += (_note(hook, "labelled", labels=tuple(said.labels)),)
             await self.label(call, said.labels)
         if not said.keeps_data:
             data: Json = decode_json(encode_json(carried(said.data)))
-            trail.notes += (_note(hook, "changed"),)
+            call_context.notes += (_note(hook, "changed"),)
             result = replace(result, data=data)
         if said.suggestion and isinstance(result, Failed):
             result = replace(result, error=replace(result.error, suggestion=str(said.suggestion)))
@@ -307,13 +309,13 @@ class MiddlewareStage(Struct, kw_only=True):
             raise TimeoutError
         return answer
 
-    def _view(self, call: Call, trail: CallContext) -> CallView:
+    def _view(self, call: Call, call_context: CallContext) -> CallView:
         tool = self._tools.get(call.tool.digest)
         if tool is None:
             if len(self._tools) >= _MAX_VIEWS:
                 self._tools.clear()
             tool = self._tools[call.tool.digest] = tool_view(call.tool)
-        return call_view(call, tool, self.shown(call), trail.labels)
+        return call_view(call, tool, self.shown(call), call_context.labels)
 
 
 def withheld(result: Success | Failed, message: str, suggestion: str, rule: str) -> Failed:
@@ -344,7 +346,7 @@ def _refusal(hook: Hook, said: Refuse) -> Error:
     return Error(code="forbidden", message=str(said.message), suggestion=str(said.suggestion), rule=hook.rule)
 
 
-def _failed(hook: Hook, call: Call, error: Exception, trail: CallContext) -> Error:
+def _failed(hook: Hook, call: Call, error: Exception, call_context: CallContext) -> Error:
     """The refusal of a call that a hook failed at, which the record has with its name and digest."""
     match error:
         case TimeoutError():
@@ -356,7 +358,7 @@ def _failed(hook: Hook, call: Call, error: Exception, trail: CallContext) -> Err
         case _:
             status = "raised"
     _logger.error("%s failed at call %s (%s): %s", hook.name, call.id, status, place_of(error))
-    trail.notes += (_note(hook, status),)
+    call_context.notes += (_note(hook, status),)
     return Error(
         code="middleware_failed",
         message="a check of this gateway failed, so nothing was sent",

@@ -31,12 +31,12 @@ class TurnStage(Struct, frozen=True, kw_only=True):
 
     limit: float
 
-    def __call__(self, call: Call, trail: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
+    def __call__(self, call: Call, call_context: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
         # Without a seat it belongs to no conversation, or was counted when it was asked for.
-        return call if trail.seat is None else self._seated(call, trail.seat)
+        return call if call_context.turn_lease is None else self._seated(call, call_context.turn_lease)
 
-    async def _seated(self, call: Call, seat: TurnLease) -> Judged:
-        excess = await seat.excess()
+    async def _seated(self, call: Call, turn_lease: TurnLease) -> Judged:
+        excess = await turn_lease.excess()
         return call if excess is None else Refused(error=self._error(excess))
 
     def _error(self, excess: Excess) -> Error:
@@ -71,7 +71,7 @@ class LimitStage(Struct, frozen=True, kw_only=True):
     told: SeldomLog = field(default_factory=lambda: SeldomLog(_logger))
     _kept: dict[tuple[str, str], tuple[LimitCharge, ...]] = {}
 
-    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
+    async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
         charges = self._kept.get((call.principal.id, call.tool.digest)) or self._charges(call)
         if isinstance(charges, Deny):
             return refused(charges)
@@ -81,9 +81,9 @@ class LimitStage(Struct, frozen=True, kw_only=True):
         if isinstance(answer, LimitRefusal):
             return _limited(answer, self.told)
         if not answer.keys:
-            return await proceed(call, trail)
+            return await proceed(call, call_context)
         try:
-            return await proceed(call, trail)
+            return await proceed(call, call_context)
         finally:
             self.buckets.release(answer)
 
@@ -109,7 +109,7 @@ class MeterStage(Struct, frozen=True, kw_only=True):
     upstreams: Upstreams
     told: SeldomLog = field(default_factory=lambda: SeldomLog(_logger))
 
-    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
+    async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
         charges = () if call.document is None else self._inner(call, call.document)
         if isinstance(charges, Deny):
             return refused(charges)
@@ -121,7 +121,7 @@ class MeterStage(Struct, frozen=True, kw_only=True):
             if wait is not None:
                 self.told.say(f"{call.tool.source} takes no more calls for now, as its system said: calls are refused")
                 return _held_up(call.tool.source, wait)
-            result = await proceed(call, trail)
+            result = await proceed(call, call_context)
         finally:
             if answer.keys:
                 self.buckets.release(answer)

@@ -301,7 +301,7 @@ class Record(Struct, frozen=True, kw_only=True):
     users: UserRecorder
     counts: Counts
 
-    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
+    async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
         told: Result | None = None
         started, who = self.clock.monotonic(), self._who(call)
         self.counts.begin()
@@ -313,7 +313,7 @@ class Record(Struct, frozen=True, kw_only=True):
                 return told
             if fault is None:
                 try:
-                    result = await proceed(call, trail)
+                    result = await proceed(call, call_context)
                 except asyncio.CancelledError:  # its task is its own, which only the end of the process cancels
                     result = cut_off(call)
                 except Exception as error:  # noqa: BLE001 - the outermost boundary, which a call never gets past as an exception
@@ -321,20 +321,20 @@ class Record(Struct, frozen=True, kw_only=True):
             else:
                 result = unusable(fault)
             retried = result.delivery.retried if isinstance(result, Success | Failed) else ()
-            if trail.notes or retried:
-                await self._append_details(who, trail.notes, retried)
-            ending = {"event": "outcome", **who, **_ending(result, trail)}
+            if call_context.notes or retried:
+                await self._append_details(who, call_context.notes, retried)
+            ending = {"event": "outcome", **who, **_ending(result, call_context)}
             if call.hidden:
                 ending["hidden"] = True
             if ending.get("sql"):
                 ending["sql"] = self.conceal.statement(call, ending["sql"])
             ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
-            told = await self._append_outcome(call, trail, result, ending)
+            told = await self._append_outcome(call, call_context, result, ending)
         finally:
             self.counts.end(call, told, self.clock.monotonic() - started)
         return told
 
-    async def complete(self, call: Call, trail: CallContext, result: Result, duration_ms: float) -> Result:
+    async def complete(self, call: Call, call_context: CallContext, result: Result, duration_ms: float) -> Result:
         """Record the outcome of a call whose answer came after its pipeline had ended.
 
         It is recorded as a call of its own, because intent and outcome are in one stream. Return the result, or its replacement. Raises
@@ -342,14 +342,16 @@ class Record(Struct, frozen=True, kw_only=True):
         """
         who = self._who(call)
         await self._append_intent(call, who)
-        if trail.notes:
-            await self._append_details(who, trail.notes, ())
-        ending = {"event": "outcome", **who, **_ending(result, trail), "duration_ms": round(duration_ms, 3)}
-        return await self._append_outcome(call, trail, result, ending)
+        if call_context.notes:
+            await self._append_details(who, call_context.notes, ())
+        ending = {"event": "outcome", **who, **_ending(result, call_context), "duration_ms": round(duration_ms, 3)}
+        return await self._append_outcome(call, call_context, result, ending)
 
-    async def _append_outcome(self, call: Call, trail: CallContext, result: Result, ending: dict[str, Any]) -> Result:
+    async def _append_outcome(
+        self, call: Call, call_context: CallContext, result: Result, ending: dict[str, Any]
+    ) -> Result:
         try:
-            _, trail.outcome_seq = await self.journal.append(ending)
+            _, call_context.outcome_seq = await self.journal.append(ending)
         except (AuditError, CanonicalError):
             _logger.critical("the outcome of call %s could not be recorded", call.id)
             return unrecorded(result)
@@ -444,20 +446,20 @@ class Record(Struct, frozen=True, kw_only=True):
         }
 
 
-def _ending(result: Result, trail: CallContext) -> dict[str, Any]:
+def _ending(result: Result, call_context: CallContext) -> dict[str, Any]:
     """Return the fields of an entry about the outcome of a call. Fields without a value are dropped when the entry is sealed."""
     ending: dict[str, Any] = {
-        "verdict": trail.verdict,
-        "rule": trail.rule,
+        "verdict": call_context.verdict,
+        "rule": call_context.rule,
         "status": result.status,
-        "labels": trail.labels,
-        "parent": trail.replays,
+        "labels": call_context.labels,
+        "parent": call_context.replays,
     }
     match result:
         case Refused(error=error):
-            return ending | {"verdict": "deny", "rule": error.rule or trail.rule, "code": error.code}
+            return ending | {"verdict": "deny", "rule": error.rule or call_context.rule, "code": error.code}
         case Pending(error=error) | Cancelled(error=error):
-            return ending | {"code": error.code, "sql": trail.sql}
+            return ending | {"code": error.code, "sql": call_context.sql}
         case Success(delivery=delivery, shape=shape):
             # Of an answer that was not asked for again: how it comes that it was given. Of one with errors beside it: that some is missing.
             code = delivery.cache or ("partial" if shape is Shape.GRAPHQL else "")
@@ -465,7 +467,7 @@ def _ending(result: Result, trail: CallContext) -> dict[str, Any]:
             code = error.code
     return ending | {
         "code": code,
-        "sql": delivery.sql or trail.sql,
+        "sql": delivery.sql or call_context.sql,
         "rows": delivery.rows,
         "bytes": delivery.bytes,
         "attempts": delivery.attempts,

@@ -51,21 +51,23 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
     vault: ValueVault
     key: Callable[[], bytes]
 
-    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
-        trail.redacts = trail.inspected = True  # progress is not looked at: its numbers alone are passed on
-        return await self.answered(call, await proceed(call, trail), trail)
+    async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
+        call_context.redacts = call_context.inspected = (
+            True  # progress is not looked at: its numbers alone are passed on
+        )
+        return await self.answered(call, await proceed(call, call_context), call_context)
 
-    async def answered(self, call: Call, result: Result, trail: CallContext) -> Result:
+    async def answered(self, call: Call, result: Result, call_context: CallContext) -> Result:
         """A result as its caller may be told it, also one that came when its call had been through all of this before."""
         if not isinstance(result, Success | Failed) or result.shape is Shape.STORED:
             return result
         try:
-            return await self._looked(call, trail, result)
+            return await self._looked(call, call_context, result)
         except (OverloadError, StateError, RecursionError) as error:
             _logger.error("the answer to call %s is withheld: %s", call.id, type(error).__name__)  # noqa: TRY400
         except Exception as error:  # noqa: BLE001 - a detector may be the project's own code
             _logger.error("the answer to call %s is withheld: %s", call.id, place_of(error))  # noqa: TRY400
-        trail.notes += (DecisionNote(rule="inspect_results", verdict="deny", status="raised"),)
+        call_context.notes += (DecisionNote(rule="inspect_results", verdict="deny", status="raised"),)
         return withheld(result, _FAILED, "", "inspect_results")
 
     def masking(self, call: Call) -> CallMasking:
@@ -80,7 +82,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
             return self.inspector.is_empty
         return not self.inspector.of(tool.name)
 
-    async def _looked(self, call: Call, trail: CallContext, result: Success | Failed) -> Success | Failed:
+    async def _looked(self, call: Call, call_context: CallContext, result: Success | Failed) -> Success | Failed:
         long = (result.delivery.bytes or 0) > _LONG
         files = await _run(lambda: _texts_of_files(call.tool, result), apart=long)
         said = await _run(lambda: self._marked(call, _said(result, files)), apart=long)
@@ -93,7 +95,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         if not seen.watches and not seen.resembling:
             return result
         labels = sorted({watch.label for watch in seen.watches if watch.label})
-        trail.notes += tuple(_note(watch, seen) for watch in seen.watches)
+        call_context.notes += tuple(_note(watch, seen) for watch in seen.watches)
         await self.label(call, labels)
         if blocking := next((watch for watch in seen.watches if watch.then == "block"), None):
             told = f"the answer holds what must not be passed on ({', '.join(sorted(seen.kinds[blocking.name]))})"

@@ -33,7 +33,7 @@ class Weight(IntEnum):
     """Weight of an interpretation. Rules that deny or ask count all interpretations."""
 
     DEFAULT = 0  # what a service that keeps to its description takes instead of nothing: no rule that allows heeds it
-    SPELLED = 1  # another way to write the same: what narrows an allow has to accept it, its condition is not asked
+    LITERAL = 1  # another way to write the same: what narrows an allow has to accept it, its condition is not asked
     MEANT = 2  # heeded by every rule
 
 
@@ -54,7 +54,7 @@ class Readings(Struct, frozen=True):
     choices: Mapping[str, tuple[tuple[ReadValue, Weight], ...]]
     defaults: JsonObject
 
-    def concern(self, names: frozenset[str] | None) -> bool:
+    def scope_hash(self, names: frozenset[str] | None) -> bool:
         """Return True if an argument of these names (None for any argument) has more than one interpretation."""
         if names is None:
             return bool(self.choices or self.defaults)
@@ -162,7 +162,7 @@ class _Coerced(Struct, frozen=True):
                 continue
             meant, *others = coerced(self.schema.member(name), base[name])
             if others:
-                weight = Weight.MEANT if open_ else Weight.SPELLED
+                weight = Weight.MEANT if open_ else Weight.LITERAL
                 choices[name] = ((meant, Weight.MEANT), *((one, weight) for one in others))
             elif meant is not base[name]:
                 base[name], changed = meant, True

@@ -23,10 +23,10 @@ from typing import Any
 from bench.formats import CORPUS
 from bench.search import lines
 from bench.tokens import LARGE
-from toolgen.builder.build import build
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.gateway.search_tools import SEARCH
 from toolgen.gateway.tool_discovery import Discovery
+from toolgen.generator.build import build
 from toolgen.model.call import Principal
 from toolgen.model.result import Success
 from toolgen.model.tool import GraphQLBinding, HttpBinding, Tool

@@ -25,7 +25,7 @@ from toolgen.audit.keys import PRIVATE, make_key
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import lines_of
 from toolgen.audit.verify import verify
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.gateway.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Delivery, Result, Success

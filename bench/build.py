@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.fuzz_openapi import CORPUS
 from bench.promises import broken, reading
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 
 UNCHANGED_S = 0.3
 READY_S = 0.9

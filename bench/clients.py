@@ -23,7 +23,7 @@ import httpx
 import uvloop
 from pyreqwest.client import ClientBuilder
 
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.execute.base import system_resolver
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Dialer, Target, Timeouts

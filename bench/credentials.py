@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.execute.http.credentials import CredentialSelector, Provision
 from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.execute.oauth import BearerToken, OAuthClients

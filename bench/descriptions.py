@@ -18,8 +18,8 @@ from typing import Any
 import yaml
 
 from bench.formats import CORPUS
-from toolgen.builder.build import build
-from toolgen.emit.schema_budget import described, listed
+from toolgen.generator.build import build
+from toolgen.generator.emit.schema_budget import described, listed
 from toolgen.model.tool import HttpBinding, Tool
 
 BUDGETS = {"cut": 5, "values lost": 20, "defaults lost": 2}

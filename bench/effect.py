@@ -24,8 +24,8 @@ from tests.gateway.governed import project, upstream, write_policy
 from tests.redis_server import RedisServer
 from tests.served_workers import Served, serving
 from tests.server.test_supervisor import RULES
-from toolgen.clock import SystemClock
 from toolgen.config.settings import load as load_settings
+from toolgen.core.clock import SystemClock
 from toolgen.gateway.shared_state import shared_pauses
 from toolgen.state.pauses import Pause, SharedPauses
 

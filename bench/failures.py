@@ -10,8 +10,8 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable
 
-from toolgen.clock import SystemClock
 from toolgen.config.tools import CacheFor
+from toolgen.core.clock import SystemClock
 from toolgen.execute.base import ResilienceConfig
 from toolgen.execute.resilience import ResilientExecutor
 from toolgen.model.call import Call, Principal

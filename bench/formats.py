@@ -17,12 +17,12 @@ from time import process_time
 
 import msgspec
 
-from tests.emit.providers import ACCEPTED
-from toolgen.builder.build import build
-from toolgen.emit.dialects import UnfitError, strict_schema
-from toolgen.emit.formats import FORMATS
-from toolgen.emit.python import python_module
-from toolgen.errors import ToolgenError
+from tests.generator.emit.providers import ACCEPTED
+from toolgen.core.errors import ToolgenError
+from toolgen.generator.build import build
+from toolgen.generator.emit.dialects import UnfitError, strict_schema
+from toolgen.generator.emit.formats import FORMATS
+from toolgen.generator.emit.python import python_module
 from toolgen.model.tool import Tool
 
 CORPUS = Path(__file__).parent.parent.parent / "shared" / "corpus" / "openapi"

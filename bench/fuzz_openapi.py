@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.promises import broken
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 from toolgen.sources.syntax import parse
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "openapi"

@@ -15,9 +15,9 @@ import tempfile
 from pathlib import Path
 
 from bench.build import measured
-from toolgen.builder.build import build
 from toolgen.gateway.search_tools import meta_tools
 from toolgen.gateway.tool_discovery import static_cost
+from toolgen.generator.build import build
 from toolgen.model.shown_schema import shown
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "graphql"

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from tests.gateway.issuer import ALGORITHM, AUDIENCE, ISSUER, jwk, token
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Principal
 from toolgen.policy.credentials import ALGORITHMS, ApiKey, IssuerEntry, PolicyCredentials, PrincipalEntry, TokenRule

@@ -16,7 +16,7 @@ import time
 import uvloop
 
 from tests.catalogs import PETS
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.model.call import Call, Principal
 from toolgen.model.verdict import Deny
 from toolgen.policy.limits import Limit, LimitCharge, Limits

@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.calls import cpu_seconds
 from bench.fuzz_openapi import CORPUS
-from toolgen.builder.build import build
+from toolgen.generator.build import build
 
 SOURCES = {"github": "octokit-*", "spotify": "sonallux-spotify*"}
 TOOLS, MAX_DURATION_MS = 1_223, 20.0

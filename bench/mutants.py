@@ -3,7 +3,7 @@
     python -m bench.mutants                                          (200 faults drawn from policy, pipeline, audit and gateway)
     python -m bench.mutants --faults 500 --seed 7 --seconds 14400 --results /tmp/faults.jsonl
     python -m bench.mutants toolgen/state/rate_limits.py toolgen/pipeline/stages/deliver.py
-    python -m bench.mutants toolgen/yaml_file.py --tests tests/policy/document/test_policy.py --seconds 300
+    python -m bench.mutants toolgen/core/yaml_file.py --tests tests/policy/document/test_policy.py --seconds 300
     python -m bench.mutants toolgen/state/*.py --most 40            (of each module, the same ones every time)
 
 Faults are planted in a copy of this checkout, never in it. One run without a fault finds out which tests come by each, how long these

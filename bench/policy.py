@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from tests.catalogs import catalog, http_tool
-from toolgen.clock import SystemClock
-from toolgen.errors import StateError
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import StateError
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest

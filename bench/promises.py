@@ -12,23 +12,23 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from toolgen.builder.build import usable
-from toolgen.builder.callability import uncallable
-from toolgen.emit.schema_budget import listed
-from toolgen.errors import CanonicalError, DescriptionError
+from toolgen.core.errors import CanonicalError, DescriptionError
+from toolgen.generator.build import usable
+from toolgen.generator.callability import uncallable
+from toolgen.generator.emit.schema_budget import listed
 from toolgen.model.auth_schemes import sent
 from toolgen.model.http import is_gateway_header
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.tool import HttpBinding, HttpKey, Tool, seal
 from toolgen.policy.arguments import check_schema
+from toolgen.quality.verify.known_differences import GOOGLES, SIGNATURE
+from toolgen.quality.verify.spec_operation import Descriptions, SpecOperation
+from toolgen.quality.verify.spec_schemas import answers
 from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.documents import Documents
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.openapi.read import open_documents
 from toolgen.sources.syntax import parse
-from toolgen.verify.known_differences import GOOGLES, SIGNATURE
-from toolgen.verify.spec_operation import Descriptions, SpecOperation
-from toolgen.verify.spec_schemas import answers
 
 HTTP_ITSELF = frozenset({"accept", "accept-encoding", "content-length", "content-type", "host", "transfer-encoding"})
 MAX_DESCRIPTION_LENGTH = 1024

@@ -22,9 +22,9 @@ from unittest.mock import patch
 
 from bench.formats import CORPUS
 from bench.tokens import LARGE
-from toolgen.builder.build import build
 from toolgen.gateway.search_tools import meta_tools
 from toolgen.gateway.tool_discovery import static_cost
+from toolgen.generator.build import build
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.search import bm25 as engine
 from toolgen.search import hybrid as meaning

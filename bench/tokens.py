@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 
 from bench.formats import CORPUS
-from toolgen.builder.build import build
-from toolgen.emit.schema_budget import as_listed
-from toolgen.emit.tokens import tokens
+from toolgen.generator.build import build
+from toolgen.generator.emit.schema_budget import as_listed
+from toolgen.generator.emit.tokens import tokens
 from toolgen.model.tool import Tool
 
 LARGE = {

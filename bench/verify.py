@@ -11,9 +11,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
+from toolgen.quality.verify import FailedTool, ProvenTool, ToolReport, Unproven, verify_source
 from toolgen.sources.base import SourceConfig
-from toolgen.verify import FailedTool, ProvenTool, ToolReport, Unproven, verify_source
 
 _SHOWN = 40
 

@@ -34,7 +34,7 @@ def values(depth: int) -> Iterator[Any]:
 def msgspec_json(depth: int) -> None:
     import msgspec  # noqa: PLC0415
 
-    from toolgen.json_codec import decode_json, encode_json, file_json, indented_json  # noqa: PLC0415
+    from toolgen.core.json_codec import decode_json, encode_json, file_json, indented_json  # noqa: PLC0415
 
     for value in values(depth):
         written = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
 from toolgen.state.shared_buckets import SharedBuckets

@@ -21,8 +21,8 @@ from redis import Redis
 
 from tests.redis_server import RedisServer
 from toolgen.audit.keys import make_key
-from toolgen.clock import FixedClock
 from toolgen.config.settings import load
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
 from toolgen.policy.document.policy import load as load_policy

@@ -21,29 +21,24 @@ LAYERS = {
     part: layer
     for layer, parts in enumerate(
         (
-            (
-                "background",
-                "canonical",
-                "clock",
-                "core_dumps",
-                "errors",
-                "files",
-                "frames",
-                "garbage",
-                "json_codec",
-                "json_path",
-                "key_file",
-                "units",
-            ),
-            ("model", "samples", "functions", "yaml_file"),
-            ("sources", "emit", "policy", "execute", "audit", "state"),
-            ("builder", "config", "lint", "pipeline", "responses", "search", "verify", "wiring"),
+            ("core",),
+            ("model", "generator.samples", "functions"),
+            ("sources", "generator.emit", "policy", "execute", "audit", "state"),
+            ("generator", "config", "quality.lint", "quality.verify", "pipeline", "search", "wiring"),
             ("console", "gateway", "mock"),
-            ("adapters", "cli", "doctor", "server", "__main__"),
+            ("adapters", "cli", "quality", "quality.doctor", "server", "__main__"),
         )
     )
     for part in parts
 }
+
+
+def part_of(name: str) -> str:
+    """Return the part of the package that a module or an imported name belongs to; "" for the package itself."""
+    words = name.split(".")[1:3]
+    return next((part for part in (".".join(words), *words[:1]) if part in LAYERS), words[0] if words else "")
+
+
 # What touches another system, and the parts that may: executors, and sources while they read a description.
 SYSTEMS = {
     *(
@@ -78,8 +73,8 @@ EXCEPTIONS = {
     ("toolgen.audit.index.database", "sqlite3"): "indexes the log",
     ("toolgen.cli.remote_gateway", "httpx"): "answers at a gateway elsewhere, with its user's own key",
     ("toolgen.cli.remote_gateway", "ssl"): "the same, with the authorities of the system",
-    ("toolgen.errors", "socket"): "reads what an exception is",
-    ("toolgen.errors", "ssl"): "the same",
+    ("toolgen.core.errors", "socket"): "reads what an exception is",
+    ("toolgen.core.errors", "ssl"): "the same",
     ("toolgen.cli.demo.services", "sqlite3"): "writes the demo's database",
     ("toolgen.cli.demo.story", "httpx"): "is the demo's agent, which calls the gateway",
     ("toolgen.cli.new_project", "sqlite3"): "writes the database of the project it makes",
@@ -207,7 +202,7 @@ def layer_faults(texts: Mapping[str, str]) -> list[str]:
     """Imports that do not point down."""
     faults = []
     for name, text in texts.items():
-        part = name.split(".")[1] if "." in name else ""
+        part = part_of(name)
         for written in imports(name, text):
             imported = HOMES.get(written, written)
             if imported.startswith("."):
@@ -218,7 +213,7 @@ def layer_faults(texts: Mapping[str, str]) -> list[str]:
                 faults.append(f"{name} imports the whole package, which hides what it uses")
             if not imported.startswith("toolgen.") or imported == "toolgen.__version__":
                 continue
-            other = imported.split(".")[1]
+            other = part_of(imported)
             if other == part:
                 continue
             if other not in LAYERS:
@@ -234,14 +229,16 @@ def path_faults(texts: Mapping[str, str]) -> list[str]:
 
 
 def import_faults(name: str, text: str) -> Iterator[str]:
-    part = name.split(".")[1] if "." in name else ""
+    part = part_of(name)
     for written in imports(name, text):
         imported = HOMES.get(written, written)
         concrete = imported in CLOSED_NAMES or (
             imported.startswith("toolgen.execute")
             and not any(imported == module or imported.startswith(f"{module}.") for module in OPEN_MODULES)
         )
-        pure = part in {"verify", "doctor"} and any(imported.startswith(f"{module}.") for module in PURE_MODULES)
+        pure = part in {"quality.verify", "quality.doctor"} and any(
+            imported.startswith(f"{module}.") for module in PURE_MODULES
+        )
         if concrete and part != "execute" and not pure and name not in MAKERS:
             yield f"{name} imports an executor: {imported}"
         system = next((item for item in SYSTEMS if imported == item or imported.startswith(f"{item}.")), None)
@@ -253,7 +250,7 @@ def import_faults(name: str, text: str) -> Iterator[str]:
 
 def use_faults(name: str, text: str) -> Iterator[str]:
     """Uses that need no import: an executor's method, however it is taken hold of, and connections made with asyncio."""
-    part = name.split(".")[1] if "." in name else ""
+    part = part_of(name)
     for node in nodes(text):
         match node:
             case ast.Attribute(attr="execute" | "executors" | "_executors" as attribute):
@@ -312,7 +309,7 @@ def test_imports_point_down_the_layers() -> None:
 
 
 def test_every_part_has_a_layer() -> None:
-    parts = {name.split(".")[1] for name in modules() if "." in name}
+    parts = {part_of(name) for name in modules() if "." in name}
     assert parts - LAYERS.keys() == set()
 
 
@@ -330,8 +327,8 @@ def test_there_is_one_path_to_an_executor() -> None:
     [
         ("toolgen.model.planted", "from toolgen.policy.access import Access"),
         ("toolgen.policy.planted", "from toolgen.state.rate_limits import MemoryBuckets"),
-        ("toolgen.audit.planted", "def late():\n    from toolgen.emit import formats"),
-        ("toolgen.canonical", "import toolgen.model.tool"),
+        ("toolgen.audit.planted", "def late():\n    from toolgen.generator.emit import formats"),
+        ("toolgen.core.canonical", "import toolgen.model.tool"),
         ("toolgen.policy.planted", "from ..state import rate_limits"),
         ("toolgen.pipeline.planted", "from toolgen.gateway.service import Gateway"),
         ("toolgen.policy.planted", "from toolgen import Gateway"),
@@ -401,11 +398,11 @@ def test_modules_do_not_import_each_other_in_circles() -> None:
 def test_packages_do_not_import_each_other_in_circles() -> None:
     edges: dict[str, set[str]] = {}
     for name, text in modules().items():
-        part = name.split(".")[1] if "." in name else ""
+        part = part_of(name)
         for imported in imports(name, text):
-            other = HOMES.get(imported, imported).split(".")
-            if part and part != "__main__" and other[0] == "toolgen" and len(other) > 1 and other[1] in LAYERS:
-                edges.setdefault(part, set()).add(other[1])
+            home = HOMES.get(imported, imported)
+            if part and part != "__main__" and home.startswith("toolgen.") and (other := part_of(home)) in LAYERS:
+                edges.setdefault(part, set()).add(other)
     assert circle({part: others - {part} for part, others in edges.items()}) == ()
 
 

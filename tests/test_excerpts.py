@@ -16,7 +16,7 @@ from toolgen.model.excerpt import bounded, masking
 from toolgen.model.result import Error
 
 ROOT = Path(__file__).parent.parent / "toolgen"
-PACKAGES = ("model", "pipeline", "policy", "execute", "responses", "functions", "gateway")
+PACKAGES = ("model", "pipeline", "policy", "execute", "functions", "gateway")
 SHORTEST = 6  # characters of a value that are told to nobody
 # Lists, bytes, digests, numbers, ids of requests, names on record, and texts that are looked at and not told.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -54,7 +54,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "unknown[:_MAX_UNKNOWN]",
     ),
     "execute/resilience.py": ("address[:100]",),
-    "responses/choice.py": ("items[:_MAX_LOOKED_AT]", "list(found)[:_MAX_TOLD]", "node[:_MAX_LOOKED_AT]"),
+    "pipeline/responses/choice.py": ("items[:_MAX_LOOKED_AT]", "list(found)[:_MAX_TOLD]", "node[:_MAX_LOOKED_AT]"),
     "execute/sql/connections.py": ("found[:_MAX_ADDRESSES]",),
     "execute/sql/executor.py": (
         "tuple(dict.fromkeys(_words(query)))[:_MAX_WORDS]",
@@ -126,7 +126,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "fault.values[:_MAX_LISTED]",
         "[*value][:6]",
     ),
-    "responses/pagination.py": ("header[:16384]",),
+    "pipeline/responses/pagination.py": ("header[:16384]",),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.json_codec import MAX_DEPTH, TooDeepError, carried, decode_json, deeper_than, file_json, value_json
+from toolgen.core.json_codec import MAX_DEPTH, TooDeepError, carried, decode_json, deeper_than, file_json, value_json
 
 PAIRS = [
     (b"[", b"]"),

@@ -14,7 +14,7 @@ import pytest
 
 from tests.exhaustive import spread
 from tests.native_parsers import PARSERS
-from toolgen.json_codec import MAX_DEPTH
+from toolgen.core.json_codec import MAX_DEPTH
 
 ROOT = Path(__file__).parents[1]
 DEPTHS = (MAX_DEPTH, 2, 12, 20, 40, MAX_DEPTH + 1, 90, 128, 200)

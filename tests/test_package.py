@@ -13,7 +13,7 @@ import toolgen
 
 
 @pytest.mark.parametrize(
-    "first", ["toolgen.builder.build", "toolgen.wiring.preview", "toolgen.cli.main", "toolgen.gateway.service"]
+    "first", ["toolgen.generator.build", "toolgen.wiring.preview", "toolgen.cli.main", "toolgen.gateway.service"]
 )
 def test_public_names_are_what_they_are_called_whatever_was_imported_first(first: str) -> None:
     says = f"import {first}, toolgen; print(*(callable(getattr(toolgen, name)) for name in toolgen.__all__))"
@@ -42,16 +42,16 @@ BEHIND_EXTRAS = {
     ),
     *(f"toolgen.sources.sql.{name}" for name in ("duckdb", "mysql", "mysql_rights", "postgres", "postgres_rights")),
     *("toolgen.audit.index.postgres", "toolgen.execute.graphql.graphql_transport_ws", "toolgen.gateway.opentelemetry"),
-    "toolgen.verify.unmarshal",
+    "toolgen.quality.verify.unmarshal",
 }
 # What has to do with databases is behind `sql`, package by package.
 READS_SQL = ("toolgen.policy.sql", "toolgen.sources.sql")
 USES_SQL = {
     *(
-        "toolgen.builder.named_queries",
+        "toolgen.generator.named_queries",
         "toolgen.cli.sql",
-        "toolgen.doctor.database_accounts",
-        "toolgen.doctor.sql_trials",
+        "toolgen.quality.doctor.database_accounts",
+        "toolgen.quality.doctor.sql_trials",
     ),
     *("toolgen.pipeline.stages.inspect_guards", "toolgen.policy.document.sql_section"),
 }

@@ -18,7 +18,7 @@ from tests.redis_server import RedisServer
 from tests.released import FUNCTIONS, NOW, SAMPLES, at_that_time, opened, replay
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.service import Gateway
 from toolgen.state.redis_connection import RedisLink
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.json_codec import closed, without_half
+from toolgen.core.json_codec import closed, without_half
 
 ODD = ']\\"'
 VALUES = st.recursive(

@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolgen.builder.build import build
-    from toolgen.errors import CallError
+    from toolgen.core.errors import CallError
     from toolgen.functions.context import ToolContext
     from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError, tool
     from toolgen.gateway.service import Gateway
+    from toolgen.generator.build import build
     from toolgen.model.detection import Detector, Finding
     from toolgen.model.middleware import CallView, Change, Middleware, Narrow, Refuse, ResultView, StepView, ToolView
     from toolgen.search.bm25 import ToolIndex
@@ -47,7 +47,7 @@ __all__ = [
 # Loaded on first use, so that `import toolgen.model` and a short command line pay for nothing they do not need.
 _HOMES = {
     "Audio": "toolgen.functions.decorator",
-    "CallError": "toolgen.errors",
+    "CallError": "toolgen.core.errors",
     "CallView": "toolgen.model.middleware",
     "Change": "toolgen.model.middleware",
     "Detector": "toolgen.model.detection",
@@ -65,7 +65,7 @@ _HOMES = {
     "ToolError": "toolgen.functions.decorator",
     "ToolIndex": "toolgen.search.bm25",
     "ToolView": "toolgen.model.middleware",
-    "build": "toolgen.builder.build",
+    "build": "toolgen.generator.build",
     "preview": "toolgen.wiring.preview",
     "serve": "toolgen.server.http",
     "tool": "toolgen.functions.decorator",

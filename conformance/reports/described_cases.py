@@ -10,7 +10,7 @@ from typing import Any
 
 import toolgen
 from conformance.reports.served import built
-from toolgen.emit.formats import FORMATS, render
+from toolgen.generator.emit.formats import FORMATS, render
 
 __all__ = [
     "arrays",

@@ -18,7 +18,7 @@ from tests.gateway.clients import run
 from toolgen.adapters.calls import AdapterCaller
 from toolgen.adapters.langgraph import tools as langgraph_tools
 from toolgen.adapters.openai_agents import tools as openai_tools
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.service import Gateway
 
 

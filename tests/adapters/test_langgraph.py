@@ -25,7 +25,7 @@ from tests.gateway.devices import HERE, Served, device_project
 from tests.gateway.gateways import FakeGateway, tool
 from toolgen.adapters.calls import AdapterCaller
 from toolgen.adapters.langgraph import GatewayTool, tools
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.service import Gateway
 
 Step = tuple[str, dict[str, Any]]

@@ -15,7 +15,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from tests.adapters.agents import ASKED, DENIED, READ, WRONG, answer, recorded, world
 from tests.gateway.clients import run
 from toolgen.adapters.openai_agents import tools
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.service import Gateway
 
 QUIET = RunConfig(tracing_disabled=True)

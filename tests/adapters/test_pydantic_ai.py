@@ -15,7 +15,7 @@ from tests.gateway.clients import run
 from tests.gateway.devices import HERE, Served, device_project
 from tests.gateway.governed import write_policy
 from toolgen.adapters.pydantic_ai import GatewayToolset
-from toolgen.errors import ConfigError, ToolgenError
+from toolgen.core.errors import ConfigError, ToolgenError
 from toolgen.gateway.service import Gateway
 
 Step = tuple[str, dict[str, Any]]

@@ -23,7 +23,7 @@ from tests.attacks.lenient import READERS, Pairs
 from tests.execute.http.bindings import binding, parameter
 from tests.exhaustive import size
 from tests.services.local import LocalServer, running
-from toolgen.errors import ToolgenError
+from toolgen.core.errors import ToolgenError
 from toolgen.execute.http.credentials import SourceCredentials
 from toolgen.execute.http.request_builder import HttpRequest, UnbindableError, bind
 from toolgen.execute.secrets import SecretReference, SecretResolver

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from toolgen.audit.config import AuditPlan
 from toolgen.audit.keys import PRIVATE, make_key
 from toolgen.audit.log import AuditLog
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 
 PLAIN = AuditPlan(compress=False)
 

@@ -24,8 +24,8 @@ from toolgen.audit.maintenance import Maintenance
 from toolgen.audit.merkle_tree import Tree, climbed, path_of
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.clock import FixedClock
-from toolgen.errors import AuditError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import AuditError
 
 ACTIVE = "gateway-1.jsonl"
 OFTEN = replace(PLAIN, checkpoint_entries=1)

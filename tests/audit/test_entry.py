@@ -11,7 +11,7 @@ import rfc8785
 
 from toolgen.audit import entry as entry_module
 from toolgen.audit.entry import FIELDS, hashed, keyed_digest, shortened
-from toolgen.canonical import canonical
+from toolgen.core.canonical import canonical
 
 FROZEN = (
     "seq stream time event call_id principal tool tool_digest policy_digest verdict rule arguments status code duration_ms rows bytes "

@@ -32,7 +32,7 @@ import asyncio, sys
 from pathlib import Path
 from toolgen.audit.log import AuditLog
 from toolgen.audit.config import Plan
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 
 async def main():
     log = AuditLog(Path(sys.argv[1]), SystemClock(), Plan(segment_bytes=20_000, checkpoint_entries=64, checkpoint_s=0.01))
@@ -86,8 +86,8 @@ from pathlib import Path
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.clock import SystemClock
-from toolgen.errors import AuditError
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import AuditError
 
 folder, kind = Path(sys.argv[1]), sys.argv[2]
 
@@ -177,8 +177,8 @@ from toolgen.audit.log import AuditLog
 from toolgen.audit.config import Plan
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.clock import SystemClock
-from toolgen.errors import AuditError
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import AuditError
 
 folder, segment_bytes = Path(sys.argv[1]), int(sys.argv[2])
 CALLS = 300
@@ -263,8 +263,8 @@ from pathlib import Path
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.clock import SystemClock
-from toolgen.errors import AuditError
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import AuditError
 
 image, folder, kind = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 

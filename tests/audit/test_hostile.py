@@ -24,7 +24,7 @@ from toolgen.audit.keys import signing_key
 from toolgen.audit.reader import entries
 from toolgen.audit.reports import csv_line
 from toolgen.audit.verify import verify
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 
 ROOT = Path(__file__).parent.parent.parent
 ACTIVE, PACKED = "gateway-2.jsonl", "gateway-2.000000000001.jsonl.gz"

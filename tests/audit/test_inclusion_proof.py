@@ -15,7 +15,7 @@ from toolgen.audit.entry import hashed, keyed_digest
 from toolgen.audit.inclusion_proof import prove, verify_proof
 from toolgen.audit.keys import public_keys
 from toolgen.audit.reader import find_value
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 
 Document = dict[str, Any]
 

@@ -25,8 +25,8 @@ from toolgen.audit import segment as segment_module
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.clock import FixedClock
-from toolgen.errors import AuditError, CanonicalError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import AuditError, CanonicalError
 
 
 def opened(directory: Path) -> AuditLog:
@@ -373,7 +373,7 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from toolgen.audit.log import AuditLog
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 
 async def main():
     log = AuditLog(Path(sys.argv[1]), SystemClock())

@@ -15,7 +15,7 @@ from toolgen.audit.inclusion_proof import prove, verify_proof
 from toolgen.audit.keys import public_keys
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 
 ACTIVE = "gateway-1.jsonl"
 

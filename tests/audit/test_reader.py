@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from toolgen.audit.entry import keyed_digest
 from toolgen.audit.reader import digests_of, holds
-from toolgen.canonical import written
+from toolgen.core.canonical import written
 
 KEY = bytes(32)
 

@@ -13,7 +13,7 @@ import pytest
 from tests.audit.logs import write
 from toolgen.audit.entry import hashed
 from toolgen.audit.segment import NoRoomError, Segment, StreamHead
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 
 MIB = 1 << 20
 HEAD = StreamHead(seq=1, hash="a" * 64)

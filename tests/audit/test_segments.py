@@ -21,8 +21,8 @@ from toolgen.audit.files import Tail, closed_segments, pack, tail_of
 from toolgen.audit.files import opened as opened_segment
 from toolgen.audit.reader import entries, entry_at
 from toolgen.audit.verify import verify
-from toolgen.clock import FixedClock
-from toolgen.errors import AuditError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import AuditError
 
 FIRST = "gateway-1.000000000001.jsonl"
 SECOND = "gateway-1.000000000011.jsonl"

@@ -14,8 +14,8 @@ from tests.audit.logs import write as write_calls
 from toolgen.audit.entry import seal
 from toolgen.audit.log import AuditLog
 from toolgen.audit.verify import verify
-from toolgen.clock import FixedClock
-from toolgen.errors import AuditError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import AuditError
 
 Lines = list[bytes]
 

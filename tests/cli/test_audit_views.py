@@ -23,8 +23,8 @@ from click.testing import CliRunner
 from tests.projects import make_project
 from toolgen.audit.log import AuditLog
 from toolgen.cli.main import cli
-from toolgen.clock import FixedClock
-from toolgen.errors import AuditError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import AuditError
 
 pytest.importorskip("ocsf_json_schema")
 from ocsf_json_schema import OcsfJsonSchemaEmbedded, get_ocsf_schema

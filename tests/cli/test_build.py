@@ -20,7 +20,7 @@ from tests.cli.commands import Run, runner
 from tests.cli.remote import Descriptions, configure, lock
 from tests.projects import PETS, make_project
 from tests.services.local import running
-from toolgen.builder.build import Built, build_sources
+from toolgen.generator.build import Built, build_sources
 from toolgen.sources.pins import COPIES, LOCK
 
 SDL = "type Query { country(code: ID!): String }"
@@ -109,7 +109,7 @@ def test_formats_for_more_tools_than_a_model_takes_are_written_if_asked_for(
     assert toolgen("build").code == 0
     assert written() == {"manifest.json", "anthropic.json", "mcp.json", "openai.json"}
     monkeypatch.setattr("toolgen.cli.build.MAX_WRITTEN", 1)
-    monkeypatch.setattr("toolgen.emit.writer.build_key", str)
+    monkeypatch.setattr("toolgen.generator.emit.writer.build_key", str)
     built = json.loads(toolgen("build", "--json").out)
     assert "--format writes one" in built["remarks"]["formats"][0]
     assert written() == {"manifest.json"}
@@ -363,7 +363,7 @@ def read_again(local: Path, toolgen: Run, monkeypatch: pytest.MonkeyPatch) -> li
         read.append("again")
         return build_sources(*arguments, **options)
 
-    monkeypatch.setattr(sys.modules["toolgen.builder.build"], "build_sources", counted)
+    monkeypatch.setattr(sys.modules["toolgen.generator.build"], "build_sources", counted)
     return read
 
 

@@ -20,7 +20,7 @@ from tests.cli.commands import Run, runner
 from tests.projects import PETS
 from toolgen.cli.greeting import ShownKey
 from toolgen.cli.new_project import make_project
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 
 @pytest.fixture

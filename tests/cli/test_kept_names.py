@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Run, runner
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.sources.assigned_names import identity_of
 from toolgen.sources.pins import LOCK, read_pins
 

@@ -80,9 +80,9 @@ def test_help_imports_no_command(arguments: tuple[str, ...], tmp_path: Path) -> 
         "toolgen.cli",
         "toolgen.cli.lazy",
         "toolgen.cli.main",
-        "toolgen.core_dumps",
-        "toolgen.errors",
-        "toolgen.garbage",
+        "toolgen.core.core_dumps",
+        "toolgen.core.errors",
+        "toolgen.core.garbage",
     }
     assert parts(modules) & {*HEAVY, "asyncio", "msgspec", "ssl"} == set()
 

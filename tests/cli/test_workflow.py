@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tests.gateway.workflows import built, project
 from toolgen.cli.main import cli
-from toolgen.emit.mermaid import flowchart
+from toolgen.generator.emit.mermaid import flowchart
 
 FLOWS: dict[str, Any] = {
     "fix": {

@@ -8,7 +8,7 @@ import pytest
 
 from toolgen.audit.config import AuditPlan
 from toolgen.config.settings import Settings, load
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 WHOLE = """
 sources: {shop: {sql: "sqlite:///shop.db"}}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.projects import make_project
 from toolgen.config.settings import load
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 SIGN_IN = {"issuer": "https://login.example.com", "client_id": "console"}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolgen.config.settings import Settings, load
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.execute.secrets import SecretReference
 
 PROJECT = """\

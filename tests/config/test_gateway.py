@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolgen.config.settings import load
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 
 def written(root: Path, url: str) -> Path:

@@ -22,12 +22,12 @@ from toolgen.config.json_schema import json_schema
 from toolgen.config.keys import ConfigKey, FileKind, described, name_of, structures
 from toolgen.config.settings import from_data
 from toolgen.config.structure import alternatives, structure_of
-from toolgen.errors import ConfigError, PolicyError
+from toolgen.core.errors import ConfigError, PolicyError
+from toolgen.core.units import parse_duration, parse_size
 from toolgen.model import auth
 from toolgen.model.credential_keys import CredentialKeys
 from toolgen.model.manifest import load as load_manifest
 from toolgen.policy.document.policy import load as load_policy
-from toolgen.units import parse_duration, parse_size
 
 ROOT = Path(__file__).parents[2]
 KINDS: tuple[FileKind, ...] = get_args(FileKind)

@@ -10,7 +10,7 @@ import pytest
 from toolgen.config.effective import settings_in_force
 from toolgen.config.notify import NotifySettings
 from toolgen.config.settings import from_data, load
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 SECRET = "whsec_" + "QUJD" * 8
 OPS = {"url": "https://hooks.example.com/s3cr3t", "secret": "${env:NOTIFY_SECRET}"}

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from toolgen.config.settings import from_data
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.execute.base import AnswerPlace, PollConfig, StatusPost
 
 

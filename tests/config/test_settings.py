@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from toolgen.config.settings import from_specs, load, settings_digest
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.execute.secrets import SecretReference
 
 WHOLE = """\

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from toolgen.clock import FixedClock
 from toolgen.console.records import TallyCache
+from toolgen.core.clock import FixedClock
 
 DAY = 86_400.0
 

@@ -18,7 +18,7 @@ import yaml
 from tests.gateway.governed import project, upstream
 from tests.served_workers import serving
 from toolgen.config.settings import load
-from toolgen.units import parse_duration
+from toolgen.core.units import parse_duration
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -20,7 +20,7 @@ from toolgen.audit.entry import hashed
 from toolgen.audit.inclusion_proof import prove, verify_proof
 from toolgen.audit.keys import public_keys, read_public
 from toolgen.audit.verify import verify
-from toolgen.canonical import canonical
+from toolgen.core.canonical import canonical
 
 ROOT = Path(__file__).parent.parent.parent
 VECTORS = ROOT / "tests" / "fixtures" / "audit-format"

@@ -12,7 +12,7 @@ from typing import Any
 from tests.execute.http.bindings import binding
 from tests.execute.http.bindings import call as plain_call
 from tests.stream_servers import stream_server
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.execute.base import Destination, ResilienceConfig, Resolver, Timeouts, system_resolver
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.request_builder import repeatable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.execute.base import BreakerConfig
 from toolgen.execute.circuit_breaker import Breaker, Ending
 

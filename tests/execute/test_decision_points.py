@@ -15,7 +15,7 @@ import pytest
 from tests.gateway.governed import project, upstream
 from tests.projects import audit_entries
 from tests.services.local import LocalServer, running
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.service import Gateway
 
 RULES = {"rules": [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}]}

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from examples.shop.catalog import app as catalog_app
-from toolgen.errors import ToolgenError
+from toolgen.core.errors import ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.secrets import SecretReference, SecretResolver

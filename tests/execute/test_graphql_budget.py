@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from tests.execute.test_graphql import Scripted, call, executor, serving, tool
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.graphql.budget import CostBudget, report_of
 from toolgen.model.result import Failed, Success

@@ -15,7 +15,7 @@ import pytest
 from tests.services.authorization import serving as authorizing
 from tests.services.authorization import token as issued
 from tests.services.library import serving
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.execute.graphql.graphql_transport_ws import messages_of
 from toolgen.execute.graphql.subscriptions import SubscriptionListener
 from toolgen.execute.http.connector import system_resolver

@@ -11,8 +11,8 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
-from toolgen.clock import FixedClock
-from toolgen.errors import SecretError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import SecretError
 from toolgen.execute.secrets import Secret, SecretReference, SecretResolver, parse_reference
 
 

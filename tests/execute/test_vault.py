@@ -12,8 +12,8 @@ import respx
 from httpx import Response
 
 from tests.services.authorization import Answered, Asked, Service, serving
-from toolgen.clock import FixedClock
-from toolgen.errors import SecretError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import SecretError
 from toolgen.execute.secrets import SecretResolver, parse_reference
 from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.egress import Egress

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.functions.projects import call, written
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.service import Gateway
 
 FASTMCP = '''

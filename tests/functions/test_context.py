@@ -14,10 +14,10 @@ import pytest
 
 from tests.functions.projects import call, written
 from toolgen.audit.reader import entries
-from toolgen.doctor.examination import examine
 from toolgen.execute import work_folder
 from toolgen.gateway.service import Gateway
 from toolgen.model.tool import FunctionBinding
+from toolgen.quality.doctor.examination import examine
 
 POLICY = """
 principals:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import toolgen
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.file_links import READ_FILE
 from toolgen.gateway.search_tools import _FORMER, INPUTS
 from toolgen.gateway.service import Gateway

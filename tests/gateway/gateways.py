@@ -12,9 +12,9 @@ from typing import Any, Self, cast
 from toolgen.audit.index.index import Cursor, EntryPage, FoundEntry
 from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.log import AuditLog
-from toolgen.background import Background
-from toolgen.clock import SystemClock
-from toolgen.errors import AuditError
+from toolgen.core.background import Background
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import AuditError
 from toolgen.gateway.answer_files import AnswerFiles, HeldFile, KeptFile
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import Review

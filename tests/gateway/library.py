@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.services.library import SDL
-from toolgen.builder.build import build_sources
 from toolgen.config.settings import load as load_settings
-from toolgen.emit.writer import MANIFEST, render_all
 from toolgen.gateway.service import Gateway
+from toolgen.generator.build import build_sources
+from toolgen.generator.emit.writer import MANIFEST, render_all
 from toolgen.model.result import Envelope
 
 OPERATIONS = '''

@@ -14,7 +14,7 @@ from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream, writ
 from tests.gateway.test_approvals import Client
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope

@@ -21,8 +21,8 @@ from tests.gateway.clients import BASE, run
 from tests.projects import POLICY, audit_entry, make_project
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.clock import FixedClock
 from toolgen.config.settings import load as load_settings
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.approvals import MAX_EACH, Approvals
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.mcp.server import Caller, Mcp, ProtocolStyle, parse

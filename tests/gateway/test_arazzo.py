@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.gateway.workflows import ALLOWED, Service, built, faults, within
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 from toolgen.gateway.service import Gateway
 
 DOCUMENT = """

@@ -19,10 +19,10 @@ from tests.services.bridged import hostile, tell
 from toolgen.audit.reader import entries
 from toolgen.cli import main
 from toolgen.config.settings import load as load_settings
-from toolgen.emit.diff import compare
-from toolgen.emit.formats import FORMATS
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
 from toolgen.gateway.service import Gateway
+from toolgen.generator.emit.diff import compare
+from toolgen.generator.emit.formats import FORMATS
 from toolgen.model.argument_names import own_names
 from toolgen.model.tool import DeviceBinding, FunctionBinding, HttpBinding, McpBinding, Tool, seal
 

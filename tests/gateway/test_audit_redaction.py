@@ -11,8 +11,8 @@ import pytest
 
 from tests.projects import POLICY, make_project
 from toolgen.audit.reader import entries, find_value
-from toolgen.canonical import decoded
-from toolgen.errors import PolicyError
+from toolgen.core.canonical import decoded
+from toolgen.core.errors import PolicyError
 from toolgen.gateway.service import Gateway
 
 CARD = "4111 1111 1111 1111"

@@ -14,7 +14,7 @@ import pytest
 from tests.gateway.governed import Upstream, project
 from tests.gateway.test_inspect_results import ALL, code, health, scenario
 from tests.projects import audit_entries
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.service import Gateway
 from toolgen.policy.detectors.classifier import PACKAGES, installed_model, threads
 

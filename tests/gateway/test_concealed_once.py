@@ -15,7 +15,7 @@ from tests.catalogs import catalog, http_tool
 from tests.exhaustive import size
 from toolgen.audit.entry import keyed_digest, seal
 from toolgen.audit.reader import digests_of, holds
-from toolgen.canonical import canonical
+from toolgen.core.canonical import canonical
 from toolgen.model.call import Call, Principal
 from toolgen.pipeline.stages.record import AuditRedaction
 from toolgen.policy.redact import UnredactedArguments, compile_path

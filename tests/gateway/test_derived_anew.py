@@ -19,8 +19,8 @@ from tests.gateway.governed import Upstream, write_policy
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
 from tests.gateway.test_issuer_users import Who, call, code, scenario, whole
 from toolgen.adapters.calls import AdapterCaller
-from toolgen.canonical import digest
-from toolgen.clock import SystemClock
+from toolgen.core.canonical import digest
+from toolgen.core.clock import SystemClock
 from toolgen.gateway.identity import Identity, KeySets, TokenRejected
 from toolgen.gateway.kept_principals import of_party, party_of
 from toolgen.gateway.service import Gateway

@@ -13,10 +13,10 @@ import pytest
 
 from tests.gateway.devices import ALLOW, HERE, Served, device_project, recorded, rewrite
 from tests.patient import until
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
+from toolgen.core.json_codec import MAX_DEPTH
 from toolgen.gateway import device_calls
 from toolgen.gateway.service import Gateway
-from toolgen.json_codec import MAX_DEPTH
 
 Steps = Callable[[Served], Awaitable[None]]
 

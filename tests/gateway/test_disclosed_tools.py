@@ -13,7 +13,7 @@ import pytest
 from tests.gateway.clients import listening
 from tests.gateway.governed import project
 from tests.gateway.mcp.peers import Peer, close_peers
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal

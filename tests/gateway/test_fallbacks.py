@@ -11,7 +11,7 @@ import pytest
 from tests.execute.failing import FINE, Behaviour, Server, closed, reset, saying
 from tests.gateway.governed import project
 from tests.gateway.test_result_cache import outcomes
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.service import Gateway
 
 RULE = {"id": "all", "to": ["bot"], "tools": ["*"], "effects": ["read", "write"], "verdict": "allow"}

@@ -16,7 +16,7 @@ import pytest
 from mcp import Client, StdioServerParameters, types
 
 from toolgen.cli import main as command_line
-from toolgen.files import open_inside
+from toolgen.core.files import open_inside
 
 FUNCTION = """
 import hashlib

@@ -14,7 +14,7 @@ import pytest
 from tests.gateway.library import call, code, with_gateway, write_project
 from tests.services.library import WRITTEN, application, serving
 from toolgen.audit.reader import entries
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 from toolgen.state.pauses import Pause

@@ -13,7 +13,7 @@ import pytest
 from tests.services.library import serving
 from tests.services.tracker import SDL, application
 from tests.sources.graphql.reading import binding, read_sdl, tools_of
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.execute.graphql.failed_fields import FailedFields
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call, Principal

@@ -22,7 +22,7 @@ from tests.gateway.gateways import BOT, FakeGateway
 from tests.gateway.governed import project, upstream, write_policy
 from tests.gateway.mcp.test_streamable_http import META, modern_headers
 from tests.gateway.test_result_cache import outcomes
-from toolgen.clock import FixedClock, SystemClock
+from toolgen.core.clock import FixedClock, SystemClock
 from toolgen.gateway.mcp.server import Caller, Mcp, ProtocolStyle, RpcMessage
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.tool_lists import Listings

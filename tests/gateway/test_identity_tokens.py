@@ -31,7 +31,7 @@ from tests.gateway.issuer import (
     signed,
     token,
 )
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.identity import DisclosedReason, Identity, KeySets, TokenRejected
 from toolgen.gateway.identity.jwks import FRESH_S, RETRY_S, STALE_S, parse_key_set
 from toolgen.gateway.identity.jwt import RefusedTokenError

@@ -20,7 +20,7 @@ import toolgen
 from tests.projects import PETS, make_project
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.in_process import of_openapi
 from toolgen.mock.description import MockDescription
 from toolgen.mock.server import MockApp, mocked

@@ -16,7 +16,7 @@ import pytest
 from tests.gateway.governed import Upstream, project, upstream
 from tests.projects import audit_entries
 from tests.redis_server import RedisServer
-from toolgen.errors import ConfigError, PolicyError
+from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 

@@ -17,7 +17,7 @@ from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream, writ
 from tests.gateway.issuer import AUDIENCE, ISSUER, PRIVATE, jwk, signed, token
 from tests.gateway.issuer import claims as issuer_claims
 from tests.projects import audit_entries
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.identity import TokenRejected
 from toolgen.gateway.service import Gateway

@@ -25,7 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.gateway.clients import listening
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.asgi.app import App
 from toolgen.model.media import SHOWN
 from toolgen.model.result import Envelope

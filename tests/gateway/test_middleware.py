@@ -21,10 +21,10 @@ from tests.exhaustive import examples
 from tests.gateway.governed import Upstream, project, upstream
 from tests.projects import audit_entries
 from toolgen.config.settings import load
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.json_codec import MAX_DEPTH
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
-from toolgen.json_codec import MAX_DEPTH
 from toolgen.model.middleware import CallView, Change, Middleware, Narrow, Refuse, ResultView
 from toolgen.model.result import Envelope
 from toolgen.policy.document.policy import load as load_policy

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.functions.projects import written
-from toolgen.background import each
-from toolgen.errors import AuditError, ConfigError
+from toolgen.core.background import each
+from toolgen.core.errors import AuditError, ConfigError
 from toolgen.gateway.service import Gateway
 
 MODULE = '''

@@ -9,9 +9,9 @@ import pytest
 
 from tests.gateway.governed import project, upstream
 from tests.projects import audit_entries
-from toolgen.builder.build import build
 from toolgen.gateway.operation_names import OperationNames, no_operation
 from toolgen.gateway.service import Gateway
+from toolgen.generator.build import build
 from toolgen.model.tool import Tool
 
 POLICY = {

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.catalogs import PETS
-from toolgen.clock import FixedClock
-from toolgen.errors import ConfigError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.pause_control import PauseControl
 from toolgen.state.pauses import Pauses
 

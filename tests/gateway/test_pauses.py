@@ -13,7 +13,7 @@ from tests.gateway.governed import project, upstream
 from tests.gateway.test_issuer_users import issuers
 from tests.gateway.test_policy_reloader import in_line
 from tests.patient import until
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.service import Gateway
 from toolgen.state.pauses import Pause
 

@@ -21,7 +21,7 @@ from tests.gateway.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.test_background_calls import http
 from tests.gateway.test_call_results import peer_of, read, text
 from toolgen.audit.reader import entries
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.projects import POLICY, make_project
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.gateway.policy_history import without_secrets
 from toolgen.gateway.service import Gateway
 from toolgen.state.seen import SeenPolicies

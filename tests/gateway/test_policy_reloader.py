@@ -23,7 +23,7 @@ from tests.gateway.governed import upstream, write_policy
 from tests.patient import until
 from tests.projects import KEY, POLICY, audit_entries, make_project
 from toolgen.audit.reader import entries
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.gateway import policy_reloader, service
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.policy_reloader import state_of

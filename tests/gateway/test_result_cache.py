@@ -11,8 +11,8 @@ import pytest
 
 from tests.execute.failing import Server, saying
 from tests.gateway.governed import project, upstream, write_policy
-from toolgen.clock import FixedClock
-from toolgen.errors import ConfigError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.service import Gateway
 
 READS = {"id": "reads", "to": ["bot"], "tools": ["*"], "effects": ["read"], "verdict": "allow"}

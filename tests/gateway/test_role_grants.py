@@ -14,7 +14,7 @@ from tests.gateway.governed import PRINCIPALS, project, upstream, write_policy
 from tests.gateway.test_approvals import Client
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.service import Gateway
 
 KEYS = {name: PRINCIPALS[name]["api_key"] for name in ("bot", "ann", "eve", "bare")}

@@ -16,7 +16,7 @@ import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres_database
 from tests.gateway.test_hostile_answers import META
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
 from toolgen.gateway.answer_text import data_text
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway

@@ -19,7 +19,7 @@ from tests.gateway.test_catalog_reloader import rebuilt, running
 from tests.patient import until
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.errors import ConfigError, PolicyError, StateError
+from toolgen.core.errors import ConfigError, PolicyError, StateError
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from toolgen.builder.build import build
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.tool_discovery import Discovery
+from toolgen.generator.build import build
 from toolgen.model.call import Principal
 from toolgen.model.result import Success
 from toolgen.model.tool import Tool

@@ -12,7 +12,7 @@ import pytest
 from tests.projects import POLICY, audit_entries, make_project
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.service import Gateway
 
 

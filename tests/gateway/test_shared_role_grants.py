@@ -14,7 +14,7 @@ from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.test_role_grants import POLICY
 from tests.gateway.test_shared_calls import both, machines, server, toolgen
 from tests.redis_server import RedisServer
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.gateway.role_grants import RoleWish
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error

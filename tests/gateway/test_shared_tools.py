@@ -17,7 +17,7 @@ from tests.gateway.test_runtime_tools import MODULE, OPEN, changes, names, pay, 
 from tests.patient import until
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.gateway.project_files import seal_file
 from toolgen.gateway.service import Gateway
 from toolgen.state.encryption import seal_of

@@ -11,8 +11,8 @@ from typing import Any
 
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk
 from tests.projects import PETS, POLICY, make_project
-from toolgen.emit.writer import render_all, write
 from toolgen.gateway.service import Gateway
+from toolgen.generator.emit.writer import render_all, write
 
 STARTED = """
 import sys
@@ -24,7 +24,7 @@ _app(gateway, "127.0.0.1", Front.of(gateway.settings))
 print(*sys.modules)
 """
 RARE = {"graphql", "httpx", "jinja2", "jsonpath", "jwt", "openapi_core", "redis", "rich", "snowballstemmer", "sqlglot"}
-BUILDING = {"toolgen.builder.build", "toolgen.gateway.in_process", "toolgen.sources.openapi"}
+BUILDING = {"toolgen.generator.build", "toolgen.gateway.in_process", "toolgen.sources.openapi"}
 
 
 def started(root: Path) -> set[str]:

@@ -17,8 +17,8 @@ from tests.gateway.test_shared_limits import project
 from tests.patient import until
 from tests.projects import POLICY, make_project
 from tests.redis_server import RedisServer
-from toolgen.background import FaultLog
-from toolgen.clock import FixedClock
+from toolgen.core.background import FaultLog
+from toolgen.core.clock import FixedClock
 from toolgen.gateway import status
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import Shared

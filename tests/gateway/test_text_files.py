@@ -21,9 +21,9 @@ from tests.gateway.clients import listening
 from tests.services.bridged import hostile, listed
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
-from toolgen.builder.build import build
 from toolgen.cli import main as command_line
 from toolgen.gateway.asgi.app import App
+from toolgen.generator.build import build
 from toolgen.model.file_arguments import with_text_files
 
 PNG = b"\x89PNG\r\n\x1a\n" + random.Random(4).randbytes(3_000)

@@ -20,18 +20,18 @@ from mcp_types import CallToolResult
 from msgspec.structs import replace
 
 from tests.catalogs import PETS
-from tests.emit.providers import ACCEPTED
 from tests.gateway.clients import BASE, JSON, bearer, listening, run
+from tests.generator.emit.providers import ACCEPTED
 from tests.projects import KEY, POLICY, audit_entries, make_project
-from toolgen.builder.build import build
-from toolgen.clock import FixedClock
-from toolgen.emit.formats import FORMATS
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.search_answers import FoundTool, entries
 from toolgen.gateway.search_tools import DEFAULT_HITS, meta_tools
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.tool_discovery import MAX_QUERY_LENGTH, Discovery, static_cost
 from toolgen.gateway.tool_lists import Listings
+from toolgen.generator.build import build
+from toolgen.generator.emit.formats import FORMATS
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.result import Envelope, Error

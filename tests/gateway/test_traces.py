@@ -17,7 +17,7 @@ from tests.gateway.clients import BASE, JSON, bearer, run
 from tests.projects import KEY, audit_entries, make_project
 from tests.services.local import LocalServer, running
 from toolgen.config.settings import load
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.service import Gateway

@@ -20,7 +20,7 @@ from opentelemetry.trace import SpanContext, SpanKind, StatusCode, TraceFlags
 from tests.gateway.clients import BASE, JSON, bearer, run
 from tests.gateway.test_traces import PARENT, SPAN, TRACE, api, key, mcp, project, recorded
 from tests.projects import KEY
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.opentelemetry import OpenTelemetry

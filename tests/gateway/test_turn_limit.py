@@ -16,7 +16,7 @@ from tests.gateway.governed import Upstream, project, upstream
 from tests.projects import audit_entries
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.service import Gateway

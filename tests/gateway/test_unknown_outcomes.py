@@ -14,8 +14,8 @@ from tests.audit.logs import opened
 from tests.catalogs import catalog, http_tool, sql_tool
 from tests.state.test_invocations import invocation
 from toolgen.audit.log import AuditLog
-from toolgen.clock import FixedClock
-from toolgen.errors import ToolgenError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import ToolgenError
 from toolgen.gateway.identity import Identity
 from toolgen.gateway.unknown_outcomes import OpenOutcomes, UnknownOutcomes
 from toolgen.model.tool import Effect

@@ -17,7 +17,7 @@ import yaml
 from msgspec.structs import replace
 
 from tests.projects import KEY, POLICY, make_project
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.gateway import policy_reloader
 from toolgen.gateway.policy_acceptance import accept
 from toolgen.gateway.policy_reloader import SETTLED_S, PolicyReloader

@@ -29,7 +29,7 @@ from tests.projects import audit_entries
 from tests.services.authorization import Answered, Asked, Service, serving
 from tests.services.authorization import token as issued
 from toolgen.console.app import console_of
-from toolgen.errors import ConfigError, PolicyError
+from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal

@@ -15,9 +15,9 @@ from redis import Redis
 from tests.gateway.governed import Upstream, project, upstream, write_policy
 from tests.projects import audit_entries
 from tests.redis_server import RedisServer
-from toolgen.clock import SystemClock
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import ConfigError, PolicyError
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.gateway.approval_requests import listed
 from toolgen.gateway.backup import back_up, restore
 from toolgen.gateway.service import Gateway

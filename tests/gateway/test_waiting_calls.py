@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.state.test_invocations import invocation
 from toolgen.audit.log import AuditLog
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.gateway.waiting_calls import WaitingCalls
 from toolgen.state.invocations import Invocation
 from toolgen.state.invocations_sqlite import SqliteInvocations

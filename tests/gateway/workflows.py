@@ -15,8 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.gateway.governed import PRINCIPALS
 from tests.services.local import LocalServer, running
-from toolgen.builder.build import build
 from toolgen.gateway.service import Gateway
+from toolgen.generator.build import build
 from toolgen.model.manifest import Manifest
 
 _TEXT = {"type": "string"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.golden.small import small_manifest
-from toolgen.emit.writer import FILES, render_all, write
+from toolgen.generator.emit.writer import FILES, render_all, write
 
 GOLDEN = Path(__file__).parent
 

@@ -16,9 +16,9 @@ import pytest
 from tests import patient
 from tests.projects import POLICY, make_project
 from toolgen.gateway.service import Gateway
+from toolgen.generator.samples.json_schema import sample
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Effect
-from toolgen.samples.json_schema import sample
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus" / "openapi"

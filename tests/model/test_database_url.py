@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
 
 

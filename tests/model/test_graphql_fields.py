@@ -8,7 +8,7 @@ from pathlib import Path
 from graphql import build_schema
 
 from tests.sources.graphql.reading import read_sdl, tools_of
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.gateway.search_tools import DESCRIBE
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.model.call import Principal

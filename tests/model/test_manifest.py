@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from toolgen.builder.build import build
-from toolgen.emit.writer import MANIFEST, render_all
-from toolgen.errors import ManifestError
+from toolgen.core.errors import ManifestError
+from toolgen.generator.build import build
+from toolgen.generator.emit.writer import MANIFEST, render_all
 from toolgen.model.manifest import load
 
 ANSWER = {"type": "object", "properties": {"id": {"type": "integer", "maximum": 1e16}, "name": {"type": "string"}}}

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 import toolgen
-from toolgen.canonical import canonical
 from toolgen.cli.output import json_line
-from toolgen.errors import CanonicalError
-from toolgen.json_codec import encode_json, file_json
+from toolgen.core.canonical import canonical
+from toolgen.core.errors import CanonicalError
+from toolgen.core.json_codec import encode_json, file_json
 from toolgen.model.secret import Secret, SecretReference, Unprinted
 
 

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from tests.sources.openapi.readings import document, operation
-from toolgen.builder.build import build, build_sources
 from toolgen.config.settings import from_specs
-from toolgen.emit.diff import compare
-from toolgen.emit.writer import render_all
-from toolgen.errors import ManifestError
+from toolgen.core.errors import ManifestError
+from toolgen.generator.build import build, build_sources
+from toolgen.generator.emit.diff import compare
+from toolgen.generator.emit.writer import render_all
 from toolgen.model.manifest import Manifest, load
 from toolgen.model.shared_definitions import MAX_OWN_DEFINITIONS, Closure
 from toolgen.policy.arguments import Validator

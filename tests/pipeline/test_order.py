@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tests.catalogs import PETS, SHOP
 from tests.pipeline.stages.test_record import Concealed
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Pending, Refused, Result, Success

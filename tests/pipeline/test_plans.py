@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from tests.exhaustive import size
 from tests.pipeline.test_order import BOT, World, rule
 from tests.policy.test_any_policy import ARGUMENTS, callers, manifest, policy_of, rules, toolsets
-from toolgen.clock import FixedClock
-from toolgen.errors import ConfigError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import ConfigError
 from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Pending, Refused, Result, Success
 from toolgen.model.tool import Tool, absent

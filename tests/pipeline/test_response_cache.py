@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.catalogs import PETS
-from toolgen.clock import FixedClock
 from toolgen.config.tools import CacheFor
+from toolgen.core.clock import FixedClock
 from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Delivery, Error, Failed, Refused, Result, Success
 from toolgen.model.secret import Secret

@@ -18,7 +18,7 @@ import pytest
 import toolgen
 from tests.gateway.clients import listening, run
 from tests.projects import make_project
-from toolgen.errors import place_of
+from toolgen.core.errors import place_of
 from toolgen.execute.function import FunctionExecutor
 from toolgen.execute.graphql.executor import GraphQLExecutor
 from toolgen.execute.http.executor import HttpExecutor

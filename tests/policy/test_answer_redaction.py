@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.catalogs import PETS
-from toolgen.json_codec import encode_json
+from toolgen.core.json_codec import encode_json
 from toolgen.model.result import Shape
 from toolgen.policy.answer_redaction import WITHHELD, AnswerRedactor, redactor
 from toolgen.policy.redact import DEEPER, Redaction

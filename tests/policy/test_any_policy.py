@@ -17,7 +17,7 @@ from msgspec.structs import replace
 import toolgen
 from tests.exhaustive import examples
 from tests.gateway.governed import API, PRINCIPALS
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest

@@ -12,7 +12,7 @@ import yaml
 
 import toolgen
 from tests.gateway.governed import API
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import absent

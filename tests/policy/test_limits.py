@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalogs import PETS, catalog, http_tool
-from toolgen.clock import FixedClock
-from toolgen.errors import PolicyError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import PolicyError
 from toolgen.model.call import Call, Principal
 from toolgen.model.tool import Effect, absent
 from toolgen.model.verdict import Deny

@@ -45,10 +45,10 @@ from toolgen.policy.explain import explain, readings_shown
 from toolgen.policy.readings.call import amounts, readings_of
 from toolgen.policy.readings.values import text_of
 from toolgen.policy.rules import Rule
+from toolgen.quality.verify.judge import RequestJudge
+from toolgen.quality.verify.received import receive
+from toolgen.quality.verify.spec_operation import SpecOperation
 from toolgen.sources.graphql.inputs import Inputs, Wording
-from toolgen.verify.judge import RequestJudge
-from toolgen.verify.received import receive
-from toolgen.verify.spec_operation import SpecOperation
 
 CASES = size("TOOLGEN_READINGS", 200, 20_000)
 BOT = Principal(id="bot", roles=frozenset({"bot"}))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.catalogs import PETS
-from toolgen import json_path
+from toolgen.core import json_path
 from toolgen.policy.answer_redaction import WITHHELD, AnswerRedactor, redactor
 from toolgen.policy.redact import (
     DEEPER,

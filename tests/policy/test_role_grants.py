@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.catalogs import PETS
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
 from toolgen.policy.document.policy import Policy, load
 from toolgen.policy.role_grants import GivenRole, RoleGrantRule
 

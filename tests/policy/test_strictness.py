@@ -18,7 +18,7 @@ import yaml
 import toolgen
 from tests.catalogs import PETS
 from tests.policy.document.test_policy import WHOLE
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
 from toolgen.policy.document import schema as shapes
 from toolgen.policy.document.policy import load
 

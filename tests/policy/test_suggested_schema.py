@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.exhaustive import examples
-from toolgen.canonical import Recorded
+from toolgen.core.canonical import Recorded
 from toolgen.policy.arguments import Validator
 from toolgen.policy.suggested_schema import closed
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.gateway.governed import project, write_policy
 from toolgen.cli.main import main as toolgen
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
 from toolgen.search import hybrid

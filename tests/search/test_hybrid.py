@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from toolgen.search.minilm import MiniLM

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolgen.builder.build import build
+from toolgen.generator.build import build
 from toolgen.model.tool import Effect
 from toolgen.search.actions import NO_ACTION, ToolAction, action_of
 from toolgen.search.bm25 import ToolIndex

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bench.formats import CORPUS
 from bench.search import APIS, steps_recall
 from tests.catalogs import http_tool
-from toolgen.builder.build import build
+from toolgen.generator.build import build
 from toolgen.model.tool import Effect, Tool
 from toolgen.search.bm25 import ToolIndex
 from toolgen.search.tool_roles import role_of_text, source_of

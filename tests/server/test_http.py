@@ -15,7 +15,7 @@ import pytest
 from tests import patient
 from tests.gateway.clients import JSON, bearer
 from tests.gateway.gateways import FakeGateway
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.server.http import serve
 
 ROOT = Path(__file__).parents[2]

@@ -28,7 +28,7 @@ from tests.gateway.gateways import FakeGateway
 from tests.gateway.governed import project, upstream
 from tests.served_workers import HEALTH, serving, until
 from toolgen.config.gateway import TlsFiles
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.connections import Connections, HttpServer
 from toolgen.server import tls

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.evidence import Told
 from tests.simulation.invariants import latest
 from tests.simulation.plan import Request
-from toolgen.errors import AuditError, StateError
+from toolgen.core.errors import AuditError, StateError
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 from toolgen.pipeline.middleware import CallerConnection

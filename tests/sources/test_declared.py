@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from tests.gateway.governed import upstream
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.service import Gateway
-from toolgen.verify.source import verify_source
+from toolgen.quality.verify.source import verify_source
 
 _NUMBERS = itertools.count()
 POLICY = """

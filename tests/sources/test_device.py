@@ -11,7 +11,7 @@ import yaml
 import toolgen
 from tests.gateway.devices import PHONE
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.tool import DeviceBinding, Effect
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 from toolgen.sources.documents import Documents, UnresolvedRefError, pointer
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE, parse
 

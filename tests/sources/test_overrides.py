@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.projects import make_project
-from toolgen.builder.build import Built, build_sources
 from toolgen.config.settings import load
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.generator.build import Built, build_sources
 from toolgen.model.tool import Effect, Tool, seal
 
 SDL = "type Query { country(code: ID!): String continents: [String] } type Mutation { addCountry(code: ID!): String }"

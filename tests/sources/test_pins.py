@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from toolgen.errors import ConfigError, ToolgenError
+from toolgen.core.errors import ConfigError, ToolgenError
 from toolgen.sources.pins import COPIES, LOCK, Pin, Pins, digest_of, read_pins, stage, write_pins
 
 URL = "https://example.com/openapi.json"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import respx
 
-from toolgen.clock import FixedClock
-from toolgen.errors import DescriptionError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import DescriptionError
 from toolgen.sources import remote
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.pins import Pin, digest_of

@@ -12,8 +12,8 @@ import httpx
 import pytest
 import respx
 
-from toolgen.clock import FixedClock
-from toolgen.errors import DescriptionError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import DescriptionError
 from toolgen.sources import remote
 from toolgen.sources.base import SourceConfig, SourceKind
 from toolgen.sources.remote import Fetched, fetch

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 from toolgen.sources.syntax import parse, read
 
 Found = list[tuple[str, str, int]]

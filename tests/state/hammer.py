@@ -9,7 +9,7 @@ import asyncio
 import sys
 import time
 
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.policy.limits import Limit, LimitCharge
 from toolgen.state.rate_limits import LimitRefusal
 from toolgen.state.redis_connection import RedisLink

@@ -31,8 +31,8 @@ from redis.asyncio import Redis
 from tests.exhaustive import examples
 from tests.redis_server import RedisServer
 from tests.state.test_invocations import invocation
-from toolgen.clock import FixedClock, SystemClock
-from toolgen.errors import StateError
+from toolgen.core.clock import FixedClock, SystemClock
+from toolgen.core.errors import StateError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.call_states import ENDED, FOLLOWS, NEXT, CallState, Kind, Status, state_of
 from toolgen.state.encryption import Seal

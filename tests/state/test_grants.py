@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.redis_server import RedisServer
-from toolgen.clock import FixedClock, SystemClock
-from toolgen.errors import StateError
+from toolgen.core.clock import FixedClock, SystemClock
+from toolgen.core.errors import StateError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
 from toolgen.state.grants import Grant, Grants, RedisGrants, SqliteGrants

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.state.history import Histories
 
 

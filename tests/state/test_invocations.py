@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolgen.clock import SystemClock
-from toolgen.errors import StateError
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import StateError
 from toolgen.state.invocations import Invocation, PrincipalRef
 from toolgen.state.invocations_sqlite import SqliteInvocations
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.redis_server import RedisServer
 from tests.state.test_invocations import invocation
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
 from toolgen.state.invocations import Invocation, Invocations, ResultsFullError, RetainedBytes, Room, as_json

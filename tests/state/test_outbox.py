@@ -12,8 +12,8 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.redis_server import RedisServer
-from toolgen.clock import FixedClock
-from toolgen.errors import StateError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import StateError
 from toolgen.state import outbox as bounds
 from toolgen.state.encryption import Seal
 from toolgen.state.outbox import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.state.pauses import Pause, Pauses
 
 ALL = Pause(tool="*", reason="incident 7", since=1.0)

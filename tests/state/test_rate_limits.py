@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.exhaustive import EXHAUSTIVE
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.policy.limits import Limit, LimitCharge
 from toolgen.state.rate_limits import Hold, LimitRefusal, MemoryBuckets
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolgen.clock import FixedClock, SystemClock
+from toolgen.core.clock import FixedClock, SystemClock
 from toolgen.policy.limits import Limit, LimitCharge
 from toolgen.state.rate_limits import MAX_LINE_LENGTH, Hold, LimitRefusal, MemoryBuckets, WaitingBuckets
 

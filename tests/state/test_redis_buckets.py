@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from tests.exhaustive import EXHAUSTIVE
 from tests.redis_server import RedisServer
 from tests.stream_servers import stream_server
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.policy.limits import Limit, LimitCharge
 from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.rate_limits import Hold, LimitRefusal

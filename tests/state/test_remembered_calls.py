@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tests.state.test_invocations import invocation
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.state.invocations import Invocation
 from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.remembered_calls import RememberedCalls

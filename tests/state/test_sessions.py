@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolgen.clock import FixedClock
-from toolgen.errors import StateError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import StateError
 from toolgen.state.invocations import PrincipalRef
 from toolgen.state.sessions import SESSIONS_EACH, SignInAttempt, SignInSession, SignInSessions
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from toolgen.clock import FixedClock, SystemClock
-from toolgen.errors import StateError
+from toolgen.core.clock import FixedClock, SystemClock
+from toolgen.core.errors import StateError
 from toolgen.policy.limits import Limit, LimitCharge
 from toolgen.state import shared_counts
 from toolgen.state.count_connection import Script, StoreUnreachableError
@@ -26,7 +26,7 @@ from toolgen.state.turn_counter import SharedTurns
 Work = Callable[[CountServer, list[CountClient]], Awaitable[None]]
 HOLDER = """
 import asyncio, sys
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.policy.limits import Charge, Limit
 from toolgen.state.shared_buckets import SharedBuckets
 from toolgen.state.shared_counts import CountClient

@@ -13,8 +13,8 @@ from redis.asyncio import Redis
 
 from tests.redis_server import RedisServer
 from tests.state.test_shared_counts import workers
-from toolgen.clock import FixedClock
-from toolgen.errors import StateError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import StateError
 from toolgen.state.count_connection import Link
 from toolgen.state.encryption import Seal
 from toolgen.state.history import HistoryView, UsageHistory, exact

@@ -14,8 +14,8 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.redis_server import RedisServer
-from toolgen.clock import SystemClock
-from toolgen.errors import StateError
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import StateError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
 from toolgen.state.idempotency import IdempotencyStore, KeyClaim, RedisLedger, SqliteLedger

@@ -14,8 +14,8 @@ from redis.asyncio import Redis
 
 from tests.redis_server import RedisServer
 from tests.state.test_invocations import invocation
-from toolgen.clock import FixedClock, SystemClock
-from toolgen.errors import StateError
+from toolgen.core.clock import FixedClock, SystemClock
+from toolgen.core.errors import StateError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.invocations import Invocation

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.state.sqlite_file import DURABLE, SqliteFile
 
 SCHEMA = "CREATE TABLE IF NOT EXISTS told (number INTEGER PRIMARY KEY)"

@@ -14,8 +14,8 @@ from redis.asyncio import Redis
 from tests.redis_server import RedisServer
 from tests.state.test_invocations import invocation
 from tests.state.test_redis_buckets import charge
-from toolgen.clock import FixedClock, SystemClock
-from toolgen.errors import StateError, StateUnavailableError
+from toolgen.core.clock import FixedClock, SystemClock
+from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.state.call_journal import OVER, REMEMBERED_S, CallJournal
 from toolgen.state.call_states import Status
 from toolgen.state.encryption import Seal

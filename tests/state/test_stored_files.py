@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from toolgen.clock import FixedClock
-from toolgen.errors import StateError, StateUnavailableError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.model.files import FileBudget, FileInfo, FileTooLargeError
 from toolgen.state.stored_files import CHUNK, StoredFiles
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.state.tool_changes import FileChanges, RemovedTool, ToolChanges
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.redis_server import RedisServer
 from tests.state.test_shared_counts import workers
-from toolgen.clock import FixedClock, SystemClock
+from toolgen.core.clock import FixedClock, SystemClock
 from toolgen.state import turn_counter as turns_module
 from toolgen.state.count_connection import Script
 from toolgen.state.redis_connection import RedisLink

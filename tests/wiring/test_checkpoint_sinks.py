@@ -19,8 +19,8 @@ from tests.audit.logs import PLAIN, add, opened, with_key
 from tests.services.local import LocalServer, running
 from toolgen.audit.config import AuditPlan
 from toolgen.audit.verify import verify
-from toolgen.clock import SystemClock
 from toolgen.config.audit import AuditSettings, CheckpointPlace
+from toolgen.core.clock import SystemClock
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import parse_reference
 from toolgen.model.verdict import Allow, Verdict

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.sandboxes import sandbox
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.service import Gateway
 from toolgen.wiring import executors
 

@@ -19,7 +19,7 @@ from toolgen.adapters.calls import (
     text_of,
     waits_for_somebody,
 )
-from toolgen.canonical import digest, encodable
+from toolgen.core.canonical import digest, encodable
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Tool

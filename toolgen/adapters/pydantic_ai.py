@@ -33,7 +33,7 @@ from toolgen.adapters.calls import (
     waits_for_person,
     whole_data,
 )
-from toolgen.errors import ConfigError, ToolgenError
+from toolgen.core.errors import ConfigError, ToolgenError
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.result import Envelope, Error
 from toolgen.model.tool import Tool

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from toolgen.audit.checkpoint import checkpoint_path, removal_path
 from toolgen.audit.files import SegmentFile, bounded, lines, opened, regular, segments, stream_names
 from toolgen.audit.reader import hashes_from
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 
 __all__ = ["copy_log", "goes_on_from", "is_written", "key_files"]
 

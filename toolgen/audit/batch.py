@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from toolgen.audit.entry import Entry
 from toolgen.audit.segment import StreamHead
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 
 __all__ = ["AuditCounts", "Batch", "FullError", "Position", "Waiting", "cannot_be_written"]
 

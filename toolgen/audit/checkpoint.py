@@ -24,8 +24,8 @@ from toolgen.audit.config import CheckpointDestination
 from toolgen.audit.files import bounded, regular
 from toolgen.audit.keys import SigningKey, Verifiers
 from toolgen.audit.merkle_tree import Tree
-from toolgen.canonical import canonical
-from toolgen.files import read_file
+from toolgen.core.canonical import canonical
+from toolgen.core.files import read_file
 
 __all__ = [
     "Checkpoint",

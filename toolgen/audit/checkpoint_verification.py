@@ -12,7 +12,7 @@ from toolgen.audit.checkpoint import Checkpoint, Removal, removal_path, statemen
 from toolgen.audit.files import DamagedError
 from toolgen.audit.keys import Verifiers
 from toolgen.audit.merkle_tree import Tree
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 
 __all__ = ["RecordFault", "StatementVerifier", "Statements", "read_statements"]
 

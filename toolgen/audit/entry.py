@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from toolgen.canonical import canonical, encoded, written_each
-from toolgen.errors import CanonicalError
+from toolgen.core.canonical import canonical, encoded, written_each
+from toolgen.core.errors import CanonicalError
 
 __all__ = [
     "FIELDS",

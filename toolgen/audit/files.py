@@ -23,7 +23,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 
 __all__ = [
     "MAX_LINE_LENGTH",

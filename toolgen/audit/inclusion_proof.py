@@ -13,8 +13,8 @@ from toolgen.audit.entry import Entry, hashed
 from toolgen.audit.keys import Verifiers
 from toolgen.audit.merkle_tree import Tree, climbed, path_of
 from toolgen.audit.reader import entries, hashes_from
-from toolgen.canonical import canonical
-from toolgen.errors import AuditError, CanonicalError
+from toolgen.core.canonical import canonical
+from toolgen.core.errors import AuditError, CanonicalError
 
 __all__ = ["ProvenEntry", "prove", "verify_proof"]
 

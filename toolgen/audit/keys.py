@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from msgspec import Struct
 
 from toolgen.audit.files import sync_directory
-from toolgen.errors import AuditError
-from toolgen.files import read_file
+from toolgen.core.errors import AuditError
+from toolgen.core.files import read_file
 
 __all__ = [
     "PRIVATE",

@@ -20,9 +20,9 @@ from toolgen.audit.maintenance import Maintenance
 from toolgen.audit.reader import entries
 from toolgen.audit.segment import ENDING_BYTES, EndingRoom, NoRoomError, Segment, SegmentMark, StreamHead
 from toolgen.audit.writer_thread import Writer
-from toolgen.clock import Clock
-from toolgen.errors import AuditError, CanonicalError
-from toolgen.key_file import kept_key
+from toolgen.core.clock import Clock
+from toolgen.core.errors import AuditError, CanonicalError
+from toolgen.core.key_file import kept_key
 
 __all__ = ["AuditCounts", "AuditLog", "Position"]
 

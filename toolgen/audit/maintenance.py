@@ -31,8 +31,8 @@ from toolgen.audit.keys import PRIVATE, SigningKey, public_keys, signing_key
 from toolgen.audit.merkle_tree import Tree
 from toolgen.audit.reader import first_of, hashes_from
 from toolgen.audit.segment import StreamHead
-from toolgen.clock import Clock
-from toolgen.errors import AuditError, place_of
+from toolgen.core.clock import Clock
+from toolgen.core.errors import AuditError, place_of
 
 __all__ = ["Maintenance", "Retention"]
 

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from toolgen.audit.entry import Entry, keyed_digest
 from toolgen.audit.files import SegmentFile, bounded, lines, opened, segments, stream_names
-from toolgen.canonical import texts, written
-from toolgen.errors import AuditError, CanonicalError
-from toolgen.json_codec import decode_json, encode_json
-from toolgen.key_file import read_key as kept
+from toolgen.core.canonical import texts, written
+from toolgen.core.errors import AuditError, CanonicalError
+from toolgen.core.json_codec import decode_json, encode_json
+from toolgen.core.key_file import read_key as kept
 
 __all__ = [
     "RecordedUsers",

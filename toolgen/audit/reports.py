@@ -15,7 +15,7 @@ from msgspec import Struct
 from toolgen.audit.durations import SortedDurations, percentile
 from toolgen.audit.index.index import Sample
 from toolgen.audit.index.row import micros
-from toolgen.json_codec import file_json
+from toolgen.core.json_codec import file_json
 
 __all__ = ["COLUMNS", "OCSF_VERSION", "Group", "Stats", "csv_line", "ocsf_event", "stats_of"]
 

@@ -13,7 +13,7 @@ import msgspec
 
 from toolgen.audit.entry import FIRST, Entry, is_whole, parsed
 from toolgen.audit.files import active_path, bounded, closed_name, closed_segments, lines, opened, sync_directory
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 
 __all__ = ["ENDING_BYTES", "EndingRoom", "NoRoomError", "Segment", "SegmentMark", "StreamHead", "last_of"]
 

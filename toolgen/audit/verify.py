@@ -18,8 +18,8 @@ from toolgen.audit.checkpoint_verification import RecordFault, Statements, State
 from toolgen.audit.entry import FIRST, hashed
 from toolgen.audit.files import DamagedError, SegmentFile, Tail, blocks, opened, segments, stream_names, tail_of
 from toolgen.audit.keys import Verifiers, public_keys
-from toolgen.canonical import canonical
-from toolgen.errors import AuditError, CanonicalError
+from toolgen.core.canonical import canonical
+from toolgen.core.errors import AuditError, CanonicalError
 
 __all__ = ["RecordFault", "VerificationReport", "verify"]
 

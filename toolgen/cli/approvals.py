@@ -15,7 +15,8 @@ from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config, json_object
 from toolgen.cli.output import print_json, printable
 from toolgen.cli.remote_gateway import alone, request, url_option
-from toolgen.errors import ToolgenError
+from toolgen.core.errors import ToolgenError
+from toolgen.core.units import parse_duration
 from toolgen.gateway.approval_requests import listed
 from toolgen.gateway.approval_terms import AS_ASKED, DecisionOptions, GrantRequest
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
@@ -23,7 +24,6 @@ from toolgen.gateway.call_rows import ValueRow, argument_rows, escaped, isolated
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
-from toolgen.units import parse_duration
 
 __all__ = ["approvers", "command"]
 

@@ -17,7 +17,7 @@ from toolgen.cli.audit_reports import dir_option, filled, filters
 from toolgen.cli.options import config
 from toolgen.cli.output import json_line, printable
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import ToolgenError
+from toolgen.core.errors import ToolgenError
 from toolgen.gateway.project_files import catalog_of
 
 __all__ = ["export"]

@@ -21,9 +21,9 @@ from toolgen.audit.index.row import STATUSES, VERDICTS, RecordFilter
 from toolgen.audit.reports import Group, Stats, stats_of
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import counted, print_json, print_table, printable
-from toolgen.clock import SystemClock
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import ConfigError
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import ConfigError
 from toolgen.wiring.audit_index import index_of
 
 __all__ = ["dir_option", "filled", "filters", "opened", "since_option", "stats"]

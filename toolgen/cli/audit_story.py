@@ -14,7 +14,7 @@ from toolgen.audit.index.row import RecordFilter
 from toolgen.cli.audit_reports import dir_option, filled
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import cell, print_json, print_table, printable
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 
 __all__ = ["show", "story_of"]
 

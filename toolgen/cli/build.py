@@ -31,12 +31,12 @@ from toolgen.cli.output import print_json, progress
 from toolgen.cli.renames import new_words, policy_documents, print_renames, renames
 from toolgen.config.settings import SourceSettings, build_options, from_specs, password_of
 from toolgen.config.settings import load as load_settings
-from toolgen.emit import writer
-from toolgen.emit.formats import DEFAULT_FORMATS, MAX_WRITTEN
-from toolgen.emit.schema_budget import as_listed
-from toolgen.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_all, write
-from toolgen.errors import DescriptionError, ManifestError
-from toolgen.garbage import freeze_objects, uncollected
+from toolgen.core.errors import DescriptionError, ManifestError
+from toolgen.core.garbage import freeze_objects, uncollected
+from toolgen.generator.emit import writer
+from toolgen.generator.emit.formats import DEFAULT_FORMATS, MAX_WRITTEN
+from toolgen.generator.emit.schema_budget import as_listed
+from toolgen.generator.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_all, write
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.manifest import Manifest, tool_names
 from toolgen.model.manifest import load as load_manifest
@@ -48,9 +48,9 @@ from toolgen.sources.pins import LOCK, Pins, read_pins, write_pins
 __all__ = ["build_project"]
 
 if TYPE_CHECKING:
-    from toolgen.builder.build import Built
     from toolgen.cli.build_summary import ServerListing
     from toolgen.cli.pins import Refresher
+    from toolgen.generator.build import Built
 
 
 class _Job(Struct, frozen=True, kw_only=True):
@@ -198,8 +198,8 @@ def _job(specs: tuple[str, ...], output: str | None, formats: tuple[str, ...], c
 def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
     """The whole work, and no record believed: this is what a reviewer relies on. Remote descriptions are their pinned copies."""
     # Imported when there is something to build: with what it needs in turn it costs more than finding that nothing changed.
-    from toolgen.builder.build import build_sources  # noqa: PLC0415
-    from toolgen.emit.diff import compare  # noqa: PLC0415
+    from toolgen.generator.build import build_sources  # noqa: PLC0415
+    from toolgen.generator.emit.diff import compare  # noqa: PLC0415
 
     started = perf_counter()
     built = build_sources(job.sources, job.overrides, lambda name: began(f"reading {name}"), partial=job.partial)
@@ -253,7 +253,7 @@ def _built(
     key = _key(options, sources, known)
     if not rename and not _staged(refresher) and last is not None and writer.unchanged(job.target, last, key):
         return summarize_unchanged(last, started, _asked(refresher)), ()
-    from toolgen.builder.build import build_sources  # noqa: PLC0415 - as above
+    from toolgen.generator.build import build_sources  # noqa: PLC0415 - as above
 
     def build(these: Mapping[str, SourceSettings]) -> Built:
         return build_sources(these, job.overrides, lambda name: began(f"reading {name}"), partial=job.partial)

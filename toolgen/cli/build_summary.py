@@ -17,23 +17,23 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.builder.callability import names_in_short, unpaid
-from toolgen.builder.credential_arguments import credential_arguments
 from toolgen.cli.output import print_table, printable
 from toolgen.cli.problems import problem_lines
-from toolgen.emit.formats import remarks, render
-from toolgen.emit.schema_budget import as_listed, cost, shares_definitions
-from toolgen.emit.tokens import tokens
-from toolgen.emit.writer import MANIFEST, BuildRecord, SourceRow
-from toolgen.errors import CanonicalError
+from toolgen.core.errors import CanonicalError
+from toolgen.generator.callability import names_in_short, unpaid
+from toolgen.generator.credential_arguments import credential_arguments
+from toolgen.generator.emit.formats import remarks, render
+from toolgen.generator.emit.schema_budget import as_listed, cost, shares_definitions
+from toolgen.generator.emit.tokens import tokens
+from toolgen.generator.emit.writer import MANIFEST, BuildRecord, SourceRow
 from toolgen.model.manifest import Manifest, Problem, SourceInfo
 from toolgen.model.mcp import parts_of, read_listing
 from toolgen.model.tool import Tool
 from toolgen.sources.pins import Pin
 
 if TYPE_CHECKING:
-    from toolgen.builder.build import Built
-    from toolgen.emit.diff import ManifestDiff
+    from toolgen.generator.build import Built
+    from toolgen.generator.emit.diff import ManifestDiff
 
 __all__ = [
     "AS_PINNED",

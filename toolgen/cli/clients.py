@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolgen.cli.json_text import loads, put, removed
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 __all__ = ["CLIENTS", "McpClientConfig", "Server", "contains", "edited"]
 

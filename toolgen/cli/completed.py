@@ -10,8 +10,8 @@ from click.shell_completion import CompletionItem
 
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.emit.writer import MANIFEST
-from toolgen.errors import ToolgenError
+from toolgen.core.errors import ToolgenError
+from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import tool_names
 from toolgen.policy.document.policy import load_credentials
 

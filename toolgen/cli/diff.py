@@ -11,9 +11,9 @@ import click
 
 from toolgen.cli.options import as_json
 from toolgen.cli.output import print_json
-from toolgen.emit.diff import ManifestDiff, compare, lines
-from toolgen.emit.writer import MANIFEST
-from toolgen.errors import ManifestError
+from toolgen.core.errors import ManifestError
+from toolgen.generator.emit.diff import ManifestDiff, compare, lines
+from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 

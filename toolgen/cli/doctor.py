@@ -12,12 +12,12 @@ import click
 from toolgen.cli.install import connections
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import no_warnings, print_json
-from toolgen.doctor.examination import DoctorReport, examine
+from toolgen.core.units import in_words
 from toolgen.gateway.service import Gateway
-from toolgen.units import in_words
+from toolgen.quality.doctor.examination import DoctorReport, examine
 
 if TYPE_CHECKING:
-    from toolgen.doctor.database_accounts import DatabaseReport
+    from toolgen.quality.doctor.database_accounts import DatabaseReport
 
 _SHOWN = 40
 

@@ -12,13 +12,13 @@ from toolgen.cli.grants import give_names, in_force, printed, role_grants_of
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.cli.remote_gateway import alone, request, url_option
-from toolgen.errors import ToolgenError
+from toolgen.core.errors import ToolgenError
+from toolgen.core.units import parse_duration
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.role_grants import RoleWish, role_grant_json
 from toolgen.gateway.service import Gateway
 from toolgen.model.reason import reason_in
 from toolgen.model.result import Error
-from toolgen.units import parse_duration
 
 __all__ = ["command"]
 

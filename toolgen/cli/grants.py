@@ -15,7 +15,7 @@ from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.cli.remote_gateway import alone, request, url_option
-from toolgen.errors import ConfigError, ToolgenError
+from toolgen.core.errors import ConfigError, ToolgenError
 from toolgen.gateway.approval_grants import grant_json
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.role_grants import RoleGrants, role_grant_json

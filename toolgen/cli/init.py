@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from toolgen.builder.credential_arguments import credential_arguments
-from toolgen.builder.starter import PRINCIPAL
 from toolgen.cli.greeting import unaddressed
 from toolgen.cli.new_project import NewProject, is_description, make_project, make_sample
+from toolgen.generator.credential_arguments import credential_arguments
+from toolgen.generator.starter import PRINCIPAL
 from toolgen.model.tool import Effect
 
 __all__ = ["describe"]

@@ -18,8 +18,8 @@ from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import KEY_VARIABLE, config, default_principal
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import ConfigError, ToolgenError
-from toolgen.files import read_file
+from toolgen.core.errors import ConfigError, ToolgenError
+from toolgen.core.files import read_file
 from toolgen.model.secret import SecretReference
 from toolgen.policy.document.policy import load_credentials
 from toolgen.wiring.audit_index import index_of

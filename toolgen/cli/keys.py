@@ -27,17 +27,17 @@ from toolgen.cli.output import print_json, print_table
 from toolgen.config.environment import PREFIX, in_force
 from toolgen.config.settings import GivenFile, Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import ConfigError, PolicyError, ToolgenError
-from toolgen.files import read_file
+from toolgen.core.errors import ConfigError, PolicyError, ToolgenError
+from toolgen.core.files import read_file
+from toolgen.core.spelling import nearest
+from toolgen.core.yaml_file import YamlDocument, read
 from toolgen.gateway.project_files import catalog_of
-from toolgen.model.names import nearest
 from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.document.policy import load_credentials
 from toolgen.policy.document.principals import instant
 from toolgen.policy.key_list import add_key, new_key
 from toolgen.policy.key_list import revoke as add_revocation
-from toolgen.yaml_file import YamlDocument, read
 
 __all__ = []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from toolgen.garbage import uncollected
+from toolgen.core.garbage import uncollected
 
 __all__ = ["CommandGroup", "LazyCommand"]
 

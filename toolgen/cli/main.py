@@ -12,8 +12,8 @@ import click
 
 from toolgen import __version__
 from toolgen.cli.lazy import CommandGroup, LazyCommand
-from toolgen.core_dumps import forbid_core_dumps
-from toolgen.errors import ToolgenError
+from toolgen.core.core_dumps import forbid_core_dumps
+from toolgen.core.errors import ToolgenError
 
 __all__ = ["EXIT_CODES", "main"]
 

@@ -9,10 +9,11 @@ import click
 from toolgen.cli.options import config
 from toolgen.config.settings import SourceSettings, from_specs
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
 from toolgen.mock.description import MockDescription
 from toolgen.mock.server import MockApp, serve_mock
-from toolgen.model.names import SOURCE_NAME, nearest
+from toolgen.model.names import SOURCE_NAME
 
 
 @click.command()

@@ -17,14 +17,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.audit.keys import PRIVATE, make_key, public_path, signing_key
-from toolgen.builder.build import Built, build_sources
-from toolgen.builder.starter import GITIGNORE, StarterSource, policy_text, project_text, variables
 from toolgen.cli.pins import Refresher
 from toolgen.config.bare_specs import described_as, name_for, title_name
 from toolgen.config.json_schema import json_schema
 from toolgen.config.keys import FileKind
 from toolgen.config.settings import SourceSettings, from_mapping
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.generator.build import Built, build_sources
+from toolgen.generator.starter import GITIGNORE, StarterSource, policy_text, project_text, variables
 from toolgen.model.database_url import part_password
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import SOURCE_NAME

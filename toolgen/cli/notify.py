@@ -9,12 +9,12 @@ import click
 from toolgen.audit.entry import timestamp
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
-from toolgen.clock import SystemClock
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import ConfigError
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
 from toolgen.gateway.shared_state import outbox_of
-from toolgen.model.names import nearest
 from toolgen.state.outbox import DeadLetter, OutboxCounts
 
 __all__ = ["command"]

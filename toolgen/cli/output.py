@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import click
 
-from toolgen.json_codec import FRAMED_DEPTH, carried, file_json, indented_json
+from toolgen.core.json_codec import FRAMED_DEPTH, carried, file_json, indented_json
 
 __all__ = [
     "cell",

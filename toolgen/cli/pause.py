@@ -11,10 +11,10 @@ from toolgen.audit.entry import timestamp
 from toolgen.audit.log import AuditLog
 from toolgen.cli.options import as_json, config, operator
 from toolgen.cli.output import print_json, print_table
-from toolgen.clock import SystemClock
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import AuditError, ConfigError, StateError, ToolgenError
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import AuditError, ConfigError, StateError, ToolgenError
 from toolgen.gateway.pause_control import MAX_REASON_LENGTH, check, entry_of, with_one, without
 from toolgen.gateway.project_files import pauses_of
 from toolgen.gateway.service import Gateway

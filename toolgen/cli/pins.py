@@ -16,12 +16,12 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.builder.build import Built, build_sources
 from toolgen.cli.build_summary import AS_PINNED, NOT_ASKED, PINNED_NOW, ServerListing, changed_since
 from toolgen.cli.diff import print_difference
 from toolgen.config.settings import SourceSettings
-from toolgen.emit.diff import ManifestDiff, compare, printable
-from toolgen.errors import DescriptionError, ToolgenError
+from toolgen.core.errors import DescriptionError, ToolgenError
+from toolgen.generator.build import Built, build_sources
+from toolgen.generator.emit.diff import ManifestDiff, compare, printable
 from toolgen.model.prompt_injection import INVISIBLE, SPELLED
 from toolgen.sources.base import SourceConfig, is_networked, is_remote
 from toolgen.sources.pins import LOCK, Pin, stage

@@ -19,16 +19,16 @@ from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config, operator
 from toolgen.cli.output import print_json, printable
 from toolgen.cli.problems import problem_lines
-from toolgen.clock import SystemClock
 from toolgen.config.settings import Settings
-from toolgen.errors import AuditError, ConfigError, PolicyError, StateError
-from toolgen.garbage import uncollected
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import AuditError, ConfigError, PolicyError, StateError
+from toolgen.core.garbage import uncollected
+from toolgen.core.spelling import nearest
 from toolgen.gateway.policy_acceptance import Acceptance, accept
 from toolgen.gateway.policy_replay import hidden_note, missing_rule, replay, suggest
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import shared_acceptance
 from toolgen.model.manifest import Manifest, Problem
-from toolgen.model.names import nearest
 from toolgen.model.schema import Json
 from toolgen.model.tool import SqlBinding
 from toolgen.pipeline.input_validation import meant
@@ -109,7 +109,7 @@ def _covers(policy: Policy, manifest: Manifest) -> dict[str, dict[str, int]]:
 def _unopened_queries(manifest: Manifest, policy: Policy) -> list[Problem]:
     if not any(isinstance(tool.binding, SqlBinding) for tool in manifest.tools.values()):
         return []
-    from toolgen.builder.named_queries import unopened  # noqa: PLC0415 - behind an extra
+    from toolgen.generator.named_queries import unopened  # noqa: PLC0415 - behind an extra
 
     return [*unopened(manifest, policy)]
 

@@ -10,10 +10,10 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
+from toolgen.core.yaml_file import YamlDocument, parse_bytes
 from toolgen.policy.document.policy_files import read_files
 from toolgen.sources.assigned_names import Assignments
-from toolgen.yaml_file import YamlDocument, parse_bytes
 
 __all__ = ["Renaming", "new_words", "policy_documents", "print_renames", "renames"]
 

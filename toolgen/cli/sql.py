@@ -13,7 +13,7 @@ from toolgen.cli.call import CommandCaller, caller
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
-from toolgen.errors import ConfigError, PolicyError
+from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.gateway.protocol import Administration, Project
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal, Statement

@@ -14,15 +14,15 @@ from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.emit.formats import FORMATS, render
-from toolgen.emit.writer import MANIFEST
-from toolgen.errors import ManifestError, StateError
+from toolgen.core.errors import ManifestError, StateError
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_functions import SharedFunctions
 from toolgen.gateway.shared_state import tool_changes_of
 from toolgen.gateway.tool_discovery import MAX_QUERY_LENGTH
 from toolgen.gateway.tool_overlay import Overlay
+from toolgen.generator.emit.formats import FORMATS, render
+from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.model.tool import Tool

@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 import click
 from msgspec.structs import replace
 
-from toolgen.builder.build import build_sources
-from toolgen.builder.starter import PRINCIPAL
 from toolgen.cli.build import build_project
 from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.greeting import ShownKey, greeting, snippet
@@ -23,10 +21,12 @@ from toolgen.cli.new_project import make_project
 from toolgen.cli.options import KEY_VARIABLE, config, default_principal, logs
 from toolgen.config.settings import Settings, SourceSettings
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.policy_reloader import file_states
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
+from toolgen.generator.build import build_sources
+from toolgen.generator.starter import PRINCIPAL
 from toolgen.mock.description import MockDescription
 from toolgen.mock.server import MockApp, mocked
 from toolgen.model.manifest import Manifest

@@ -7,10 +7,10 @@ import click
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import config
 from toolgen.config.settings import load as load_settings
-from toolgen.emit.mermaid import flowchart
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
 from toolgen.gateway.project_files import catalog_of
-from toolgen.model.names import nearest
+from toolgen.generator.emit.mermaid import flowchart
 from toolgen.model.tool import WorkflowBinding
 
 

@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct, field
 
 from toolgen.audit.config import AuditPlan
-from toolgen.errors import ConfigError, SecretError
+from toolgen.core.errors import ConfigError, SecretError
+from toolgen.core.units import parse_size
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.database_url import ServerLocation, parse_location, part_password
 from toolgen.model.secret import SecretReference, parse_reference
-from toolgen.units import parse_size
-from toolgen.yaml_file import YamlDocument
 
 __all__ = ["AuditSettings", "CheckpointPlace", "GivenAudit", "IndexSettings", "read_audit"]
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from toolgen.errors import DescriptionError
-from toolgen.files import read_file
+from toolgen.core.errors import DescriptionError
+from toolgen.core.files import read_file
 from toolgen.model.names import SOURCE_NAME
 from toolgen.sources.base import SourceKind
 from toolgen.sources.naming import words

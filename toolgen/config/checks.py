@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import ConfigError, SecretError
-from toolgen.model.names import nearest
+from toolgen.core.errors import ConfigError, SecretError
+from toolgen.core.spelling import nearest
+from toolgen.core.units import parse_duration
+from toolgen.core.yaml_file import YamlDocument, apart, decode
 from toolgen.model.secret import SecretReference, parse_reference
 from toolgen.policy.detectors.tokens import KIND
-from toolgen.units import parse_duration
-from toolgen.yaml_file import YamlDocument, apart, decode
 
 __all__ = [
     "DecisionPoint",

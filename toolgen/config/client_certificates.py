@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from toolgen.config.gateway import Networks, contains, read_networks
 from toolgen.config.sources import short
-from toolgen.errors import ConfigError
-from toolgen.yaml_file import YamlDocument
+from toolgen.core.errors import ConfigError
+from toolgen.core.yaml_file import YamlDocument
 
 __all__ = ["ClientCertificates", "GivenClientCertificates", "read_client_certificates"]
 

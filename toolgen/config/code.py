@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.units import parse_duration, parse_size
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.tool import CodeBinding
-from toolgen.units import parse_duration, parse_size
-from toolgen.yaml_file import YamlDocument
 
 __all__ = ["CodeKeys", "read_code"]
 

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import ConfigError, SecretError
+from toolgen.core.errors import ConfigError, SecretError
+from toolgen.core.units import parse_duration
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.secret import SecretReference, parse_reference
-from toolgen.units import parse_duration
-from toolgen.yaml_file import YamlDocument
 
 __all__ = ["ConsoleSettings", "GivenConsole", "SignIn", "read_console"]
 

@@ -14,7 +14,7 @@ from toolgen.config.environment import InForce, is_secret
 from toolgen.config.keys import described, root_of
 from toolgen.config.settings import read_file
 from toolgen.config.structure import alternatives, default_of, fields_of, inner
-from toolgen.errors import SecretError
+from toolgen.core.errors import SecretError
 from toolgen.model.auth import UNSECRET
 from toolgen.model.database_url import part_password
 from toolgen.model.secret import MASK, parse_reference

@@ -15,12 +15,12 @@ from msgspec import Struct, field, inspect
 from msgspec.structs import replace
 
 from toolgen.config.structure import accepts, alternatives, inner, structure_of
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
+from toolgen.core.yaml_file import YamlDocument, parse
 from toolgen.model.auth import PLAIN
 from toolgen.model.auth_schemes import HEADERS
 from toolgen.model.database_url import part_password
-from toolgen.model.names import nearest
-from toolgen.yaml_file import YamlDocument, parse
 
 __all__ = ["PREFIX", "InForce", "in_force", "is_secret"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.units import parse_duration, parse_size
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.files import DEFAULT_SHOWN, FileBudget
-from toolgen.units import parse_duration, parse_size
-from toolgen.yaml_file import YamlDocument
 
 __all__ = ["FileSettings", "GivenFiles", "read_files"]
 

@@ -14,13 +14,13 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import ConfigError, SecretError
+from toolgen.core.errors import ConfigError, SecretError
+from toolgen.core.spelling import nearest
+from toolgen.core.units import MAX_PENDING_AFTER_S, parse_duration
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.database_url import part_password
-from toolgen.model.names import nearest
 from toolgen.model.secret import SecretReference, parse_reference
 from toolgen.state.redis_location import RedisLocation
-from toolgen.units import MAX_PENDING_AFTER_S, parse_duration
-from toolgen.yaml_file import YamlDocument
 
 __all__ = [
     "GivenCors",

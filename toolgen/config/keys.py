@@ -13,9 +13,9 @@ from msgspec import Struct, inspect
 
 from toolgen.config.settings import GivenFile
 from toolgen.config.structure import alternatives, default_of, structure_of
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.yaml_file import read
 from toolgen.policy.document.schema import FileShape
-from toolgen.yaml_file import read
 
 __all__ = ["FORMS", "ConfigKey", "FileKind", "described", "name_of", "places", "root_of", "structures"]
 

@@ -10,10 +10,10 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.auth import AuthError, parsed_auth
 from toolgen.model.secret import SecretReference
-from toolgen.yaml_file import YamlDocument
 
 __all__ = ["McpKeys", "McpServer", "read_mcp"]
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import ConfigError, SecretError
+from toolgen.core.errors import ConfigError, SecretError
+from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.secret import SecretReference, parse_reference
 from toolgen.model.webhook import key_of, url_fault
-from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = ["NO_NOTIFICATIONS", "Format", "GivenNotify", "NotifyEvent", "NotifySettings", "Webhook", "read_notify"]
 

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.units import parse_duration
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.execute.base import AnswerPlace, PollConfig, StatusPost
 from toolgen.model.field_mask import Mask
-from toolgen.units import parse_duration
-from toolgen.yaml_file import YamlDocument
 
 __all__ = ["NEVER", "PollKeys", "read_poll"]
 

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolgen.errors import ConfigError
-from toolgen.yaml_file import YamlDocument
+from toolgen.core.errors import ConfigError
+from toolgen.core.yaml_file import YamlDocument
 
 __all__ = ["Adopted", "PythonKeys", "read_python", "short"]
 

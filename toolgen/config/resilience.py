@@ -8,12 +8,12 @@ from types import MappingProxyType
 
 import msgspec
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.units import parse_duration, parse_size
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.execute.base import BreakerConfig, ResilienceConfig, Retries, Timeouts
 from toolgen.model.http import NO_KEY_HEADER, is_gateway_header
 from toolgen.sources.graphql_options import GraphKeys
-from toolgen.units import parse_duration, parse_size
-from toolgen.yaml_file import YamlDocument
 
 __all__ = ["FailureKeys", "read_resilience"]
 

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.core.errors import ConfigError, DescriptionError
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.functions.resource import ResourceKind, read_resource
-from toolgen.yaml_file import YamlDocument
 
 __all__ = ["of_resource"]
 

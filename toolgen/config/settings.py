@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.canonical import digest
 from toolgen.config.audit import AuditSettings, GivenAudit, read_audit
 from toolgen.config.bare_specs import described_as, name_for
 from toolgen.config.checks import (
@@ -46,7 +45,9 @@ from toolgen.config.gateway import (
 from toolgen.config.notify import NO_NOTIFICATIONS, GivenNotify, NotifySettings, read_notify
 from toolgen.config.sources import Auth, GivenSource, SourceSettings, read_source, short
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
-from toolgen.errors import ConfigError
+from toolgen.core.canonical import digest
+from toolgen.core.errors import ConfigError
+from toolgen.core.yaml_file import YamlDocument, apart, decode, read
 from toolgen.model.secret import SecretReference
 from toolgen.model.tool import Effect
 from toolgen.sources.assigned_names import names_of_manifest
@@ -54,7 +55,6 @@ from toolgen.sources.base import SourceConfig, is_remote, is_served
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import read_pins
-from toolgen.yaml_file import YamlDocument, apart, decode, read
 
 __all__ = [
     "Auth",

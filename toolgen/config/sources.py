@@ -18,7 +18,8 @@ from toolgen.config.poll import PollKeys, read_poll
 from toolgen.config.python_source import Adopted, PythonKeys, read_python, short
 from toolgen.config.resilience import FailureKeys, read_resilience
 from toolgen.config.resource import of_resource
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.yaml_file import YamlDocument, apart, decode
 from toolgen.execute.base import PollConfig, ResilienceConfig
 from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import HEADERS
@@ -32,7 +33,6 @@ from toolgen.sources.graphql_options import check_headers, graph_options
 from toolgen.sources.openapi_options import openapi_options
 from toolgen.sources.pins import LOCK
 from toolgen.sources.references import UnsafeUrlError, canonical, is_loopback
-from toolgen.yaml_file import YamlDocument, apart, decode
 
 __all__ = ["Auth", "GivenSource", "SourceSettings", "read_source", "short"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from toolgen.yaml_file import SHAPE
+from toolgen.core.yaml_file import SHAPE
 
 __all__ = ["accepts", "alternatives", "default_of", "fields_of", "inner", "mapping_value", "structure_of"]
 

@@ -11,14 +11,14 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.config.poll import NEVER, PollKeys, read_poll
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
+from toolgen.core.units import parse_duration
+from toolgen.core.yaml_file import YamlDocument, apart, decode
 from toolgen.execute.base import PollConfig
 from toolgen.model.field_mask import Mask
 from toolgen.model.manifest import Manifest
-from toolgen.model.names import nearest
 from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, Tool
-from toolgen.units import parse_duration
-from toolgen.yaml_file import YamlDocument, apart, decode
 
 __all__ = ["CacheFor", "Fallback", "PagesBy", "ToolKeys", "ToolSettings", "names", "of_tools", "read_tool"]
 

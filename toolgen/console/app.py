@@ -13,12 +13,12 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from toolgen.clock import Clock, SystemClock
 from toolgen.console import calls, grants, keys, limits, live, overview, policies, policy_history, sources, tools
 from toolgen.console.http import ConsoleContext, Person, Verification, Visit, asset, form_of, page, person_of, redirect
 from toolgen.console.records import CallRecords, IndexRecords
 from toolgen.console.sign_in import Provider, SignInPages
-from toolgen.errors import AuditError, StateError
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import AuditError, StateError
 from toolgen.gateway.asgi.authentication import Authentication
 from toolgen.gateway.asgi.request import EventStream, Rejected, Request, Response, too_crowded
 from toolgen.gateway.kept_principals import of_party

@@ -12,13 +12,14 @@ from urllib.parse import urlencode
 from msgspec.structs import replace
 
 from toolgen.audit.reports import csv_line
-from toolgen.canonical import decoded, texts
 from toolgen.console.grants import in_force, roles
 from toolgen.console.http import Visit, download, shown
 from toolgen.console.policies import RuleText, rule_text
 from toolgen.console.records import STATUSES, Filters, Row
 from toolgen.console.seen_calls import seen_calls
-from toolgen.errors import ConfigError
+from toolgen.core.canonical import decoded, texts
+from toolgen.core.errors import ConfigError
+from toolgen.core.json_codec import decode_json, encode_json
 from toolgen.gateway.approval_terms import DecisionOptions, GrantRequest
 from toolgen.gateway.approval_view import recorded_rows
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
@@ -26,7 +27,6 @@ from toolgen.gateway.approvers import in_words
 from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.gateway.call_rows import ValueRow, argument_rows, below_first_screen, in_schema_order, request_rows
 from toolgen.gateway.policy_replay import hidden_note
-from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.result import Error
 from toolgen.model.schema import JsonObject
 from toolgen.state.invocations import Invocation

@@ -23,17 +23,17 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.audit.verify import VerificationReport, verify
-from toolgen.clock import Clock
 from toolgen.config.console import ConsoleSettings
 from toolgen.console.records import CallRecords
-from toolgen.errors import AuditError, place_of
+from toolgen.core.clock import Clock
+from toolgen.core.errors import AuditError, place_of
+from toolgen.core.units import in_words
 from toolgen.gateway.asgi.request import Rejected, Request, Response
 from toolgen.gateway.call_rows import escaped
 from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
 from toolgen.model.prompt_injection import ANY_INVISIBLE, spelled
 from toolgen.state.sessions import SignInSession
-from toolgen.units import in_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment

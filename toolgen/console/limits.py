@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolgen.console.http import Visit
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.asgi.request import Response
 from toolgen.model.call import Principal
 from toolgen.policy.limits import ATTRIBUTE, Limit, LimitCharge, bucket_key

@@ -13,11 +13,11 @@ from urllib.parse import urlencode
 
 from msgspec import Struct, field
 
-from toolgen.background import cancel
 from toolgen.console.calls import filters_of
 from toolgen.console.http import Visit, render
 from toolgen.console.records import STATUSES, CallRecords, Filters
-from toolgen.errors import AuditError, StateError
+from toolgen.core.background import cancel
+from toolgen.core.errors import AuditError, StateError
 from toolgen.gateway.asgi.request import EventStream, Rejected, Response
 
 __all__ = ["Live", "newest"]

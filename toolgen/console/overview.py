@@ -21,7 +21,7 @@ from toolgen.audit.files import segments, stream_names
 from toolgen.audit.keys import public_keys
 from toolgen.console.http import Visit, redirect
 from toolgen.console.records import STATUSES, Figures, Filters
-from toolgen.errors import AuditError, ConfigError
+from toolgen.core.errors import AuditError, ConfigError
 from toolgen.gateway.asgi.request import Response
 
 __all__ = ["SPANS", "Bars", "PercentileLines", "Tick", "bars", "lines", "pause", "resume", "show", "verify"]

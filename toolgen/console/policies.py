@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from toolgen.console.forms import FormError, FormField, arguments_of, fields_of
 from toolgen.console.http import Visit
-from toolgen.errors import ConfigError
-from toolgen.files import read_file
+from toolgen.core.errors import ConfigError
+from toolgen.core.files import read_file
+from toolgen.core.json_codec import encode_json
+from toolgen.core.spelling import nearest
 from toolgen.gateway.asgi.request import Response
-from toolgen.json_codec import encode_json
-from toolgen.model.names import nearest
 from toolgen.model.schema import Json
 from toolgen.model.tool import Tool
 from toolgen.pipeline.input_validation import meant

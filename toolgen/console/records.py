@@ -19,9 +19,9 @@ from msgspec import Struct, field
 from toolgen.audit.index.filler import Filler
 from toolgen.audit.index.index import PolicyUse, RecordIndex
 from toolgen.audit.index.row import RecordFilter
-from toolgen.clock import Clock
 from toolgen.config.settings import Settings
-from toolgen.errors import AuditError, SecretError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import AuditError, SecretError
 from toolgen.wiring.audit_index import index_of
 
 __all__ = [

@@ -8,10 +8,10 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.canonical import decoded, digest, texts
 from toolgen.console.http import Visit
 from toolgen.console.records import Row as Entry
-from toolgen.errors import CanonicalError, ConfigError
+from toolgen.core.canonical import decoded, digest, texts
+from toolgen.core.errors import CanonicalError, ConfigError
 from toolgen.gateway.approval_view import arguments_as_shown, recorded_rows, request_now, without_bound
 from toolgen.gateway.call_rows import ValueRow
 

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import urlencode, urlsplit
 
-from toolgen.clock import Clock
 from toolgen.config.console import SignIn
 from toolgen.console.http import Cookie, Header, Person, cookie_header, cookies, form_of, page, person_of, redirect
+from toolgen.core.clock import Clock
 from toolgen.gateway.asgi.authentication import Authentication
 from toolgen.gateway.asgi.request import LOOPBACK_HOSTS, Rejected, Request, Response
 from toolgen.gateway.identity.jwt import RefusedTokenError, read_token

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from toolgen.config.sources import SourceSettings
 from toolgen.console.http import Visit
 from toolgen.console.records import Figures, Filters, Row
-from toolgen.emit.writer import MANIFEST
 from toolgen.execute.base import SystemHealth
 from toolgen.execute.rotated_tokens import Rotated, rotated_tokens
 from toolgen.gateway.asgi.request import Rejected, Response
+from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.secret import SecretReference
 

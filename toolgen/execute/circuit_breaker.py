@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Literal
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 from toolgen.execute.base import BreakerConfig, ResilienceConfig, SystemHealth
 
 __all__ = ["SAVED", "Breaker", "Ending", "System"]

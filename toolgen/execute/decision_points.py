@@ -15,13 +15,13 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from toolgen.canonical import digest, encodable
-from toolgen.clock import Clock
-from toolgen.errors import CanonicalError, SecretError
+from toolgen.core.canonical import digest, encodable
+from toolgen.core.clock import Clock
+from toolgen.core.errors import CanonicalError, SecretError
+from toolgen.core.json_codec import encode_json
 from toolgen.execute.outbound.client import ask
 from toolgen.execute.outbound.request import OutboundError, OutboundRequest, Via
 from toolgen.execute.secrets import SecretResolver
-from toolgen.json_codec import encode_json
 from toolgen.model.excerpt import bounded
 from toolgen.model.middleware import Before, CallView, Middleware, PrincipalView, Refuse
 from toolgen.model.secret import SecretReference

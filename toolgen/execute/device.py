@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from toolgen.json_codec import encode_json
+from toolgen.core.json_codec import encode_json
 from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call
 from toolgen.model.device import deferred

@@ -18,7 +18,8 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from toolgen.errors import DescriptionError, place_of
+from toolgen.core.errors import DescriptionError, place_of
+from toolgen.core.json_codec import MAX_DEPTH, TooDeepError, carried, deeper_than, encode_json
 from toolgen.execute.base import FunctionCounts, InnerCalls
 from toolgen.execute.function_threads import Escaped, FunctionLoop, FunctionThreads, LoopWatch, Shares, ThreadsBusy
 from toolgen.execute.inner_calls import UnderWay
@@ -27,7 +28,6 @@ from toolgen.functions.context import ToolContext
 from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError
 from toolgen.functions.pydantic_types import is_model
 from toolgen.functions.signature import Broken, FunctionTool, load_offers
-from toolgen.json_codec import MAX_DEPTH, TooDeepError, carried, deeper_than, encode_json
 from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call
 from toolgen.model.client_channel import InputNeeded

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.background import SeldomLog
-from toolgen.clock import Clock, SystemClock
+from toolgen.core.background import SeldomLog
+from toolgen.core.clock import Clock, SystemClock
 from toolgen.execute.base import Executor, ResilienceConfig, SystemHealth
 from toolgen.execute.circuit_breaker import SAVED, Ending, System
 from toolgen.model.call import Call

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from toolgen.files import read_file
+from toolgen.core.files import read_file
 
 __all__ = ["NOTE", "Rotated", "note_of", "rotated_tokens"]
 

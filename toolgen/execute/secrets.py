@@ -17,8 +17,9 @@ from urllib.parse import quote, urlsplit
 
 from msgspec.structs import replace
 
-from toolgen.clock import Clock, SystemClock
-from toolgen.errors import SecretError
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import SecretError
+from toolgen.core.files import read_file
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.outbound.client import ask
 from toolgen.execute.outbound.request import (
@@ -29,7 +30,6 @@ from toolgen.execute.outbound.request import (
     UnreachableError,
     Via,
 )
-from toolgen.files import read_file
 from toolgen.model.secret import MASK, Secret, SecretReference, Unprinted, parse_reference
 
 __all__ = ["MASK", "Secret", "SecretReference", "SecretResolver", "VaultClient", "parse_reference"]

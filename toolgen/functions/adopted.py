@@ -15,8 +15,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from toolgen.canonical import canonical
-from toolgen.errors import CanonicalError, DescriptionError
+from toolgen.core.canonical import canonical
+from toolgen.core.errors import CanonicalError, DescriptionError
 from toolgen.functions.decorator import Audio, EmbeddedResource, Image, ToolError, ToolMark
 from toolgen.functions.pydantic_types import faults_of
 from toolgen.functions.signature import Broken, FunctionTool, imported

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from toolgen.canonical import canonical
+from toolgen.core.canonical import canonical
 from toolgen.functions.adopted import load_adopted
 from toolgen.functions.context import ToolContext
 from toolgen.functions.decorator import MARK, ToolMark

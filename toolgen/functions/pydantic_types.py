@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from toolgen.json_codec import encode_json
+from toolgen.core.json_codec import encode_json
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json
 

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.errors import DescriptionError
-from toolgen.files import read_file
+from toolgen.core.errors import DescriptionError
+from toolgen.core.files import read_file
+from toolgen.core.yaml_file import YamlDocument, apart, decode, read
 from toolgen.model.excerpt import MAX_MESSAGE_LENGTH, bounded
-from toolgen.yaml_file import YamlDocument, apart, decode, read
 
 __all__ = ["Export", "ExportFault", "FunctionResource", "RequestTemplate", "ResourceKind", "read_resource"]
 

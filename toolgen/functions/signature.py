@@ -19,8 +19,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Struct
 
-from toolgen.canonical import schema_digest
-from toolgen.errors import CanonicalError, DescriptionError
+from toolgen.core.canonical import schema_digest
+from toolgen.core.errors import CanonicalError, DescriptionError
 from toolgen.functions.annotations import NOTHING, honoured, is_any, parameter
 from toolgen.functions.context import ToolContext
 from toolgen.functions.decorator import MARK, Audio, EmbeddedResource, Image, ToolMark

@@ -9,13 +9,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from toolgen.core.spelling import nearest
 from toolgen.functions.decorator import ToolError
 from toolgen.model.excerpt import bounded
-from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 
 if TYPE_CHECKING:
-    from toolgen.json_path import JsonPath, StepBudget
+    from toolgen.core.json_path import JsonPath, StepBudget
 
 __all__ = ["transform"]
 
@@ -39,7 +39,7 @@ class _Evaluation:
 
     def find(self, path: JsonPath) -> list[Json]:
         """The values that a path selects. Raises `ToolError`."""
-        from toolgen.json_path import JsonPathError  # noqa: PLC0415 - takes long to import, and few projects have transforms
+        from toolgen.core.json_path import JsonPathError  # noqa: PLC0415 - takes long to import, and few projects have transforms
 
         try:
             return [value for _, value in path.select(self.arguments, self.budget, _MAX_FOUND)]
@@ -69,7 +69,7 @@ Compiled = Callable[[_Evaluation], Json]
 
 def transform(template: Any) -> Callable[[JsonObject], Json]:
     """Return the function that makes an answer from arguments. Raises `ValueError` for an invalid template."""
-    from toolgen.json_path import JsonPath, JsonPathError, StepBudget  # noqa: PLC0415 - as above
+    from toolgen.core.json_path import JsonPath, JsonPathError, StepBudget  # noqa: PLC0415 - as above
 
     paths: list[str] = []
 

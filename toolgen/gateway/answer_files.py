@@ -16,11 +16,11 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.canonical import digest, encodable
-from toolgen.errors import StateError
+from toolgen.core.canonical import digest, encodable
+from toolgen.core.errors import StateError
+from toolgen.core.json_codec import decode_json, encode_json
 from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.file_links import SCHEME, parse_uri, reference_text
-from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.files import FileInfo, FileTooLargeError
 from toolgen.model.mcp import blocks_of
@@ -28,7 +28,7 @@ from toolgen.model.media import INLINE, is_media_type, media_type_of, settled_ty
 from toolgen.model.result import Envelope, Failed, Shape, Success, file_bytes, file_data
 from toolgen.model.schema import Json
 from toolgen.model.tool import HttpBinding, Tool
-from toolgen.responses.encoded_files import EncodedFile, completed, declared_names, taken_out
+from toolgen.pipeline.responses.encoded_files import EncodedFile, completed, declared_names, taken_out
 from toolgen.state.stored_files import StoredFiles
 
 __all__ = ["AnswerFiles", "HeldFile", "KeptFile", "Whose", "bound_to", "owner_of", "token_of", "uri_of"]

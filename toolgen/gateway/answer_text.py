@@ -12,7 +12,7 @@ from toolgen.model.excerpt import bounded
 from toolgen.model.result import SUCCESS_FLAGS, Envelope, Error, More
 from toolgen.model.schema import Json
 from toolgen.model.waiting import GET_CALL_RESULT
-from toolgen.responses.answer_argument import ARGUMENT
+from toolgen.pipeline.responses.answer_argument import ARGUMENT
 
 __all__ = ["data_text", "dropped_text", "error_text", "notes_of", "without_repetition", "written"]
 

@@ -9,9 +9,9 @@ from typing import Literal, get_args
 
 import msgspec
 
-from toolgen.background import Background, FaultLog
-from toolgen.clock import Clock
-from toolgen.errors import AuditError, StateError, StateUnavailableError, ToolgenError, place_of
+from toolgen.core.background import Background, FaultLog
+from toolgen.core.clock import Clock
+from toolgen.core.errors import AuditError, StateError, StateUnavailableError, ToolgenError, place_of
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.kept_principals import of_party

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.canonical import decoded, digest, encodable
+from toolgen.core.canonical import decoded, digest, encodable
 from toolgen.gateway.call_rows import Concealed, ValueRow, argument_rows, request_rows
 from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.model.call import Call

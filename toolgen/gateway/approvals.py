@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from toolgen.audit.log import AuditLog
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.gateway.approval_answers import Answers
 from toolgen.gateway.approval_terms import MAX_ARGUMENTS_SIZE
 from toolgen.gateway.approvers import in_words

@@ -11,7 +11,7 @@ from toolgen.audit.index.filler import Filler
 from toolgen.audit.index.index import Cursor, EntryPage, FoundEntry, RecordIndex
 from toolgen.audit.index.row import RecordFilter
 from toolgen.config.settings import Settings
-from toolgen.errors import AuditError, SecretError
+from toolgen.core.errors import AuditError, SecretError
 from toolgen.wiring.audit_index import index_of
 
 __all__ = ["AuditRecords", "ProjectRecords", "Review"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from toolgen.errors import StateError, ToolgenError, place_of
+from toolgen.core.errors import StateError, ToolgenError, place_of
 from toolgen.gateway.call_reports import CallReports
 from toolgen.gateway.json_body import unmade
 from toolgen.gateway.kept_principals import party_of

@@ -15,7 +15,7 @@ from toolgen.model.excerpt import bounded
 from toolgen.model.media import INLINE
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.middleware import CallerConnection
-from toolgen.responses.encoded_files import completed, taken_out
+from toolgen.pipeline.responses.encoded_files import completed, taken_out
 from toolgen.state.invocations import Invocation
 
 __all__ = ["CallReports"]

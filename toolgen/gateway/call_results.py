@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from toolgen.clock import Clock
-from toolgen.errors import StateError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError
 from toolgen.gateway.json_body import ended, unmade
 from toolgen.gateway.waiting_calls import KEPT_S, WaitingCalls
 from toolgen.model.call import Principal

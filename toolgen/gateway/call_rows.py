@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from toolgen.json_codec import decode_json
+from toolgen.core.json_codec import decode_json
 from toolgen.model.prompt_injection import ANY_INVISIBLE
 from toolgen.model.schema import Json, JsonObject
 

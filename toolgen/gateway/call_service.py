@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from toolgen.clock import Clock
-from toolgen.errors import ConfigError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.call_results import CallResults
 from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
@@ -41,11 +41,11 @@ from toolgen.model.tool import Effect, HttpBinding, Tool
 from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.pipeline.input_validation import no_ids, no_json, no_text
 from toolgen.pipeline.middleware import CallContext, CallerConnection, InFlightCalls
+from toolgen.pipeline.responses.answer_argument import WHOLE, AnswerOptions
+from toolgen.pipeline.responses.pagination import Pagings
 from toolgen.pipeline.stages.results import told
 from toolgen.policy.credentials import TokenRule
 from toolgen.policy.detectors.restored_values import CallMasking
-from toolgen.responses.answer_argument import WHOLE, AnswerOptions
-from toolgen.responses.pagination import Pagings
 from toolgen.state.encryption import Seal
 from toolgen.state.turn_counter import TurnCounter
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.waiting_calls import WaitingCalls
 from toolgen.model.client_channel import Unasked

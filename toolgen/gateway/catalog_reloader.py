@@ -10,9 +10,8 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.background import Background, cancel
-from toolgen.emit.diff import compare, lines
-from toolgen.errors import ToolgenError
+from toolgen.core.background import Background, cancel
+from toolgen.core.errors import ToolgenError
 from toolgen.execute.base import Executor
 from toolgen.functions.signature import FunctionTool
 from toolgen.gateway.call_service import Calls
@@ -21,6 +20,7 @@ from toolgen.gateway.policy_reloader import INTERVAL_S, PolicyReloader, State, f
 from toolgen.gateway.project_files import as_served, built_catalog, caching_of, fallbacks_of, pagings_of
 from toolgen.gateway.response_shaping import ResponseShaper
 from toolgen.gateway.tool_overlay import Overlay
+from toolgen.generator.emit.diff import compare, lines
 from toolgen.model.manifest import Manifest
 from toolgen.pipeline.middleware import InFlightCalls
 from toolgen.wiring.renewal import Renewed

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
-from toolgen.canonical import digest
-from toolgen.clock import Clock
 from toolgen.config.settings import Settings
+from toolgen.core.canonical import digest
+from toolgen.core.clock import Clock
 from toolgen.execute.base import Destination, Executor, FileSource
 from toolgen.gateway.approvers import answerable, roles_that_answer
 from toolgen.gateway.identity import Identity, KeySets
@@ -37,6 +37,8 @@ from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import CallContext, CallerConnection, Next
 from toolgen.pipeline.order import Parts, Plans, completion, dry_pipeline, inspection, resource_pipeline
 from toolgen.pipeline.response_cache import Caching
+from toolgen.pipeline.responses.answer_argument import WHOLE, AnswerOptions, may_have_options, offering, taken
+from toolgen.pipeline.responses.pagination import Pagings
 from toolgen.pipeline.stages.access import AccessStage, CallHistory, RedactStage, imagined
 from toolgen.pipeline.stages.approve import STALE, ApprovalQueue, ApproveStage
 from toolgen.pipeline.stages.deliver import Deliver, Preview, checked_first
@@ -62,8 +64,6 @@ from toolgen.policy.narrowing import NarrowedAccess, narrowed
 from toolgen.policy.policy_fingerprint import scope_hash_of
 from toolgen.policy.redacted_output import with_redactions
 from toolgen.policy.rules import DecisionNote
-from toolgen.responses.answer_argument import WHOLE, AnswerOptions, may_have_options, offering, taken
-from toolgen.responses.pagination import Pagings
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
 from toolgen.state.equal_calls import EqualCalls
 from toolgen.state.history import Histories

@@ -6,10 +6,10 @@ import hmac
 import logging
 from collections.abc import Callable, Sequence
 
-from toolgen.background import FaultLog
-from toolgen.canonical import canonical
-from toolgen.clock import Clock
-from toolgen.errors import CanonicalError, StateError, StateUnavailableError
+from toolgen.core.background import FaultLog
+from toolgen.core.canonical import canonical
+from toolgen.core.clock import Clock
+from toolgen.core.errors import CanonicalError, StateError, StateUnavailableError
 from toolgen.state.departures import Departure, Departures
 
 __all__ = ["DepartedClients"]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from toolgen.canonical import canonical
+from toolgen.core.canonical import canonical
 from toolgen.gateway.json_body import Malformed, decode, encode
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded

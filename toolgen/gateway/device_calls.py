@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct, field
 
 from toolgen.audit.log import AuditLog
-from toolgen.background import Background, FaultLog
-from toolgen.clock import Clock
-from toolgen.errors import AuditError, StateError, StateUnavailableError
+from toolgen.core.background import Background, FaultLog
+from toolgen.core.clock import Clock
+from toolgen.core.errors import AuditError, StateError, StateUnavailableError
 from toolgen.gateway.answer_files import AnswerFiles
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.device_answers import DeviceAnswer, faults, legible_answer, result_of

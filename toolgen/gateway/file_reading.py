@@ -6,8 +6,8 @@ import re
 import secrets
 from collections.abc import Sequence
 
-from toolgen.clock import Clock
-from toolgen.errors import StateError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError
 from toolgen.gateway.answer_files import HeldFile, KeptFile
 from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.gateway.file_links import READ_FILE, SCHEME, UPLOADS
@@ -22,9 +22,9 @@ from toolgen.model.schema import JsonObject, Schema
 from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, NoBinding, SqlBinding, Tool, seal
 from toolgen.model.unavailable import fault_error
 from toolgen.pipeline.middleware import CallContext, CallerConnection
+from toolgen.pipeline.responses.encoded_files import declared_names
 from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.policy.null_arguments import without_null
-from toolgen.responses.encoded_files import declared_names
 
 __all__ = ["CallerFiles", "with_file_tool"]
 

@@ -18,9 +18,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.canonical import digest
-from toolgen.errors import AuditError, StateError
-from toolgen.files import open_inside
+from toolgen.core.canonical import digest
+from toolgen.core.errors import AuditError, StateError
+from toolgen.core.files import open_inside
 from toolgen.gateway.answer_files import AnswerFiles, KeptFile, bound_to, owner_of, token_of
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.file_links import SCHEME, UPLOADS, parse_uri

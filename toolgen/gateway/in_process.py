@@ -15,14 +15,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolgen.builder.build import build_sources
-from toolgen.builder.starter import needed_schemes, policy_text
 from toolgen.config.bare_specs import name_for, title_name
 from toolgen.config.settings import Settings, from_data
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
 from toolgen.functions.decorator import MARK, tool
+from toolgen.generator.build import build_sources
+from toolgen.generator.starter import needed_schemes, policy_text
 from toolgen.model.manifest import Manifest
-from toolgen.model.names import nearest
 from toolgen.model.secret import Unprinted
 from toolgen.model.tool import Effect
 from toolgen.policy.document.policy import Policy

@@ -11,14 +11,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolgen.core.spelling import near
 from toolgen.gateway.json_body import Malformed, decode
 from toolgen.model.argument_names import own_names
 from toolgen.model.excerpt import bounded
-from toolgen.model.names import near
 from toolgen.model.parameter_names import members
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
-from toolgen.responses.answer_argument import FORMER
+from toolgen.pipeline.responses.answer_argument import FORMER
 
 __all__ = ["InnerCall", "InnerCallError", "inner_call"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolgen.errors import AuditError, StateError
+from toolgen.core.errors import AuditError, StateError
 from toolgen.execute.base import Answered
 from toolgen.gateway.call_service import GONE, Calls
 from toolgen.gateway.compiled_policy import CurrentPolicy

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from toolgen.json_codec import FRAMED_DEPTH, MAX_DEPTH, decode_json, deeper_than, encode_json
+from toolgen.core.json_codec import FRAMED_DEPTH, MAX_DEPTH, decode_json, deeper_than, encode_json
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.mcp import plain_data

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from toolgen.json_codec import encode_json
+from toolgen.core.json_codec import encode_json
 from toolgen.model.call import Call, Principal
 from toolgen.model.mcp import URI_HERE, blocks_of
 from toolgen.model.result import file_bytes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from toolgen.background import Background, FaultLog
-from toolgen.clock import Clock
 from toolgen.config.settings import Settings
+from toolgen.core.background import Background, FaultLog
+from toolgen.core.clock import Clock
 from toolgen.execute.base import SystemHealth
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.compiled_policy import CurrentPolicy

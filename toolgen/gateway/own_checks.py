@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from toolgen.clock import Clock
 from toolgen.config.settings import Settings
+from toolgen.core.clock import Clock
 from toolgen.execute.base import Permit
 from toolgen.model.call import Principal
 from toolgen.model.tool import Tool

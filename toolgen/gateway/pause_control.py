@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
-from toolgen.clock import Clock
-from toolgen.errors import AuditError, ConfigError, StateError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import AuditError, ConfigError, StateError
+from toolgen.core.spelling import nearest
 from toolgen.model.manifest import Manifest
-from toolgen.model.names import nearest
 from toolgen.model.reason import reason_in
 from toolgen.state.pauses import Pause, Pauses, SharedPauses
 

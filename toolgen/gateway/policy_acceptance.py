@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.config.settings import Settings
-from toolgen.errors import StateError
-from toolgen.files import read_file
+from toolgen.core.errors import StateError
+from toolgen.core.files import read_file
 from toolgen.policy.document.policy_files import PolicyFiles, incomplete
 from toolgen.state.whole_file import write_whole
 

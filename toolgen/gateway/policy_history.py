@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from toolgen.background import Background, cancel
-from toolgen.clock import Clock
-from toolgen.errors import SecretError, StateError
+from toolgen.core.background import Background, cancel
+from toolgen.core.clock import Clock
+from toolgen.core.errors import SecretError, StateError
 from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.secret import MASK, parse_reference
 from toolgen.state.seen import SeenPolicies

@@ -17,13 +17,13 @@ from typing import Any, Protocol, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.background import Background, cancel
 from toolgen.config.settings import Settings
-from toolgen.emit.writer import MANIFEST
-from toolgen.errors import PolicyError, ToolgenError
+from toolgen.core.background import Background, cancel
+from toolgen.core.errors import PolicyError, ToolgenError
 from toolgen.gateway.compiled_policy import CompiledPolicy, GatewayDependencies
 from toolgen.gateway.policy_acceptance import Acceptances
 from toolgen.gateway.prometheus import PolicyCounts
+from toolgen.generator.emit.writer import MANIFEST
 from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy_files import PolicyFiles, incomplete, read_files

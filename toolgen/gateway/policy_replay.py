@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from toolgen.audit.call_window import CallWindow, seconds_of
-from toolgen.canonical import Recorded, decoded, is_digest
-from toolgen.clock import FixedClock
 from toolgen.config.settings import Settings
-from toolgen.errors import ConfigError
+from toolgen.core.canonical import Recorded, decoded, is_digest
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.policy_questions import asks_history
 from toolgen.model.call import Call, Principal

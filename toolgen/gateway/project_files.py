@@ -8,16 +8,16 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
-from toolgen.clock import Clock
 from toolgen.config.settings import Settings, settings_digest
 from toolgen.config.tools import of_tools
-from toolgen.emit.writer import MANIFEST
-from toolgen.errors import ManifestError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import ManifestError
 from toolgen.gateway.fallback import Fallbacks
+from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.pipeline.response_cache import Caching
-from toolgen.responses.pagination import Pagings
+from toolgen.pipeline.responses.pagination import Pagings
 from toolgen.state.pauses import Pauses
 from toolgen.state.stored_answers import Results
 
@@ -70,7 +70,7 @@ def catalog_of(settings: Settings) -> Manifest:
     """The catalog a project serves: what was generated, and if nothing was, what its descriptions say now."""
     if (built := built_catalog(settings)) is not None:
         return built
-    from toolgen.builder.build import build_sources  # noqa: PLC0415 - where nothing was built
+    from toolgen.generator.build import build_sources  # noqa: PLC0415 - where nothing was built
 
     return build_sources(settings.sources, settings.overrides).manifest
 

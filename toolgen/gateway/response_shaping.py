@@ -18,13 +18,13 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec.structs import replace
 
-from toolgen.errors import AuditError, StateError
+from toolgen.core.errors import AuditError, StateError
+from toolgen.core.json_codec import decode_json
 from toolgen.gateway.answer_files import AnswerFiles, HeldFile, KeptFile, Whose, bound_to, owner_of, uri_of
 from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.file_links import MAX_LINKS, parse_uri
 from toolgen.gateway.json_body import encode, ended
 from toolgen.gateway.linked_resources import LINKED, held_in, links_in, resource_call, with_uris
-from toolgen.json_codec import decode_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.files import FileTooLargeError
 from toolgen.model.mcp import plain_data
@@ -34,7 +34,7 @@ from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, HttpBinding, Tool
 from toolgen.model.unavailable import fault_error, unavailable
 from toolgen.pipeline.middleware import CallContext, CallerConnection, Next
-from toolgen.responses.answer_argument import (
+from toolgen.pipeline.responses.answer_argument import (
     WHOLE,
     AnswerOptions,
     Position,
@@ -44,9 +44,9 @@ from toolgen.responses.answer_argument import (
     path_text,
     size_of,
 )
-from toolgen.responses.choice import ChoiceError, paths_in
-from toolgen.responses.more import more_behind, more_of_page
-from toolgen.responses.pagination import Pagings, items_of, joined, next_link
+from toolgen.pipeline.responses.choice import ChoiceError, paths_in
+from toolgen.pipeline.responses.more import more_behind, more_of_page
+from toolgen.pipeline.responses.pagination import Pagings, items_of, joined, next_link
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.stored_answers import KEY_BYTES, StoredAnswers
 

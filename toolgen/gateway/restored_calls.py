@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from toolgen.audit.call_window import CallWindow
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.gateway.json_body import envelope_json
 from toolgen.gateway.lost_calls import NOT_BEGUN
 from toolgen.model.result import Envelope, Error, Meta

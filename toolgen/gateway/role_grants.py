@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from toolgen.audit.entry import timestamp
 from toolgen.audit.log import AuditLog
-from toolgen.background import Background, FaultLog, cancel
-from toolgen.clock import Clock
-from toolgen.errors import StateError
+from toolgen.core.background import Background, FaultLog, cancel
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError
 from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.call import Principal
 from toolgen.model.reason import reason_in

@@ -10,17 +10,17 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from toolgen.background import Background, FaultLog, cancel
-from toolgen.clock import Clock
 from toolgen.config.settings import Settings
-from toolgen.errors import AuditError, ConfigError, PolicyError, StateError, ToolgenError
+from toolgen.core.background import Background, FaultLog, cancel
+from toolgen.core.clock import Clock
+from toolgen.core.errors import AuditError, ConfigError, PolicyError, StateError, ToolgenError
+from toolgen.core.spelling import nearest
 from toolgen.gateway.policy_reloader import INTERVAL_S
 from toolgen.gateway.shared_functions import SharedFunctions
 from toolgen.gateway.shared_state import Shared
 from toolgen.gateway.tool_overlay import Added, Overlay, ToolOverrides, added_tool
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
-from toolgen.model.names import nearest
 from toolgen.model.tool import Tool
 from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.pauses import SharedPauses

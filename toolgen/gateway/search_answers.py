@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from toolgen.emit.schema_budget import listed
-from toolgen.emit.tokens import tokens
+from toolgen.generator.emit.schema_budget import listed
+from toolgen.generator.emit.tokens import tokens
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json
 from toolgen.model.tool import Tool

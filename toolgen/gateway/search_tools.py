@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from toolgen.emit.schema_budget import DEEPEST
 from toolgen.gateway.file_links import READ_FILE
+from toolgen.generator.emit.schema_budget import DEEPEST
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
 from toolgen.model.waiting import GET_CALL_RESULT

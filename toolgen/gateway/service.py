@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec.structs import replace
 
 from toolgen.audit.log import AuditLog
-from toolgen.background import Background, each
-from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import PolicyError
+from toolgen.core.background import Background, each
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import PolicyError
 from toolgen.execute.base import AsgiApp, Executor, LocalApp
 from toolgen.gateway.answer_files import AnswerFiles
 from toolgen.gateway.approval_runner import Runner
@@ -54,9 +54,9 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
 from toolgen.pipeline.middleware import CallerConnection, InFlightCalls
+from toolgen.pipeline.responses.pagination import Pagings
 from toolgen.policy.document.policy import Policy, PolicyReader
 from toolgen.policy.document.policy_files import read_files
-from toolgen.responses.pagination import Pagings
 from toolgen.search.hybrid import meaning_of
 from toolgen.state.encryption import seal_of
 from toolgen.state.history import Histories

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from toolgen.config.settings import Settings
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.functions.signature import imported
 from toolgen.gateway.tool_overlay import Added, Overlay, ToolOverrides, added_tool
 from toolgen.model.manifest import Manifest

@@ -9,10 +9,10 @@ from functools import cache, partial
 
 from msgspec import Struct
 
-from toolgen.background import Background, FaultLog, cancel, each
-from toolgen.clock import Clock
 from toolgen.config.gateway import StateSettings
 from toolgen.config.settings import Settings
+from toolgen.core.background import Background, FaultLog, cancel, each
+from toolgen.core.clock import Clock
 from toolgen.gateway.policy_acceptance import Acceptance
 from toolgen.gateway.project_files import pauses_of, seal_file
 from toolgen.state.call_journal import CallJournal

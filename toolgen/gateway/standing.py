@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from toolgen.background import FaultLog
+from toolgen.core.background import FaultLog
 from toolgen.execute.base import SystemHealth
 from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.compiled_policy import CurrentPolicy

@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.call_service import UNNAMED, Callers, Calls, Unnamed
 from toolgen.gateway.runtime_tools import RuntimeTools
 from toolgen.model.call import Principal

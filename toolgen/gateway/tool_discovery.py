@@ -11,13 +11,13 @@ from itertools import takewhile
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.clock import Clock
-from toolgen.emit.schema_budget import UnknownFieldError, cost, described, is_cut
+from toolgen.core.clock import Clock
 from toolgen.gateway.file_reading import with_file_tool
 from toolgen.gateway.inner_call import InnerCall, InnerCallError, inner_call
 from toolgen.gateway.operation_names import OperationNames, no_operation
 from toolgen.gateway.search_answers import FoundTool, entries, is_poor
 from toolgen.gateway.search_tools import DEFAULT_HITS, DESCRIBE, INPUTS, RUN, RUN_READ, SEARCH, meta_tools
+from toolgen.generator.emit.schema_budget import UnknownFieldError, cost, described, is_cut
 from toolgen.model.call import Principal
 from toolgen.model.graphql_fields import answer_fields
 from toolgen.model.graphql_schema import Graph

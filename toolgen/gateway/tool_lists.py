@@ -11,12 +11,12 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
-from toolgen.emit.formats import FORMATS, mcp_tool
-from toolgen.emit.listed_output import ListedOutput, listed_output
-from toolgen.emit.schema_budget import listed
 from toolgen.gateway.json_body import Malformed, encode
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.search_tools import AT_ONCE, canonical, meta_tools
+from toolgen.generator.emit.formats import FORMATS, mcp_tool
+from toolgen.generator.emit.listed_output import ListedOutput, listed_output
+from toolgen.generator.emit.schema_budget import listed
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.stored_schemas import complete

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.canonical import digest
-from toolgen.errors import ConfigError
+from toolgen.core.canonical import digest
+from toolgen.core.errors import ConfigError
 from toolgen.functions.adopted import adopted_tool
 from toolgen.functions.decorator import MARK, ToolMark
 from toolgen.functions.signature import Broken, FunctionTool, offer_of

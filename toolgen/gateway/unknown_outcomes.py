@@ -10,9 +10,9 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from toolgen.audit.call_window import CallWindow, seconds_of
-from toolgen.background import each
-from toolgen.clock import Clock
-from toolgen.errors import ToolgenError
+from toolgen.core.background import each
+from toolgen.core.clock import Clock
+from toolgen.core.errors import ToolgenError
 from toolgen.gateway.identity import Identity
 from toolgen.model.excerpt import bounded
 from toolgen.model.http import written

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.errors import PolicyError, StateError
+from toolgen.core.errors import PolicyError, StateError
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope
 from toolgen.model.schema import Json, JsonObject

@@ -16,7 +16,7 @@ import msgspec
 
 from toolgen.audit.call_outcome import recorded_outcomes
 from toolgen.audit.log import AuditLog
-from toolgen.errors import AuditError, StateError, StateUnavailableError
+from toolgen.core.errors import AuditError, StateError, StateUnavailableError
 from toolgen.gateway.json_body import envelope_json
 from toolgen.gateway.kept_envelopes import envelope_of, joined_envelope, without_result
 from toolgen.gateway.kept_principals import is_same

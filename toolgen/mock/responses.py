@@ -16,9 +16,9 @@ from xml.sax.saxutils import escape
 import jsonschema_rs
 from msgspec import Struct
 
+from toolgen.generator.samples.json_schema import NoSampleError, sample
 from toolgen.mock.description import DescribedResponse, Endpoint, MediaExample, MockDescription
 from toolgen.model.schema import Json, Schema
-from toolgen.samples.json_schema import NoSampleError, sample
 from toolgen.sources.openapi.v3 import JSON
 
 __all__ = ["MockResponse", "Preference", "negotiate", "preference", "problem", "render", "reply"]

@@ -26,8 +26,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from toolgen.errors import ConfigError
-from toolgen.json_codec import decode_json
+from toolgen.core.errors import ConfigError
+from toolgen.core.json_codec import decode_json
 from toolgen.mock.description import Endpoint, MockDescription
 from toolgen.mock.responses import MockResponse, preference, problem, reply
 from toolgen.model.schema import Json

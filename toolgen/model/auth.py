@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from toolgen.errors import SecretError
+from toolgen.core.errors import SecretError
+from toolgen.core.spelling import nearest
 from toolgen.model.excerpt import bounded
-from toolgen.model.names import nearest
 from toolgen.model.secret import SecretReference, parse_reference
 
 __all__ = [

@@ -11,7 +11,7 @@ from itertools import islice
 
 import msgspec
 
-from toolgen.json_codec import decode_json
+from toolgen.core.json_codec import decode_json
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import HttpBinding, HttpBody, Tool
 

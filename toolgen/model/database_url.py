@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from msgspec import Struct, field
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.model.database import DialectName
 from toolgen.model.excerpt import bounded
 

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolgen.canonical import digest
-from toolgen.errors import ManifestError
-from toolgen.garbage import uncollected
+from toolgen.core.canonical import digest
+from toolgen.core.errors import ManifestError
+from toolgen.core.garbage import uncollected
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import Graph
 from toolgen.model.schema import Schema

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from toolgen.canonical import schema_digest
-from toolgen.json_codec import decode_json, encode_json
+from toolgen.core.canonical import schema_digest
+from toolgen.core.json_codec import decode_json, encode_json
 from toolgen.model.schema import Json
 
 __all__ = [

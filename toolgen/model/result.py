@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from toolgen.errors import CallError
+from toolgen.core.errors import CallError
 from toolgen.model.excerpt import MAX_MESSAGE_LENGTH, bounded
 from toolgen.model.schema import Json
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolgen.errors import SecretError
+from toolgen.core.errors import SecretError
 
 __all__ = ["MASK", "Secret", "SecretReference", "Unprinted", "parse_reference"]
 

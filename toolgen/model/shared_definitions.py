@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from toolgen.canonical import schema_digest
+from toolgen.core.canonical import schema_digest
 from toolgen.model.schema import Schema
 
 __all__ = [

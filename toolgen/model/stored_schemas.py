@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolgen.canonical import schema_digest
+from toolgen.core.canonical import schema_digest
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure, Definitions, references
 

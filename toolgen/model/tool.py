@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolgen.canonical import Canonical, schema_digest
+from toolgen.core.canonical import Canonical, schema_digest
 from toolgen.model.database import DialectName
 from toolgen.model.device import DeviceBinding
 from toolgen.model.schema import Schema

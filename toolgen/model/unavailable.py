@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolgen.errors import AuditError, StateError, StateUnavailableError
+from toolgen.core.errors import AuditError, StateError, StateUnavailableError
 from toolgen.model.result import Error
 
 __all__ = ["RETRY_AFTER_S", "fault_error", "unavailable"]

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import msgspec
 
-from toolgen.emit.dialects import without_absent
-from toolgen.json_codec import MAX_DEPTH
+from toolgen.core.json_codec import MAX_DEPTH
+from toolgen.generator.emit.dialects import without_absent
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.body_form import in_body_form
 from toolgen.model.schema import Json, JsonObject, Schema

@@ -11,10 +11,10 @@ from contextlib import suppress
 import msgspec
 from msgspec.structs import replace
 
-from toolgen.canonical import canonical, encodable
-from toolgen.clock import Clock
 from toolgen.config.tools import CacheFor
-from toolgen.errors import CanonicalError
+from toolgen.core.canonical import canonical, encodable
+from toolgen.core.clock import Clock
+from toolgen.core.errors import CanonicalError
 from toolgen.model.call import Call
 from toolgen.model.result import UNTRIED, Cancelled, Delivery, Error, Failed, Refused, Result, Shape, Success
 from toolgen.model.schema import Json

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.graphql_schema import Graph, named
 from toolgen.model.manifest import Manifest
 from toolgen.model.parameter_names import may_be_one, members
@@ -28,7 +29,6 @@ from toolgen.policy.binding import bind_fault
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.redact import Redaction, column_of
 from toolgen.policy.rules import Rule
-from toolgen.yaml_file import YamlDocument
 
 __all__ = ["Advice", "advise"]
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from toolgen.json_codec import decode_json
+from toolgen.core.json_codec import decode_json
 from toolgen.model.result import Shape
 from toolgen.model.schema import Json
 from toolgen.model.tool import GraphQLBinding, SqlBinding, Tool
@@ -190,7 +190,7 @@ class AnswerRedactor:
         """The data without what is hidden; the original stays as it was."""
         if data is None:
             return None
-        from toolgen.json_path import JsonPathError  # noqa: PLC0415 - takes long to import, and is by now: the paths are compiled
+        from toolgen.core.json_path import JsonPathError  # noqa: PLC0415 - takes long to import, and is by now: the paths are compiled
 
         hidden = Hidden()
         mask = partial(_masked, hidden)

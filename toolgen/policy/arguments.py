@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from toolgen.core.spelling import near
 from toolgen.model.body_form import body_advice
 from toolgen.model.exact_bounds import EXACT, with_exact_bounds, with_exact_values
 from toolgen.model.excerpt import bounded
-from toolgen.model.names import near
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.shared_definitions import Closure, Definitions, references
 from toolgen.model.tool import Effect, Tool

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolgen.json_codec import file_json
+from toolgen.core.json_codec import file_json
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
 from toolgen.model.parameter_names import NameSet, brought, members, owned, spreads

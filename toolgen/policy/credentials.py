@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from toolgen.canonical import digest, encodable
-from toolgen.errors import CanonicalError
+from toolgen.core.canonical import digest, encodable
+from toolgen.core.errors import CanonicalError
 from toolgen.model.call import Origin, Principal, ShownCertificate
 from toolgen.model.schema import Json
 

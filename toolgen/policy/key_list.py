@@ -15,11 +15,11 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
+from toolgen.core.yaml_file import MAX_FILE_SIZE, YamlDocument, decode, read
 from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.document.principals import PrincipalSections
 from toolgen.policy.document.schema import FileShape
-from toolgen.yaml_file import MAX_FILE_SIZE, YamlDocument, decode, read
 
 __all__ = ["FILE", "KeyList", "add_key", "editing", "new_key", "revoke", "without_revoked"]
 

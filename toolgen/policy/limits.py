@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 from toolgen.model.call import Call, Principal
 from toolgen.model.tool import NoBinding
 from toolgen.model.verdict import Deny

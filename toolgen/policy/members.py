@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from toolgen.json_codec import MAX_DEPTH, deeper_than
-from toolgen.model.names import near
+from toolgen.core.json_codec import MAX_DEPTH, deeper_than
+from toolgen.core.spelling import near
 from toolgen.model.schema import Json, Schema
 
 __all__ = [

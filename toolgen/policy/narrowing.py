@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from toolgen.canonical import digest
+from toolgen.core.canonical import digest
 from toolgen.model.call import Principal
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from toolgen.canonical import digest, encodable
+from toolgen.core.canonical import digest, encodable
 from toolgen.model.call import Principal
 from toolgen.model.tool import GraphQLDocumentBinding, Tool
 from toolgen.policy.access import Access

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from toolgen.json_codec import MAX_DEPTH, decode_json, encode_json
+from toolgen.core.json_codec import MAX_DEPTH, decode_json, encode_json
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.policy.hidden_names import last_names
 
 if TYPE_CHECKING:
-    from toolgen.json_path import JsonPath
+    from toolgen.core.json_path import JsonPath
 
 __all__ = [
     "DEEPER",
@@ -68,7 +68,7 @@ def compile_path(path: str) -> JsonPath:
     """A compiled JSONPath; raises `ValueError` when the text is not one."""
     if not path.startswith("$"):
         raise ValueError("is no JSONPath: it starts with $")
-    from toolgen.json_path import JsonPath, JsonPathError  # noqa: PLC0415 - takes long to import, and many a policy has no path
+    from toolgen.core.json_path import JsonPath, JsonPathError  # noqa: PLC0415 - takes long to import, and many a policy has no path
 
     try:
         return JsonPath(path, "extended")
@@ -107,7 +107,7 @@ def places_of(value: Any, paths: Iterable[str]) -> frozenset[Place]:
     named, others = _told_apart(paths)
     if not others:
         return frozenset(_under(value, named) if named else ())
-    from toolgen.json_path import JsonPathError  # noqa: PLC0415 - as above
+    from toolgen.core.json_path import JsonPathError  # noqa: PLC0415 - as above
 
     try:
         found = frozenset(_found(value, others))
@@ -257,7 +257,7 @@ def all_but(arguments: JsonObject, concealed: JsonObject, fields: Collection[str
 
     `concealed` is the same arguments with what is sensitive replaced, and what is plain is taken from there: so sensitive beats plain.
     """
-    from toolgen.json_path import JsonPathError  # noqa: PLC0415 - as above
+    from toolgen.core.json_path import JsonPathError  # noqa: PLC0415 - as above
 
     try:
         kept = frozenset(_found(arguments, fields))

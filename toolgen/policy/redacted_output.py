@@ -1,7 +1,7 @@
 """Output schema of a tool whose answers the policy redacts: a text may stand wherever a redacted field does.
 
 The listed schema of such a tool accepts its redacted answers, so they keep their structured content. A redaction that the schema does not
-foresee (a place that a filter chooses, a list with unique items) still leads to an answer as text, see `emit/listed_output.py`.
+foresee (a place that a filter chooses, a list with unique items) still leads to an answer as text, see `generator/emit/listed_output.py`.
 """
 
 from __future__ import annotations

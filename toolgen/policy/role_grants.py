@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
+from toolgen.core.units import parse_duration
+from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.policy.document.schema import RoleGrantShape
-from toolgen.units import parse_duration
-from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = [
     "MAX_GIVEN_S",

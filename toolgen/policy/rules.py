@@ -15,8 +15,8 @@ from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
 
 from msgspec import Struct, field
 
+from toolgen.core.spelling import nearest
 from toolgen.model.excerpt import bounded
-from toolgen.model.names import nearest
 from toolgen.model.schema import JsonObject, Schema
 from toolgen.model.tool import Effect, Tool
 from toolgen.model.verdict import Allow, Ask, Consent, Deny, Verdict

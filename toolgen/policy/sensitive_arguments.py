@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from toolgen.canonical import Recorded, encodable
-from toolgen.json_codec import MAX_DEPTH
+from toolgen.core.canonical import Recorded, encodable
+from toolgen.core.json_codec import MAX_DEPTH
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import Tool
 from toolgen.policy.hidden_names import last_names

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from toolgen.canonical import Recorded
+from toolgen.core.canonical import Recorded
 from toolgen.model.schema import Json, json_type
 
 __all__ = ["Observed", "closed"]

@@ -16,8 +16,8 @@ import jsonschema_rs
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.core.spelling import closest, near
 from toolgen.model.excerpt import bounded
-from toolgen.model.names import closest, near
 from toolgen.model.schema import Json, Schema
 
 __all__ = ["sentences"]

@@ -18,10 +18,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from toolgen.background import cancel
 from toolgen.config.settings import Settings
-from toolgen.errors import ConfigError, place_of
-from toolgen.files import read_file
+from toolgen.core.background import cancel
+from toolgen.core.errors import ConfigError, place_of
+from toolgen.core.files import read_file
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Tool
 from toolgen.search.bm25 import RankedTool, ToolIndex

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from numpy import float32

@@ -24,8 +24,8 @@ from msgspec import Struct
 from toolgen.config.gateway import Networks, TlsFiles
 from toolgen.config.settings import ClientCertificates, Settings
 from toolgen.console.app import console_of
-from toolgen.errors import ConfigError, place_of
-from toolgen.garbage import freeze_objects
+from toolgen.core.errors import ConfigError, place_of
+from toolgen.core.garbage import freeze_objects
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.connection import HttpConnection
 from toolgen.gateway.asgi.connections import MAX_COUNT, RESERVE, Connections, HttpServer

@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
-from toolgen.errors import place_of
+from toolgen.core.errors import place_of
 
 __all__ = ["LEVELS", "Logs", "configure", "form_of"]
 

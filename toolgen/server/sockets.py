@@ -8,7 +8,7 @@ import socket
 import sys
 from typing import Any
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 __all__ = ["BACKLOG", "bind", "bind_shared", "is_loopback", "reopen", "url_of"]
 

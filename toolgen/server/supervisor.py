@@ -15,9 +15,9 @@ from asyncio.subprocess import PIPE, Process
 import msgspec
 import uvloop
 
-from toolgen.clock import SystemClock
 from toolgen.config.settings import Settings
-from toolgen.errors import ConfigError
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import ConfigError
 from toolgen.server.logs import Logs
 from toolgen.server.signals import Stop
 from toolgen.server.sockets import bind_shared, reopen, url_of

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from toolgen.config.gateway import TlsFiles
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.gateway.asgi.connection import HttpConnection
 from toolgen.gateway.asgi.connections import Connections, HttpServer
 

@@ -10,8 +10,8 @@ import sys
 import click
 import msgspec
 
-from toolgen.core_dumps import forbid_core_dumps
-from toolgen.errors import ToolgenError
+from toolgen.core.core_dumps import forbid_core_dumps
+from toolgen.core.errors import ToolgenError
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import WorkerSockets
 from toolgen.server.http import Front, Pulse, serve_worker

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.model.database_url import ENGINES
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import CodeBinding, Effect, OutputForm, Tool

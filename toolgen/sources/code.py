@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from toolgen.canonical import digest
-from toolgen.errors import ConfigError
+from toolgen.core.canonical import digest
+from toolgen.core.errors import ConfigError
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.names import join
 from toolgen.model.tool import CodeBinding, Effect, Tool

@@ -13,16 +13,17 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from toolgen.errors import DescriptionError
-from toolgen.files import read_file
+from toolgen.core.errors import DescriptionError
+from toolgen.core.files import read_file
+from toolgen.core.spelling import nearest
+from toolgen.core.units import parse_duration
+from toolgen.core.yaml_file import YamlDocument, decode, parse
 from toolgen.model.manifest import Problem, SourceInfo
-from toolgen.model.names import MAX_NAME_LENGTH, TOOL_NAME, join, nearest
+from toolgen.model.names import MAX_NAME_LENGTH, TOOL_NAME, join
 from toolgen.model.schema import Json, Schema
 from toolgen.model.template import PLACEHOLDER, derived, paths
 from toolgen.model.tool import DeviceBinding, Effect, Tool
 from toolgen.sources.base import SourceConfig, SourceReading, listed_filter
-from toolgen.units import parse_duration
-from toolgen.yaml_file import YamlDocument, decode, parse
 
 __all__ = ["DEFAULT_TIMEOUT", "read_device"]
 

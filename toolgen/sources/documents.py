@@ -11,8 +11,8 @@ from time import monotonic
 from typing import Any
 from urllib.parse import unquote
 
-from toolgen.errors import DescriptionError
-from toolgen.files import read_file
+from toolgen.core.errors import DescriptionError
+from toolgen.core.files import read_file
 from toolgen.sources.pins import digest_of
 from toolgen.sources.references import MARKS, Remote, UnsafeUrlError, by_pointer, canonical, is_below, joined
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE, Repeated, escape, measure, read

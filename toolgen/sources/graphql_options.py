@@ -13,11 +13,11 @@ import jsonschema_rs
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.auth_schemes import HEADERS, SCHEMES
 from toolgen.model.http import GATEWAY_HEADERS
 from toolgen.model.schema import Schema
-from toolgen.yaml_file import YamlDocument
 
 __all__ = [
     "DEFAULT_MAX_PAGE",

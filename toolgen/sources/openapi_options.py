@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.auth_schemes import HEADERS, SCHEMES
 from toolgen.model.http import is_gateway_header
 from toolgen.model.manifest import SecurityScheme
-from toolgen.model.names import nearest
 from toolgen.model.tool import Constant
 from toolgen.sources.graphql_options import check_headers
-from toolgen.yaml_file import YamlDocument
 
 __all__ = ["OpenApiOptions", "openapi_options"]
 

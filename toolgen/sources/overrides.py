@@ -11,9 +11,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
 from toolgen.model.manifest import Problem
-from toolgen.model.names import TOOL_NAME, join, nearest
+from toolgen.model.names import TOOL_NAME, join
 from toolgen.model.tool import Effect, Tool
 from toolgen.sources.base import SourceReading
 

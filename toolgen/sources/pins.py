@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.errors import ConfigError, ToolgenError
-from toolgen.files import read_file
+from toolgen.core.errors import ConfigError, ToolgenError
+from toolgen.core.files import read_file
 from toolgen.model.names import TOOL_NAME
 from toolgen.sources.assigned_names import AssignedName, Assignments
 

@@ -15,9 +15,9 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 from msgspec import Struct
 
-from toolgen.clock import Clock, SystemClock
-from toolgen.errors import DescriptionError, connection_failure
-from toolgen.json_codec import indented_json
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import DescriptionError, connection_failure
+from toolgen.core.json_codec import indented_json
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.references import UnsafeUrlError, canonical, is_below, joined
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE

@@ -10,7 +10,7 @@ import msgspec
 import yaml
 from msgspec import Struct, field
 
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 
 __all__ = ["MAX_DOCUMENT_SIZE", "ParsedDocument", "Repeated", "escape", "measure", "parse", "read"]
 

@@ -11,8 +11,8 @@ from typing import Any
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from toolgen.errors import StateError, StateUnavailableError
-from toolgen.key_file import kept_key
+from toolgen.core.errors import StateError, StateUnavailableError
+from toolgen.core.key_file import kept_key
 from toolgen.state.count_connection import LinkError, Script, StoreUnreachableError
 from toolgen.state.redis_connection import RedisLink
 

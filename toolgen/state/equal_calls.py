@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.redis_connection import RedisLink

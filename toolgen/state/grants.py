@@ -11,8 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from toolgen.clock import Clock
-from toolgen.errors import StateError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 
 __all__ = [
     "BloomFilter",

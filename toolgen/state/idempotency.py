@@ -13,9 +13,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from toolgen.background import cancel
-from toolgen.clock import Clock
-from toolgen.errors import StateError, StateUnavailableError
+from toolgen.core.background import cancel
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.model.call import CredentialProof, Origin
 from toolgen.state.call_states import NEXT, CallState, Kind, Status, state_of
 

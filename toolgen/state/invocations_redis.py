@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from toolgen.errors import StateError, StateUnavailableError
+from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.state.call_journal import OVER, REMEMBERED_S, CallJournal
 from toolgen.state.call_states import Kind
 from toolgen.state.count_connection import Script

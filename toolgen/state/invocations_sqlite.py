@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
-from toolgen.clock import Clock
-from toolgen.errors import StateError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError
 from toolgen.state.call_states import Kind
 from toolgen.state.invocations import (
     Fate,

@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
 __all__ = [

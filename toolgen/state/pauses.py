@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from toolgen.background import Background, FaultLog, cancel
-from toolgen.clock import Clock
-from toolgen.errors import StateError, StateUnavailableError
+from toolgen.core.background import Background, FaultLog, cancel
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.encryption import Seal
 from toolgen.state.redis_connection import RedisLink

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 from toolgen.model.schema import Json
 
 __all__ = [

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
-from toolgen.background import SeldomLog
-from toolgen.clock import Clock
+from toolgen.core.background import SeldomLog
+from toolgen.core.clock import Clock
 from toolgen.state.count_connection import TIMEOUT_S, LinkError, ReplyError, Script, StoreUnreachableError
 from toolgen.state.redis_location import RedisLocation
 from toolgen.state.redis_replies import link_error

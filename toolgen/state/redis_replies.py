@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from toolgen.errors import connection_failure
+from toolgen.core.errors import connection_failure
 from toolgen.state.count_connection import LinkError, ReplyError, StoreUnreachableError
 
 __all__ = ["link_error"]

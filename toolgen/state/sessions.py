@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from toolgen.clock import Clock
-from toolgen.errors import StateError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError
 from toolgen.state.invocations import PrincipalRef
 from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 

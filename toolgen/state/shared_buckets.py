@@ -15,8 +15,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from toolgen.background import Background, cancel
-from toolgen.clock import Clock
+from toolgen.core.background import Background, cancel
+from toolgen.core.clock import Clock
 from toolgen.state.count_connection import Link, LinkError, Script, StoreUnreachableError
 from toolgen.state.rate_limits import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, Level, LimitRefusal, MemoryBuckets
 from toolgen.state.store_watch import StoreWatch

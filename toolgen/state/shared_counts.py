@@ -17,8 +17,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.clock import Clock
-from toolgen.frames import Frames
+from toolgen.core.clock import Clock
+from toolgen.core.frames import Frames
 from toolgen.state.count_connection import TIMEOUT_S, Script, StoreUnreachableError
 from toolgen.state.history import BloomFilter
 from toolgen.state.rate_limits import Hold, Key, MemoryBuckets

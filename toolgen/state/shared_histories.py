@@ -19,9 +19,9 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from toolgen.background import cancel
-from toolgen.clock import Clock
-from toolgen.errors import StateError, StateUnavailableError
+from toolgen.core.background import cancel
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.state.count_connection import Link, LinkError, Script, StoreUnreachableError
 from toolgen.state.encryption import Seal
 from toolgen.state.history import HistoryEntry, HistoryPage, HistoryView, Number, ToolTally, UsageHistory, exact

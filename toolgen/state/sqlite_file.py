@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from toolgen.errors import StateError, StateUnavailableError
+from toolgen.core.errors import StateError, StateUnavailableError
 
 __all__ = ["DURABLE", "LASTING", "SqliteFile", "copy_database", "transaction"]
 

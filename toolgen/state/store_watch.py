@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 
 __all__ = ["LEASE_S", "StoreWatch"]
 

@@ -13,8 +13,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 
-from toolgen.clock import Clock
-from toolgen.errors import StateError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError
 from toolgen.model.result import Failed, Shape
 from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 

@@ -17,8 +17,8 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from toolgen.clock import Clock
-from toolgen.errors import StateError, StateUnavailableError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.model.files import FileBudget, FileInfo, FileTooLargeError
 from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from toolgen.errors import StateError, StateUnavailableError
+from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.state.encryption import Seal
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.versioned_box import VersionedBox

@@ -16,8 +16,8 @@ from typing import Literal, Protocol, Self, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.background import Background, cancel
-from toolgen.clock import Clock
+from toolgen.core.background import Background, cancel
+from toolgen.core.clock import Clock
 from toolgen.state.count_connection import Link, LinkError, ReplyError, Script, StoreUnreachableError
 
 __all__ = ["FORGOTTEN_S", "MAX_CALLS", "Excess", "MemorySeat", "MemoryTurns", "SharedTurns", "TurnCounter", "TurnLease"]

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from toolgen.clock import Clock
-from toolgen.errors import StateError, StateUnavailableError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.redis_connection import RedisLink

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from toolgen.errors import StateError, StateUnavailableError
+from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.state.count_connection import LinkError, Script, StoreUnreachableError
 from toolgen.state.encryption import Seal
 from toolgen.state.redis_connection import RedisLink

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from toolgen.audit.config import AuditPlan, CheckpointDestination, DeliverCheckpoint
 from toolgen.audit.keys import keep_in
-from toolgen.clock import Clock
 from toolgen.config.audit import AuditSettings, CheckpointPlace
+from toolgen.core.clock import Clock
 from toolgen.execute.base import Permit
 from toolgen.execute.outbound.upload import UploadRequest, upload
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from toolgen.builder.callability import check_auth
-from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
 from toolgen.config.tools import ToolSettings, of_tools
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.execute.base import (
     Destination,
     Executor,
@@ -41,6 +40,7 @@ from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.functions.declared import load_tools
 from toolgen.functions.resource import read_resource
 from toolgen.functions.signature import FunctionTool
+from toolgen.generator.callability import check_auth
 from toolgen.model.auth_schemes import SCHEMES, with_headers
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import MAX_MESSAGE_LENGTH

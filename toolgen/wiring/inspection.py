@@ -9,9 +9,9 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
-from toolgen.canonical import canonical
 from toolgen.config.checks import SHIPPED, DetectorSettings, InspectionSettings
-from toolgen.errors import ConfigError
+from toolgen.core.canonical import canonical
+from toolgen.core.errors import ConfigError
 from toolgen.model.detection import Detector, Finding
 from toolgen.policy.detectors.classifier import Classifier, installed_model
 from toolgen.policy.detectors.hidden_text import HiddenText

@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from toolgen.canonical import canonical
-from toolgen.clock import Clock
 from toolgen.config.checks import DecisionPoint, MiddlewareSettings
-from toolgen.errors import ConfigError, place_of
+from toolgen.core.canonical import canonical
+from toolgen.core.clock import Clock
+from toolgen.core.errors import ConfigError, place_of
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.secrets import SecretResolver
 from toolgen.model.middleware import Middleware

@@ -8,14 +8,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolgen.config.settings import SourceSettings
-from toolgen.errors import ToolgenError
+from toolgen.core.errors import ToolgenError
+from toolgen.core.spelling import nearest
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import MASK, SecretReference
 from toolgen.model.call import Call, DatabaseDescription, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import MAX_INT
 from toolgen.model.manifest import Manifest, SecurityScheme
-from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.tool import GraphQLDocumentBinding, GraphQLSchemaBinding, McpBinding, SqlBinding, Tool
 from toolgen.model.verdict import Allow, Deny, Verdict

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from toolgen.config.notify import Webhook
-from toolgen.errors import SecretError
+from toolgen.core.errors import SecretError
 from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 from toolgen.execute.http.response import retry_after
 from toolgen.execute.outbound.client import ask

@@ -13,7 +13,7 @@ from toolgen.audit.index.database import SqliteDatabase
 from toolgen.audit.index.filler import Filler, IndexCounts
 from toolgen.audit.index.index import RecordIndex
 from toolgen.audit.index.indexer import Filled
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 
 LONG_S = 120.0
 

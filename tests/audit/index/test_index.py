@@ -31,8 +31,8 @@ from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import entries as read_entries
 from toolgen.audit.reader import merged
-from toolgen.clock import FixedClock
-from toolgen.errors import AuditError, ConfigError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import AuditError, ConfigError
 from toolgen.model.database_url import ServerLocation, parse_location
 
 Open = Callable[[], IndexDatabase]

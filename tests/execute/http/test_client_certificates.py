@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 from tests.authorities import identified
 from tests.execute.http.bindings import binding, call
 from tests.services.local import LocalServer, running
-from toolgen.errors import SecretError
+from toolgen.core.errors import SecretError
 from toolgen.execute.http.executor import HttpExecutor
 from toolgen.execute.http.tls import client_certificate
 from toolgen.execute.secrets import SecretReference, SecretResolver

@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.authorities import identified
 from tests.execute.http.upstreams import LOOPS, OK, Asking, Run, Server, answers, asked, dialer
-from toolgen.errors import distrust_advice
+from toolgen.core.errors import distrust_advice
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Timeouts
 from toolgen.execute.http.reply import BrokenError, RawResponse, UnsentError

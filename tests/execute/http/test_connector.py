@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.exhaustive import examples
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.http.connector import Dialer, EgressRefusal, Target, Timeouts, _target
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict

@@ -11,7 +11,7 @@ import pytest
 
 from tests.attacks.canary import leaks
 from tests.execute.http.bindings import binding, parameter
-from toolgen.errors import SecretError
+from toolgen.core.errors import SecretError
 from toolgen.execute.http.credentials import SourceCredentials
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.request_builder import HttpRequest, bind

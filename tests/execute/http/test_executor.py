@@ -15,7 +15,7 @@ import pytest
 
 from tests.execute.http.bindings import binding, call, parameter
 from tests.stream_servers import stream_server
-from toolgen.errors import SecretError
+from toolgen.core.errors import SecretError
 from toolgen.execute.base import Destination
 from toolgen.execute.http import HttpExecutor, Timeouts, UnbindableError
 from toolgen.execute.secrets import SecretReference, SecretResolver

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.execute.http.fidelity import arguments_of, cases, differences, document
-from toolgen.builder.build import build
-from toolgen.errors import SecretError
+from toolgen.core.errors import SecretError
 from toolgen.execute.http.credentials import SourceCredentials
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.request_builder import HttpRequest, bind
 from toolgen.execute.secrets import SecretReference, SecretResolver
+from toolgen.generator.build import build
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import HttpBinding
 from toolgen.wiring.preview import preview

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from toolgen.core.json_codec import TooDeepError
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, HttpResponse, decode, result, retry_after
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.json_codec import TooDeepError
 from toolgen.model.result import Delivery, Failed, Success
 
 CANARY = "canary-7f3a/x"

@@ -15,7 +15,7 @@ import uvloop
 from msgspec.structs import replace
 
 from tests.stream_servers import stream_server
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Dialer, Target, Timeouts
 from toolgen.execute.http.reply import RawResponse

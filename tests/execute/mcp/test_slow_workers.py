@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from toolgen.core.frames import frame
 from toolgen.execute.mcp import command_server
 from toolgen.execute.mcp.command import CommandSpec
 from toolgen.execute.mcp.command_client import CommandClient
@@ -26,7 +27,6 @@ from toolgen.execute.mcp.command_frames import (
 )
 from toolgen.execute.mcp.command_server import CommandServer
 from toolgen.execute.mcp.process import CommandFault, CommandReply
-from toolgen.frames import frame
 
 SERVER = """
 import json, sys

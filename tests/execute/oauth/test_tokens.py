@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.services.authorization import Answered, Asked, Service, serving, token
-from toolgen.clock import FixedClock
-from toolgen.errors import SecretError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import SecretError
 from toolgen.execute.oauth import OAuthClient, OAuthClients
 from toolgen.execute.oauth.token_endpoint import _ERRORS, read_answer
 from toolgen.execute.outbound.client import ask

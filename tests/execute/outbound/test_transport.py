@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from tests.execute.http.test_client_certificates import pem
 from tests.services.local import LocalServer, running
-from toolgen.clock import FixedClock
-from toolgen.errors import SecretError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import SecretError
 from toolgen.execute.oauth import OAuthClients
 from toolgen.execute.secrets import SecretResolver, parse_reference
 from toolgen.model.auth import OAuth, literals, parsed_auth, read_form

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 from toolgen.execute.sql import sandbox_pool
 
 

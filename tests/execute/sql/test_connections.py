@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.execute.sql.connections import LostConnectionError, Pool, PoolExhaustedError
 
 

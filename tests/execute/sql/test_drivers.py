@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.databases import sql_call, statement
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.result import Failed
 from toolgen.sources.base import SourceConfig

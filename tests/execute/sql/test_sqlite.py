@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.policy.sql.lab import DATABASE, SCOPE, allowed, write
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.model.call import Call, Principal, Statement
@@ -21,8 +21,8 @@ from toolgen.model.database import Database
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, NoBinding, SqlBinding, Tool
+from toolgen.pipeline.responses.more import more_behind
 from toolgen.policy.sql.scope import visible
-from toolgen.responses.more import more_behind
 
 pytestmark = pytest.mark.usefixtures("sql_processes")
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.databases import statement
 from tests.exhaustive import EXHAUSTIVE
-from toolgen.clock import SystemClock
+from toolgen.core.clock import SystemClock
 from toolgen.execute.sql import sqlite
 from toolgen.execute.sql.engine import CommitState, StatementWatch
 from toolgen.execute.sql.sandbox_pool import FileEngine

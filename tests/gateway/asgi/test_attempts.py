@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.asgi.authentication import FailureBuckets
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"

@@ -24,8 +24,8 @@ from cryptography.x509.oid import NameOID
 from tests.gateway.clients import BASE, bearer, run
 from tests.gateway.gateways import KEY, FakeGateway
 from tests.projects import audit_entries, make_project
-from toolgen.clock import FixedClock
 from toolgen.config.settings import ClientCertificates
+from toolgen.core.clock import FixedClock
 from toolgen.gateway.asgi import authentication
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.authentication import FailureBuckets, TurnQueue

@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 import toolgen
-import toolgen.errors
+import toolgen.core.errors
 from toolgen.gateway.asgi.mounted import below_root
 
 
@@ -155,7 +155,7 @@ def test_a_gateway_that_cannot_open_fails_the_start_of_the_server(tmp_path: Path
         sent.append(message)
 
     async def main() -> None:
-        with pytest.raises(toolgen.errors.AuditError):
+        with pytest.raises(toolgen.core.errors.AuditError):
             await gateway_of(tmp_path).asgi()({"type": "lifespan"}, receive, send)
 
     asyncio.run(main())

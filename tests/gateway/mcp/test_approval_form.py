@@ -14,7 +14,7 @@ from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.mcp.peers import TASKS, OldPeer, Peer, close_peers
 from tests.projects import audit_entries
-from toolgen.canonical import digest
+from toolgen.core.canonical import digest
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 

@@ -16,7 +16,7 @@ from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.mcp.peers import OldPeer, Peer, close_peers, messages
 from tests.gateway.test_background_calls import http
 from toolgen.audit.reader import entries
-from toolgen.errors import StateUnavailableError
+from toolgen.core.errors import StateUnavailableError
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.state.invocations import Invocation

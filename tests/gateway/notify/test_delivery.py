@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.receivers import Receiver, receiver
 from tests.wiring.test_webhook import OPEN, sender, webhook
-from toolgen.background import FaultLog
-from toolgen.clock import FixedClock
-from toolgen.errors import AuditError, StateError
+from toolgen.core.background import FaultLog
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import AuditError, StateError
 from toolgen.gateway.notify.delivery import MAX_AGE_S, DeliveryCounts, WebhookDelivery
 from toolgen.state.outbox import SqliteOutbox, WebhookMessage
 

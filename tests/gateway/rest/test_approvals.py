@@ -11,7 +11,7 @@ from tests.gateway.clients import run
 from tests.gateway.test_approvals import UPDATE, policy_of, project, world, write_policy
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.canonical import digest
+from toolgen.core.canonical import digest
 
 __all__ = ["project"]
 

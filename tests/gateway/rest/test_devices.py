@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.gateway.devices import HERE, Served, device_project, recorded
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 from toolgen.gateway.rest import devices
 
 ID = "call_" + "0" * 24

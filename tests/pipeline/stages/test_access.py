@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tests.catalogs import PETS
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Success
 from toolgen.pipeline.stages.access import CallHistory

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.catalogs import PETS
-from toolgen.clock import FixedClock
+from toolgen.core.clock import FixedClock
 from toolgen.model.call import Call, GraphQLDocument, Principal
 from toolgen.model.result import Delivery, Error, Failed, Refused, Result, Success
 from toolgen.model.tool import Tool, absent

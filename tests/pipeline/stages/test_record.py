@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from tests.catalogs import PETS
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import entries
-from toolgen.clock import FixedClock
-from toolgen.errors import AuditError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import AuditError
 from toolgen.gateway.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Success

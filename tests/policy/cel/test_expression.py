@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.catalogs import catalog, http_tool
 from tests.exhaustive import examples
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
 from toolgen.model.call import Principal
 from toolgen.model.tool import Effect
 from toolgen.policy.cel.expression import ConditionVariables, Expression, Unevaluated, compile_expression

@@ -15,7 +15,7 @@ import pytest
 
 from bench.inspect_results import orders
 from bench.result_corpus import corpus
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.policy.detectors.classifier import PACKAGES, Classifier, Model, Scores, installed_model, pieces
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "inspect-results.md"

@@ -10,7 +10,7 @@ import pytest
 
 from bench.inspect_results import false_ids
 from bench.result_corpus import corpus
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.policy.detectors.national_ids import NationalIds, countries_known
 
 idnumbers = pytest.importorskip("idnumbers", reason="idnumbers is not installed: `make dev` does that")

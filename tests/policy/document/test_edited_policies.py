@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from tests.catalogs import catalog, http_tool
 from tests.exhaustive import examples
-from toolgen.clock import FixedClock
-from toolgen.errors import PolicyError, StateError
+from toolgen.core.clock import FixedClock
+from toolgen.core.errors import PolicyError, StateError
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Principal
 from toolgen.model.tool import Effect

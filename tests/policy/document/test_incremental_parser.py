@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
+from toolgen.core.yaml_file import YamlDocument, parse_bytes
 from toolgen.policy.document.incremental_parser import entries_of, parse_changes
 from toolgen.policy.document.policy_files import DocumentCache, PolicyFiles
-from toolgen.yaml_file import YamlDocument, parse_bytes
 
 _LINES = st.sampled_from(
     [

@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from tests.catalogs import PETS
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
 from toolgen.policy.document.approvals import NOBODY, Approval
 from toolgen.policy.document.policy import Policy, load
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.catalogs import PETS
 from tests.policy.document.test_policy import loaded
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
 from toolgen.policy.credentials import ALGORITHMS, ApiKey, Revocation
 from toolgen.policy.document import schema
 from toolgen.policy.document.policy import load, load_credentials

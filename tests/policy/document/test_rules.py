@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.catalogs import PETS
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest, SourceInfo, with_tools
 from toolgen.model.tool import Effect, FunctionBinding, Tool, seal

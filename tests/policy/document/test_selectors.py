@@ -11,8 +11,8 @@ import pytest
 
 import toolgen
 from tests.cli.commands import Run, runner
-from toolgen.clock import SystemClock
-from toolgen.errors import PolicyError
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import PolicyError
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest

@@ -8,7 +8,7 @@ import pytest
 
 from tests.policy.sql.lab import allowed, database, judge, refused
 from tests.projects import POLICY, make_project
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Statement
 from toolgen.model.manifest import SourceInfo, assemble

@@ -15,7 +15,7 @@ from graphql import build_schema, introspection_from_schema
 
 from tests.exhaustive import spread
 from tests.sources.graphql.reading import FIXTURES, SKIPS, binding, read_sdl
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 from toolgen.sources.graphql import description
 
 

@@ -9,9 +9,9 @@ import pytest
 from graphql import build_schema, parse, validate
 
 from tests.sources.graphql.reading import binding
-from toolgen.builder.build import build_sources
 from toolgen.config.settings import load
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.generator.build import build_sources
 from toolgen.model.manifest import Manifest
 
 SDL = """

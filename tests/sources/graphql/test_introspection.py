@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from tests.cli.commands import runner
 from tests.sources.graphql.reading import FIXTURES, binding, read
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 from toolgen.sources.graphql import description
 from toolgen.sources.graphql.introspection import introspect
 

@@ -13,19 +13,19 @@ from graphql import build_schema
 from jsonschema import Draft202012Validator
 
 from tests.services.deep_inputs import database_schema, tracker_schema
-from toolgen.builder.build import build
-from toolgen.emit.dialects import ListedSchema
-from toolgen.emit.formats import render
-from toolgen.emit.schema_budget import as_listed
-from toolgen.emit.tokens import tokens
-from toolgen.emit.writer import render_all
 from toolgen.gateway.service import Gateway
+from toolgen.generator.build import build
+from toolgen.generator.emit.dialects import ListedSchema
+from toolgen.generator.emit.formats import render
+from toolgen.generator.emit.schema_budget import as_listed
+from toolgen.generator.emit.tokens import tokens
+from toolgen.generator.emit.writer import render_all
 from toolgen.model import manifest as manifests
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope
 from toolgen.model.shown_schema import shown
 from toolgen.model.tool import GraphQLBinding, Tool
-from toolgen.verify.examples import Examples
+from toolgen.quality.verify.examples import Examples
 
 BUDGET = 2_400  # tokens, by an estimate that lies above what vocabularies count
 SCHEMAS = {"database": database_schema(6), "tracker": tracker_schema(6, 60)}

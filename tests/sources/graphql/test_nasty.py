@@ -14,9 +14,9 @@ import toolgen
 from tests.sources.graphql.reading import SKIPS, binding, read_sdl
 from toolgen.config.settings import from_mapping
 from toolgen.model.tool import GraphQLBinding
+from toolgen.quality.verify import ProvenTool, Unproven, verify_source
 from toolgen.sources.graphql.description import load_description
 from toolgen.sources.graphql_options import GraphOptions
-from toolgen.verify import ProvenTool, Unproven, verify_source
 
 NASTY = {
     "roots": """

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolgen.config.settings import from_mapping, settings_digest
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.sources.graphql_options import GraphOptions, QueryLimits, SubscriptionOptions
 
 GRAPHQL = {"graphql": "schema.graphql"}

@@ -25,7 +25,7 @@ from graphql import (
 from jsonschema import Draft202012Validator
 
 from tests.sources.graphql.reading import FIXTURES, binding, edges, read, read_sdl, read_whole, tools_of
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.tool import Effect
 from toolgen.sources.graphql import root_fields as reader

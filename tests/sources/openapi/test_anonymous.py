@@ -12,7 +12,7 @@ from tests.cli.commands import Run, runner
 from tests.projects import PETS, POLICY, make_project
 from tests.sources.openapi.readings import document, only, operation, read
 from toolgen.config.settings import from_mapping, load, settings_digest
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 KEY = {"type": "apiKey", "in": "query", "name": "k"}
 SCHEMES = {"components": {"securitySchemes": {"key": KEY}}}

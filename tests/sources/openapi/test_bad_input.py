@@ -11,7 +11,7 @@ import pytest
 
 from bench.fuzz_openapi import documents, fault, mutated
 from tests.sources.openapi.readings import document, only, operation, read
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 from toolgen.model.tool import HttpBinding
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.openapi import read_openapi

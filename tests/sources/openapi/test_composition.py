@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 
 from tests.sources.openapi.readings import document, only, operation, read
+from toolgen.quality.verify import FailedTool
+from toolgen.quality.verify.source import prove_http_tools
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.openapi import read_openapi
-from toolgen.verify import FailedTool
-from toolgen.verify.source import prove_http_tools
 
 JSON = "application/json"
 

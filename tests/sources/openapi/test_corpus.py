@@ -8,8 +8,8 @@ import jsonschema_rs
 import pytest
 
 from tests.exhaustive import spread
-from toolgen.emit.schema_budget import listed
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
+from toolgen.generator.emit.schema_budget import listed
 from toolgen.model.names import TOOL_NAME
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.openapi import read_openapi

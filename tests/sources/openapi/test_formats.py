@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.sources.openapi.readings import document, operation
-from toolgen.builder.build import build_sources
 from toolgen.config.settings import load
+from toolgen.generator.build import build_sources
+from toolgen.generator.samples.json_schema import sample
 from toolgen.model.tool import Tool
 from toolgen.policy.arguments import CHECKED_FORMATS, Validator
-from toolgen.samples.json_schema import sample
 
 # format -> what has it, and what does not
 VALUES: dict[str, tuple[list[str], list[str]]] = {

@@ -10,10 +10,10 @@ import pytest
 
 from tests.sources.openapi.readings import document, only, operation, read
 from toolgen.config.settings import from_mapping
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.model.manifest import Problem
+from toolgen.quality.verify import FailedTool, Verdict, verify_source
 from toolgen.sources.base import SourceConfig, SourceReading
-from toolgen.verify import FailedTool, Verdict, verify_source
 
 
 def errors(reading: SourceReading) -> list[Problem]:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.sources.openapi.readings import document, only, operation, read
-from toolgen.builder.build import build
 from toolgen.execute.http.request_builder import bind
+from toolgen.generator.build import build
 from toolgen.model.tool import Tool
+from toolgen.quality.verify import FailedTool
+from toolgen.quality.verify.source import prove_http_tools
 from toolgen.sources.base import SourceConfig
-from toolgen.verify import FailedTool
-from toolgen.verify.source import prove_http_tools
 from toolgen.wiring.preview import preview
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}

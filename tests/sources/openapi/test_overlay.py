@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolgen import json_path
-from toolgen.errors import DescriptionError
+from toolgen.core import json_path
+from toolgen.core.errors import DescriptionError
 from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.documents import Documents
 from toolgen.sources.openapi import read_openapi

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.sources.openapi.readings import document, only, operation, read
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBody, HttpParameter, HttpPart
 from toolgen.sources.base import SourceConfig

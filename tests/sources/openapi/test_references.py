@@ -12,9 +12,9 @@ import pytest
 
 from tests.exhaustive import spread
 from tests.sources.openapi.readings import document, only, read
+from toolgen.quality.verify import FailedTool, ProvenTool
+from toolgen.quality.verify.source import prove_http_tools
 from toolgen.sources.base import SourceConfig, SourceReading
-from toolgen.verify import FailedTool, ProvenTool
-from toolgen.verify.source import prove_http_tools
 
 JSON = "application/json"
 ITEM = {

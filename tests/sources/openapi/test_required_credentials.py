@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import toolgen
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 SCHEMES = {
     "k": {"type": "apiKey", "in": "query", "name": "key"},

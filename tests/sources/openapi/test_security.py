@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from tests.sources.openapi.readings import document, only, operation, read
-from toolgen.builder.build import build_sources
 from toolgen.config.settings import SourceSettings, load
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.execute.http.credentials import SourceCredentials
 from toolgen.execute.http.request_builder import bind
 from toolgen.execute.secrets import SecretResolver
+from toolgen.generator.build import build_sources
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import HttpBinding, Tool
+from toolgen.quality.verify import ProvenTool
+from toolgen.quality.verify.source import prove_http_tools
 from toolgen.sources.base import SourceConfig
-from toolgen.verify import ProvenTool
-from toolgen.verify.source import prove_http_tools
 
 SCHEMES: dict[str, Any] = {
     "oauth": {"type": "oauth2", "flows": {"implicit": {"authorizationUrl": "https://h.test/", "scopes": {"r": ""}}}},

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from toolgen import build
-from toolgen.builder.build import build_sources
 from toolgen.config.settings import load
-from toolgen.emit.diff import compare
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.generator.build import build_sources
+from toolgen.generator.emit.diff import compare
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect, SqlBinding
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres, postgres_database
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 from toolgen.model.database import Database
 from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.sources.base import SourceConfig, SourceReading

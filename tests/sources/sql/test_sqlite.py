@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.policy.sql.lab import DATABASE, write
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 from toolgen.model.manifest import assemble
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.tool import Effect, SqlBinding

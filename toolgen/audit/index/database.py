@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 from toolgen.model.database import DialectName
 
 __all__ = ["INDEXES", "TABLES", "VERSION", "IndexDatabase", "SqliteDatabase", "remove", "schema", "took_too_long"]

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from toolgen.audit.files import active_path, regular, stream_names
 from toolgen.audit.index.index import RecordIndex
-from toolgen.errors import AuditError
+from toolgen.core.errors import AuditError
 
 __all__ = ["Filler", "IndexCounts"]
 

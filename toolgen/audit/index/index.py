@@ -17,7 +17,7 @@ from toolgen.audit.index.database import IndexDatabase
 from toolgen.audit.index.indexer import Filled, fill, forget_log
 from toolgen.audit.index.row import NONE, STREAM_BITS, Condition, RecordFilter, call_conditions, entry_conditions
 from toolgen.audit.reader import entry_at, merged
-from toolgen.errors import AuditError, CanonicalError, ConfigError
+from toolgen.core.errors import AuditError, CanonicalError, ConfigError
 
 __all__ = ["MAX_SEARCH_S", "Cursor", "EntryPage", "FoundEntry", "PolicyUse", "RecordIndex", "Sample"]
 

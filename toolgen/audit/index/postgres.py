@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from toolgen.audit.index.database import INDEXES, TABLES, VERSION, schema, took_too_long
-from toolgen.errors import AuditError, ConfigError
+from toolgen.core.errors import AuditError, ConfigError
 from toolgen.model.database import DialectName
 from toolgen.model.database_url import ServerLocation
 

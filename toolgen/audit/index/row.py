@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.audit.entry import Entry, unsealed
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.model.database import DialectName
 
 __all__ = [

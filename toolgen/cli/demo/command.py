@@ -23,7 +23,7 @@ from toolgen.cli.build import build_project
 from toolgen.cli.demo.services import HIDDEN, Shop, shop
 from toolgen.cli.demo.story import DemoFailure, tell
 from toolgen.cli.greeting import source_lines
-from toolgen.errors import ToolgenError
+from toolgen.core.errors import ToolgenError
 from toolgen.gateway.service import Gateway
 from toolgen.server.http import serve
 

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from toolgen.core.json_codec import MAX_DEPTH, TooDeepError, carried, encode_json
 from toolgen.execute.base import InnerCalls
 from toolgen.execute.code.signatures import is_callable, signature, stubs
 from toolgen.execute.inner_calls import UnderWay
-from toolgen.json_codec import MAX_DEPTH, TooDeepError, carried, encode_json
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Delivery, Envelope, Error, Failed, Refused, Success

@@ -10,7 +10,7 @@ from datetime import datetime
 from graphql import FieldNode, OperationDefinitionNode, parse
 from msgspec import Struct
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 from toolgen.model.graphql_schema import page_sizes
 from toolgen.model.schema import Json, JsonObject
 

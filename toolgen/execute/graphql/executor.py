@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import msgspec
 from graphql import DocumentNode, parse
 
-from toolgen.clock import Clock, SystemClock
-from toolgen.errors import ToolgenError
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import ToolgenError
+from toolgen.core.spelling import nearest
 from toolgen.execute.base import FileSource, Permit
 from toolgen.execute.graphql.budget import CostBudget, report_of
 from toolgen.execute.graphql.failed_fields import FailedFields, without
@@ -35,7 +36,6 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.excerpt import bounded
 from toolgen.model.graphql_schema import Graph, GraphArgument, GraphType, page_sizes, size_fault
 from toolgen.model.manifest import SecurityScheme
-from toolgen.model.names import nearest
 from toolgen.model.result import Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import (

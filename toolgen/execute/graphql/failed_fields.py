@@ -20,7 +20,7 @@ from graphql import (
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 from toolgen.execute.graphql.mutation_outcome import path_of
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Failed, Shape, Success

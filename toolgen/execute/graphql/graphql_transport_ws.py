@@ -14,8 +14,8 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.frames import CloseCode
 from websockets.typing import Subprotocol
 
+from toolgen.core.json_codec import TooDeepError, decode_json
 from toolgen.execute.graphql.subscription_events import HEARD, CredentialRejected, SubscriptionRefused
-from toolgen.json_codec import TooDeepError, decode_json
 from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["messages_of"]

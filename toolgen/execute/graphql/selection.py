@@ -31,6 +31,7 @@ from graphql import (
 from graphql.language import ValueNode
 from msgspec import Struct
 
+from toolgen.core.spelling import nearest
 from toolgen.execute.graphql.rejection_fields import with_rejections
 from toolgen.execute.graphql.unknown_fields import unknown_field, unknown_fields
 from toolgen.execute.http.parameter_styles import UnbindableError
@@ -46,7 +47,6 @@ from toolgen.model.graphql_schema import (
     page_sizes,
     size_fault,
 )
-from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding
 

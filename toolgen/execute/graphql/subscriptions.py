@@ -13,8 +13,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pyreqwest.exceptions import PyreqwestError
 
-from toolgen.clock import Clock
-from toolgen.errors import SecretError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import SecretError
+from toolgen.core.json_codec import TooDeepError
 from toolgen.execute.base import Permit
 from toolgen.execute.graphql.subscription_events import HEARD, CredentialRejected, SubscriptionRefused, events_of
 from toolgen.execute.http.connector import Dialer, EgressRefusal, Resolver, Target, Timeouts
@@ -24,7 +25,6 @@ from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, HttpResponse, decode
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.oauth.call_tokens import NoTokenError
-from toolgen.json_codec import TooDeepError
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Delivery, Error, Failed, Shape, Success

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Final
 
+from toolgen.core.spelling import nearest
 from toolgen.model.excerpt import bounded
 from toolgen.model.graphql_schema import Graph, GraphType
-from toolgen.model.names import nearest
 
 __all__ = ["unknown_field", "unknown_fields"]
 

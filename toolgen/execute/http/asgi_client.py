@@ -9,7 +9,7 @@ from collections.abc import MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from toolgen.errors import place_of
+from toolgen.core.errors import place_of
 from toolgen.execute.base import AsgiApp, LocalApp, Timeouts
 from toolgen.execute.http.client import OriginClient, request_bytes
 from toolgen.execute.http.connector import EgressRefusal, Target

@@ -16,7 +16,7 @@ from typing import cast
 
 import httptools
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.execute.http.connection_watch import ConnectionWatch
 from toolgen.execute.http.message import BodyReader, ResponseHead, UndecodableError, could_begin, pass_on, read_head
 from toolgen.execute.http.reply import BodyListener, BrokenError, RawResponse, Sink, TimedOutError, UnsentError

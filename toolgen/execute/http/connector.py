@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pyreqwest.client import Client as LibraryClient
 from pyreqwest.http import Url
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 from toolgen.execute.base import Destination, Permit, Resolver, Timeouts, system_resolver
 from toolgen.execute.http.client import Http1Client, OriginClient
 from toolgen.execute.http.http2_client import Http2Client, library_builder

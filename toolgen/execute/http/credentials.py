@@ -12,8 +12,8 @@ from urllib.parse import unquote_plus
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.clock import Clock, SystemClock
-from toolgen.errors import SecretError
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import SecretError
 from toolgen.execute.http.parameter_styles import UnbindableError, percent
 from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.execute.http.sigv4 import AwsKey, sign_aws

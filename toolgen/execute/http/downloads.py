@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.execute.base import FileSink, FileSource
 from toolgen.execute.http.connection import ORDINARY
 from toolgen.execute.http.item_lists import LISTED

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from toolgen.clock import Clock, SystemClock
-from toolgen.errors import SecretError, StateError, ToolgenError, distrust_advice
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import SecretError, StateError, ToolgenError, distrust_advice
 from toolgen.execute.base import Destination, FileSource, LocalApp, Permit
 from toolgen.execute.http.asgi_client import AppDialer
 from toolgen.execute.http.bodies import with_open_files

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote, quote_plus, unquote
 
-from toolgen.errors import ToolgenError
-from toolgen.json_codec import file_json
+from toolgen.core.errors import ToolgenError
+from toolgen.core.json_codec import file_json
 from toolgen.model.http import JSON
 from toolgen.model.schema import Json
 from toolgen.model.tool import HttpParameter, HttpPart

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from toolgen.clock import Clock, SystemClock
+from toolgen.core.clock import Clock, SystemClock
 from toolgen.execute.base import Executor, Monitored, PollConfig, SystemHealth
 from toolgen.execute.http.operations import (
     OperationRequest,

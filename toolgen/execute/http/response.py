@@ -17,11 +17,11 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from types import MappingProxyType
 
+from toolgen.core.json_codec import TooDeepError, closed, decode_json, without_half
 from toolgen.execute.http.html_text import text_of_html
 from toolgen.execute.http.item_lists import EVENTS, LISTED, Item, items_of
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.secrets import MASK
-from toolgen.json_codec import TooDeepError, closed, decode_json, without_half
 from toolgen.model.excerpt import bounded
 from toolgen.model.http import TEXT, is_html
 from toolgen.model.media import is_binary, media_type_of

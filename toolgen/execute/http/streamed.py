@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from toolgen.core.json_codec import TooDeepError
 from toolgen.execute.http.response import HttpResponse, decode
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.json_codec import TooDeepError
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.schema import Json
 

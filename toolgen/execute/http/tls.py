@@ -14,7 +14,7 @@ from functools import lru_cache
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from toolgen.errors import SecretError
+from toolgen.core.errors import SecretError
 from toolgen.model.secret import Unprinted
 
 __all__ = ["ClientCertificate", "client_certificate", "tls_context"]

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from toolgen.clock import Clock, SystemClock
+from toolgen.core.clock import Clock, SystemClock
 from toolgen.execute.http.response import MAX_ANSWER_SIZE
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.mcp.child_process import MARK, Descendants, ErrorLog, begun_as_subreaper

@@ -10,6 +10,8 @@ from contextlib import suppress
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
+from toolgen.core.frames import Frames
+from toolgen.core.json_codec import encode_json
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.mcp.command import NOT_SENT, Command
 from toolgen.execute.mcp.command_frames import (
@@ -32,8 +34,6 @@ from toolgen.execute.mcp.command_frames import (
 )
 from toolgen.execute.mcp.messages import Agreed, Meeting, SharedSession, failed
 from toolgen.execute.mcp.process import CommandFault, CommandReply
-from toolgen.frames import Frames
-from toolgen.json_codec import encode_json
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.result import Failed
 from toolgen.model.schema import JsonObject

@@ -13,7 +13,9 @@ from collections.abc import Coroutine, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from toolgen.errors import place_of
+from toolgen.core.errors import place_of
+from toolgen.core.frames import MAX_FRAME_SIZE, Frames
+from toolgen.core.json_codec import FRAMED_DEPTH, decode_json
 from toolgen.execute.mcp.command import CommandSpec, LocalCommand
 from toolgen.execute.mcp.command_frames import (
     Begin,
@@ -35,8 +37,6 @@ from toolgen.execute.mcp.command_frames import (
 from toolgen.execute.mcp.messages import cancel_notification, failed
 from toolgen.execute.mcp.process import CommandFault, CommandReply, replied
 from toolgen.execute.mcp.session_table import SessionTable
-from toolgen.frames import MAX_FRAME_SIZE, Frames
-from toolgen.json_codec import FRAMED_DEPTH, decode_json
 from toolgen.model.client_channel import ClientChannel, Unasked
 from toolgen.model.result import Failed
 from toolgen.model.schema import Json, JsonObject

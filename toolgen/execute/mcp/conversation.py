@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from toolgen.clock import Clock
-from toolgen.errors import CanonicalError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import CanonicalError
 from toolgen.execute.mcp.messages import (
     STATELESS,
     Agreed,

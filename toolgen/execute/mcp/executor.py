@@ -12,8 +12,8 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from toolgen.clock import Clock, SystemClock
-from toolgen.errors import ToolgenError
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import ToolgenError
 from toolgen.execute.base import Timeouts
 from toolgen.execute.mcp.conversation import Conversation, Parts
 from toolgen.execute.mcp.messages import SharedSession, Wire, failed, request

@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from toolgen.clock import Clock, SystemClock
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.json_codec import decode_json
 from toolgen.execute.base import Permit, Timeouts
 from toolgen.execute.http.credentials import Provision
 from toolgen.execute.http.executor import HttpExecutor, Reader
@@ -28,7 +29,6 @@ from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.http.streamed import EVENT_ENDING, MAX_EVENT_ENDING_LENGTH, events
 from toolgen.execute.mcp.messages import STATELESS, Agreed, addressed, tell_progress
 from toolgen.execute.secrets import SecretResolver
-from toolgen.json_codec import decode_json
 from toolgen.model.auth_schemes import SCHEMES, with_headers
 from toolgen.model.call import Call, Principal
 from toolgen.model.client_channel import ClientChannel

@@ -11,8 +11,8 @@ from typing import Final, Protocol, TypeGuard
 
 from msgspec import Struct
 
+from toolgen.core.json_codec import MAX_DEPTH
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.json_codec import MAX_DEPTH
 from toolgen.model.call import Call
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.excerpt import bounded

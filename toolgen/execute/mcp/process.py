@@ -10,10 +10,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from toolgen.core.json_codec import TooDeepError, decode_json, encode_json
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.mcp.child_process import Descendants, ErrorLog, LineReader, LongLine
 from toolgen.execute.mcp.messages import addressed, claimed, tell_progress
-from toolgen.json_codec import TooDeepError, decode_json, encode_json
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.schema import Json, JsonObject
 

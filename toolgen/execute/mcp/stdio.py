@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from toolgen.errors import SecretError
+from toolgen.core.errors import SecretError
+from toolgen.core.json_codec import decode_json
 from toolgen.execute.base import Timeouts
 from toolgen.execute.http.response import HttpResponse, decode
 from toolgen.execute.mcp.command import NOT_SENT, Command, CommandSpec, LocalCommand
 from toolgen.execute.mcp.messages import Agreed, failed, harmless, too_deep, too_large, unreadable
 from toolgen.execute.mcp.process import CommandFault
 from toolgen.execute.secrets import SecretResolver
-from toolgen.json_codec import decode_json
 from toolgen.model.call import Call
 from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import JsonObject

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urljoin, urlsplit
 
-from toolgen.errors import SecretError, ToolgenError
+from toolgen.core.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.execute.oauth.tokens import OAuthClient, OAuthClients
 from toolgen.model.auth import OAuth

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from toolgen.errors import SecretError
+from toolgen.core.errors import SecretError
+from toolgen.core.files import read_file
 from toolgen.execute.rotated_tokens import NOTE, note_of
-from toolgen.files import read_file
 
 __all__ = ["Rotation"]
 

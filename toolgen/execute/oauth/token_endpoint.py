@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from toolgen.errors import SecretError
+from toolgen.core.errors import SecretError
 from toolgen.execute.outbound.request import OutboundError, OutboundRequest, OutboundResponse
 from toolgen.model.auth import OAuth
 from toolgen.model.excerpt import bounded

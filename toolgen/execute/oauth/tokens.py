@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from toolgen.clock import Clock
-from toolgen.errors import SecretError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import SecretError
 from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 from toolgen.execute.oauth.rotation import Rotation
 from toolgen.execute.oauth.token_endpoint import Issued, ResolvedSecrets, read_answer, request

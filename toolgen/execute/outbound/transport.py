@@ -21,7 +21,7 @@ import httpcore
 import httpx
 from msgspec.structs import replace
 
-from toolgen.errors import connection_failure
+from toolgen.core.errors import connection_failure
 from toolgen.execute.outbound.request import (
     OutboundError,
     OutboundRequest,

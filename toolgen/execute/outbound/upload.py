@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.clock import Clock
-from toolgen.errors import SecretError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import SecretError
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.http.connector import Dialer, EgressRefusal, Resolver, Target, Timeouts, system_resolver
 from toolgen.execute.http.message import UndecodableError

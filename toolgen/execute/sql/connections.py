@@ -16,7 +16,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.http.connector import EgressRefusal, Resolver, system_resolver
 from toolgen.execute.secrets import Secret, SecretReference, SecretResolver

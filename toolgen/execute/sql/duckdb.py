@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.execute.sql.engine import (
     BROKEN_RULE,
     CHANGED,

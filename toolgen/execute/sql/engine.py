@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 from toolgen.execute.sql.result_rows import failed, timed_out
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade, set_off

@@ -17,8 +17,8 @@ from typing import Any, Final, assert_never
 
 from msgspec.structs import replace
 
-from toolgen.clock import Clock, SystemClock
-from toolgen.errors import ConfigError
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import ConfigError
 from toolgen.execute.base import Permit
 from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.execute.sql.connections import Reach

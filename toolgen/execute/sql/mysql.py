@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from toolgen.clock import Clock
-from toolgen.errors import ConfigError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import ConfigError
 from toolgen.execute.secrets import Secret
 from toolgen.execute.sql.connections import (
     DatabaseUnreachableError,

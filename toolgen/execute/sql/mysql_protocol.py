@@ -19,9 +19,9 @@ from pymysql.constants import CLIENT, COMMAND, FIELD_TYPE, FLAG
 from pymysql.err import OperationalError
 from pymysql.protocol import MysqlPacket
 
+from toolgen.core.json_codec import MAX_DEPTH, deeper_than
 from toolgen.execute.sql.connections import AnswerTooLargeError
 from toolgen.execute.sql.result_rows import shortest_float
-from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.schema import Json
 
 __all__ = ["NamedContext", "PreparedStatement", "ResultField", "WireConnection", "decoded_row"]

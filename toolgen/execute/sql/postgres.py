@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from toolgen.clock import Clock
-from toolgen.errors import ConfigError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import ConfigError
 from toolgen.execute.sql.connections import (
     DatabaseUnreachableError,
     LostConnectionError,

@@ -28,9 +28,9 @@ from psycopg.pq import Format
 from psycopg.pq.abc import PGresult
 from psycopg.waiting import wait_async
 
+from toolgen.core.json_codec import MAX_DEPTH, deeper_than
 from toolgen.execute.sql.connections import AnswerTooLargeError
 from toolgen.execute.sql.result_rows import exact_number, iso_interval, iso_timestamp
-from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.call import Statement
 from toolgen.model.database import POSTGRES_CASCADES, Cascade
 

@@ -22,8 +22,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from toolgen.clock import Clock
-from toolgen.core_dumps import ALLOWED
+from toolgen.core.clock import Clock
+from toolgen.core.core_dumps import ALLOWED
 from toolgen.execute.sql.engine import CommitState
 from toolgen.execute.sql.result_rows import failed, timed_out, unavailable
 from toolgen.execute.sql.sandbox_process import ANSWER, COMMITTING, HEAD, LAST_ANSWER, READY, Order

@@ -22,8 +22,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from toolgen.clock import SystemClock
-from toolgen.core_dumps import forbid_core_dumps
+from toolgen.core.clock import SystemClock
+from toolgen.core.core_dumps import forbid_core_dumps
 from toolgen.execute.sql.engine import EXPLAIN, CommitState, StatementWatch
 from toolgen.execute.sql.result_rows import failed
 from toolgen.model.call import Statement

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from toolgen.core.spelling import nearest
 from toolgen.execute.sql.result_rows import failed
 from toolgen.model.database import Column, Database, Table
-from toolgen.model.names import nearest
 from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 

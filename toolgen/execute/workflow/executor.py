@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from toolgen.clock import Clock, SystemClock
-from toolgen.errors import StateError
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import StateError
+from toolgen.core.json_codec import FRAMED_DEPTH, TooDeepError, carried, encode_json
 from toolgen.execute.base import InnerCalls
 from toolgen.execute.workflow.run import Run, Sleep, Waiting, arguments_of
 from toolgen.execute.workflow.values import ExpressionScope, MissingError
-from toolgen.json_codec import FRAMED_DEPTH, TooDeepError, carried, encode_json
 from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call
 from toolgen.model.expressions import ExpressionError

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
+from toolgen.core.json_codec import FRAMED_DEPTH, carried, encode_json
 from toolgen.execute.base import Answered, InnerCalls
 from toolgen.execute.workflow.report import brief, called_as, failure, fault, said
 from toolgen.execute.workflow.values import NOTHING, ExpressionScope, MissingError, evaluate, met
-from toolgen.json_codec import FRAMED_DEPTH, carried, encode_json
 from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call
 from toolgen.model.expressions import ExpressionError

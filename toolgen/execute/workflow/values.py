@@ -162,7 +162,7 @@ def regex(pattern: str) -> jsonschema_rs.Draft202012Validator:
 
 def selected(path: str, value: Any) -> list[Any]:
     """Return the values that a JSONPath selects. Raises `MissingError` if the evaluation takes too long."""
-    from toolgen.json_path import JsonPathError, StepBudget  # noqa: PLC0415 - takes long to import, and many a workflow has no path
+    from toolgen.core.json_path import JsonPathError, StepBudget  # noqa: PLC0415 - takes long to import, and many a workflow has no path
 
     try:
         return [found for _, found in _path(path).select(value, StepBudget(_MAX_STEPS))]
@@ -172,6 +172,6 @@ def selected(path: str, value: Any) -> list[Any]:
 
 @lru_cache(maxsize=256)
 def _path(text: str) -> Any:
-    from toolgen.json_path import JsonPath  # noqa: PLC0415 - as above
+    from toolgen.core.json_path import JsonPath  # noqa: PLC0415 - as above
 
     return JsonPath(text)

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from toolgen.config.gateway import Networks, contains
 from toolgen.config.settings import ClientCertificates
-from toolgen.errors import AuditError, StateError, place_of
+from toolgen.core.errors import AuditError, StateError, place_of
 from toolgen.gateway.asgi.authentication import MCP, WELL_KNOWN, Authentication
 from toolgen.gateway.asgi.connections import InFlight, client_of
 from toolgen.gateway.asgi.cross_origin import CrossOrigin

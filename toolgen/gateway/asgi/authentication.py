@@ -14,8 +14,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NoReturn
 
-from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import ClientCertificates
+from toolgen.core.clock import Clock, SystemClock
 from toolgen.gateway.asgi.connections import counted_as
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, too_crowded
 from toolgen.gateway.identity import DisclosedReason, TokenRejected

@@ -9,7 +9,7 @@ import re
 from http import HTTPStatus
 from typing import Any
 
-from toolgen.errors import place_of
+from toolgen.core.errors import place_of
 from toolgen.gateway.asgi.connections import HttpServer
 from toolgen.gateway.asgi.http1 import BadRequest, Marker, RequestHead, RequestReader
 from toolgen.gateway.asgi.request import (

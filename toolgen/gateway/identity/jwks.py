@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
-from toolgen.clock import Clock
+from toolgen.core.clock import Clock
 from toolgen.gateway.identity.jwt import DisclosedReason, RefusedTokenError, SignedToken
 
 if TYPE_CHECKING:

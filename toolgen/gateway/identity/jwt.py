@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolgen.units import in_words
+from toolgen.core.units import in_words
 
 __all__ = [
     "LEEWAY_S",

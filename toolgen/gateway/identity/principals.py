@@ -10,15 +10,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from toolgen.canonical import digest as digest_of
-from toolgen.clock import Clock
-from toolgen.errors import ConfigError
+from toolgen.core.canonical import digest as digest_of
+from toolgen.core.clock import Clock
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
+from toolgen.core.units import in_words
 from toolgen.gateway.identity.certificates import Validity, check_time, matches, read_certificate, shown, validity
 from toolgen.gateway.identity.jwks import FRESH_S, KeySets
 from toolgen.gateway.identity.jwt import RefusedTokenError, TokenRejected, check_claims, read_token
 from toolgen.gateway.identity.token_claims import accepts, proof_of
 from toolgen.model.call import CredentialProof, Principal
-from toolgen.model.names import nearest
 from toolgen.policy.credentials import (
     ApiKey,
     CertificateRule,
@@ -34,7 +35,6 @@ from toolgen.policy.credentials import (
     user_of,
 )
 from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles, roles_of
-from toolgen.units import in_words
 
 __all__ = ["NO_CLAIMS", "Claims", "Identity"]
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any
 
-from toolgen.errors import ToolgenError
+from toolgen.core.errors import ToolgenError
 from toolgen.gateway.asgi.request import EventStream, Rejected, Response
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.mcp.messages import INTERNAL_ERROR, Id, RpcFault, RpcReply, failed, response

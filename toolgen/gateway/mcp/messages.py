@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from toolgen.canonical import digest, encodable
-from toolgen.clock import Clock
-from toolgen.errors import CanonicalError, StateError
+from toolgen.core.canonical import digest, encodable
+from toolgen.core.clock import Clock
+from toolgen.core.errors import CanonicalError, StateError
 from toolgen.gateway.json_body import Malformed, decode, encode
 from toolgen.model.call import Principal, Trace, parse_trace, parties
 from toolgen.model.result import Error

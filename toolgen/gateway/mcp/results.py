@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.gateway.content_blocks import content_blocks, own_data, said_beside, whole_text
 from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.gateway.mcp.messages import INVALID_PARAMS, META_ENVELOPE, Caller, ProtocolStyle, RpcFault

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from toolgen.clock import Clock, SystemClock
-from toolgen.errors import AuditError, StateError
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import AuditError, StateError
 from toolgen.gateway.json_body import Malformed, identifier
 from toolgen.gateway.mcp.client_channel import PendingReplies
 from toolgen.gateway.mcp.messages import (

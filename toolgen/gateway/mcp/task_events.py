@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.gateway.mcp.messages import (
     INVALID_PARAMS,
     META_CAPABILITIES,

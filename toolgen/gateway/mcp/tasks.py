@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.gateway.answer_text import error_text
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.caller_questions import CallerQuestions

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from toolgen.errors import CanonicalError, StateError
+from toolgen.core.errors import CanonicalError, StateError
 from toolgen.gateway.json_body import encode, identifier
 from toolgen.gateway.mcp.client_channel import (
     APPROVAL,

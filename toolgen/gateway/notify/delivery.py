@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from toolgen.background import FaultLog
-from toolgen.errors import AuditError, StateError, place_of
+from toolgen.core.background import FaultLog
+from toolgen.core.errors import AuditError, StateError, place_of
 from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.outbox import Dead, Delivered, Later, MessageLease, Outbox, Outcome
 from toolgen.wiring.webhook import DeliveryError, WebhookSender

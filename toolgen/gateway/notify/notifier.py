@@ -9,10 +9,10 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from toolgen.background import Background, FaultLog, cancel
-from toolgen.clock import Clock
 from toolgen.config.notify import NotifyEvent, NotifySettings
-from toolgen.errors import StateError, ToolgenError, place_of
+from toolgen.core.background import Background, FaultLog, cancel
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError, ToolgenError, place_of
 from toolgen.execute.base import Permit
 from toolgen.gateway.approval_view import recorded_rows
 from toolgen.gateway.approvals import Approvals

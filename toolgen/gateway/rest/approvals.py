@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from toolgen.core.units import parse_duration
 from toolgen.gateway.approval_requests import listed
 from toolgen.gateway.approval_terms import DecisionOptions, GrantRequest
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH, MAX_WAITING, Approvals
@@ -17,7 +18,6 @@ from toolgen.gateway.rest.openapi_schemas import DURATION
 from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, whole
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
-from toolgen.units import parse_duration
 
 __all__ = ["RestApprovals"]
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from toolgen.audit.index.index import Cursor
 from toolgen.audit.index.row import RecordFilter, micros
-from toolgen.errors import AuditError, ConfigError
+from toolgen.core.errors import AuditError, ConfigError
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response
 from toolgen.gateway.audit_reader import Review
 from toolgen.gateway.protocol import Facade

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import msgspec
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.asgi.request import EventStream, Rejected, Request, Response, json_response
 from toolgen.gateway.json_body import encode, envelope_json

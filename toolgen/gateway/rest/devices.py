@@ -11,7 +11,7 @@ from types import MappingProxyType
 import msgspec
 
 from toolgen.audit.entry import timestamp
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.gateway.asgi.request import Answer, EventStream, Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.device_answers import read_answer
 from toolgen.gateway.json_body import Malformed, encode

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from toolgen.core.units import parse_duration
 from toolgen.gateway.approval_grants import MAX_GRANTS, grant_json
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
@@ -18,7 +19,6 @@ from toolgen.gateway.role_grants import MAX_REASON_LENGTH, RoleGrants, RoleWish,
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
 from toolgen.state.grants import RoleGrant
-from toolgen.units import parse_duration
 
 __all__ = ["RestGrants"]
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from toolgen.core.spelling import nearest
 from toolgen.gateway.answer_files import HeldFile, KeptFile
 from toolgen.gateway.asgi.request import (
     FileResponse,
@@ -30,7 +31,6 @@ from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH, BatchCall, b
 from toolgen.gateway.search_tools import DEFAULT_HITS
 from toolgen.gateway.tool_lists import LISTED, WITH_BINDINGS, Listings, for_agents
 from toolgen.model.call import Principal
-from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import Tool

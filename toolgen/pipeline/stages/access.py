@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from toolgen.clock import Clock, FixedClock
-from toolgen.errors import StateError
+from toolgen.core.clock import Clock, FixedClock
+from toolgen.core.errors import StateError
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import JsonObject

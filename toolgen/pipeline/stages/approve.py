@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from toolgen.canonical import digest, encodable
-from toolgen.errors import AuditError
+from toolgen.core.canonical import digest, encodable
+from toolgen.core.errors import AuditError
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Refused, Result
 from toolgen.model.tool import Tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from toolgen.errors import AuditError, place_of
+from toolgen.core.errors import AuditError, place_of
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Error, Failed, Refused, Result, Success
 from toolgen.model.tool import Effect

@@ -6,7 +6,7 @@ import logging
 
 from msgspec import Struct
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.model.call import Call
 from toolgen.model.result import Result, Success
 from toolgen.pipeline.middleware import CallContext

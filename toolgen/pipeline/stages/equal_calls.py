@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
-from toolgen.background import SeldomLog
-from toolgen.canonical import canonical, encodable
-from toolgen.errors import CanonicalError, StateError
+from toolgen.core.background import SeldomLog
+from toolgen.core.canonical import canonical, encodable
+from toolgen.core.errors import CanonicalError, StateError
 from toolgen.model.call import Call, CredentialProof, Principal, parties
 from toolgen.model.result import Error, Pending, Result
 from toolgen.model.tool import Effect, Tool

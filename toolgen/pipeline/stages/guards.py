@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.errors import StateError
+from toolgen.core.errors import StateError
 from toolgen.model.call import Call, DatabaseDescription, Statement, parties
 from toolgen.model.database import Database
 from toolgen.model.result import Error, Refused

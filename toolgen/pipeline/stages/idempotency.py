@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.canonical import canonical, digest, encodable
-from toolgen.clock import Clock
-from toolgen.errors import CanonicalError, StateError, place_of
-from toolgen.json_codec import encode_json
+from toolgen.core.canonical import canonical, digest, encodable
+from toolgen.core.clock import Clock
+from toolgen.core.errors import CanonicalError, StateError, place_of
+from toolgen.core.json_codec import encode_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json

@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.errors import StateError, place_of
-from toolgen.json_codec import carried, decode_json, encode_json
+from toolgen.core.errors import StateError, place_of
+from toolgen.core.json_codec import carried, decode_json, encode_json
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.middleware import (

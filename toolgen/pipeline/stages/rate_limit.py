@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from toolgen.background import SeldomLog
+from toolgen.core.background import SeldomLog
 from toolgen.model.call import Call, GraphQLDocument
 from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.verdict import Deny

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from toolgen.canonical import digest as digest_of
-from toolgen.canonical import encodable
-from toolgen.clock import Clock
-from toolgen.errors import AuditError, CanonicalError, place_of
+from toolgen.core.canonical import digest as digest_of
+from toolgen.core.canonical import encodable
+from toolgen.core.clock import Clock
+from toolgen.core.errors import AuditError, CanonicalError, place_of
 from toolgen.model.argument_names import listed_arguments, own_arguments
 from toolgen.model.call import Call, Principal
 from toolgen.model.file_arguments import recorded_files, takes_files

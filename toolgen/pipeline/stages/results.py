@@ -17,20 +17,20 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.errors import StateError, place_of
+from toolgen.core.errors import StateError, place_of
 from toolgen.model.call import Call, parties
 from toolgen.model.media import INLINE, begins_as_text
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success, file_bytes
 from toolgen.model.schema import Json
 from toolgen.model.tool import CodeBinding, FunctionBinding, GraphQLDocumentBinding, Tool, WorkflowBinding
 from toolgen.pipeline.middleware import CallContext, Next
+from toolgen.pipeline.responses.encoded_files import declared_names, taken_out
 from toolgen.pipeline.stages.middleware import Labelling, withheld
 from toolgen.policy.detectors.classifier import threads
 from toolgen.policy.detectors.inspector import DetectorWatch, InspectedAnswer, Inspector, OverloadError
 from toolgen.policy.detectors.restored_values import CallMasking, changed_texts
 from toolgen.policy.detectors.tokens import Signer, unmarked
 from toolgen.policy.rules import DecisionNote
-from toolgen.responses.encoded_files import declared_names, taken_out
 from toolgen.state.value_vault import TokenScope, ValueVault
 
 __all__ = ["ResultsStage", "told"]

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
-from toolgen.errors import ConfigError, PolicyError
+from toolgen.core.errors import ConfigError, PolicyError
+from toolgen.core.spelling import nearest
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
-from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 from toolgen.policy.cel.names import VARIABLES, CelScope, fault_of, numbers_excluded, probes

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from toolgen.model.names import nearest
+from toolgen.core.spelling import nearest
 from toolgen.model.schema import Json, Schema
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.cel.tree import CelConstant, Comprehension, Function, Identifier, Node, Other, Select, walk

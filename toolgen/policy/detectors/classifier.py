@@ -20,7 +20,7 @@ from math import exp
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 from toolgen.model.detection import Finding
 from toolgen.model.prompt_injection import INVISIBLE
 

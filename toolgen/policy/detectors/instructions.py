@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.yaml_file import read
 from toolgen.model.detection import Finding
 from toolgen.model.prompt_injection import INVISIBLE, holds_invisible
 from toolgen.policy.detectors.gate import Gate
-from toolgen.yaml_file import read
 
 __all__ = ["Instructions"]
 

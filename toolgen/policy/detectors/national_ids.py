@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
 from toolgen.model.detection import Finding
 from toolgen.model.excerpt import bounded
-from toolgen.model.names import nearest
 
 __all__ = ["NationalIds", "countries_known"]
 

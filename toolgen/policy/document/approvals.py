@@ -7,11 +7,11 @@ import re
 
 from msgspec import Struct
 
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
+from toolgen.core.units import parse_duration
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.verdict import Consent
 from toolgen.policy.document.schema import ApprovalShape, ApproversShape, RememberShape
-from toolgen.units import parse_duration
-from toolgen.yaml_file import YamlDocument
 
 __all__ = [
     "MAX_DURATION_S",

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from toolgen.errors import PolicyError
-from toolgen.yaml_file import YamlDocument, parse
+from toolgen.core.errors import PolicyError
+from toolgen.core.yaml_file import YamlDocument, parse
 
 __all__ = ["Entries", "entries_of", "parse_changes"]
 

@@ -15,11 +15,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.canonical import digest, encodable
-from toolgen.errors import PolicyError
-from toolgen.garbage import uncollected
+from toolgen.core.canonical import digest, encodable
+from toolgen.core.errors import PolicyError
+from toolgen.core.garbage import uncollected
+from toolgen.core.spelling import nearest
+from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.manifest import Manifest
-from toolgen.model.names import nearest
 from toolgen.model.tool import SqlBinding, Tool
 from toolgen.policy.access import Rule, Toolset
 from toolgen.policy.cel.names import CelScope
@@ -53,7 +54,6 @@ from toolgen.policy.limits import Limit
 from toolgen.policy.redact import Redaction, UnredactedArguments, column_of, compile_path
 from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles, RoleGrantRule, read_role_grant, roles_of
 from toolgen.policy.value_tokens import TokenGrant
-from toolgen.yaml_file import YamlDocument, decode
 
 if TYPE_CHECKING:
     from toolgen.policy.sql.grants import SqlScope

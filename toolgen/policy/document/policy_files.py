@@ -12,10 +12,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from toolgen.errors import PolicyError
-from toolgen.files import read_file
+from toolgen.core.errors import PolicyError
+from toolgen.core.files import read_file
+from toolgen.core.yaml_file import MAX_FILE_SIZE, YamlDocument, parse_bytes
 from toolgen.policy.document.incremental_parser import Entries, entries_of, parse_changes
-from toolgen.yaml_file import MAX_FILE_SIZE, YamlDocument, parse_bytes
 
 __all__ = ["DocumentCache", "PolicyFiles", "incomplete", "read_files"]
 

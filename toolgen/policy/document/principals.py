@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.errors import PolicyError
-from toolgen.files import read_file
-from toolgen.model.names import nearest
+from toolgen.core.errors import PolicyError
+from toolgen.core.files import read_file
+from toolgen.core.spelling import nearest
+from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.policy.cel.names import kind_of
 from toolgen.policy.credentials import (
     ALGORITHMS,
@@ -40,7 +41,6 @@ from toolgen.policy.document.schema import (
     RevokedCertificateShape,
     RevokedShape,
 )
-from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = ["PrincipalCache", "PrincipalSections", "instant"]
 

@@ -15,10 +15,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
+from toolgen.core.spelling import nearest
+from toolgen.core.units import MAX_PENDING_AFTER_S, parse_duration
+from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
-from toolgen.model.names import nearest
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.access import Toolset
 from toolgen.policy.arguments import repair
@@ -42,8 +44,6 @@ from toolgen.policy.document.selectors import matched, selected
 from toolgen.policy.explain import EarlierCall, SelfTest
 from toolgen.policy.redact import UnredactedArguments, compile_path
 from toolgen.policy.rules import Rule, fault_of
-from toolgen.units import MAX_PENDING_AFTER_S, parse_duration
-from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = [
     "RuleCache",

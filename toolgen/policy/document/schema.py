@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from toolgen.core.yaml_file import apart
 from toolgen.model.credential_keys import CredentialKeys
 from toolgen.model.tool import Effect
-from toolgen.yaml_file import apart
 
 __all__ = [
     "ApprovalShape",

@@ -19,13 +19,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
+from toolgen.core.spelling import nearest
+from toolgen.core.units import parse_duration
+from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.auth import AuthError, is_exchange, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import fits, takes
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
-from toolgen.model.names import nearest
 from toolgen.policy.cel.expression import compile_expression
 from toolgen.policy.cel.names import CelScope
 from toolgen.policy.detectors.tokens import KIND
@@ -34,8 +36,6 @@ from toolgen.policy.document.schema import AssignmentShape, DisclosureShape, Lim
 from toolgen.policy.document.selectors import matched, selected
 from toolgen.policy.limits import ATTRIBUTE, DIMENSIONS, Cost, Limit, parse_rate
 from toolgen.policy.value_tokens import TokenGrant
-from toolgen.units import parse_duration
-from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = [
     "Assignment",

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
+from toolgen.core.spelling import nearest
+from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
-from toolgen.model.names import ADDED, join, nearest
+from toolgen.model.names import ADDED, join
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.policy.document.schema import SelectorShape
 from toolgen.policy.rules import matching
-from toolgen.yaml_file import YamlDocument
 
 __all__ = ["ToolSelection", "come_later", "matched", "selected"]
 

@@ -11,7 +11,9 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
-from toolgen.errors import PolicyError
+from toolgen.core.errors import PolicyError
+from toolgen.core.units import parse_duration
+from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.database import Database, Table
 from toolgen.model.tool import Tool
 from toolgen.policy.document.schema import RowsShape, SqlShape
@@ -19,8 +21,6 @@ from toolgen.policy.redact import Redaction, column_of
 from toolgen.policy.sql.cross_check import AVAILABLE as CROSS_CHECKED
 from toolgen.policy.sql.grants import SqlScope, TableScope, find_table
 from toolgen.policy.sql.scope import check_scope, compared_kinds, row_attributes
-from toolgen.units import parse_duration
-from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = ["masked", "read_scope", "row_attributes"]
 

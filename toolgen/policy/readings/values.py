@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from toolgen.json_codec import MAX_DEPTH, deeper_than, file_json
+from toolgen.core.json_codec import MAX_DEPTH, deeper_than, file_json
 from toolgen.model.schema import Json, Schema, json_type
 from toolgen.policy.members import whole
 

@@ -1,6 +1,6 @@
 """The SQL guard: pure functions from a statement, a database and a scope to a statement that may run, or a refusal."""
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 try:
     import sqlglot  # noqa: F401 - what every module here reads SQL with

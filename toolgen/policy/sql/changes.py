@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from sqlglot import exp
 
+from toolgen.core.spelling import nearest
 from toolgen.model.call import Statement
 from toolgen.model.database import Database, Table, set_off
-from toolgen.model.names import nearest
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.columns import Columns

@@ -15,8 +15,8 @@ from typing import Final
 
 from sqlglot import exp
 
+from toolgen.core.spelling import nearest
 from toolgen.model.database import DialectName, Table
-from toolgen.model.names import nearest
 from toolgen.policy.sql.column_names import computed_title
 from toolgen.policy.sql.corrections import alias_advice
 from toolgen.policy.sql.dialects.duckdb_columns import ColumnSelection, replaced, selection_of

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from toolgen.core.spelling import near
 from toolgen.model.database import DialectName
-from toolgen.model.names import near
 from toolgen.policy.sql.alternatives import SESSION
 from toolgen.policy.sql.dialects.record import words
 from toolgen.policy.sql.functions import FUNCTIONS

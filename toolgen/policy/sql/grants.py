@@ -20,8 +20,8 @@ from msgspec import Struct, field
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
+from toolgen.core.spelling import nearest
 from toolgen.model.database import Database, DialectName, Table
-from toolgen.model.names import nearest
 from toolgen.policy.sql.refusal import refuse, shown
 
 __all__ = [

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
-from toolgen.canonical import digest
+from toolgen.core.canonical import digest
 from toolgen.model.database import Database, DialectName, Table
 from toolgen.model.schema import Json
 from toolgen.policy.sql.functions import TABLE_FUNCTIONS

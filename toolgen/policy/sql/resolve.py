@@ -12,8 +12,8 @@ from typing import TypeAlias
 from msgspec import Struct
 from sqlglot import exp
 
+from toolgen.core.spelling import nearest
 from toolgen.model.database import Database
-from toolgen.model.names import nearest
 from toolgen.policy.sql.alternatives import catalog_alternative
 from toolgen.policy.sql.columns import Columns, row_ids_of
 from toolgen.policy.sql.dialects.duckdb import SUMMARY_COLUMNS

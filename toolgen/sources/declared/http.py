@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
+from toolgen.core.spelling import nearest
 from toolgen.functions.resource import Export, ExportFault, RequestTemplate, read_resource
 from toolgen.model.http import is_gateway_header
 from toolgen.model.manifest import Problem, SourceInfo
-from toolgen.model.names import join, nearest
+from toolgen.model.names import join
 from toolgen.model.tool import Effect, HttpBinding, HttpBody, HttpConstant, HttpParameter, Tool
 from toolgen.sources.base import SourceConfig, SourceReading
 

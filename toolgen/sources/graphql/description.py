@@ -30,8 +30,8 @@ from graphql import (
 from graphql.utilities.get_default_value_ast import get_default_value_ast
 from msgspec import Struct
 
-from toolgen.errors import DescriptionError
-from toolgen.files import read_file
+from toolgen.core.errors import DescriptionError
+from toolgen.core.files import read_file
 from toolgen.model.graphql_schema import Graph, GraphArgument, GraphField, GraphType, named
 from toolgen.model.schema import Schema
 from toolgen.sources.graphql.introspection import introspect, parse_introspection

@@ -21,7 +21,7 @@ from graphql import (
 )
 from msgspec import Struct
 
-from toolgen.model.names import nearest
+from toolgen.core.spelling import nearest
 from toolgen.model.tool import Effect
 
 __all__ = ["OWN", "DirectiveError", "OperationNotes", "VariableNotes", "operation_notes", "variable_notes"]

@@ -17,7 +17,7 @@ import msgspec
 from graphql import GraphQLError, get_introspection_query, parse_const_value
 from msgspec import Struct
 
-from toolgen.errors import DescriptionError, connection_failure
+from toolgen.core.errors import DescriptionError, connection_failure
 from toolgen.sources.graphql.repair import DescriptionFault, prose
 
 __all__ = ["introspect", "parse_introspection"]

@@ -38,7 +38,7 @@ from graphql import (
 )
 from graphql.utilities.get_default_value_ast import get_default_value_ast
 
-from toolgen.model.names import nearest
+from toolgen.core.spelling import nearest
 from toolgen.model.schema import Schema
 from toolgen.model.tool import GraphQLSubscription
 from toolgen.sources.base import SourceConfig

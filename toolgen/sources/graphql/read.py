@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from graphql import GraphQLSchema
 
-from toolgen.canonical import digest
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.core.canonical import digest
+from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.auth_schemes import SCHEMES
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.schema import Schema

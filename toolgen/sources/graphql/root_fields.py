@@ -12,11 +12,11 @@ import msgspec
 from graphql import GraphQLField, GraphQLSchema, get_named_type, get_nullable_type, is_leaf_type, is_list_type, parse
 from msgspec import Struct
 
-from toolgen.canonical import digest
-from toolgen.errors import CanonicalError, ConfigError
+from toolgen.core.canonical import digest
+from toolgen.core.errors import CanonicalError, ConfigError
+from toolgen.core.spelling import nearest
 from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.manifest import Level, Problem
-from toolgen.model.names import nearest
 from toolgen.model.schema import Schema
 from toolgen.model.shown_schema import MAX_SHOWN, is_large
 from toolgen.model.tool import (

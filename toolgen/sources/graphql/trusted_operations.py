@@ -33,8 +33,8 @@ from graphql import (
 )
 from msgspec import Struct
 
-from toolgen.errors import CanonicalError
-from toolgen.files import read_file
+from toolgen.core.errors import CanonicalError
+from toolgen.core.files import read_file
 from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.manifest import Problem
 from toolgen.model.tool import Effect, GraphQLBinding, GraphQLSubscription, Tool, seal

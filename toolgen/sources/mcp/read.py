@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import CanonicalError, DescriptionError
-from toolgen.files import read_file
+from toolgen.core.errors import CanonicalError, DescriptionError
+from toolgen.core.files import read_file
 from toolgen.model.auth_schemes import SCHEMES
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.mcp import ListedTool, ServerTools, parts_of, read_listing, texts_of

@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema_rs
 from msgspec.structs import replace
 
+from toolgen.core.spelling import nearest
 from toolgen.model.auth_schemes import sent
 from toolgen.model.http import NO_KEY_HEADER
 from toolgen.model.manifest import SecurityScheme
-from toolgen.model.names import nearest
 from toolgen.model.parameter_names import may_be_one
 from toolgen.model.tool import Constant, HttpKey
 from toolgen.sources.openapi.operation import Operation, Parameter, RequestBody

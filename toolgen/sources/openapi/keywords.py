@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from toolgen.canonical import schema_digest
-from toolgen.errors import CanonicalError
-from toolgen.json_codec import encode_json
+from toolgen.core.canonical import schema_digest
+from toolgen.core.errors import CanonicalError
+from toolgen.core.json_codec import encode_json
 from toolgen.model.shared_definitions import MAPS, Steps, subschemas
 
 __all__ = ["Note", "keyword", "malformed", "modernise", "shared"]

@@ -12,10 +12,10 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from toolgen.errors import DescriptionError
-from toolgen.files import read_file
-from toolgen.json_path import JsonPath, JsonPathError
-from toolgen.model.names import nearest
+from toolgen.core.errors import DescriptionError
+from toolgen.core.files import read_file
+from toolgen.core.json_path import JsonPath, JsonPathError
+from toolgen.core.spelling import nearest
 from toolgen.sources.documents import Documents
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE, read
 

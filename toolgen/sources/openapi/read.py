@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.manifest import Problem, SecurityScheme, SourceInfo
 from toolgen.model.shared_definitions import shared_among
 from toolgen.model.tool import Effect, HttpBinding, HttpKey, Tool

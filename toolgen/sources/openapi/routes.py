@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.errors import ConfigError
-from toolgen.model.names import nearest
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
 from toolgen.model.tool import Effect
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.documents import Documents, UnresolvedRefError

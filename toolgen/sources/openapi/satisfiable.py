@@ -14,11 +14,11 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolgen.canonical import canonical
-from toolgen.errors import CanonicalError
+from toolgen.core.canonical import canonical
+from toolgen.core.errors import CanonicalError
+from toolgen.generator.samples.json_schema import NoSampleError, samples
 from toolgen.model.bound_contradictions import contradictions, excluding, plain_pattern
 from toolgen.model.excerpt import bounded
-from toolgen.samples.json_schema import NoSampleError, samples
 from toolgen.sources.documents import Documents, UnresolvedRefError
 
 __all__ = ["adds_to", "consistent", "is_closed", "overlaps"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from toolgen.canonical import digest
-from toolgen.errors import DescriptionError
-from toolgen.files import read_file
+from toolgen.core.canonical import digest
+from toolgen.core.errors import DescriptionError
+from toolgen.core.files import read_file
 from toolgen.functions.declared import load_tools
 from toolgen.functions.resource import read_resource
 from toolgen.functions.signature import Broken, FunctionTool, module_file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolgen.errors import ConfigError
+from toolgen.core.errors import ConfigError
 
 try:
     import sqlglot  # noqa: F401 - what checks and labels of tables are read with

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Index
 from toolgen.sources.sql.labels import enum_labels

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import MYSQL_CASCADES, MYSQL_TABLE_NAMES, Cascade, Column, Index, mysql_table_names
 from toolgen.model.database_url import ServerLocation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from toolgen.errors import DescriptionError, connection_failure
+from toolgen.core.errors import DescriptionError, connection_failure
 from toolgen.model.database_url import ServerLocation
 
 __all__ = ["no_session"]

@@ -20,8 +20,8 @@ from typing import Any, Final, NoReturn
 
 from msgspec import Struct
 
+from toolgen.core.spelling import nearest
 from toolgen.model.database import DialectName
-from toolgen.model.names import nearest
 from toolgen.model.schema import Json, Schema
 
 __all__ = ["QueryFault", "QueryParameter", "read_parameter"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import POSTGRES_CASCADES, Cascade, Column, Index
 from toolgen.model.database_url import ServerLocation

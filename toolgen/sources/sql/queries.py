@@ -26,11 +26,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import ConfigError
-from toolgen.files import read_file
+from toolgen.core.errors import ConfigError
+from toolgen.core.files import read_file
+from toolgen.core.spelling import nearest
 from toolgen.model.database import DialectName
 from toolgen.model.manifest import Problem
-from toolgen.model.names import MAX_NAME_LENGTH, join, nearest
+from toolgen.model.names import MAX_NAME_LENGTH, join
 from toolgen.model.prompt_injection import ANY_INVISIBLE
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, SqlBinding, Tool

@@ -15,8 +15,8 @@ from typing import assert_never
 import msgspec
 from msgspec import Struct
 
-from toolgen.canonical import digest
-from toolgen.errors import ConfigError, DescriptionError
+from toolgen.core.canonical import digest
+from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import Power, Rights
 from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
@@ -37,7 +37,7 @@ _BINARY = re.compile(r"blob|bytea|binary|bit varying|^image$", re.IGNORECASE)
 def read_sql(config: SourceConfig, password: str = "") -> SourceReading:
     """Reads the schema of the database at `config.location` (toolgen.model.database_url) through a read-only session; never a row.
 
-    Its named queries become tools that nobody has held against the database yet; `toolgen.builder.named_queries` does that.
+    Its named queries become tools that nobody has held against the database yet; `toolgen.generator.named_queries` does that.
     Raises `DescriptionError` for a location that is none, a database that is not there, not reachable or not readable, and an engine
     whose driver is not installed. No error holds the password or what a server said.
     """

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import sqlglot
 
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade, Column, Database, Index, Table
 from toolgen.sources.sql.labels import with_labels

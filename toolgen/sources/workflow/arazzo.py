@@ -13,8 +13,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import DescriptionError
-from toolgen.model.names import nearest
+from toolgen.core.errors import DescriptionError
+from toolgen.core.spelling import nearest
+from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.schema import Schema
 from toolgen.model.workflow import Action, Criterion, Step, ToolUse
 from toolgen.sources.workflow.draft import (
@@ -32,7 +33,6 @@ from toolgen.sources.workflow.draft import (
     timeout_of,
 )
 from toolgen.sources.workflow.short_form import GivenUse
-from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = ["read_arazzo", "sources_of"]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
+from toolgen.core.units import parse_duration
 from toolgen.model.conditions import parse_condition
 from toolgen.model.expressions import ExpressionError, PathQuery, parse, parse_reference, references
 from toolgen.model.schema import Schema
 from toolgen.model.workflow import Criterion, Step
-from toolgen.units import parse_duration
 
 __all__ = [
     "MAX_ATTEMPTS",
@@ -138,7 +138,7 @@ def _check_pattern(pattern: str, where: str) -> None:
 
 
 def _check_path(path: str, where: str) -> None:
-    from toolgen.json_path import JsonPath, JsonPathError  # noqa: PLC0415 - takes long to import, and few workflows have one
+    from toolgen.core.json_path import JsonPath, JsonPathError  # noqa: PLC0415 - takes long to import, and few workflows have one
 
     try:
         JsonPath(path)

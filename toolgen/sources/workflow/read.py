@@ -8,8 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from toolgen.errors import DescriptionError
-from toolgen.files import read_file
+from toolgen.core.errors import DescriptionError
+from toolgen.core.files import read_file
+from toolgen.core.yaml_file import YamlDocument, read
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Effect, Tool, WorkflowBinding
 from toolgen.sources.assigned_names import held_names
@@ -18,7 +19,6 @@ from toolgen.sources.naming import assign, from_identifier, words
 from toolgen.sources.workflow.arazzo import read_arazzo, sources_of
 from toolgen.sources.workflow.draft import WorkflowDraft
 from toolgen.sources.workflow.short_form import read_short_form
-from toolgen.yaml_file import YamlDocument, read
 
 __all__ = ["Drafts", "read_workflow"]
 

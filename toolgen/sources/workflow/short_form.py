@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import DescriptionError
+from toolgen.core.errors import DescriptionError
+from toolgen.core.units import parse_duration
+from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.schema import Schema
 from toolgen.model.workflow import Criterion, Step, ToolUse
 from toolgen.sources.workflow.draft import (
@@ -24,8 +26,6 @@ from toolgen.sources.workflow.draft import (
     fault,
     timeout_of,
 )
-from toolgen.units import parse_duration
-from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = ["GivenCriterion", "GivenRetry", "GivenStep", "GivenUse", "GivenWorkflow", "read_short_form"]
 

@@ -1,0 +1,142 @@
+"""Tasks that have to go on do: a fault of one is told of, counted, and the task starts again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from tests.patient import until
+from toolgen.core import background
+from toolgen.core.background import Background, FaultLog, SeldomLog, cancel
+from toolgen.core.clock import FixedClock
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(background, "_MAX_PAUSE_S", 0.002)
+    monkeypatch.setattr(background, "_CANCELLED_AGAIN_S", 0.01)
+
+
+def test_a_task_that_fails_starts_again_and_says_so_without_the_words_of_its_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    runs: list[int] = []
+
+    async def work() -> None:
+        runs.append(len(runs))
+        if len(runs) < 5:
+            raise RuntimeError("canary-4711")
+        await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        tasks = Background()
+        task = tasks.start("looking after things", work)
+        await until(lambda: len(runs) >= 4)
+        assert tasks.restarts["looking after things"] >= 3
+        await until(lambda: len(runs) == 5 and not tasks.faults())  # it goes on, so nothing is wrong any more
+        assert not task.done()
+        task.cancel()
+        await asyncio.wait((task,))
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(scenario())
+    assert "looking after things failed and starts again" in caplog.text
+    assert "RuntimeError at" in caplog.text
+    assert "canary" not in caplog.text
+
+
+def test_while_a_task_keeps_failing_it_is_said() -> None:
+    async def work() -> None:
+        raise ValueError("canary")
+
+    async def scenario() -> None:
+        tasks = Background()
+        task = tasks.start("looking after things", work)
+        await until(lambda: tasks.restarts.get("looking after things", 0) > 3)
+        assert tasks.faults() == ("looking after things failed (ValueError) and is started again",)
+        task.cancel()
+        await asyncio.wait((task,))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("ending", ["returns", "cancelled"])
+def test_a_task_that_ends_in_order_is_not_started_again(ending: str) -> None:
+    runs: list[str] = []
+
+    async def work() -> None:
+        runs.append(ending)
+        if ending == "cancelled":
+            await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        tasks = Background()
+        task = tasks.start("one thing", work)
+        await until(lambda: bool(runs))
+        if ending == "cancelled":
+            task.cancel()
+        await asyncio.wait((task,))
+        assert (tasks.faults(), tasks.restarts) == ((), {})
+
+    asyncio.run(scenario())
+    assert len(runs) == 1
+
+
+def test_the_same_fault_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FixedClock()
+    trouble = FaultLog(clock, "calls are not looked after")
+    with caplog.at_level(logging.ERROR):
+        for second in range(150):
+            trouble.say("another key" if second % 2 else "changed there", passing=False)
+            clock.advance(1)
+    assert [record.getMessage() for record in caplog.records].count("calls are not looked after: another key") == 3
+    assert len(caplog.records) == 6
+    assert trouble.lasting == trouble.fault == "calls are not looked after: another key"
+    trouble.say("Redis cannot be reached", passing=True)
+    assert (trouble.lasting, bool(trouble.fault)) == ("", True)
+    trouble.clear()
+    assert (trouble.lasting, trouble.fault) == ("", "")
+
+
+def test_what_happens_again_and_again_is_said_once_a_minute_with_how_often(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FixedClock()
+    told = SeldomLog(logging.getLogger("toolgen.test"), clock)
+    for sentence in ("one", "one", "other", "one"):
+        told.say(sentence)
+    clock.advance(59)
+    told.say("one")
+    clock.advance(1)
+    told.say("one")
+    told.say("other")
+    assert [record.getMessage() for record in caplog.records] == [
+        "one",
+        "other",
+        "one (and 3 times since this was said last)",
+        "other",
+    ]
+
+
+def test_a_task_that_loses_a_cancellation_is_cancelled_again() -> None:
+    lost: list[int] = []
+
+    async def work() -> None:
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                if len(lost) == 2:
+                    raise
+                lost.append(1)
+
+    async def scenario() -> None:
+        tasks = [asyncio.create_task(work()), asyncio.create_task(asyncio.sleep(0))]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            await cancel(*tasks)
+        assert all(task.done() for task in tasks)
+
+    asyncio.run(scenario())
+    assert len(lost) == 2

@@ -1,0 +1,53 @@
+"""What `toolgen doctor` says of webhooks: places that the policy does not open, and messages that were not delivered."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.governed import project
+from toolgen.core.clock import SystemClock
+from toolgen.gateway.service import Gateway
+from toolgen.quality.doctor.webhooks import webhook_faults
+from toolgen.state.outbox import Dead, SqliteOutbox, WebhookMessage
+
+POLICY: dict[str, Any] = {"rules": [], "egress": {"allow": ["hooks.example.com:443", "127.0.0.1:9"]}}
+SECRET = "${env:NOTIFY_SECRET}"
+NOTIFY = {
+    "open": {"url": "https://hooks.example.com/s3cr3t", "secret": SECRET},
+    "shut": {"url": "${env:HOOK_TOKEN}", "secret": SECRET},
+    "unset": {"url": "${env:NOT_SET}", "secret": SECRET},
+}
+
+
+async def _undelivered(folder: Path) -> None:
+    outbox = SqliteOutbox(folder / "var" / "state" / "notify.db", SystemClock())
+    for number in (1, 2):
+        message = WebhookMessage(id=f"msg_{number}", receiver="open", event="e", call_id="c", made=0.0, body=b"{}")
+        await outbox.tell(f"c{number}", "e", [message], until=1e12)
+    claim = await outbox.claim("open", 30)
+    assert claim is not None
+    await outbox.settle(claim, Dead(why="410"))
+    await outbox.close()
+
+
+def test_what_is_not_told_to_whom_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_TOKEN", "https://10.0.0.1/s3cr3t")
+    settings = {"console": {"url": "https://gateway.example.com"}, "notify": NOTIFY}
+    path = project(tmp_path / "project", "http://127.0.0.1:9", POLICY, **settings)
+    asyncio.run(_undelivered(path.parent))
+    gateway = Gateway.load(path)
+    found = asyncio.run(webhook_faults(gateway.settings, gateway.policy))
+    assert found[0] == "webhook open: 1 messages could not be delivered (toolgen notify list)"
+    assert found[1].startswith("webhook open: 1 messages wait, the oldest for ")
+    assert found[2].startswith("webhook shut: the gateway does not connect to 10.0.0.1:443")
+    assert len(found) == 3
+    assert "s3cr3t" not in str(found)
+
+
+def test_without_webhooks_nothing_is_said(tmp_path: Path) -> None:
+    gateway = Gateway.load(project(tmp_path / "project", "http://127.0.0.1:9", POLICY))
+    assert asyncio.run(webhook_faults(gateway.settings, gateway.policy)) == ()

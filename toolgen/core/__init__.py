@@ -1,0 +1,1 @@
+"""Foundations without knowledge of tools: errors, JSON, time, files."""

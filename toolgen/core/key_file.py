@@ -1,0 +1,44 @@
+"""A key of this project's own in a file: made once, whole or not at all, by whichever of several processes comes first."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+from toolgen.core.files import read_file
+
+__all__ = ["kept_key", "read_key"]
+
+_BYTES = 32
+
+
+def kept_key(path: Path) -> bytes:
+    """The 32 bytes of a key file, which is made for its owner alone where there is none. Raises `OSError`, `ValueError` as `read_key`."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not path.exists():
+        with contextlib.suppress(FileExistsError):
+            _make(path)
+    return read_key(path)
+
+
+def read_key(path: Path) -> bytes:
+    """Return the 32 bytes of an existing key file. Raises `ValueError` if it does not hold a key of 64 lower-case hex digits."""
+    text = read_file(path, 4 * _BYTES).decode("ascii").strip()
+    if len(text) != 2 * _BYTES or set(text) - set("0123456789abcdef"):
+        raise ValueError("holds no key of 64 hex digits")
+    return bytes.fromhex(text)
+
+
+def _make(path: Path) -> None:
+    """Create the file by a link, which appears with its whole content, so a half-written key is never read."""
+    staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+            file.write(secrets.token_hex(_BYTES) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(staged, path)
+    finally:
+        staged.unlink(missing_ok=True)

@@ -1,0 +1,88 @@
+"""Known words that are most like a word: `did you mean` of messages."""
+
+from __future__ import annotations
+
+import difflib
+import heapq
+import re
+from collections.abc import Collection, Iterable
+
+__all__ = ["closest", "near", "nearest"]
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W0-9A-Za-z_]+")
+_MAX_COMPARED = 64
+_MIN_ABBREVIATED = 3
+_ALIKE = 0.75
+_SOMEWHAT = 0.5
+_MAX_LOOKED_AT = 50
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """` (did you mean 'x'?)` for a misspelt word, or nothing when no known word is close."""
+    known = list(words)
+    listed = _listed(word, known)
+    close = [listed] if listed else difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def near(word: str, words: Iterable[str]) -> str:
+    """The known word that somebody who wrote `word` most likely meant, or "" where none is close.
+
+    Close is a word in another spelling (`petId`, `pet_id`), one of which the other is a part (`id`, `repo`), and one with a slip or two.
+    """
+    known_words = list(words)
+    if listed := _listed(word, known_words):
+        return listed
+    scored = [(_likeness(word, known), known) for known in known_words if known != word]
+    score, best = max(scored, key=lambda item: (item[0], -len(item[1]), item[1]), default=(0.0, ""))
+    return best if score >= _ALIKE else ""
+
+
+def closest(word: str, words: Iterable[str], limit: int) -> list[str]:
+    """Up to so many known words that are most like one, the most alike first; none that is hardly like it."""
+    ranked = heapq.nlargest(_MAX_LOOKED_AT, ((_shared(word, known), known) for known in words))
+    scored = [(_likeness(word, known), known) for shared, known in ranked if shared]
+    return [known for score, known in sorted(scored, key=lambda item: (-item[0], item[1])) if score >= _SOMEWHAT][
+        :limit
+    ]
+
+
+def _shared(word: str, known: str) -> float:
+    """How many pairs of neighbouring letters two words share, of those that they have: quick to see in a list of thousands."""
+    if max(len(word), len(known)) > _MAX_COMPARED:
+        return 0.0
+    mine, theirs = _pairs(word.lower()), _pairs(known.lower())
+    return len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
+
+
+def _pairs(text: str) -> set[str]:
+    return {text[at : at + 2] for at in range(len(text) - 1)}
+
+
+def _listed(word: str, words: Collection[str]) -> str:
+    """The name that `_id` is listed under among an argument's (`argument_names`): the last of `id`, `id_`, `id_2` … that is there."""
+    base = word.lstrip("_")
+    if base == word:
+        return ""
+    names = [name for name in (base, f"{base}_", *(f"{base}_{number}" for number in range(2, 10))) if name in words]
+    return names[-1] if names else ""
+
+
+def _likeness(word: str, known: str) -> float:
+    if max(len(word), len(known)) > _MAX_COMPARED:
+        return 0.0
+    mine, theirs = ([part.lower() for part in _WORDS.findall(text)] for text in (word, known))
+    one, other = "".join(mine), "".join(theirs)
+    if not one or not other:
+        return 0.0
+    if one == other:
+        return 1.0
+    shorter, longer = sorted((one, other), key=len)
+    if longer == f"{shorter}s" or sorted(mine) == sorted(theirs):
+        return 0.95
+    ratio = difflib.SequenceMatcher(None, one, other).ratio()
+    if set(mine) < set(theirs) or set(theirs) < set(mine):
+        return max(0.8, ratio)
+    if len(shorter) >= _MIN_ABBREVIATED and longer.startswith(shorter):
+        return max(0.8, ratio)
+    return ratio

@@ -1,9 +1,0 @@
-"""The one canonical schema of a tool in the smaller languages that providers speak, and the way back."""
-
-from __future__ import annotations
-
-from toolgen.emit.dialects.gemini import gemini_schema
-from toolgen.emit.dialects.listed import ListedSchema, listed_schema
-from toolgen.emit.dialects.strict import UnfitError, strict_schema, without_absent
-
-__all__ = ["ListedSchema", "UnfitError", "gemini_schema", "listed_schema", "strict_schema", "without_absent"]

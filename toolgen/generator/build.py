@@ -1,0 +1,343 @@
+"""Build of a manifest from descriptions: reads every source and combines the results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolgen.config.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
+from toolgen.core.errors import DescriptionError
+from toolgen.generator.callability import check_auth, uncallable, unfulfillable
+from toolgen.model.argument_names import with_listed_arguments
+from toolgen.model.file_arguments import with_text_files
+from toolgen.model.manifest import Manifest, Problem, assemble
+from toolgen.model.names import META_TOOLS, join
+from toolgen.model.shared_definitions import Closure
+from toolgen.model.shown_schema import outline
+from toolgen.model.tool import DeviceBinding, GraphQLBinding, HttpBinding, Tool
+from toolgen.policy.arguments import SharedCheck, check_schema
+from toolgen.sources.assigned_names import AssignedName, Assignments, identity_of, merged
+from toolgen.sources.base import SourceConfig, SourceReading, check_sql_extra, is_remote
+from toolgen.sources.declared import read_requests
+from toolgen.sources.openapi import read_openapi
+from toolgen.sources.overrides import ToolOverride, override
+
+if TYPE_CHECKING:
+    from toolgen.sources.workflow import Drafts
+
+__all__ = ["Built", "Progress", "build", "build_sources", "usable"]
+
+_LIMITS = frozenset({"limit", "schema_too_deep", "schema_too_large"})
+"""Codes of problems that a limit of ours causes."""
+_MAX_SKIPPED = 0.002
+
+Progress: TypeAlias = Callable[[str], None]
+"""Is told the name of each source as its reading begins."""
+
+
+class Built(Struct, frozen=True, kw_only=True):
+    """A manifest, and by source how many operations it offered (tools plus skips) and how many seconds reading it took.
+
+    `files` is everything that was read, as path -> `sha256:…`, or `None` when that cannot be told; databases are not among it.
+    `references` are, by source, the URLs of the remote documents it is made of, and `wanted` those that are not pinned yet. `names` are
+    what toolgen.lock has to keep.
+    """
+
+    manifest: Manifest
+    operations: Mapping[str, int]
+    seconds: Mapping[str, float]
+    files: Mapping[str, str] | None
+    references: Mapping[str, tuple[str, ...]]
+    wanted: Mapping[str, tuple[str, ...]]
+    names: Mapping[str, Assignments]
+
+
+def build(
+    sources: str | Path | Sequence[str | Path] | Mapping[str, Any], *, root: str | Path = ".", partial: bool = False
+) -> Manifest:
+    """Builds a manifest from a path, several, or a mapping shaped like toolgen.yaml's `sources:`.
+
+    Relative paths start at `root`, where toolgen.lock has the copies of what is a URL. Nothing is written or fetched. Raises
+    `DescriptionError` for a description that cannot be read at all or, unless `partial`, is beyond our limits, and `ConfigError` for a
+    source that is none; whatever is wrong with single operations is in the manifest's problems.
+    """
+    base = Path(root).resolve()
+    if isinstance(sources, Mapping):
+        return build_sources(from_mapping(sources, base), partial=partial).manifest
+    specs = (sources,) if isinstance(sources, (str, Path)) else tuple(sources)
+    return build_sources(from_specs(tuple(str(spec) for spec in specs), base), partial=partial).manifest
+
+
+def build_sources(
+    sources: Mapping[str, SourceSettings],
+    overrides: tuple[ToolOverride, ...] = (),
+    progress: Progress = lambda _: None,
+    *,
+    partial: bool = False,
+) -> Built:
+    """Builds the sources of a project, and changes their tools as its `tools:` says. Raises as `build` does.
+
+    Unless `partial`, a source of which a limit costs more than `_MAX_SKIPPED` of the operations their tools is an error.
+    """
+    readings: dict[str, SourceReading] = {}
+    drafts: dict[str, Drafts] = {}
+    seconds: dict[str, float] = {}
+    for name, source in sources.items():
+        progress(name)
+        started = perf_counter()
+        readings[name] = _callable(source, _listed(usable(_pinned(source.config, _read(source, drafts)))))
+        if not partial:
+            _refuse_partial(name, readings[name])
+        seconds[name] = perf_counter() - started
+    changed = _linked(override(overrides, readings), drafts, sources)
+    changed = {name: _listing(reading, sources[name].config) for name, reading in changed.items()}
+    tools, problems = _gathered(changed)
+    infos = {
+        name: msgspec.structs.replace(reading.info, settings=settings_digest(sources[name].config, overrides))
+        for name, reading in changed.items()
+    }
+    manifest = assemble(infos, tools.values(), problems)
+    digests = {(tool.source, tool.origin): tool.digest for tool in manifest.tools.values()}
+    names = {name: _names(sources[name].config, reading, digests) for name, reading in readings.items()}
+    return Built(
+        manifest=manifest,
+        operations={name: reading.operations for name, reading in changed.items()},
+        seconds=seconds,
+        files=_files(changed),
+        references={name: reading.references for name, reading in changed.items()},
+        wanted={name: reading.wanted for name, reading in changed.items() if reading.wanted},
+        names=names,
+    )
+
+
+def _refuse_partial(name: str, reading: SourceReading) -> None:
+    """Raise `DescriptionError` if a limit would leave more than a few operations without a tool, which could go unnoticed."""
+    skipped = Counter(one.code for one in reading.problems if one.level == "error" and one.code in _LIMITS)
+    for code, count in skipped.items():
+        if count > _MAX_SKIPPED * (len(reading.tools) + count):
+            first = next(one for one in reading.problems if one.code == code and one.level == "error")
+            raise DescriptionError(
+                f"{name}: {count} operations or paths would have no tool for one reason: {first.message}",
+                where=first.origin,
+                suggestion="leave them out with `exclude:`, split the source, or build what there is with `toolgen build --partial`",
+            )
+
+
+def _names(config: SourceConfig, reading: SourceReading, digests: Mapping[tuple[str, str], str]) -> Assignments:
+    """The names of a source as they were generated, and those of operations that are gone."""
+    prefix = join(config.name, "")
+    now = {
+        identity_of(reading.info.kind, tool.origin, tool.name.removeprefix(prefix)): AssignedName(
+            name=tool.name,
+            word=reading.identifiers.get(tool.origin, ""),
+            digest=digests.get((tool.source, tool.origin), ""),
+        )
+        for tool in reading.tools
+    }
+    return merged(config.names, now)
+
+
+def _linked(
+    readings: Mapping[str, SourceReading], drafts: Mapping[str, Drafts], sources: Mapping[str, SourceSettings]
+) -> Mapping[str, SourceReading]:
+    """The readings with their workflows completed."""
+    if not drafts:
+        return readings
+    from toolgen.generator.workflows import link_workflows  # noqa: PLC0415 - where there are any
+
+    return link_workflows(readings, drafts, {name: source.config for name, source in sources.items()})
+
+
+def _listed(reading: SourceReading) -> SourceReading:
+    """The reading with listed names of arguments, and with files beside texts in base64."""
+    known: dict[int, Any] = {}
+    tools = tuple(with_listed_arguments(_with_files(_worded(tool, reading), known)) for tool in reading.tools)
+    if all(made is tool for made, tool in zip(tools, reading.tools, strict=True)):
+        return reading
+    return replace(reading, tools=tools)
+
+
+def _with_files(tool: Tool, known: dict[int, Any]) -> Tool:
+    schema = with_text_files(tool.input_schema, known)
+    return tool if schema is tool.input_schema else msgspec.structs.replace(tool, input_schema=schema)
+
+
+def _worded(tool: Tool, reading: SourceReading) -> Tool:
+    """The tool with the description's own word for it, which the policy may select it by."""
+    word = reading.identifiers.get(tool.origin, "")
+    return tool if tool.operation == word else msgspec.structs.replace(tool, operation=word)
+
+
+def usable(reading: SourceReading) -> SourceReading:
+    """The reading without tools that would refuse every call: their arguments are checked before anything else, and could not be."""
+    kept: list[Tool] = []
+    unusable: list[Problem] = []
+    checked: set[str] = set()  # types that tools share, which are compiled with the first that takes them
+    shared: dict[int, SharedCheck] = {}
+    for tool in reading.tools:
+        schema, definitions = tool.input_schema, tool.input_schema.get("$defs")
+        if isinstance(definitions, Closure):
+            if id(definitions.shared) not in shared:
+                shared[id(definitions.shared)] = SharedCheck(definitions.shared)
+            fault = shared[id(definitions.shared)].fault(schema)
+        else:
+            if isinstance(tool.binding, GraphQLBinding) and tool.binding.whole:
+                schema = outline(schema, frozenset(schema["$defs"]) - checked)
+                checked |= tool.input_schema["$defs"].keys()
+            fault = check_schema(schema)
+        if fault is None and isinstance(tool.binding, DeviceBinding) and tool.binding.result is not None:
+            fault = check_schema(tool.binding.result)
+        if fault is None:
+            kept.append(tool)
+            continue
+        place = f"{reading.places[tool.origin]}: " if tool.origin in reading.places else ""
+        message = f"{place}its arguments could not be checked: {fault}; the operation has no tool"
+        unusable.append(
+            Problem(level="error", source=tool.source, origin=tool.origin, code="bad_schema", message=message)
+        )
+    if not unusable:
+        return reading
+    return replace(reading, tools=tuple(kept), problems=(*reading.problems, *unusable))
+
+
+def _listing(reading: SourceReading, config: SourceConfig) -> SourceReading:
+    """The reading, with what its source says of the listing of schemas, and of unknown arguments."""
+    said = {name: getattr(config, name) for name in ("listed_output", "strict_arguments", "exact_schema")}
+    if not any(said.values()):
+        return reading
+    return replace(reading, tools=tuple(msgspec.structs.replace(tool, **said) for tool in reading.tools))
+
+
+def _callable(source: SourceSettings, reading: SourceReading) -> SourceReading:
+    """The reading, with its credentials held against it, and a warning for each tool that could never be called.
+
+    Raises `ConfigError`.
+    """
+    schemes = reading.info.security_schemes
+    if source.config.kind != "sql":
+        asked = {
+            name
+            for tool in reading.tools
+            if isinstance(tool.binding, HttpBinding)
+            for option in tool.binding.security
+            for name in option
+        }
+        check_auth(source.config.name, source.config.kind, source.auth, schemes, asked)
+    if source.config.kind != "openapi":
+        return reading
+    found = (*uncallable(reading.tools, schemes, reading.problems), *unfulfillable(reading.tools))
+    return replace(reading, problems=(*reading.problems, *found))
+
+
+def _gathered(readings: Mapping[str, SourceReading]) -> tuple[dict[str, Tool], list[Problem]]:
+    tools: dict[str, Tool] = {}
+    problems: list[Problem] = []
+    for name, reading in readings.items():
+        problems += reading.problems
+        for tool in reading.tools:
+            if tool.name in META_TOOLS:
+                taken = f"{tool.name} is the name of a tool of the gateway's own: give this one another name, or its source a prefix"
+                problems.append(
+                    Problem(level="error", source=name, origin=tool.origin, code="reserved_name", message=taken)
+                )
+            elif tool.name in tools:
+                other = tools[tool.name]
+                clash = f"its tool would be called {tool.name}, as one of {other.source} already is; rename one of the two sources"
+                if other.source == name:
+                    clash = f"its tool would be called {tool.name}, as the one of {other.origin} already is; rename one of the two"
+                problems.append(
+                    Problem(level="error", source=name, origin=tool.origin, code="duplicate_name", message=clash)
+                )
+            else:
+                tools[tool.name] = tool
+    return tools, problems
+
+
+def _files(readings: Mapping[str, SourceReading]) -> Mapping[str, str] | None:
+    files: dict[str, str] = {}
+    for reading in readings.values():
+        if reading.info.kind in {"sql", "code"}:
+            continue
+        if not reading.files or not reading.complete:
+            return None
+        for path, digest in reading.files.items():
+            if files.setdefault(path, digest) != digest:
+                return None  # it changed between two readings
+    return MappingProxyType(files)
+
+
+def _pinned(config: SourceConfig, reading: SourceReading) -> SourceReading:
+    """Holds what was read, and not what is there a moment later, against the lock."""
+    if config.pin is None:
+        return reading
+    read = {reading.files.get(str(path), "") for path in (config.pin.path, config.pin.path.resolve())}
+    if config.pin.digest not in read:
+        raise DescriptionError(
+            "the copy is not what was pinned: it was changed since",
+            where=f"{config.pin.path.parent.parent.name}/{config.name}/{config.pin.path.name}",
+            suggestion="restore it from version control, or run `toolgen build --update-pins`",
+        )
+    return reading
+
+
+def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> SourceReading:
+    """Reading of one source. Modules of a kind are imported where there is such a source: GraphQL's library is a tenth of a large build.
+
+    What workflows are is added to `drafts`: what they call is known when all sources are read.
+    """
+    config = source.config
+    if is_remote(config) and config.pin is None:
+        raise DescriptionError(
+            f"sources.{config.name} is remote and not pinned yet",
+            where=config.location.partition("?")[0],
+            suggestion="run `toolgen build` once: it fetches it and pins what it says",
+        )
+    if config.pin is not None and config.pin.url != config.location:
+        raise DescriptionError(
+            f"sources.{config.name} is pinned from another URL",
+            where=config.location.partition("?")[0],
+            suggestion="run `toolgen build`: it fetches this one and says what is different",
+        )
+    match config.kind:
+        case "openapi":
+            return read_requests(config) if config.resource else read_openapi(config)
+        case "graphql":
+            from toolgen.sources.graphql import read_graphql  # noqa: PLC0415 - see above
+
+            return read_graphql(config)
+        case "sql":
+            check_sql_extra(config)
+            from toolgen.generator.named_queries import read_database  # noqa: PLC0415 - see above
+
+            return read_database(config, password_of(source))
+        case "python":
+            from toolgen.sources.python import read_python  # noqa: PLC0415 - see above
+
+            return read_python(config)
+        case "mcp":
+            from toolgen.sources.mcp import read_mcp  # noqa: PLC0415 - see above
+
+            return read_mcp(config)
+        case "workflow":
+            from toolgen.sources.workflow import read_workflow  # noqa: PLC0415 - where there is such a source
+
+            reading, drafts[config.name] = read_workflow(config)
+            return reading
+        case "device":
+            from toolgen.sources.device import read_device  # noqa: PLC0415 - see above
+
+            return read_device(config)
+        case "code":
+            from toolgen.sources.code import read_code  # noqa: PLC0415 - see above
+
+            return read_code(config)
+        case _:
+            assert_never(config.kind)

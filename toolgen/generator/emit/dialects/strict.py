@@ -1,0 +1,393 @@
+"""OpenAI's strict subset: every object closed, every property required, nothing but what its grammar can follow.
+
+The way back from a strict schema: nulls that stand for an argument left out are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema_rs
+
+from toolgen.generator.emit.dialects.descriptions import described
+from toolgen.generator.emit.dialects.merge import ANNOTATIONS, accepts_null, kinds, merged, target, unwrapped
+from toolgen.model.schema import JsonObject, Schema
+
+__all__ = ["UnfitError", "strict_schema", "without_absent"]
+
+# https://platform.openai.com/docs/guides/structured-outputs, section Supported schemas.
+_MAX_DEPTH = 10
+_MAX_PROPERTIES = 5_000
+_MAX_VALUES = 1_000
+_MAX_NAMES_LENGTH = 120_000  # characters of property names, definition names, enum and const values together
+_MANY_VALUES, _MAX_MANY_LENGTH = 250, 15_000  # an enum of more values than this is bounded in characters as well
+_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+_KEPT: Mapping[str, frozenset[str]] = {
+    "string": frozenset({"pattern", "format"}),
+    "number": frozenset({"multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}),
+    "integer": frozenset({"multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}),
+    "array": frozenset({"minItems", "maxItems"}),
+}
+_MAX_NODES, _MAX_POINTER_LENGTH = 50_000, 250
+_AROUND = re.compile(r"\(\?(?:[=!]|<[=!])|\\[1-9]|\\k")
+_STRUCTURE = frozenset({"type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "oneOf"})  # fmt: skip
+# Keywords whose schemas may name properties that a closed object would refuse.
+_OPENING = ("if", "then", "else", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems")
+
+
+class UnfitError(Exception):
+    """Error for a schema without a strict form. `pointer` is a JSON pointer into it; `reason` is part of a sentence."""
+
+    def __init__(self, pointer: str, reason: str) -> None:
+        super().__init__(f"{pointer or '#'}: {reason}")
+        self.pointer = pointer
+        self.reason = reason
+
+
+def strict_schema(schema: Schema) -> dict[str, Any]:
+    """The schema as strict mode takes it. Raises `UnfitError` where no strict schema accepts what this one does.
+
+    Two things change, as strict mode demands: an object takes no properties but those it lists, and a property that may be left out is
+    null when it is (`without_absent` undoes that). All other values that the schema accepts stay accepted: a constraint that cannot be
+    said moves into the description. A property that may be both null and absent has no strict form, since the two could not be told apart.
+    """
+    lowering = _Lowering(schema.get("$defs", {}))
+    flat = merged(schema, lowering.definitions) if "allOf" in schema or "$ref" in schema else dict(schema)
+    if flat is None or flat.get("type", "object") != "object" or "anyOf" in flat or "oneOf" in flat:
+        raise UnfitError("", "its root is no plain object")
+    flat.pop("$defs", None)
+    built = lowering.object_(flat, "", root=True)
+    definitions = lowering.drained()
+    if definitions:
+        built["$defs"] = {name: definitions[name] for name in sorted(definitions)}
+    _measure(built, definitions)
+    return built
+
+
+class _Lowering:
+    """Conversion of one schema to strict mode."""
+
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self.definitions = definitions
+        self._nodes = 0
+        self._wanted: list[str] = []
+        self._lowered: dict[str, dict[str, Any]] = {}
+
+    def drained(self) -> dict[str, dict[str, Any]]:
+        """The definitions that are still referred to, lowered one after the other."""
+        while self._wanted:
+            name = self._wanted.pop()
+            if name not in self._lowered:
+                self._lowered[name] = {}
+                self._lowered[name] = self.schema(self.definitions[name], f"/$defs/{name}")
+        return self._lowered
+
+    def schema(self, node: Any, pointer: str) -> dict[str, Any]:
+        """Convert a schema below the root."""
+        if not isinstance(node, dict) or not node:
+            raise UnfitError(pointer, "it takes any value" if node is not False else "it takes no value")
+        self._nodes += 1
+        if self._nodes > _MAX_NODES or pointer.count("/") > _MAX_POINTER_LENGTH:
+            raise UnfitError(pointer[:80], "it has no end once its allOf is taken apart")
+        node = unwrapped(node)
+        if "$ref" in node and not (node.keys() - ANNOTATIONS - {"$ref"}):
+            return self._reference(node, pointer)
+        if "allOf" in node or "$ref" in node:
+            flat = merged(node, self.definitions)
+            if flat is None:
+                raise UnfitError(pointer, "its allOf has no single schema")
+            return self.schema(flat, pointer)
+        for key in _OPENING:
+            if key in node:
+                raise UnfitError(pointer, f"{key} has no strict form")
+        for union in ("anyOf", "oneOf"):
+            if union in node:
+                return self._union(node, union, pointer)
+        return self._typed(node, pointer)
+
+    def _reference(self, node: dict[str, Any], pointer: str) -> dict[str, Any]:
+        found = target(node, self.definitions)
+        if found is None:
+            raise UnfitError(pointer, "its reference leads nowhere")
+        self._wanted.append(found[0])
+        reference = {"$ref": node["$ref"]}
+        beside = described({}, node, [key for key in node if key != "$ref"])
+        return {"anyOf": [reference], **beside} if beside else reference
+
+    def _union(self, node: dict[str, Any], union: str, pointer: str) -> dict[str, Any]:
+        beside = {key: value for key, value in node.items() if key not in ANNOTATIONS and key != union}
+        branches = node[union]
+        if _only_required(beside, branches):
+            return self._typed(node, pointer)
+        built: list[dict[str, Any]] = []
+        for index, branch in enumerate(branches):
+            whole = {"allOf": [beside, branch]} if beside else branch
+            lowered = self.schema(whole, f"{pointer}/{union}/{index}")
+            built.extend(lowered["anyOf"] if lowered.keys() == {"anyOf"} else [lowered])
+        unsaid = [key for key in node if key in ANNOTATIONS]
+        return described({"anyOf": _distinct(built)}, node, unsaid)
+
+    def _typed(self, node: dict[str, Any], pointer: str) -> dict[str, Any]:
+        named = kinds(node)
+        if not named:
+            raise UnfitError(pointer, "it takes values of any type")
+        solid = [kind for kind in named if kind != "null"]
+        if len(solid) > 1:
+            built = [self._of(kind, _only(node, kind), pointer) for kind in solid]
+            built += [{"type": "null"}] if "null" in named else []
+            return described({"anyOf": built}, node, [key for key in node if key in ANNOTATIONS])
+        if not solid:
+            return described({"type": "null"}, node, ())
+        lowered = self._of(solid[0], node, pointer)
+        return _nullable(lowered) if "null" in named else lowered
+
+    def _of(self, kind: str, node: dict[str, Any], pointer: str) -> dict[str, Any]:
+        if kind == "object":
+            return self.object_(node, pointer, root=False)
+        built: dict[str, Any] = {"type": kind}
+        if "const" in node:
+            built["const"] = node["const"]
+        elif "enum" in node:
+            built["enum"] = [value for value in node["enum"] if value is not None]
+        if kind == "array":
+            if "prefixItems" in node:
+                raise UnfitError(pointer, "prefixItems has no strict form")
+            built["items"] = self.schema(node.get("items", True), f"{pointer}/items")
+        for key in _KEPT.get(kind, ()) & node.keys():
+            if _sayable(key, node[key]):
+                built[key] = node[key]
+        built = {key: built[key] for key in ("type", *(key for key in node if key in built and key != "type"))}
+        unsaid = [key for key in node if key not in built and key not in _STRUCTURE]
+        return described(built, node, unsaid)
+
+    def object_(self, node: dict[str, Any], pointer: str, *, root: bool) -> dict[str, Any]:
+        """An object, closed. The root may be empty: what an agent adds to a tool without parameters is dropped anyway."""
+        properties = node.get("properties", {})
+        closed = node.get("additionalProperties", not properties and not root)
+        if closed is not False and "additionalProperties" in node:
+            raise UnfitError(pointer, "it takes properties that it does not list")
+        if closed is True or "patternProperties" in node or "enum" in node or "const" in node:
+            raise UnfitError(pointer, "it is an object of no known properties")
+        if "if" in node or any(key in node for key in _OPENING):
+            raise UnfitError(pointer, "its properties depend on each other")
+        required = node.get("required", [])
+        built: dict[str, Any] = {}
+        for name, schema in properties.items():
+            here = f"{pointer}/properties/{name}"
+            built[name] = self.schema(schema, here)
+            if name not in required:
+                if accepts_null(schema, self.definitions):
+                    raise UnfitError(here, "it may be both null and absent, which strict mode cannot tell apart")
+                built[name] = _nullable(built[name])
+        if missing := [name for name in required if name not in properties]:
+            raise UnfitError(pointer, f"it requires {missing[0][:40]!r}, which it does not describe")
+        unsaid = [key for key in node if key not in _STRUCTURE]
+        shape = {"type": "object", "properties": built, "required": list(built), "additionalProperties": False}
+        return described(shape, node, unsaid)
+
+
+def _only_required(beside: dict[str, Any], branches: list[Any]) -> bool:
+    """Return True if the branches only require some of the properties declared beside them."""
+    return "properties" in beside and all(
+        isinstance(branch, dict) and not (branch.keys() - ANNOTATIONS - {"required"}) for branch in branches
+    )
+
+
+def _only(node: dict[str, Any], kind: str) -> dict[str, Any]:
+    """A schema of several types, for one of them; what is said about all of them is said once, above."""
+    built = {key: value for key, value in node.items() if key not in ANNOTATIONS}
+    if "enum" in built:
+        built["enum"] = [value for value in built["enum"] if kind in _kinds_of(value)]
+        if not built["enum"]:
+            del built["enum"]
+    return {**built, "type": kind}
+
+
+def _kinds_of(value: Any) -> tuple[str, ...]:
+    named = kinds({"const": value}) or ()
+    whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value)
+    return (*named, "integer") if whole else named
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema changed so that null conforms too."""
+    if isinstance(schema.get("type"), str) and schema["type"] != "null" and "const" not in schema:
+        built = {**schema, "type": [schema["type"], "null"]}
+        if "enum" in built:
+            built["enum"] = [*built["enum"], None]
+        return built
+    if "anyOf" in schema:
+        null = {"type": "null"}
+        return schema if null in schema["anyOf"] else {**schema, "anyOf": [*schema["anyOf"], null]}
+    if isinstance(schema.get("type"), (list, str)) and "const" not in schema:
+        return schema
+    inner = {key: value for key, value in schema.items() if key != "description"}
+    built = {"anyOf": [inner, {"type": "null"}]}
+    return {**built, "description": schema["description"]} if "description" in schema else built
+
+
+def _sayable(key: str, value: Any) -> bool:
+    match key:
+        case "format":
+            return value in _FORMATS
+        case "pattern":
+            return not _AROUND.search(value)
+        case _:
+            return True
+
+
+def _distinct(branches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    kept: list[dict[str, Any]] = []
+    for branch in branches:
+        if branch not in kept:
+            kept.append(branch)
+    return kept
+
+
+def _measure(root: dict[str, Any], definitions: Mapping[str, Any]) -> None:
+    """Raises `UnfitError` where the whole is larger than the API takes."""
+    properties = values = characters = 0
+    todo: list[Any] = [root]
+    while todo:
+        node = todo.pop()
+        properties += len(node.get("properties", ()))
+        characters += sum(map(len, node.get("properties", ()))) + sum(map(len, node.get("$defs", ())))
+        listed = node.get("enum", [node["const"]] if "const" in node else ())
+        length = sum(len(value) for value in listed if isinstance(value, str))
+        values += len(listed)
+        characters += length
+        if len(listed) > _MANY_VALUES and length > _MAX_MANY_LENGTH:
+            raise UnfitError("", f"an enum of {len(listed)} values is longer than {_MAX_MANY_LENGTH} characters")
+        todo += [*node.get("properties", {}).values(), *node.get("$defs", {}).values(), *node.get("anyOf", ())]
+        todo += [node["items"]] if "items" in node else []
+    for name, count, most in (
+        ("properties", properties, _MAX_PROPERTIES),
+        ("enum values", values, _MAX_VALUES),
+        ("characters of names", characters, _MAX_NAMES_LENGTH),
+    ):
+        if count > most:
+            raise UnfitError("", f"it has {count} {name}, and strict mode takes {most}")
+    if _deeper(root, definitions):
+        raise UnfitError("", f"it is nested more than {_MAX_DEPTH} levels deep")
+
+
+def _deeper(root: dict[str, Any], definitions: Mapping[str, Any]) -> bool:
+    """Return True if objects and arrays nest deeper than the API allows. A recursive schema counts until its reference repeats."""
+    seen: set[tuple[str, int]] = set()
+    todo: list[tuple[dict[str, Any], int, frozenset[str]]] = [(root, 0, frozenset())]
+    while todo:
+        node, level, above = todo.pop()
+        if "$ref" in node:
+            name = str(node["$ref"]).removeprefix("#/$defs/")
+            if name not in above and (name, level) not in seen:
+                seen.add((name, level))
+                todo.append((definitions[name], level, above | {name}))
+        inner = [*node.get("properties", {}).values(), *([node["items"]] if "items" in node else ())]
+        if inner and level >= _MAX_DEPTH:
+            return True
+        todo += [(child, level + 1, above) for child in inner]
+        todo += [(branch, level, above) for branch in node.get("anyOf", ())]
+    return False
+
+
+_MAX_ABSENT_DEPTH = 64
+_MAX_STEPS, _VALIDATION = (
+    20_000,
+    100,
+)  # for one call; only a schema made to cost much takes more, and then the rest is left as it is
+
+
+def without_absent(schema: Schema, arguments: JsonObject) -> JsonObject:
+    """The arguments without every null that can only mean "not given".
+
+    Strict mode makes a model fill in every property, so it says null for what it leaves out. A null goes where the canonical `schema`
+    neither requires the property nor accepts null for it; every other null is a value and stays. In a union the first branch decides
+    that accepts the rest, without nulls for members that only other branches name. `schema` is the tool's own input schema, never the
+    lowered one. Nothing passed in is changed; arguments without such a null are returned as they are, so this may stand before every
+    validation, whatever the caller's provider.
+    """
+    if not _holds_null(arguments, 0):
+        return arguments
+    restored: JsonObject = _Restoring(schema.get("$defs", {})).value(schema, arguments, 0)
+    return restored
+
+
+class _Restoring:
+    """Removal of nulls from arguments, with the definitions that the schema refers to."""
+
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
+        self._left = _MAX_STEPS
+
+    def value(self, schema: Any, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0 or depth > _MAX_ABSENT_DEPTH or not isinstance(schema, Mapping) or not _holds_null(value, 0):
+            return value
+        if (found := target(schema, self._definitions)) is not None:
+            value = self.value(found[1], value, depth + 1)
+        for member in schema.get("allOf", ()):
+            value = self.value(member, value, depth + 1)
+        value = self._own(schema, value, depth)
+        for union in ("anyOf", "oneOf"):
+            if branches := schema.get(union):
+                value = self._chosen(branches, value, depth)
+        return value
+
+    def _own(self, schema: Mapping[str, Any], value: Any, depth: int) -> Any:
+        if isinstance(value, Mapping) and (properties := schema.get("properties")):
+            required = schema.get("required", ())
+            return {
+                name: self.value(properties.get(name), item, depth + 1)
+                for name, item in value.items()
+                if not (item is None and name in properties and name not in required)
+                or accepts_null(properties[name], self._definitions)
+            }
+        if isinstance(value, list) and "items" in schema:
+            return [self.value(schema["items"], item, depth + 1) for item in value]
+        return value
+
+    def _chosen(self, branches: list[Any], value: Any, depth: int) -> Any:
+        named = [self._names(branch, depth) for branch in branches]
+        every = frozenset[str]().union(*named)
+        for branch, own in zip(branches, named, strict=True):
+            restored = self.value(branch, _without_null(value, every - own), depth + 1)
+            if self._accepts(branch, restored):
+                return restored
+        return value
+
+    def _names(self, branch: Any, depth: int) -> frozenset[str]:
+        """The members that a branch names: where branches are listed as one object, a client says null for those of the others."""
+        self._left -= 1
+        if self._left < 0 or depth > _MAX_ABSENT_DEPTH or not isinstance(branch, Mapping):
+            return frozenset()
+        names = frozenset(branch.get("properties", ()))
+        if (found := target(branch, self._definitions)) is not None:
+            names |= self._names(found[1], depth + 1)
+        return names.union(*(self._names(member, depth + 1) for member in branch.get("allOf", ())))
+
+    def _accepts(self, branch: Any, value: Any) -> bool:
+        if not isinstance(branch, Mapping):
+            return branch is not False
+        self._left -= _VALIDATION
+        try:
+            validator = jsonschema_rs.Draft202012Validator({**branch, "$defs": dict(self._definitions)}, offline=True)
+        except (ValueError, jsonschema_rs.ReferencingError):
+            return False
+        return validator.is_valid(value)
+
+
+def _without_null(value: Any, names: frozenset[str]) -> Any:
+    """An object without null for members of these names; anything else as it is."""
+    if not isinstance(value, Mapping) or not any(item is None and name in names for name, item in value.items()):
+        return value
+    return {name: item for name, item in value.items() if item is not None or name not in names}
+
+
+def _holds_null(value: Any, depth: int) -> bool:
+    if value is None or depth > _MAX_ABSENT_DEPTH:
+        return True
+    if isinstance(value, Mapping):
+        return any(_holds_null(item, depth + 1) for item in value.values())
+    return isinstance(value, list) and any(_holds_null(item, depth + 1) for item in value)

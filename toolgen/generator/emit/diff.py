@@ -1,0 +1,327 @@
+"""Changes between two manifests, tool by tool, in words: breaking ones for agents, policies or callers, and compatible ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Literal
+
+import msgspec
+
+from toolgen.generator.emit.binding_diff import BindingChange, binding_changes, breaking, change, compatible
+from toolgen.generator.emit.schema_diff import Path, SchemaChange, schema_changes
+from toolgen.model.argument_names import own_names, with_listed_arguments
+from toolgen.model.database import Column, Database, Table
+from toolgen.model.manifest import Manifest, SourceInfo
+from toolgen.model.prompt_injection import spelled
+from toolgen.model.tool import Effect, Tool
+
+__all__ = ["BindingChange", "ManifestDiff", "ToolDifference", "compare", "lines", "printable"]
+
+_SEVERITY = (Effect.READ, Effect.WRITE, Effect.DESTRUCTIVE)
+_MAX_TEXT_LENGTH = 160
+
+
+class ToolDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Change of one tool between two manifests. `name` is its new name; `before` its old name, if the name changed."""
+
+    name: str
+    status: Literal["added", "removed", "renamed", "changed"]
+    changes: tuple[BindingChange, ...]
+    before: str = ""
+
+
+class ManifestDiff(msgspec.Struct, frozen=True, kw_only=True):
+    """Two manifests compared: changes by source, and the tools that are not what they were, in name order."""
+
+    sources: dict[str, tuple[BindingChange, ...]]
+    tools: tuple[ToolDifference, ...]
+
+    @property
+    def breaking(self) -> int:
+        """Number of breaking changes."""
+        return sum(change.level == "breaking" for change in self._all())
+
+    @property
+    def compatible(self) -> int:
+        """Number of compatible changes."""
+        return sum(change.level == "compatible" for change in self._all())
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form: `{"breaking": n, "compatible": n, "sources": {name: [change]}, "tools": [{name, status, before?, changes}]}`."""
+        built: dict[str, object] = msgspec.to_builtins(self)
+        return {"breaking": self.breaking, "compatible": self.compatible, **built}
+
+    def _all(self) -> Iterator[BindingChange]:
+        for changes in self.sources.values():
+            yield from changes
+        for tool in self.tools:
+            yield from tool.changes
+
+
+def compare(old: Manifest, new: Manifest) -> ManifestDiff:
+    """Return the changes that affect users of `old` who get `new`.
+
+    A change is breaking if it can make a working call fail, change its meaning, return a value that was impossible before, do more than it
+    did, or send it elsewhere. Arguments that were accepted must be accepted and mean the same. Outputs must have been possible before, and
+    described outputs must still be described. These also break a tool: removal, renaming, a raised effect, another server, method or path,
+    and credentials or scopes that were not needed. If compatibility cannot be decided, the change is breaking and says so. A tool with
+    another digest always has a change. Two tools are the same tool if they share the name, or else the source and origin.
+    """
+    renamed = _renamed(old, new)
+    origins = {(tool.source, tool.origin) for tool in new.tools.values()}
+    found: list[ToolDifference] = []
+    for name, tool in new.tools.items():
+        before = old.tools.get(renamed.get(name, name))
+        if before is None:
+            found.append(
+                ToolDifference(name=name, status="added", changes=(compatible("added", f"is new ({tool.effect})"),))
+            )
+            continue
+        changes = tuple(_changes(before, tool, origins))
+        if before.name != name:
+            moved = breaking("renamed", f"was called {before.name}")
+            found.append(ToolDifference(name=name, status="renamed", changes=(moved, *changes), before=before.name))
+        elif changes:
+            found.append(ToolDifference(name=name, status="changed", changes=changes))
+    gone = old.tools.keys() - new.tools.keys() - set(renamed.values())
+    found += [ToolDifference(name=name, status="removed", changes=(_removed(old.tools[name], new),)) for name in gone]
+    return ManifestDiff(sources=_sources(old, new), tools=tuple(sorted(found, key=lambda one: one.name)))
+
+
+def lines(difference: ManifestDiff) -> Iterator[str]:
+    """The difference as text, one line a change, breaking ones first within a tool; nothing when nothing changed."""
+    for name, changes in difference.sources.items():
+        yield from (_line(f"source {name}", change) for change in _ranked(changes))
+    for tool in difference.tools:
+        yield from (_line(tool.name, change) for change in _ranked(tool.changes))
+
+
+def _ranked(changes: Iterable[BindingChange]) -> list[BindingChange]:
+    return sorted(changes, key=lambda change: change.level)
+
+
+def _line(name: str, change: BindingChange) -> str:
+    return f"{change.level:<10}  {name}: {printable(change.message)}"
+
+
+def _renamed(old: Manifest, new: Manifest) -> dict[str, str]:
+    """Return the old name of each renamed tool by its new name, matched by origin. Origins with several tools on a side are left out."""
+    gone = _by_origin(old.tools[name] for name in old.tools.keys() - new.tools.keys())
+    came = _by_origin(new.tools[name] for name in new.tools.keys() - old.tools.keys())
+    return {
+        came[origin][0]: names[0]
+        for origin, names in gone.items()
+        if len(names) == 1 and len(came.get(origin, ())) == 1
+    }
+
+
+def _by_origin(tools: Iterable[Tool]) -> dict[tuple[str, str], list[str]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for tool in tools:
+        found.setdefault((tool.source, tool.origin), []).append(tool.name)
+    return found
+
+
+def _removed(tool: Tool, new: Manifest) -> BindingChange:
+    for problem in new.problems:
+        if problem.source == tool.source and problem.level != "warning" and problem.origin == tool.origin:
+            return breaking("removed", f"was removed: {problem.message}")
+    gone = "" if tool.source in new.sources else f", with its source {tool.source}"
+    return breaking("removed", f"was removed{gone}")
+
+
+def _changes(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> list[BindingChange]:
+    """Return the changes of a tool. A difference that no part reports is reported as one change of the whole tool."""
+    if old.digest == new.digest and old.digest:
+        return []
+    found = list(_tool(old, new, origins))
+    differs = msgspec.structs.replace(old, name="", digest="") != msgspec.structs.replace(new, name="", digest="")
+    if differs and not found:
+        alike = _described(old) == _described(new)
+        return [
+            compatible("schema", "its schemas are written differently, and say the same")
+            if alike
+            else breaking("tool", "changed in a way that cannot be told apart here")
+        ]
+    return found
+
+
+def _described(tool: Tool) -> Tool:
+    """Everything but its schemas, of which no change is found only where they say the same."""
+    return msgspec.structs.replace(tool, name="", digest="", input_schema={}, output_schema=None)
+
+
+def _tool(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> Iterator[BindingChange]:
+    yield from _effects(old, new)
+    if own_names(new) and not own_names(old):
+        old = with_listed_arguments(old)
+        for listed, own in own_names(old).items():
+            yield compatible(
+                "listed_name", f"argument `{own}` is listed as `{listed}` now, and is still taken by its old name"
+            )
+    for one in schema_changes(old.input_schema, new.input_schema):
+        yield change(one.breaks_writer, f"input.{one.code}", f"{_input(one)} {one.text}")
+    yield from _outputs(old, new)
+    if old.listed_output != new.listed_output:
+        text = f"MCP clients are listed its output schema as {new.listed_output or 'usual'} (before: {old.listed_output or 'usual'})"
+        yield compatible("output.listed", text)
+    if old.strict_arguments != new.strict_arguments and new.effect is Effect.READ:
+        does = "refuses unknown arguments" if new.strict_arguments else "leaves unknown arguments out"
+        yield change(new.strict_arguments, "arguments", f"it {does} now")
+    yield from binding_changes(old, new)
+    for code, before, after in (("title", old.title, new.title), ("description", old.description, new.description)):
+        if before != after:
+            yield compatible(code, f"its {code} is now {_quoted(after)} (before: {_quoted(before)})")
+    for code, was, now in (
+        ("tags", ", ".join(old.tags), ", ".join(new.tags)),
+        ("operation", old.operation, new.operation),
+    ):
+        if was != now and (old.tags or old.operation):  # a manifest of an older version has neither
+            yield compatible(
+                code, f"its {code} {_is(code)} now {_quoted(now)} (before: {_quoted(was)}); policies may select by it"
+            )
+    if (old.source, old.origin) != (new.source, new.origin):
+        # What it stood for has moved, or is still there and the name was given to something else.
+        text = f"now stands for {new.source} {new.origin} (before: {old.source} {old.origin})"
+        yield change((old.source, old.origin) in origins, "origin", text)
+
+
+def _is(code: str) -> str:
+    return "are" if code == "tags" else "is"
+
+
+def _effects(old: Tool, new: Tool) -> Iterator[BindingChange]:
+    if old.effect != new.effect:
+        raised = _SEVERITY.index(new.effect) > _SEVERITY.index(old.effect)
+        verb = "raised" if raised else "lowered"
+        yield change(raised, "effect", f"its effect was {verb} from {old.effect} to {new.effect}")
+    if old.idempotent != new.idempotent:
+        text = "may be repeated safely" if new.idempotent else "may no longer be repeated safely"
+        yield change(old.idempotent, "idempotent", text)
+
+
+def _outputs(old: Tool, new: Tool) -> Iterator[BindingChange]:
+    match old.output_schema, new.output_schema:
+        case None, None:
+            return
+        case None, _:
+            yield compatible("output.added", "its output is described now")
+        case _, None:
+            yield breaking("output.removed", "its output is no longer described")
+        case Mapping() as before, Mapping() as after:
+            for one in schema_changes(before, after):
+                yield change(one.breaks_reader, f"output.{one.code}", f"{_output(one)} {one.text}")
+
+
+def _input(change: SchemaChange) -> str:
+    return f"argument `{_dotted(change.path)}`" if change.path else "its input"
+
+
+def _output(change: SchemaChange) -> str:
+    return f"output property `{_dotted(change.path)}`" if change.path else "its output"
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(path).replace(".[]", "[]").replace(".{}", "{}")
+
+
+def _sources(old: Manifest, new: Manifest) -> dict[str, tuple[BindingChange, ...]]:
+    found: dict[str, tuple[BindingChange, ...]] = {}
+    for name in sorted(old.sources.keys() | new.sources.keys()):
+        before, after = old.sources.get(name), new.sources.get(name)
+        match before, after:
+            case None, _:
+                found[name] = (compatible("added", "is new"),)
+            case _, None:
+                found[name] = (breaking("removed", "was removed"),)
+            case SourceInfo(), SourceInfo():
+                found[name] = tuple(_source(before, after))
+    return {name: changes for name, changes in found.items() if changes}
+
+
+def _source(old: SourceInfo, new: SourceInfo) -> Iterator[BindingChange]:
+    if old.kind != new.kind:
+        yield breaking("kind", f"is now {new.kind} (before: {old.kind})")
+    for code, before, after in (("title", old.title, new.title), ("version", old.version, new.version)):
+        if before != after:
+            yield compatible(code, f"its {code} is now {_quoted(after)} (before: {_quoted(before)})")
+    for name in sorted(old.security_schemes.keys() | new.security_schemes.keys()):
+        was, now = old.security_schemes.get(name), new.security_schemes.get(name)
+        if was is None:
+            yield compatible("security", f"has the new security scheme {name}")
+        elif now is None:
+            yield breaking("security", f"the security scheme {name} was removed")
+        elif was != now:
+            yield breaking("security", f"the security scheme {name} is now {_fields(now)} (before: {_fields(was)})")
+    if old.database is not None and new.database is not None:
+        yield from _database(old.database, new.database)
+
+
+def _fields(value: msgspec.Struct) -> str:
+    written: dict[str, object] = msgspec.to_builtins(value)
+    return ", ".join(f"{key} {_quoted(str(item))}" for key, item in written.items())
+
+
+def _database(old: Database, new: Database) -> Iterator[BindingChange]:
+    if old.dialect != new.dialect:
+        yield breaking("dialect", f"its dialect is now {new.dialect} (before: {old.dialect})")
+    for name in sorted({*old.functions, *new.functions}):
+        if name not in old.functions:
+            text = f"defines the function {name} now, and a call that means a built-in one of that name is refused"
+            yield breaking("function", text)
+        elif name not in new.functions:
+            yield compatible("function", f"no longer defines the function {name}")
+    before = {_table_name(table): table for table in old.tables}
+    after = {_table_name(table): table for table in new.tables}
+    for name in sorted(before.keys() | after.keys()):
+        if name not in after:
+            yield breaking("table", f"table {name} was removed")
+        elif name not in before:
+            yield compatible("table", f"table {name} is new")
+        elif before[name] != after[name]:
+            yield from _table(name, before[name], after[name])
+
+
+def _table_name(table: Table) -> str:
+    return f"{table.schema}.{table.name}" if table.schema else table.name
+
+
+def _table(name: str, old: Table, new: Table) -> Iterator[BindingChange]:
+    before = {column.name: column for column in old.columns}
+    after = {column.name: column for column in new.columns}
+    for column in [*after, *(column for column in before if column not in after)]:
+        if column not in after:
+            yield breaking("column", f"column {name}.{column} was removed")
+        elif column not in before:
+            yield compatible("column", f"column {name}.{column} is new")
+        else:
+            yield from _column(f"{name}.{column}", before[column], after[column])
+    if list(filter(after.__contains__, before)) != list(filter(before.__contains__, after)):
+        yield compatible("table", f"table {name} has its columns in another order")
+    for code, said in (("primary_key", "primary key"), ("references", "list of references"), ("comment", "comment")):
+        if getattr(old, code) != getattr(new, code):
+            yield compatible("table", f"table {name} has another {said}")
+    if old.view != new.view:
+        yield compatible("table", f"{name} is now a {'view' if new.view else 'table'}")
+
+
+def _column(name: str, old: Column, new: Column) -> Iterator[BindingChange]:
+    if old.type != new.type:
+        yield breaking("column", f"column {name} is now {new.type or 'untyped'} (before: {old.type or 'untyped'})")
+    if old.nullable != new.nullable:
+        yield change(
+            new.nullable, "column", f"column {name} {'may be null now' if new.nullable else 'is never null now'}"
+        )
+    if old.comment != new.comment:
+        yield compatible("column", f"column {name} has another comment")
+
+
+def _quoted(text: str) -> str:
+    shown = printable(text)
+    return f"“{shown}”" if len(shown) <= _MAX_TEXT_LENGTH else f"“{shown[: _MAX_TEXT_LENGTH - 1]}…”"
+
+
+def printable(text: str) -> str:
+    """Return text on one line with control and invisible characters escaped, because names and descriptions come from third parties."""
+    shown = spelled(text)
+    return "".join(character if character.isprintable() else " " if character.isspace() else "�" for character in shown)

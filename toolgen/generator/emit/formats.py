@@ -1,0 +1,163 @@
+"""Tools in the shapes that providers, frameworks and protocols expect.
+
+Schemas stand in their listed form; `openai-strict` and `gemini` make theirs of the exact schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from toolgen.generator.emit.dialects import ListedSchema, UnfitError, gemini_schema, listed_schema, strict_schema
+from toolgen.generator.emit.dialects.short_words import in_short
+from toolgen.generator.emit.listed_output import listed_output
+from toolgen.generator.emit.schema_budget import exact, listed
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Effect, McpBinding, Tool
+
+__all__ = ["DEFAULT_FORMATS", "FORMATS", "MAX_TOOLS", "MAX_WRITTEN", "mcp_tool", "remarks", "render"]
+
+MAX_TOOLS: Mapping[str, int] = MappingProxyType({"openai": 128, "openai-strict": 128})
+"""How many tools a provider takes in one request, where it says so."""
+DEFAULT_FORMATS = ("anthropic", "mcp", "openai")
+"""What a build writes besides the manifest when nobody asks for more."""
+MAX_WRITTEN = 5_000
+"""Tools of a manifest, of which more are written in a format only where somebody asks for it."""
+
+
+def mcp_tool(tool: Tool, *, any_root: bool = False) -> JsonObject:
+    """MCP's Tool (2025-06-18 and later). Annotations are hints drawn from the effect; the policy is what decides.
+
+    `any_root`: the output schema may describe something else than an object (2026-07-28 and later).
+    """
+    shaped: dict[str, Json] = {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": listed(tool).input_schema,
+        "annotations": {
+            "title": tool.title,
+            "readOnlyHint": tool.effect is Effect.READ,
+            "destructiveHint": tool.effect is Effect.DESTRUCTIVE,
+            "idempotentHint": tool.idempotent,
+            "openWorldHint": not isinstance(tool.binding, McpBinding) or tool.binding.open_world,
+        },
+    }
+    if (output := listed_output(tool, any_root=any_root)) is not None:
+        shaped["outputSchema"] = listed_schema(output.schema, "listed", root=False)
+    return shaped
+
+
+def openai_tool(tool: Tool) -> JsonObject:
+    """OpenAI's function tool, as Chat Completions takes it; strict mode is off."""
+    function: dict[str, Json] = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": listed(tool).input_schema,
+    }
+    return {"type": "function", "function": function}
+
+
+def openai_strict_tool(tool: Tool) -> JsonObject:
+    """Return the OpenAI form of a tool in strict mode. If its schema has no strict form, `strict` is false and the schema is plain.
+
+    A model sends null for each argument that it leaves out of a strict tool; `without_absent` removes these nulls.
+    """
+    parameters: JsonObject
+    try:
+        parameters, strict = _strict(tool), True
+    except UnfitError:
+        parameters, strict = listed(tool).input_schema, False
+    function: dict[str, Json] = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": parameters,
+        "strict": strict,
+    }
+    return {"type": "function", "function": function}
+
+
+def anthropic_tool(tool: Tool) -> JsonObject:
+    """Anthropic's tool, as the Messages API takes it."""
+    return {"name": tool.name, "description": tool.description, "input_schema": listed(tool).input_schema}
+
+
+def gemini_tool(tool: Tool) -> JsonObject:
+    """Gemini's FunctionDeclaration with `parameters` in the OpenAPI subset, which every model and both APIs understand.
+
+    A tool without arguments has no `parameters`: the API refuses an object without properties.
+    """
+    declared: dict[str, Json] = {"name": tool.name, "description": tool.description}
+    if tool.input_schema.get("properties"):
+        declared["parameters"] = gemini_schema(in_short(exact(tool)))
+    return declared
+
+
+def gemini_json_schema_tool(tool: Tool) -> JsonObject:
+    """Gemini's FunctionDeclaration with a JSON Schema, for models that take `parameters_json_schema`."""
+    return {"name": tool.name, "description": tool.description, "parameters_json_schema": listed(tool).input_schema}
+
+
+def bedrock_tool(tool: Tool) -> JsonObject:
+    """An entry of `toolConfig.tools` of Bedrock's Converse."""
+    schema: dict[str, Json] = {"json": listed(tool).input_schema}
+    return {"toolSpec": {"name": tool.name, "description": tool.description, "inputSchema": schema}}
+
+
+def langchain_tool(tool: Tool) -> JsonObject:
+    """The keyword arguments of LangChain's `StructuredTool`, all but the coroutine that calls the gateway."""
+    metadata: dict[str, Json] = {"effect": str(tool.effect), "idempotent": tool.idempotent, "source": tool.source}
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "args_schema": listed(tool).input_schema,
+        "metadata": metadata,
+    }
+
+
+FORMATS: Mapping[str, Callable[[Tool], JsonObject]] = MappingProxyType(
+    {
+        "mcp": mcp_tool,
+        "openai": openai_tool,
+        "openai-strict": openai_strict_tool,
+        "anthropic": anthropic_tool,
+        "gemini": gemini_tool,
+        "gemini-json-schema": gemini_json_schema_tool,
+        "bedrock": bedrock_tool,
+        "langchain": langchain_tool,
+    }
+)
+
+
+def render(name: str, tools: Iterable[Tool]) -> JsonObject | list[JsonObject]:
+    """The whole file of one format: MCP's `tools/list` result, or the bare list that the providers' SDKs take."""
+    shaped = [FORMATS[name](listed(tool)) for tool in tools]
+    return {"tools": shaped} if name == "mcp" else shaped
+
+
+def remarks(name: str, tools: Iterable[Tool]) -> tuple[str, ...]:
+    """Return warnings about these tools in this format, as sentences."""
+    every = tuple(tools)
+    said: list[str] = []
+    most = MAX_TOOLS.get(name, len(every))
+    if len(every) > most:
+        said.append(f"{name} takes {most} tools in a request, and these are {len(every)}; choose some for each request")
+    if name == "openai-strict":
+        said += [f"{tool.name} is not strict: {reason}" for tool in every if (reason := _unfit(tool))]
+    return tuple(said)
+
+
+def _strict(tool: Tool) -> JsonObject:
+    """The strict form of a tool's schema. Raises `UnfitError`, also if parts of it are left open: null could be a value there."""
+    schema = listed(tool).input_schema
+    if isinstance(schema, ListedSchema) and schema.large:
+        raise UnfitError("", "it is too large to be listed whole")
+    return strict_schema(in_short(exact(tool)))
+
+
+def _unfit(tool: Tool) -> str:
+    try:
+        _strict(tool)
+    except UnfitError as error:
+        return str(error)
+    return ""

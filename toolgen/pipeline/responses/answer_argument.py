@@ -1,0 +1,366 @@
+"""Options of an answer: the argument `answer`, which belongs to the gateway and reaches no stage, record or upstream.
+
+Tools are proven, pinned and approved without it: it is listed where lists are answered, and taken out before there is a call. A tool that
+has an argument `answer` itself keeps it, and the options have another name (`option_name`). `_answer`, the former name, is not listed.
+Long answers are cut into pieces: each valid JSON, each below its size, and together the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain, count
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from toolgen.core.json_codec import MAX_DEPTH, encode_json
+from toolgen.model.excerpt import bounded
+from toolgen.model.field_mask import MAX_FIELDS, Mask
+from toolgen.model.parameter_names import members
+from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.model.shown_schema import shown
+from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, McpBinding, SqlBinding, Tool
+from toolgen.pipeline.responses.choice import MAX_TOP, Choice, choice_of
+from toolgen.pipeline.responses.pagination import MAX_PAGES, Pagings
+
+__all__ = [
+    "ARGUMENT",
+    "FORMER",
+    "WHOLE",
+    "AnswerOptions",
+    "Piece",
+    "Position",
+    "cut",
+    "may_have_options",
+    "may_offer",
+    "offering",
+    "option_name",
+    "option_names",
+    "path_text",
+    "size_of",
+    "taken",
+]
+
+ARGUMENT = "answer"
+FORMER = "_answer"
+"""The former name, which Pydantic takes for no field: accepted where it is no argument of the tool's own."""
+_ALTERNATIVE = "answer_options"
+_MAX_CURSOR_LENGTH = 16_384
+_KEYS = frozenset({"fields", "pages", "cursor", "where", "sort", "top"})
+_FIELDS: Schema = {
+    "type": "array",
+    "items": {"type": "string"},
+    "maxItems": MAX_FIELDS,
+    "description": "Keep only these, as items.name",
+}
+_PAGES: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_PAGES, "description": "Follow as many pages"}
+_WHERE: Schema = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Keep items with all of these: size > 5, user.login = ada, name contains x",
+}
+_SORT: Schema = {"type": "string", "description": "Path in an item; -size: largest first"}
+_TOP: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "description": "Keep so many items"}
+_CHOICE: Schema = {"where": _WHERE, "sort": _SORT, "top": _TOP}
+_CURSOR: Schema = {"type": "string", "description": "Read on from meta.next_cursor, with the same arguments"}
+_CONNECTION_DEPTH = 2  # the field of an operation, and the edges of its connection
+_DROPPED = frozenset(
+    {
+        "required",
+        "minItems",
+        "minProperties",
+        "minLength",
+        "pattern",
+        "format",
+        "dependentRequired",
+        "dependentSchemas",
+        "if",
+        "then",
+        "else",
+    }
+)
+_NESTED_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+_VALUES = frozenset({"const", "enum", "default", "examples", "example"})
+
+
+class AnswerOptions(Struct, frozen=True, kw_only=True):
+    """`mask` keeps some fields, `choice` some items, `pages` follows as many pages (0: none was asked for), `cursor` reads on."""
+
+    mask: Mask | None = None
+    choice: Choice | None = None
+    pages: int = 0
+    cursor: str = ""
+
+
+WHOLE = AnswerOptions()
+
+
+def option_name(tool: Tool) -> str:
+    """The argument with the options of this tool's answers: `answer`, or the first of `answer_options`, `answer_options_2` … that is free.
+
+    The tool is to be the whole one: an argument that a policy sets is hidden, and its name is still taken.
+    """
+    own = members(tool.input_schema, tool.input_schema)
+    if ARGUMENT not in own:
+        return ARGUMENT
+    numbered = (f"{_ALTERNATIVE}_{number}" for number in count(2))
+    return next(name for name in chain((_ALTERNATIVE,), numbered) if name not in own)
+
+
+def option_names(tool: Tool) -> tuple[str, ...]:
+    """The names under which a call may have the options of its answer, the listed one first; none for a tool that takes no options."""
+    if not _takes(tool):
+        return ()
+    former = () if FORMER in members(tool.input_schema, tool.input_schema) else (FORMER,)
+    return (option_name(tool), *former)
+
+
+def _takes(tool: Tool) -> bool:
+    """True for a tool whose answers may hold lists that the gateway can choose from: of HTTP, and reads of GraphQL, SQL and MCP servers."""
+    match tool.binding:
+        case HttpBinding():
+            return True
+        case GraphQLBinding(type="query") | McpBinding():
+            return tool.effect is Effect.READ
+        case SqlBinding(operation="query" | "named"):
+            return tool.effect is Effect.READ
+        case _:
+            return False
+
+
+def may_have_options(arguments: JsonObject) -> bool:
+    """False for arguments of which none has a name that options of an answer have for any tool."""
+    for name in arguments:  # noqa: SIM110 - a generator would take longer than the test itself
+        if name == FORMER or name.startswith(ARGUMENT):
+            return True
+    return False
+
+
+def taken(tool: Tool, arguments: JsonObject, pagings: Pagings) -> tuple[AnswerOptions, JsonObject]:
+    """The options of the answer, and the arguments without them. Raises `ValueError`, saying what is wrong with which argument.
+
+    Where the options are not listed, an argument of their name that does not look
+    like them is left, as any other argument that the tool does not have.
+    """
+    names = option_names(tool)
+    found = [name for name in names if name in arguments]
+    if not found:
+        return WHOLE, arguments
+    if found == [names[0]] and not _looks_like_options(arguments[names[0]]) and not may_offer(tool, pagings):
+        return WHOLE, arguments
+    rest = {name: value for name, value in arguments.items() if name not in found}
+    if len(found) > 1 and arguments[found[0]] != arguments[found[1]]:
+        raise ValueError(f"{found[0]}: {found[1]} is the same argument; give one of them")
+    try:
+        return _read(arguments[found[0]]), rest
+    except ValueError as error:
+        raise ValueError(f"{found[0]}: {error}") from None
+
+
+def _looks_like_options(given: Json) -> bool:
+    try:
+        _read(given)
+    except ValueError:
+        return False
+    return True
+
+
+def _read(given: Json) -> AnswerOptions:
+    if given is None:
+        return WHOLE
+    if isinstance(given, str):  # some models send an object as its text
+        try:
+            given = msgspec.json.decode(given)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            given = 0
+    if not isinstance(given, Mapping):
+        raise ValueError("it must be an object")  # noqa: TRY004 - what was sent, not what we passed
+    said = {name: value for name, value in given.items() if value is not None}
+    if unknown := said.keys() - _KEYS:
+        raise ValueError(f"'{bounded(min(unknown), 40)}' is none of fields, where, sort, top, pages and cursor")
+    fields, pages, cursor = said.get("fields"), said.get("pages", 0), said.get("cursor", "")
+    if fields is not None and not (isinstance(fields, list) and all(isinstance(one, str) for one in fields)):
+        raise ValueError("fields must be an array of paths like items.name")
+    if isinstance(pages, bool) or not isinstance(pages, int) or ("pages" in said and not 1 <= pages <= MAX_PAGES):
+        raise ValueError(f"pages must be a whole number from 1 to {MAX_PAGES}")
+    if not isinstance(cursor, str) or len(cursor) > _MAX_CURSOR_LENGTH or ("cursor" in said and not cursor):
+        raise ValueError("cursor must be what meta.next_cursor said")
+    mask = Mask.of([str(one) for one in fields]) if fields else None
+    return AnswerOptions(mask=mask, choice=choice_of(said), pages=pages, cursor=cursor)
+
+
+def offering(tool: Tool, narrowed: Tool, pagings: Pagings) -> Tool:
+    """A tool as an agent is shown it: where its answers are lists, with their options, and with an output schema that a part of one fits.
+
+    `narrowed` is the tool without the arguments that a policy sets. The digest stays that of the tool itself, which is what is called.
+    """
+    narrowed = shown(narrowed)
+    if not may_offer(tool, pagings):
+        return narrowed
+    properties = narrowed.input_schema.get("properties", {})
+    paged = pagings.of(tool) is not None
+    rows = isinstance(tool.binding, SqlBinding)
+    asked = {
+        **({} if rows else {"fields": _FIELDS}),
+        **_CHOICE,
+        **({"pages": _PAGES} if paged else {}),
+        **({"cursor": _CURSOR} if isinstance(tool.binding, HttpBinding) else {}),
+    }
+    answer = {"type": "object", "description": "How much of the answer to read", "properties": asked}
+    schema = {**narrowed.input_schema, "properties": {**properties, option_name(tool): answer}}
+    output = None if narrowed.output_schema is None else _relaxed(narrowed.output_schema)
+    return msgspec.structs.replace(narrowed, input_schema=schema, output_schema=output)
+
+
+def may_offer(tool: Tool, pagings: Pagings) -> bool:
+    """True for a tool that is listed with the options of its answers: one that only reads, and whose answers are lists or pages."""
+    properties = tool.input_schema.get("properties", {})
+    if not _takes(tool) or tool.effect is not Effect.READ or not isinstance(properties, Mapping):
+        return False
+    if isinstance(tool.binding, SqlBinding):
+        return True
+    if pagings.of(tool) is not None:
+        return True
+    depth = _CONNECTION_DEPTH if isinstance(tool.binding, GraphQLBinding) else 1
+    return _lists(tool.output_schema, depth)
+
+
+def _lists(schema: Schema | None, depth: int) -> bool:
+    """True for an answer that is a list, or an object that holds one so many levels down."""
+    return schema is not None and _holds_list(schema, schema, depth)
+
+
+def _holds_list(node: Mapping[str, Any], root: Schema, depth: int) -> bool:
+    at = _resolved(node, root)
+    if _is_list(at):
+        return True
+    properties = at.get("properties")
+    below = properties.values() if depth and isinstance(properties, Mapping) else ()
+    return any(isinstance(one, Mapping) and _holds_list(one, root, depth - 1) for one in below)
+
+
+def _is_list(schema: Mapping[str, Any]) -> bool:
+    kind = schema.get("type")
+    return kind == "array" or (isinstance(kind, list) and "array" in kind)
+
+
+def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema behind one reference into the tool's own `$defs`."""
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#/$defs/"):
+        return schema
+    found = root.get("$defs", {}).get(reference.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~"))
+    return found if isinstance(found, Mapping) else schema
+
+
+def _relaxed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema of the same types and names without keywords that only a whole answer fulfils.
+
+    `oneOf` becomes `anyOf`, because a part may fit several branches.
+    """
+    built: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _DROPPED or key == "not":
+            continue
+        if key in _NESTED_MAPS and isinstance(value, Mapping):
+            built[key] = {name: _relaxed(one) if isinstance(one, Mapping) else one for name, one in value.items()}
+        elif key not in _VALUES and isinstance(value, Mapping):
+            built[key] = _relaxed(value)
+        elif key not in _VALUES and isinstance(value, list):
+            name = "anyOf" if key == "oneOf" and "anyOf" not in schema else key
+            built[name] = [_relaxed(one) if isinstance(one, Mapping) else one for one in value]
+        else:
+            built[key] = value
+    return built
+
+
+Position = tuple[str | int, ...]
+"""Where a piece begins: the keys and indices that lead there; in a long text, how many of its characters came before."""
+
+_MIN = 64
+
+
+class Piece(Struct, frozen=True, kw_only=True):
+    """A part of a value, in the containers it stood in, and where the next one begins; None behind the last."""
+
+    value: Json
+    after: Position | None
+
+
+def cut(value: Json, most: int, start: Position = ()) -> Piece:
+    """Cut a piece of about `most` bytes from a value, beginning at `start`. Raises `ValueError` if the value has no such position.
+
+    An element is divided only if it is longer than a whole piece. Objects and arrays keep their order, and continue in the next piece with
+    the remaining members.
+    """
+    return _cut(value, max(most, _MIN), start, 0)
+
+
+def _cut(value: Json, most: int, start: Position, depth: int) -> Piece:
+    if isinstance(value, str):
+        return _cut_text(value, most, start)
+    if (not start and size_of(value) <= most) or depth > MAX_DEPTH:
+        return Piece(value=value, after=None)
+    if isinstance(value, Mapping):
+        names = list(value)
+        if start and start[0] not in value:
+            raise ValueError("there is no such position")
+        first = names.index(str(start[0])) if start else 0
+        shown: dict[str | int, Json] = {}
+        after = _fill(((name, value[name], len(name) + 4) for name in names[first:]), most, start[1:], depth, shown)
+        return Piece(value={str(name): item for name, item in shown.items()}, after=after)
+    if isinstance(value, (list, tuple)):
+        index = start[0] if start else 0
+        if not isinstance(index, int) or not 0 <= index < max(1, len(value)):
+            raise ValueError("there is no such position")
+        listed: dict[str | int, Json] = {}
+        after = _fill(((at, value[at], 1) for at in range(index, len(value))), most, start[1:], depth, listed)
+        return Piece(value=list(listed.values()), after=after)
+    if start:
+        raise ValueError("there is no such position")
+    return Piece(value=value, after=None)
+
+
+def _fill(
+    items: Iterable[tuple[str | int, Json, int]], most: int, below: Position, depth: int, shown: dict[str | int, Json]
+) -> Position | None:
+    """Puts items, each with what its key costs, into `shown` until it is full; where the next piece begins. It always takes something."""
+    room = most
+    for key, item, overhead in items:
+        size = size_of(item) + overhead if not below else most + 1
+        if size <= room:
+            shown[key] = item
+            room -= size
+            continue
+        if shown and (size <= most or room < most // 4):
+            return (key, *below)
+        piece = _cut(item, max(room - overhead, _MIN), below, depth + 1)
+        shown[key] = piece.value
+        if piece.after is not None:
+            return (key, *piece.after)
+        room -= size_of(piece.value) + overhead
+        below = ()
+    return None
+
+
+def _cut_text(text: str, most: int, start: Position) -> Piece:
+    begin = start[0] if start else 0
+    if not isinstance(begin, int) or not 0 <= begin <= len(text) or len(start) > 1:
+        raise ValueError("there is no such position")
+    length = min(most, len(text) - begin)
+    while length > 1 and (size := size_of(text[begin : begin + length])) > most + 2:
+        length = max(1, length * most // size)
+    end = begin + length
+    return Piece(value=text[begin:end], after=(end,) if end < len(text) else None)
+
+
+def size_of(value: Json) -> int:
+    """Return the size of a value as JSON, in bytes."""
+    return len(encode_json(value))
+
+
+def path_text(position: Position) -> str:
+    """A position as a JSONPath (RFC 9535, section 2.7), bounded."""
+    steps = (f"[{step}]" if isinstance(step, int) else f"['{bounded(step, 80)}']" for step in position)
+    return bounded("$" + "".join(steps), 300)

@@ -1,0 +1,67 @@
+"""Remaining items after a part of a list, and how to read them: HTTP pages, GraphQL connections, rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from toolgen.model.result import More, Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import GraphQLBinding, SqlBinding, Tool
+from toolgen.pipeline.responses.pagination import NO_LINK, Paging, has_more, items_of, next_link, told_of, total_of
+
+__all__ = ["more_behind", "more_of_page"]
+
+_MAX_DEPTH: Final = 6
+_ROWS: Final = "ORDER BY gives a cursor for the next rows; count, sum or group what is only to be counted"
+
+
+def more_of_page(paging: Paging, arguments: JsonObject, page: Success, before: int = 0) -> More | None:
+    """Return the items after a page, before which `before` items were read, or None if nothing indicates another page."""
+    link = next_link(page.delivery.link)
+    changes = paging.following(arguments, page.data, link)
+    if not changes:
+        return None
+    told, items = told_of(page.data), items_of(page.data)[1]
+    total = page.delivery.total if page.delivery.total is not None else total_of(told)
+    begin = paging.begin(arguments)
+    read = None if begin is None and not before else len(items) + (before or begin or 0)
+    if total is not None and read is not None and read >= total:
+        return None
+    sure = link not in ("", NO_LINK) or has_more(told) or bool(paging.cursor) or bool(paging.next)
+    if not sure and not (total is not None and read is not None):
+        wanted = paging.wanted(arguments)
+        if wanted is None or len(items) < wanted:
+            return None
+        return More(arguments=changes, read=read, possible=True)
+    return More(arguments=changes, read=read, total=total)
+
+
+def more_behind(tool: Tool, result: Success) -> More | None:
+    """Return the items after an answer that has a cursor or was cut to a number of rows."""
+    binding = tool.binding
+    match binding:
+        case SqlBinding() if result.next_cursor:
+            total = result.delivery.total
+            read = result.delivery.rows if total is None else None
+            return More(arguments={"cursor": result.next_cursor}, read=read, total=total)
+        case SqlBinding() if result.truncated:
+            return More(read=result.delivery.rows, advice=_ROWS)
+        case GraphQLBinding() if result.next_cursor and binding.cursor:
+            total, shown = _counted(result.data, 0)
+            return More(arguments={binding.cursor[0]: result.next_cursor}, read=shown, total=total)
+    return None
+
+
+def _counted(data: Json, depth: int) -> tuple[int | None, int | None]:
+    """The total that a connection says, and how many items it has; of the first that is found."""
+    if not isinstance(data, Mapping) or depth > _MAX_DEPTH:
+        return None, None
+    shown = next((len(items) for name in ("edges", "nodes") if isinstance(items := data.get(name), list)), None)
+    if shown is not None:
+        return total_of(told_of(data)), shown
+    for item in data.values():
+        found = _counted(item, depth + 1)
+        if found != (None, None):
+            return found
+    return None, None

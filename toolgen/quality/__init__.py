@@ -1,0 +1,1 @@
+"""Proofs and criticism of tools: verify, lint, doctor."""

@@ -1,0 +1,347 @@
+"""Where a database's account could do more than the policy, one finding a thing, from its rights and what the policy needs.
+
+The statements that make an account which can do what the policy opens, and nothing else.
+
+What a database's account needs for what the policy opens: no privilege on any table or column beyond these.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from toolgen.config.settings import SourceSettings, password_of
+from toolgen.core.errors import ToolgenError
+from toolgen.model.database import Database, DialectName, Rights, Sequence, Table, TablePrivilege
+from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.policy.sql.filters import columns_of, read_filter
+from toolgen.policy.sql.grants import (
+    DEFAULT_SCHEMA,
+    SqlScope,
+    TableScope,
+    find_table,
+    fold_column,
+    full_name,
+    visible_columns,
+)
+from toolgen.sources.sql.read import read_rights
+
+__all__ = ["AccountFinding", "DatabaseReport", "examined"]
+
+_MAX_NAMES = 20
+_PROCESSES = 5  # of gateways that use an account at once, each with its pool
+_TEMPORARY_FILES = "256MB"
+_TAKEN = {"sessions": "memory", "temporary files": "disk"}
+
+
+class AccountFinding(Struct, frozen=True, kw_only=True):
+    """Finding about a database account. `too_much` findings make doctor fail; others are notes."""
+
+    code: str
+    message: str
+    too_much: bool = True
+    remedy: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        told: dict[str, object] = {
+            "level": "too-much" if self.too_much else "note",
+            "code": self.code,
+            "message": self.message,
+        }
+        return told | ({"remedy": self.remedy} if self.remedy else {})
+
+
+class DatabaseReport(Struct, frozen=True, kw_only=True):
+    """Report about a source: rights of its account beyond the policy, and SQL that creates an account without them.
+
+    `account` is "" for a file. `public` has the statements that revoke from PUBLIC, because an account cannot lose those rights alone.
+    `unread` says why the rights could not be read.
+    """
+
+    source: str
+    dialect: DialectName
+    account: str = ""
+    findings: tuple[AccountFinding, ...] = ()
+    grants: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    unread: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.unread and not any(finding.too_much for finding in self.findings)
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        return {
+            "source": self.source,
+            "dialect": self.dialect,
+            "account": self.account,
+            "ok": self.ok,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "grants": list(self.grants),
+            "public": list(self.public),
+            "hints": list(self.hints),
+            **({"unread": self.unread} if self.unread else {}),
+        }
+
+
+def examined(source: SourceSettings, database: Database, opened: SqlScope | None) -> DatabaseReport:
+    """Compare the rights of a source's account with the policy. Never raises for faults of the database."""
+    scope = opened or SqlScope()
+    name, dialect = source.config.name, database.dialect
+    try:
+        rights = read_rights(source.config, password_of(source))
+    except ToolgenError as error:
+        return DatabaseReport(source=name, dialect=dialect, unread=str(error))
+    needed = _needs(database, scope)
+    findings = (*_excess(rights, needed, database), *_cascading(database, scope))
+    location = parse_location(source.config.location)
+    if not isinstance(location, ServerLocation):
+        return DatabaseReport(source=name, dialect=dialect, findings=findings)
+    account = f"toolgen_{name}"
+    return DatabaseReport(
+        source=name,
+        dialect=dialect,
+        account=rights.account,
+        findings=(*findings, *_lacking(rights, needed), *_unbounded(rights, location)),
+        grants=tuple(_fitting_account(location, database, needed, rights.sequences, account)),
+        public=tuple(power.remedy for power in rights.powers if power.remedy),
+        hints=(_password_hint(dialect, account), _memory_hint(dialect, account), *_row_hints(database, scope)),
+    )
+
+
+def _excess(rights: Rights, needed: frozenset[TablePrivilege], database: Database) -> list[AccountFinding]:
+    """Return the rights of the account that the policy does not need: powers first, then grants by table and privilege."""
+    found = [
+        AccountFinding(code=power.code, message=power.message, too_much=not power.harmless, remedy=power.remedy)
+        for power in rights.powers
+    ]
+    tables = {full_name(table): table for table in database.tables}
+    columns: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    owners = {sequence.name: sequence.table for sequence in rights.sequences}
+    for grant in sorted(rights.grants):
+        for column in _beyond(grant, needed, tables.get(grant.table), owners):
+            columns[grant.table, grant.privilege].append(column)
+    for (table, privilege), names in columns.items():
+        what = f" ({_listed(names)})" if any(names) else ""
+        found.append(
+            AccountFinding(
+                code=f"grant-{privilege.lower().replace(' ', '-')}",
+                message=f"may {privilege} {table}{what}, which the policy does not open",
+            )
+        )
+    return found
+
+
+def _beyond(
+    grant: TablePrivilege, needed: frozenset[TablePrivilege], table: Table | None, owners: dict[str, str]
+) -> Iterator[str]:
+    """The columns of a grant that are not needed; "" for a grant that has no use for any column."""
+    if grant.privilege == "USAGE":
+        owner = owners.get(grant.table)
+        if not any(need.table == owner and need.privilege == "INSERT" for need in needed):
+            yield ""
+        return
+    mine = {need.column for need in needed if (need.table, need.privilege) == (grant.table, grant.privilege)}
+    if grant.column:
+        if not mine & {grant.column, ""}:
+            yield grant.column
+    elif not mine or table is None:
+        yield ""
+    elif "" not in mine:
+        yield from (column.name for column in table.columns if column.name not in mine)
+
+
+def _lacking(rights: Rights, needed: frozenset[TablePrivilege]) -> list[AccountFinding]:
+    """Return the rights that the policy needs and the account lacks: such statements fail at the database."""
+    wide = rights.unlimited or any(power.code in {"database", "global"} for power in rights.powers)
+    missing: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    held = {*rights.grants}
+    for need in sorted(needed):
+        whole = TablePrivilege(table=need.table, privilege=need.privilege)
+        if not wide and need not in held and whole not in held:
+            missing[need.table, need.privilege].append(need.column)
+    return [
+        AccountFinding(
+            code="lacking",
+            message=f"may not {privilege} {table}{f' ({_listed(names)})' if any(names) else ''}, which the policy opens",
+            too_much=False,
+        )
+        for (table, privilege), names in missing.items()
+    ]
+
+
+def _unbounded(rights: Rights, location: ServerLocation) -> Iterator[AccountFinding]:
+    """Yield the resources that the account may use without limit, so that an agent's statements could exhaust the server's memory and
+    disk."""
+    for what in rights.unbounded:
+        yield AccountFinding(
+            code="memory",
+            message=f"may take any amount of {what}, and so of the server's {_TAKEN[what]}",
+            too_much=False,
+            remedy=_bounding(what, location, _quoted(rights.account, location.dialect)),
+        )
+
+
+def _bounding(what: str, location: ServerLocation, account: str) -> str:
+    """The statement that bounds it."""
+    if what == "temporary files":
+        return f"ALTER ROLE {account} SET temp_file_limit = '{_TEMPORARY_FILES}'"
+    sessions = _PROCESSES * location.pool_size
+    if location.dialect == "postgres":
+        return f"ALTER ROLE {account} CONNECTION LIMIT {sessions}"
+    return f"ALTER USER {account}@{_quoted('%', 'mysql')} WITH MAX_USER_CONNECTIONS {sessions}"
+
+
+def _memory_hint(dialect: DialectName, account: str) -> str:
+    """How the memory of an account is bounded, which takes more than a statement about it."""
+    if dialect == "postgres":
+        return (
+            "PostgreSQL bounds no role's memory: give the server a limit (MemoryMax of systemd, a container, ulimit -v), "
+            f"or {account} a replica that has one; docs/how-to/databases.md#memory-of-the-server"
+        )
+    return (
+        "SET GLOBAL init_connect bounds the memory of each session of the account (MariaDB), and connection_memory_limit does in MySQL; "
+        "docs/how-to/databases.md#memory-of-the-server"
+    )
+
+
+def _cascading(database: Database, scope: SqlScope) -> list[AccountFinding]:
+    """Return the cascades and triggers that statements allowed by the policy start, as of the build. They are refused, or run uncounted or
+    unfiltered."""
+    found = []
+    for name, entry in scope.tables.items():
+        table = find_table(database, name)
+        own = sorted({one.by for one in table.cascades if one.on in entry.writes}) if table is not None else []
+        if own:
+            done = "the policy opens with cascades: true" if entry.cascades else "such statements are refused"
+            found.append(
+                AccountFinding(
+                    code="cascades", message=f"changing {name} sets off {_listed(own)}: {done}", too_much=False
+                )
+            )
+    return found
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = [*names]
+    more = f", and {len(shown) - _MAX_NAMES} more" if len(shown) > _MAX_NAMES else ""
+    return ", ".join(shown[:_MAX_NAMES]) + more
+
+
+_PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "DELETE")
+
+
+def _fitting_account(
+    location: ServerLocation,
+    database: Database,
+    needed: frozenset[TablePrivilege],
+    sequences: tuple[Sequence, ...],
+    account: str,
+) -> list[str]:
+    """SQL for an administrator, in order. The account it makes has no password yet, and a comment says how it gets one."""
+    name = _quoted(account, database.dialect)
+    statements: list[str] = []
+    if database.dialect == "postgres":
+        statements.append(f"CREATE ROLE {name} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION")
+        if not any(grant.privilege != "SELECT" for grant in needed):
+            statements.append(f"ALTER ROLE {name} SET default_transaction_read_only = on")
+        statements.extend(_bounding(what, location, name) for what in ("sessions", "temporary files"))
+        statements.append(f"GRANT CONNECT ON DATABASE {_quoted(location.database, 'postgres')} TO {name}")
+        opened = {grant.table for grant in needed}
+        schemas = sorted({table.schema or "public" for table in database.tables if full_name(table) in opened})
+        statements.extend(f"GRANT USAGE ON SCHEMA {_quoted(schema, 'postgres')} TO {name}" for schema in schemas)
+    else:
+        name = f"{name}@{_quoted('%', 'mysql')}"
+        statements.append(
+            f"CREATE USER {name} WITH MAX_USER_CONNECTIONS {_PROCESSES * location.pool_size} ACCOUNT LOCK"
+        )
+    for table in database.tables:
+        statements.extend(_on_table(table, location, database.dialect, needed, name))
+    inserting = {grant.table for grant in needed if grant.privilege == "INSERT"}
+    statements.extend(f"GRANT USAGE ON SEQUENCE {one.name} TO {name}" for one in sequences if one.table in inserting)
+    return statements
+
+
+def _password_hint(dialect: DialectName, account: str) -> str:
+    """How the account gets a password that no output of ours has held."""
+    name = _quoted(account, dialect)
+    if dialect == "postgres":
+        return f"\\password {name}  -- in psql: gives the role a password"
+    return f"ALTER USER {name}@`%` IDENTIFIED BY '…' ACCOUNT UNLOCK"
+
+
+def _row_hints(database: Database, scope: SqlScope) -> Iterator[str]:
+    """Row filters are the gateway's work; a sentence for each says what the database could hold as well."""
+    for name, entry in scope.tables.items():
+        table = find_table(database, name)
+        if entry.rows is not None and table is not None:
+            means = "row-level security or a view" if database.dialect == "postgres" else "a view"
+            yield f"{full_name(table)}: rows where {entry.rows}; the gateway adds this itself, {means} can hold it in the database too"
+
+
+def _on_table(
+    table: Table, location: ServerLocation, dialect: DialectName, needed: frozenset[TablePrivilege], account: str
+) -> Iterator[str]:
+    columns: defaultdict[str, set[str]] = defaultdict(set)
+    for grant in needed:
+        if grant.table == full_name(table):
+            columns[grant.privilege].add(grant.column)
+    schema = table.schema or (DEFAULT_SCHEMA["postgres"] if dialect == "postgres" else location.database)
+    place = f"{_quoted(schema, dialect)}.{_quoted(table.name, dialect)}"
+    for privilege in _PRIVILEGES:
+        if privilege not in columns:
+            continue
+        named = [column.name for column in table.columns if column.name in columns[privilege]]
+        whole = "" in columns[privilege] or len(named) == len(table.columns)
+        listed = "" if whole else f" ({', '.join(_quoted(column, dialect) for column in named)})"
+        yield f"GRANT {privilege}{listed} ON {place} TO {account}"
+
+
+def _quoted(name: str, dialect: DialectName) -> str:
+    mark = '"' if dialect == "postgres" else "`"
+    return f"{mark}{name.replace(mark, mark * 2)}{mark}"
+
+
+_BY_COLUMN = {"insert": "INSERT", "update": "UPDATE"}
+
+
+def _needs(database: Database, scope: SqlScope) -> frozenset[TablePrivilege]:
+    """Return the privileges that a policy needs: one `TablePrivilege` for each column, and one for each table for DELETE."""
+    found: set[TablePrivilege] = set()
+    for name, table_scope in scope.tables.items():
+        table = find_table(database, name)
+        if table is not None:
+            found |= _of_table(table, table_scope, database.dialect)
+    return frozenset(found)
+
+
+def _of_table(table: Table, scope: TableScope, dialect: DialectName) -> set[TablePrivilege]:
+    """Reading takes the columns that are opened and those the row filter asks about; a masked one is never read."""
+    name = full_name(table)
+    opened = visible_columns(table, scope, dialect)
+    asked = columns_of(read_filter(scope.rows, dialect)[0], table, dialect) if scope.rows else ()
+    read = ({*opened} - {*scope.masks}) | {*asked}
+    found = {TablePrivilege(table=name, privilege="SELECT", column=column) for column in read}
+    for kind, privilege in _BY_COLUMN.items():
+        if kind in scope.writes:
+            # No statement sets a column that the row filter asks about; a new row gets the principal's own value there.
+            set_by_statement = _settable(scope, opened, dialect) - {*asked}
+            columns = set_by_statement | {*asked} if kind == "insert" else set_by_statement
+            found |= {TablePrivilege(table=name, privilege=privilege, column=column) for column in columns}
+    if "delete" in scope.writes:
+        found.add(TablePrivilege(table=name, privilege="DELETE"))
+    return found
+
+
+def _settable(scope: TableScope, opened: tuple[str, ...], dialect: DialectName) -> set[str]:
+    named = None if scope.writable is None else {fold_column(dialect, name, quoted=True) for name in scope.writable}
+    return {
+        column
+        for column in opened
+        if column not in scope.masks and (named is None or fold_column(dialect, column, quoted=True) in named)
+    }

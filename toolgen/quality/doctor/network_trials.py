@@ -1,0 +1,294 @@
+"""Attempts at places that no request may reach: judged without dialling, or dialled on loopback alone.
+
+Attempts at the record: a call whose intent is not on the disk yet, and entries that were changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from toolgen.audit import segment
+from toolgen.audit import verify as verification
+from toolgen.audit.verify import verify
+from toolgen.execute.base import Destination
+from toolgen.execute.http.redirects import moved
+from toolgen.gateway import compiled_policy
+from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.service import Gateway
+from toolgen.model.verdict import Allow, Verdict
+from toolgen.policy.egress import Egress
+from toolgen.quality.doctor.scratch_gateway import ONE, Guard, RefusalCheck, UselessError, scratch, without
+
+__all__ = ["attempts_at_places", "attempts_at_the_record"]
+
+_ALLOW: Final = Allow(rule="doctor")
+_PORT: Final = 80
+_LISTED: Final = Egress(allow=frozenset({("api.invalid", _PORT)}))
+# What each kind is, and whether `private_networks: allow` opens it.
+_PLACES: Final[dict[str, tuple[tuple[str, ...], bool]]] = {
+    "link-local": (("169.254.169.254", "169.254.0.1", "fe80::1", "fe80::1%eth0"), False),
+    "special": (
+        ("168.63.129.16", "192.0.0.192", "100.100.100.200", "192.88.99.1", "64:ff9b:1::1", "3fff::1", "5f00::1"),
+        False,
+    ),
+    "metadata": (("fd00:ec2::254", "fd20:ce::254"), False),
+    "multicast and reserved": (
+        ("0.0.0.0", "0.1.2.3", "::", "224.0.0.1", "240.0.0.1", "255.255.255.255", "ff02::1", "fec0::1"),  # noqa: S104 - asked about, not listened at
+        False,
+    ),
+    "IPv4 inside of IPv6": (
+        ("::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "::169.254.169.254"),
+        False,
+    ),
+    "IPv4-mapped": (("::ffff:10.0.0.1", "::ffff:127.0.0.1", "::ffff:192.168.0.1", "2002:a00:1::1"), True),
+    "private": (("10.0.0.1", "172.16.0.1", "172.31.255.254", "192.168.0.1", "fd12:3456::1"), True),
+    "loopback": (("127.0.0.1", "127.8.8.8", "::1"), True),
+}
+
+
+def attempts_at_places(gateway: Gateway) -> tuple[RefusalCheck, ...]:
+    """Addresses under the project's own egress rules and under others, then whether those rules are asked, and redirects."""
+    check = Guard(Egress, "check", _allows)
+    addresses = [
+        RefusalCheck(
+            name=f"{kind} address",
+            shown=f"{len(places)} such addresses were refused, also beside `egress.allow` and to databases and key sets",
+            guards=(check,),
+            make=partial(_judged, gateway, places, ordinary=ordinary),
+        )
+        for kind, (places, ordinary) in _PLACES.items()
+    ]
+    return (
+        *addresses,
+        RefusalCheck(
+            name="public address",
+            shown="with `egress.allow`, and with places of a source, a place that is not listed was refused",
+            guards=(check,),
+            make=_unlisted,
+        ),
+        RefusalCheck(
+            name="call to an address",
+            shown="a call whose server is a link-local address was refused before anything was dialled",
+            guards=(Guard(compiled_policy, "destination_of", _allows),),
+            make=_sent_to_an_address,
+        ),
+        RefusalCheck(
+            name="dialled address",
+            shown="a name that leads to a forbidden address was not dialled",
+            guards=(Guard(CurrentPolicy, "permit", _allows),),
+            make=_dialled,
+        ),
+        RefusalCheck(
+            name="redirect",
+            shown="a redirect was not followed where the policy does not say so",
+            guards=(Guard(Egress, "check_redirect", _allows),),
+            make=partial(_redirected, "none", elsewhere=False),
+        ),
+        RefusalCheck(
+            name="redirect to another origin",
+            shown="a redirect to another origin was not followed, whatever the policy says",
+            guards=(Guard(sys.modules[moved.__module__], "origin_of", lambda _: ("", "", 0)),),
+            make=partial(_redirected, "same-origin", elsewhere=True),
+        ),
+    )
+
+
+def _allows(*_: object, **__: object) -> Verdict:
+    return _ALLOW
+
+
+async def _judged(gateway: Gateway, places: tuple[str, ...], *, ordinary: bool) -> str:
+    """Which of these addresses is open. What is `ordinary`, a policy may open, and databases and key sets may be there."""
+    asked: dict[str, Callable[[str], Verdict]] = {
+        "by default": lambda address: Egress().check("doctor.invalid", _PORT, address),
+        "written as it is": lambda address: Egress().check(address, _PORT),
+        "beside `egress.allow`": lambda address: _LISTED.check("doctor.invalid", _PORT, address),
+    }
+    own = gateway.policy.egress
+    if not (ordinary and own.private_networks):
+        asked["under the project's policy"] = lambda address: gateway.current.permit(
+            Destination(host="doctor.invalid", port=_PORT, address=address)
+        )
+        if "127.0.0.1" in places:
+            asked["at localhost:9, under the project's policy"] = lambda address: gateway.current.permit(
+                Destination(host="localhost", port=9, address=address)
+            )
+    if not ordinary:
+        asked["with private networks open"] = lambda address: Egress(private_networks=True).check(
+            "doctor.invalid", _PORT, address
+        )
+        asked["to a database"] = partial(_for_a_service, gateway, "database")
+        asked["to a key set"] = partial(_for_a_service, gateway, "keys")
+    for how, ask in asked.items():
+        for address in places:
+            if isinstance(ask(address), Allow):
+                return f"a request to {address} was not refused {how}"
+    return ""
+
+
+def _for_a_service(gateway: Gateway, service: Literal["database", "keys"], address: str) -> Verdict:
+    return gateway.current.permit(Destination(host="doctor.invalid", port=_PORT, address=address, service=service))
+
+
+async def _unlisted() -> str:
+    narrow = Egress(sources={"one": frozenset({("api.invalid", _PORT)})})
+    for egress, source in ((_LISTED, ""), (narrow, "one")):
+        for host, address in (("other.invalid", "1.1.1.1"), ("other.invalid", ""), ("api.invalid.other", "1.1.1.1")):
+            if isinstance(egress.check(host, _PORT, address, source=source), Allow):
+                return f"a request to {host} was not refused, which is not listed"
+        if not isinstance(egress.check("api.invalid", _PORT, "1.1.1.1", source=source), Allow):
+            raise UselessError("a place that is listed was refused too")
+    return ""
+
+
+async def _sent_to_an_address() -> str:
+    async with scratch(server="http://169.254.169.254") as place:
+        return "a call to a link-local address got to where it is sent" if await place.reached("open", ONE) else ""
+
+
+async def _dialled() -> str:
+    async with _listening() as listener, scratch(server=f"http://localhost:{listener.port}", real=True) as place:
+        await place.gateway.call("trial__open", ONE, principal="agent")
+        return "localhost was dialled, which the egress rules forbid" if listener.asked else ""
+
+
+async def _redirected(redirects: str, *, elsewhere: bool) -> str:
+    egress = {"private_networks": "allow", "redirects": redirects}
+    async with _listening() as other, _listening() as first:
+        first.location = f"http://127.0.0.1:{(other if elsewhere else first).port}/elsewhere"
+        async with scratch(server=f"http://127.0.0.1:{first.port}", real=True, policy={"egress": egress}) as place:
+            await place.gateway.call("trial__open", ONE, principal="agent")
+    if not first.asked:
+        raise UselessError("the server on loopback was never asked")
+    followed = other.asked or any(b"/elsewhere" in line for line in first.asked)
+    return "a redirect was followed" if followed else ""
+
+
+class _Listener(Struct):
+    """HTTP server on loopback that records requests and can redirect clients."""
+
+    port: int = 0
+    location: str = ""
+    asked: list[bytes] = []
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            self.asked.append((await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")[0])
+            status = f"302 Found\r\nlocation: {self.location}" if self.location else "200 OK"
+            writer.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())
+            await writer.drain()
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def _listening() -> AsyncIterator[_Listener]:
+    listener = _Listener()
+    server = await asyncio.start_server(listener.answer, "127.0.0.1", 0)
+    listener.port = server.sockets[0].getsockname()[1]
+    async with server:
+        yield listener
+
+
+def attempts_at_the_record(directory: Path) -> tuple[RefusalCheck, ...]:
+    """Return checks that entries are synced to disk before they count, and that a changed copy of the project's log is detected."""
+
+    async def tampered() -> str:
+        return _tampered_copies(directory)
+
+    stream = vars(verification)["_StreamWalk"]
+    return (
+        RefusalCheck(
+            name="fsync",
+            shown="the intent was synced to the disk before the call was made, and the outcome before it was answered",
+            guards=(Guard(segment, "_fdatasync", lambda _: None),),
+            make=_unsynced,
+        ),
+        RefusalCheck(
+            name="tampered audit copy",
+            shown="the log verifies; a changed bit, an entry taken out and one put in were found in copies of it",
+            guards=(Guard(stream, "run", lambda _: iter(())),),
+            make=tampered,
+        ),
+    )
+
+
+async def _unsynced() -> str:
+    real = vars(segment)["_fdatasync"]
+    if real is not getattr(os, "fdatasync", os.fsync):
+        return "what the log syncs with is not the operating system's"
+    async with scratch() as place:
+        events = place.echo.events
+
+        def synced(fd: int) -> None:
+            real(fd)
+            events.append("synced")
+
+        with without((Guard(segment, "_fdatasync", synced),)):
+            reached = await place.reached("open", ONE)
+            events.append("answered")
+    if not reached:
+        raise UselessError("a call that the policy allows was refused")
+    before, after = events[: events.index("sent")], events[events.index("sent") : events.index("answered")]
+    if "synced" not in before:
+        return "a call was made before its intent was synced to the disk"
+    return "" if "synced" in after else "a call was answered before its outcome was synced to the disk"
+
+
+def _tampered_copies(directory: Path) -> str:
+    """Return the change to a copy that verification misses, or what is wrong with the log itself; "" if all changes are detected."""
+    before = verify(directory)
+    if not before.ok:
+        return f"the log itself is broken ({len(before.faults)} fault(s)); see `toolgen audit verify`"
+    path, lines = _newest(directory)
+    changes = {
+        "one changed bit": [*lines[:-1], _turned(lines[-1])],
+        "an entry taken out": [*lines[:-2], lines[-1]],
+        "an entry put in twice": [*lines, lines[-1]],
+    }
+    for what, changed in changes.items():
+        with tempfile.TemporaryDirectory(prefix="toolgen-doctor-") as scratch_folder:
+            copy = Path(scratch_folder) / path.name
+            copy.write_bytes(b"".join(changed))
+            shutil.copymode(path, copy)
+            beginning = {fault.kind for fault in _faults_of(lines, path.name)}
+            if not [fault for fault in verify(Path(scratch_folder)).faults if fault.kind not in beginning]:
+                return f"{what} in a copy of {path.name} went unnoticed"
+    return ""
+
+
+def _faults_of(lines: list[bytes], name: str) -> Iterator[verification.RecordFault]:
+    """Yield the faults of an unchanged copy without its beginning; they are not faults of the log."""
+    with tempfile.TemporaryDirectory(prefix="toolgen-doctor-") as folder:
+        (Path(folder) / name).write_bytes(b"".join(lines))
+        yield from verify(Path(folder)).faults
+
+
+def _newest(directory: Path) -> tuple[Path, list[bytes]]:
+    """The stream that was written last, and its entries. Raises `OSError` where there are too few."""
+    path = max(directory.glob("*.jsonl"), key=lambda one: one.stat().st_mtime_ns)
+    lines = [line + b"\n" for line in path.read_bytes().rstrip(b"\0").split(b"\n") if line]
+    if len(lines) < 2:
+        raise OSError(f"{path.name} has no two entries")
+    return path, lines
+
+
+def _turned(line: bytes) -> bytes:
+    """An entry with one bit of its call's id, or of its time, turned over."""
+    data = bytearray(line)
+    place = line.find(b'"time":"') + len(b'"time":"') + 3
+    data[place] ^= 1
+    return bytes(data)

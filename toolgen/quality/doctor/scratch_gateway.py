@@ -1,0 +1,334 @@
+"""A whole gateway of its own for each attempt: this installation's code, in a folder that is thrown away, with nobody behind it.
+
+A trial: an attempt at what must be refused, made first with the guard that refuses it taken away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from toolgen.config.settings import load as load_settings
+from toolgen.core.errors import ToolgenError, place_of
+from toolgen.execute.base import Executor
+from toolgen.gateway.service import Gateway
+from toolgen.model.call import Call
+from toolgen.model.database import Column, Database, Table
+from toolgen.model.manifest import Manifest, SourceInfo, assemble
+from toolgen.model.result import Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Effect, HttpBinding, HttpParameter, SqlBinding, Tool
+from toolgen.policy.document.policy import load as load_policy
+
+__all__ = [
+    "CANARY",
+    "KEY",
+    "ONE",
+    "SOURCE",
+    "Echo",
+    "Guard",
+    "RefusalCheck",
+    "RefusalChecks",
+    "Scratch",
+    "Trial",
+    "UselessError",
+    "scratch",
+    "tried",
+    "without",
+]
+
+CANARY: Final = "canary-4d1f9b7e"
+KEY: Final = "doctors-own-key"
+SOURCE: Final = "trial"
+DATABASE: Final = "records"
+NOBODYS_SERVER: Final = "http://trial.invalid"
+ONE: Final[JsonObject] = {"id": 1}
+_SCHEMA: Final[JsonObject] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "tenant": {"type": "string"},
+        "note": {"type": "string"},
+        "pin": {"type": "string", "format": "password"},
+    },
+    "required": ["id"],
+    "additionalProperties": False,
+}
+_Make: TypeAlias = Callable[[], Awaitable[str]]
+_OPENED: Final = {
+    "tables": {"customers": {"columns": ["id", "name", "tenant"], "rows": "tenant = :tenant"}},
+    "max_rows": 5,
+}
+_READS: Final = ("open", "narrowed", "denied", "hidden", "bound", "limited")
+
+
+class Echo(Struct):
+    """Stands where an executor would: notes each call that got this far, and answers with what a policy hides."""
+
+    calls: list[Call] = []
+    events: list[str] = []
+
+    async def execute(self, call: Call) -> Success:
+        self.calls.append(call)
+        self.events.append("sent")
+        return Success(data={"name": "ada", "ssn": CANARY})
+
+    def preview(self, call: Call) -> JsonObject:
+        return {}
+
+    async def close(self) -> None:
+        """Holds nothing."""
+
+
+class Scratch(Struct, frozen=True, kw_only=True):
+    """An open gateway, what stands behind it, and its folder."""
+
+    gateway: Gateway
+    echo: Echo
+    folder: Path
+
+    async def reached(self, tool: str, arguments: Mapping[str, Json], **more: Any) -> bool:
+        """Return True if a call by the agent reaches the other system."""
+        before = len(self.echo.calls)
+        await self.gateway.call(f"{SOURCE}__{tool}", arguments, principal=more.pop("principal", "agent"), **more)
+        return len(self.echo.calls) > before
+
+
+@asynccontextmanager
+async def scratch(
+    *,
+    policy: Mapping[str, Any] | None = None,
+    server: str = NOBODYS_SERVER,
+    real: bool = False,
+    database: bool = False,
+    bound: bool = False,
+    **settings: Any,
+) -> AsyncIterator[Scratch]:
+    """An open gateway. `policy` replaces parts of its policy; `real` sends to `server`, which must be on loopback.
+
+    `database`: it has a tool that asks a database too. That takes what reads SQL (`toolgen[sql]`).
+    `bound`: it has a tool with an argument that the policy binds. That takes what evaluates CEL (`toolgen[cel]`).
+    """
+    with tempfile.TemporaryDirectory(prefix="toolgen-doctor-") as name:
+        folder = Path(name)
+        whole, given = _policy(database=database, bound=bound), policy or {}
+        principals = {**whole["principals"], **given.get("principals", {})}
+        _write(folder, {**whole, **given, "principals": principals}, settings)
+        manifest, echo = _manifest(server, database=database), Echo()
+        stand_in: Mapping[str, Executor] | None = None if real else {SOURCE: echo, DATABASE: echo}
+        gateway = Gateway(
+            settings=load_settings(folder / "toolgen.yaml"),
+            manifest=manifest,
+            policy=load_policy(folder / "policies", manifest),
+            stand_in=stand_in,
+        )
+        async with gateway:
+            yield Scratch(gateway=gateway, echo=echo, folder=folder)
+
+
+def _write(folder: Path, policy: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    (folder / "policies").mkdir()
+    (folder / "policies" / "policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
+    source = {SOURCE: {"openapi": "trial.json"}}
+    (folder / "toolgen.yaml").write_text(json.dumps({"sources": source, **settings}), encoding="utf-8")
+
+
+def _policy(*, database: bool, bound: bool) -> dict[str, Any]:
+    def allow(name: str, *tools: str, **more: Any) -> dict[str, Any]:
+        named = [f"{SOURCE}__{tool}" for tool in tools]
+        return {"id": name, "to": ["agent"], "tools": named, "verdict": "allow", **more}
+
+    only_one = {"properties": {"id": {"const": 1}}, "required": ["id"]}
+    return {
+        "principals": {
+            "agent": {
+                "api_key": f"sha256:{hashlib.sha256(KEY.encode()).hexdigest()}",
+                "roles": ["agent"],
+                "attributes": {"tenant": "own"},
+                "acts_for": ["user"],
+            },
+            "user": {"roles": ["user"], "attributes": {"tenant": "own"}},
+            "person": {"roles": ["approver"]},
+        },
+        "rules": [
+            allow("open", "open", "denied", "limited", *(["query"] if database else [])),
+            allow("narrowed", "narrowed", arguments=only_one),
+            *([allow("bound", "bound", bind={"tenant": "principal.attributes.tenant"})] if bound else []),
+            {**allow("asked", "asked"), "verdict": "ask"},
+            {**allow("denied", "denied", arguments=only_one), "verdict": "deny"},
+            {**allow("user", "open", arguments=only_one), "to": ["user"]},
+        ],
+        "approvals": {"approvers": ["approver"]},
+        "limits": [
+            {
+                "id": "limited",
+                "rate": "1/h",
+                "per": ["principal"],
+                "burst": 1,
+                "cost": {f"{SOURCE}__limited": 1, "*": 0},
+            }
+        ],
+        "sql": {DATABASE: _OPENED} if database else {},
+        "sensitive": ["$.note"],
+        "redact": [{"tools": [f"{SOURCE}__*"], "fields": ["$..ssn"]}],
+    }
+
+
+def _manifest(server: str, *, database: bool) -> Manifest:
+    sources = {SOURCE: SourceInfo(kind="openapi", digest="", title="", version="")}
+    tools = [*(_http(name, Effect.READ, server) for name in _READS), _http("asked", Effect.DESTRUCTIVE, server)]
+    if database:
+        sources[DATABASE] = SourceInfo(kind="sql", digest="", title="", version="", database=_database())
+        binding = SqlBinding(dialect="sqlite", operation="query")
+        schema: JsonObject = {"type": "object", "properties": {"sql": {"type": "string"}}, "required": ["sql"]}
+        tools.append(_tool("query", Effect.READ, binding, schema, DATABASE))
+    return assemble(sources, tools, ())
+
+
+def _database() -> Database:
+    def column(*names: str) -> tuple[Column, ...]:
+        return tuple(Column(name=name, type="TEXT") for name in names)
+
+    return Database(
+        dialect="sqlite",
+        tables=(
+            Table(name="customers", columns=column("id", "name", "tenant", "ssn")),
+            Table(name="salaries", columns=column("id", "amount")),
+        ),
+    )
+
+
+def _http(name: str, effect: Effect, server: str) -> Tool:
+    parameters = tuple(
+        HttpParameter(argument=one, in_="query", name=one, style="form", explode=True, required=one == "id")
+        for one in _properties()
+    )
+    binding = HttpBinding(method="GET", path="/", servers=(server,), parameters=parameters, body=None, security=())
+    return _tool(name, effect, binding, _SCHEMA, SOURCE)
+
+
+def _properties() -> Sequence[str]:
+    properties = _SCHEMA["properties"]
+    return tuple(properties) if isinstance(properties, Mapping) else ()
+
+
+def _tool(name: str, effect: Effect, binding: HttpBinding | SqlBinding, schema: JsonObject, source: str) -> Tool:
+    return Tool(
+        name=f"{SOURCE}__{name}",
+        title=name,
+        description="",
+        input_schema=schema,
+        output_schema=None,
+        effect=effect,
+        idempotent=True,
+        source=source,
+        origin="",
+        binding=binding,
+    )
+
+
+class Trial(Struct, frozen=True, kw_only=True):
+    """Check that was run, and whether it passed."""
+
+    name: str
+    ok: bool
+    detail: str
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        return {"name": self.name, "ok": self.ok, "detail": self.detail}
+
+
+class UselessError(Exception):
+    """Check without proof: a call that should succeed was refused too."""
+
+
+class Guard(Struct, frozen=True):
+    """A function or method of ours that refuses something, and what lets everything pass in its place."""
+
+    owner: object  # a module or a class
+    name: str
+    instead: object
+
+
+_Check: TypeAlias = Callable[[Scratch], Awaitable[str]]
+
+
+class RefusalCheck(Struct, frozen=True, kw_only=True):
+    """`make` attempts what must be refused, and returns in words what got through, "" where nothing did.
+
+    `shown` is what it proves where nothing did. Without the `guards` something must get through: an attempt that says otherwise proves
+    nothing, whatever it says of the guards themselves.
+    """
+
+    name: str
+    shown: str
+    guards: tuple[Guard, ...]
+    make: _Make
+    module: str = ""
+    """What must be installed for it, as it is imported: behind an extra."""
+    unguarded: _Make | None = None
+    """What is attempted without the guards, where `make` would do real harm then."""
+
+
+class RefusalChecks(list[RefusalCheck]):
+    """Attempts in the order in which they are written down, each above the function that makes it."""
+
+    def add(self, name: str, shown: str, *guard: Any, module: str = "") -> Callable[[_Make], _Make]:
+        """`guard` is what `Guard` is made of."""
+
+        def added(make: _Make) -> _Make:
+            self.append(RefusalCheck(name=name, shown=shown, guards=(Guard(*guard),), make=make, module=module))
+            return make
+
+        return added
+
+    def add_in_scratch(
+        self, name: str, shown: str, *guard: Any, module: str = "", **made: Any
+    ) -> Callable[[_Check], _Check]:
+        """Add a check that runs in a scratch gateway of its own."""
+
+        def added(check: _Check) -> _Check:
+            async def make() -> str:
+                async with scratch(**made) as place:
+                    return await check(place)
+
+            self.add(name, shown, *guard, module=module)(make)
+            return check
+
+        return added
+
+
+async def tried(attempt: RefusalCheck) -> Trial:
+    """The attempt without its guards, then with them. An error in either is a failure: nothing was proved."""
+    try:
+        with without(attempt.guards):
+            noticed = await (attempt.unguarded or attempt.make)()
+        got_through = await attempt.make() if noticed else ""
+    except (ToolgenError, UselessError) as error:
+        return Trial(name=attempt.name, ok=False, detail=f"could not be made: {error}")
+    except Exception as error:  # noqa: BLE001 - whatever stops a trial, the others are still made; its text may quote anything
+        return Trial(name=attempt.name, ok=False, detail=f"could not be made: {place_of(error)}")
+    if not noticed:
+        names = " and ".join(guard.name.strip("_") for guard in attempt.guards)
+        detail = f"this trial proves nothing: with its guard ({names}) taken away, it noticed nothing"
+        return Trial(name=attempt.name, ok=False, detail=detail)
+    return Trial(name=attempt.name, ok=not got_through, detail=got_through or attempt.shown)
+
+
+@contextmanager
+def without(guards: tuple[Guard, ...]) -> Iterator[None]:
+    """This process without some of its guards. Only for a process that serves nobody."""
+    with ExitStack() as stack:
+        for guard in guards:
+            kept = vars(guard.owner)[guard.name]
+            setattr(guard.owner, guard.name, guard.instead)
+            stack.callback(setattr, guard.owner, guard.name, kept)
+        yield

@@ -1,0 +1,251 @@
+"""Rules for names and descriptions: an agent must understand the purpose of a tool and of its arguments.
+
+Rules for catalogs: a catalog must fit into the clients that will be given it.
+
+Rules for hidden content: orders to the model, invisible characters, payloads, addresses for leaks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from toolgen.model.prompt_injection import INVISIBLE, order_in
+from toolgen.model.tool import HttpBinding, SqlBinding
+from toolgen.quality.lint.rule import CatalogView, Level, LintRule, LintTool, ModelText, RuleHit, SourceView
+from toolgen.sources.naming import words
+
+__all__ = ["CATALOG_RULES", "SOURCE_WORDING", "TEXT_RULES", "TOOL_WORDING"]
+
+_MIN_WORDS = 3
+_EMPTY_WORDS = frozenset(
+    {
+        "a",
+        "an",
+        "the",
+        "to",
+        "of",
+        "for",
+        "by",
+        "this",
+        "endpoint",
+        "api",
+        "operation",
+        "method",
+        "request",
+        "call",
+        "todo",
+    }
+)
+_SNAKE = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+\Z")
+_CAMEL = re.compile(r"[a-z][a-z0-9]*(?:[A-Z][a-z0-9]*)+\Z")
+_KEBAB = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+\Z")
+_STYLES = {"snake_case": _SNAKE, "camelCase": _CAMEL, "kebab-case": _KEBAB}
+
+
+def _no_identifier(view: LintTool) -> Iterator[RuleHit]:
+    if view.written is not None and not view.written.identifier:
+        yield RuleHit(message="has no operationId, so its tool is named after its path")
+
+
+def _no_description(view: LintTool) -> Iterator[RuleHit]:
+    text = view.tool.description if view.written is None else view.written.text
+    if not text.strip():
+        yield RuleHit(message="says nowhere what it does")
+
+
+def _useless_description(view: LintTool) -> Iterator[RuleHit]:
+    text = view.tool.description if view.written is None else view.written.text
+    if not text.strip() or isinstance(view.tool.binding, SqlBinding):
+        return
+    said = [word.lower() for word in re.findall(r"[^\W_]+", text)]
+    if len(said) < _MIN_WORDS:
+        yield RuleHit(message=f"is described in {len(said)} word(s): {text.strip()[:60]!r}")
+        return
+    known = {word.lower() for word in words(view.tool.name)} | _EMPTY_WORDS
+    if view.written is not None:
+        known |= {word.lower() for word in words(view.written.identifier)}
+    if isinstance(view.tool.binding, HttpBinding):
+        known |= {word.lower() for word in words(view.tool.binding.path)} | {view.tool.binding.method.lower()}
+    known |= {f"{word}s" for word in known} | {word.removesuffix("s") for word in known}
+    if all(word in known for word in said):
+        yield RuleHit(message=f"its description only repeats its name: {text.strip()[:60]!r}")
+
+
+def _undescribed_arguments(view: LintTool) -> Iterator[RuleHit]:
+    for argument in view.arguments:
+        if not argument.schema.get("description") and not argument.schema.get("title"):
+            need = "required argument" if argument.required else "argument"
+            yield RuleHit(
+                message=f"the {need} {argument.name!r} is not described", origin=argument.origin, about=argument.name
+            )
+
+
+def _duplicate_identifiers(view: SourceView) -> Iterator[RuleHit]:
+    holders: dict[str, list[LintTool]] = defaultdict(list)
+    for tool in view.tools:
+        if tool.written is not None and tool.written.identifier:
+            holders[tool.written.identifier].append(tool)
+    for identifier, tools in holders.items():
+        for tool in tools[1:]:
+            first = tools[0].tool.origin
+            yield RuleHit(
+                message=f"the operationId {identifier[:80]!r} is that of {first} too", origin=tool.tool.origin
+            )
+
+
+def _mixed_names(view: SourceView) -> Iterator[RuleHit]:
+    styles: dict[str, set[str]] = {
+        style: {one.name for tool in view.tools for one in tool.arguments if pattern.match(one.name)}
+        for style, pattern in _STYLES.items()
+    }
+    counts = Counter({style: len(names) for style, names in styles.items() if names})
+    if len(counts) > 1:
+        (usual, most), *others = counts.most_common()
+        for style, few in others:
+            shown = ", ".join(sorted(styles[style])[:3])
+            yield RuleHit(
+                message=f"{most} argument names are {usual} and {few} are {style}, such as {shown}", about=style
+            )
+
+
+TOOL_WORDING: tuple[LintRule[LintTool], ...] = (
+    LintRule(
+        id="operation-id-missing",
+        level=Level.WARNING,
+        advice="Give the operation an operationId of a verb and a noun; tools, policies and records are named after it.",
+        check=_no_identifier,
+    ),
+    LintRule(
+        id="description-missing",
+        level=Level.WARNING,
+        advice="Say in a sentence what it does and when to use it; an agent chooses by nothing else.",
+        check=_no_description,
+    ),
+    LintRule(
+        id="description-useless",
+        level=Level.WARNING,
+        advice="Say what the name does not: what comes back, when to use it, what it needs first.",
+        check=_useless_description,
+    ),
+    LintRule(
+        id="argument-undescribed",
+        level=Level.INFO,
+        advice="Describe it in a few words, with its unit or an example.",
+        check=_undescribed_arguments,
+    ),
+)
+
+SOURCE_WORDING: tuple[LintRule[SourceView], ...] = (
+    LintRule(
+        id="operation-id-duplicate",
+        level=Level.ERROR,
+        advice="Make every operationId unique (OpenAPI 3.1.1, section 4.8.10); links and policies cannot tell the two apart.",
+        check=_duplicate_identifiers,
+    ),
+    LintRule(
+        id="names-inconsistent",
+        level=Level.INFO,
+        advice="Write argument names one way; agents carry the habit of one tool over to the next.",
+        check=_mixed_names,
+    ),
+)
+
+
+_MAX_OPENAI = 128  # VS Code the same
+_MAX_CURSOR = 40
+_MAX_TOKENS = 30_000
+
+
+def _many_tools(view: CatalogView) -> Iterator[RuleHit]:
+    if (count := len(view.tools)) > _MAX_OPENAI:
+        yield RuleHit(message=f"{count} tools are more than the {_MAX_OPENAI} that OpenAI and VS Code take")
+
+
+def _some_tools(view: CatalogView) -> Iterator[RuleHit]:
+    if (count := len(view.tools)) > _MAX_CURSOR:
+        yield RuleHit(message=f"{count} tools are more than the {_MAX_CURSOR} that Cursor takes")
+
+
+def _many_tokens(view: CatalogView) -> Iterator[RuleHit]:
+    if view.tokens > _MAX_TOKENS:
+        yield RuleHit(message=f"the tools are about {view.tokens:,} tokens, which every request to the model carries")
+
+
+_ADVICE = "Filter with include: and exclude:, give each principal only what it needs, or let agents search the catalog."
+
+CATALOG_RULES: tuple[LintRule[CatalogView], ...] = (
+    LintRule(id="catalog-too-many-tools", level=Level.WARNING, advice=_ADVICE, check=_many_tools),
+    LintRule(id="catalog-many-tools", level=Level.INFO, advice=_ADVICE, check=_some_tools),
+    LintRule(id="catalog-too-many-tokens", level=Level.WARNING, advice=_ADVICE, check=_many_tokens),
+)
+
+
+_BLOB = re.compile(
+    r"(?<![A-Za-z0-9+/=_-])(?=[A-Za-z0-9+/]*[0-9])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])[A-Za-z0-9+/]{120,}={0,2}"
+)
+_HEX = re.compile(r"(?:\\x[0-9a-fA-F]{2}){12,}|(?<![0-9A-Za-z])(?:[0-9a-fA-F]{2}){100,}(?![0-9A-Za-z])")
+_LEAKS = re.compile(
+    r"https?://(?:[a-z0-9-]{1,63}\.){0,4}(?:webhook\.site|requestbin\.(?:com|net)|pipedream\.net|ngrok(?:-free)?\.(?:io|app|dev)|"
+    r"burpcollaborator\.net|oastify\.com|interact\.sh|oast\.(?:pro|live|site|online|fun|me)|pastebin\.com|transfer\.sh|beeceptor\.com|"
+    r"canarytokens\.(?:com|org)|dnslog\.cn)\b"
+    r"|https?://[^\s/@:\"'<>]{1,100}:[^\s/@\"'<>]{1,100}@"
+    r"|!\[[^\]]{0,200}\]\(\s*https?://[^)\s]{0,300}[?&][^)\s=]{1,50}=\s*(?:\{|\$|<|%7B)"
+    r"|data:text/html|javascript:",
+    re.IGNORECASE,
+)
+_MAX_LENGTH = 100_000  # of a text that is looked at
+
+
+def _hidden(text: ModelText) -> Iterator[RuleHit]:
+    plain = text.value.isascii() and text.value.isprintable()
+    if not plain and (found := INVISIBLE.search(text.value, 0, _MAX_LENGTH)):
+        yield RuleHit(message=f"holds U+{ord(found[0]):04X}, which a reader does not see and a model does")
+
+
+def _orders(text: ModelText) -> Iterator[RuleHit]:
+    if found := order_in(text.value[:_MAX_LENGTH]):
+        yield RuleHit(message=f"speaks to the model, not to a reader: {_quoted(found)}")
+
+
+def _blobs(text: ModelText) -> Iterator[RuleHit]:
+    if text.prose and (found := _BLOB.search(text.value, 0, _MAX_LENGTH) or _HEX.search(text.value, 0, _MAX_LENGTH)):
+        yield RuleHit(message=f"holds {len(found[0])} characters of encoded data: {_quoted(found[0][:40])}")
+
+
+def _leaks(text: ModelText) -> Iterator[RuleHit]:
+    if found := _LEAKS.search(text.value, 0, _MAX_LENGTH):
+        yield RuleHit(message=f"names an address that data could leak to: {_quoted(found[0])}")
+
+
+def _quoted(text: str) -> str:
+    return ascii(text if len(text) <= 80 else text[:79] + "…")
+
+
+TEXT_RULES: tuple[LintRule[ModelText], ...] = (
+    LintRule(
+        id="text-orders-model",
+        level=Level.ERROR,
+        advice="Take the sentence out, or say what the operation does instead of what the reader should do.",
+        check=_orders,
+    ),
+    LintRule(
+        id="text-hidden-characters",
+        level=Level.ERROR,
+        advice="Type the text again without invisible, control and direction characters.",
+        check=_hidden,
+    ),
+    LintRule(
+        id="text-encoded-data",
+        level=Level.WARNING,
+        advice="Move data into an example; a description is read, not decoded.",
+        check=_blobs,
+    ),
+    LintRule(
+        id="text-leak-address",
+        level=Level.WARNING,
+        advice="Remove the address unless you know whose it is; agents follow what descriptions name.",
+        check=_leaks,
+    ),
+)

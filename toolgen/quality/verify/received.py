@@ -1,0 +1,189 @@
+"""A request as a server receives it: taken apart into path values, query pairs, headers, cookies and body, still encoded.
+
+What kind of value a schema as written allows: one value, an array, an object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Container, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import unquote, unquote_plus
+
+from msgspec import Struct
+
+from toolgen.quality.verify.spec_operation import SpecOperation
+
+__all__ = ["BODY", "AmbiguousError", "Received", "UnreadableError", "receive", "shapes"]
+
+BODY = ("body", "")
+"""The place and wire name of a body that is looked at as a whole."""
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_HEX = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+class UnreadableError(Exception):
+    """A request, or a part of one, that a server following the description could not read."""
+
+
+class AmbiguousError(Exception):
+    """A path that has two values for a variable: of `{id}.{format}`, `a.b.json` says `a` and `a.b`."""
+
+
+class Received(Struct, frozen=True, kw_only=True):
+    """HTTP request as a server receives it. Path values and query pairs are still percent-encoded; header names are in lower case."""
+
+    path: Mapping[str, str]
+    query: tuple[tuple[str, str], ...]
+    headers: Mapping[str, str]
+    cookies: tuple[tuple[str, str], ...]
+    content_type: str
+    body: bytes | None
+
+
+def receive(
+    url: str,
+    headers: tuple[tuple[str, str], ...],
+    body: bytes | None,
+    *,
+    server: str,
+    path: str,
+    queried: Container[str] = (),
+    listed: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> Received:
+    """Takes a request apart by the description's path template, whose query may name `queried` parameters, which are read as such.
+
+    `listed` are the values of those variables of the path that may have a few alone. Raises `UnreadableError` when it is not a request
+    to that path, and `AmbiguousError` where it is one in two ways.
+    """
+    target, _, fragment = url.partition("#")
+    if fragment or url.endswith("#"):
+        raise UnreadableError("the URL has a fragment, which is never sent")
+    if not target.startswith(server):
+        raise UnreadableError("the URL does not begin with the server's")
+    if _HEX.search(target) or not target.isascii() or any(character <= " " for character in target):
+        raise UnreadableError("the URL holds a character that is not percent-encoded")
+    sent, _, query = target[len(server) :].partition("?")
+    template, _, fixed = path.partition("#")[0].partition("?")
+    pairs = [_pair(pair) for pair in query.split("&") if pair]
+    variables: dict[str, str] = {}
+    for pair in filter(None, fixed.split("&")):
+        if (names := _PLACEHOLDER.findall(pair)) and all(name in queried for name in names):
+            continue
+        found = next((one for one in pairs if _fills(pair, one, variables)), None)
+        if found is None:
+            raise UnreadableError(f"the query lacks {pair!r}, which the path holds")
+        pairs.remove(found)
+    names = [name.lower() for name, _ in headers]
+    if len(set(names)) != len(names):
+        raise UnreadableError("a header is sent twice")
+    by_name = {name.lower(): value for name, value in headers}
+    cookies = [pair.strip() for pair in by_name.get("cookie", "").split(";") if pair.strip()]
+    return Received(
+        path=_values(template if template.startswith("/") else f"/{template}", sent, listed) | variables,
+        query=tuple(pairs),
+        headers=by_name,
+        cookies=tuple(_pair(pair) for pair in cookies),
+        content_type=by_name.get("content-type", ""),
+        body=body,
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return unquote_plus(name), value
+
+
+def _fills(written: str, pair: tuple[str, str], variables: dict[str, str]) -> bool:
+    """Return True if a pair is a query pair of the path itself with its variables filled in. The values are added to `variables`."""
+    name, value = _pair(written)
+    names, literals = _PLACEHOLDER.findall(value), _PLACEHOLDER.split(value)[::2]
+    if name != pair[0]:
+        return False
+    if not names:
+        return unquote_plus(value) == unquote_plus(pair[1])
+    matched = re.fullmatch("(.*?)".join(map(_literal, literals)), pair[1])
+    variables.update(zip(names, matched.groups(), strict=True) if matched else ())
+    return matched is not None
+
+
+def _values(template: str, sent: str, listed: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """Return the values of a path template's variables. A value is never empty and never holds a slash (3.1.1, section 4.8.8.2)."""
+    segments, given = template.split("/"), sent.split("/")
+    if len(segments) != len(given):
+        raise UnreadableError(f"the path {sent!r} does not fit {template!r}")
+    found: dict[str, str] = {}
+    for segment, text in zip(segments, given, strict=True):
+        names = _PLACEHOLDER.findall(segment)
+        literals = _PLACEHOLDER.split(segment)[::2]
+        if not names:
+            fits = unquote(segment) == unquote(text)
+            values: tuple[str, ...] = ()
+        else:
+            shortest, longest = (_groups(names, literals, text, listed, end) for end in ("+?", "+"))
+            if shortest != longest:
+                raise AmbiguousError(f"the path {sent!r} can be read in more than one way")
+            fits, values = shortest is not None, shortest or ()
+        if not fits:
+            raise UnreadableError(f"the path {sent!r} does not fit {template!r}")
+        found.update(zip(names, values, strict=True))
+    return found
+
+
+def _groups(
+    names: Sequence[str], literals: Sequence[str], text: str, listed: Mapping[str, Collection[str]], repeated: str
+) -> tuple[str, ...] | None:
+    """The values in a segment, the first as short or as long as may be; what is percent-encoded is one character."""
+    pattern = _literal(literals[0])
+    for name, literal in zip(names, literals[1:], strict=True):
+        several = "|".join(map(_literal, listed.get(name, ())))
+        pattern += f"({several or f'(?:%[0-9A-Fa-f]{{2}}|[^%]){repeated}'}){_literal(literal)}"
+    matched = re.fullmatch(pattern, text)
+    return matched and matched.groups()
+
+
+def _literal(text: str) -> str:
+    """The characters of a path that are no variable may be sent as they are or percent-encoded."""
+    return "".join(
+        character
+        if character.isascii() and character.isalnum()
+        else f"(?:{re.escape(character)}|{''.join(f'%{byte:02X}' for byte in character.encode())})"
+        for character in text
+    )
+
+
+_MAX_DEPTH = 12
+
+
+def shapes(described: SpecOperation, schema: Any) -> frozenset[str]:
+    """Return the shapes that a schema allows, of `primitive`, `array` and `object`; empty if it does not say."""
+    return _shapes(described, schema, 0) or frozenset()
+
+
+def _shapes(described: SpecOperation, written: Any, depth: int) -> frozenset[str] | None:
+    schema = described.schema(written)
+    if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+        return None
+    kinds = schema.get("type")
+    found: frozenset[str] | None = None
+    if isinstance(kinds, (str, list)):
+        names = {kinds} if isinstance(kinds, str) else set(kinds)
+        found = frozenset(name if name in {"array", "object"} else "primitive" for name in names - {"null"})
+    elif schema.keys() & {"anyOf", "oneOf", "allOf"}:
+        pass  # they say it; beside them, keywords for another type mean nothing
+    elif "properties" in schema:
+        found = frozenset({"object"})
+    elif "items" in schema:
+        found = frozenset({"array"})
+    for key in ("anyOf", "oneOf"):
+        branches = [_shapes(described, one, depth + 1) for one in schema.get(key) or ()]
+        if branches and None not in branches:
+            union = frozenset().union(*(one for one in branches if one is not None))
+            found = union if found is None else found & union
+    for one in schema.get("allOf") or ():
+        part = _shapes(described, one, depth + 1)
+        if part is not None:
+            found = part if found is None else found & part
+    return found

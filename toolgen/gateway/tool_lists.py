@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import bisect
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 
 import msgspec
@@ -47,19 +46,18 @@ STATELESS = "mcp 2026-07-28"
 """What clients of 2026-07-28 are listed: output schemas may describe anything."""
 
 
-def _with_tasks(tool: Tool) -> Mapping[str, object]:
-    shaped = FORMATS["mcp"](tool)
+def _with_tasks(tool: Tool, output: ListedOutput | None = None) -> Mapping[str, object]:
+    shaped = mcp_tool(tool, output=output)
     if tool.name in AT_ONCE:
         return shaped
     required = isinstance(tool.binding, FunctionBinding) and "tasks" in tool.binding.requires
     return {**shaped, "execution": {"taskSupport": "required" if required else "optional"}}
 
 
-_WRITERS: Mapping[str, Callable[[Tool], Mapping[str, object]]] = {
-    **LISTED,
+_WRITERS: Mapping[str, Callable[[Tool], Mapping[str, object]]] = {**LISTED, WITH_BINDINGS: Tool.to_dict}
+_MCP_WRITERS: Mapping[str, Callable[[Tool, ListedOutput | None], Mapping[str, object]]] = {
     WITH_TASKS: _with_tasks,
-    STATELESS: partial(mcp_tool, any_root=True),
-    WITH_BINDINGS: Tool.to_dict,
+    STATELESS: lambda tool, output: mcp_tool(tool, any_root=True, output=output),
 }
 
 
@@ -122,8 +120,9 @@ class ToolListing:
                 if form in {"manifest", WITH_BINDINGS} and complete(tool.input_schema) is tool.input_schema
                 else listed(tool)
             )
-            write = _WRITERS[form]
-            rendered = self._rendered[key] = msgspec.Raw(encode(write(shown)))
+            write = _MCP_WRITERS.get(form)
+            shaped = _WRITERS[form](shown) if write is None else write(shown, self.output(form, tool.name))
+            rendered = self._rendered[key] = msgspec.Raw(encode(shaped))
         return rendered
 
     def tool(self, name: str) -> Tool | None:

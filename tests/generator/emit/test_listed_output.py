@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import jsonschema_rs
 import msgspec
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from toolgen.generator.build import build
+from toolgen.generator.emit.formats import mcp_tool
 from toolgen.generator.emit.listed_output import lenient, listed_output
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, FunctionBinding, NoBinding, OutputForm, Tool
@@ -214,7 +218,7 @@ def test_a_schema_that_cannot_be_kept_is_not_listed(schema: Any) -> None:
 
 CORPUS = Path(__file__).parents[3].parent / "shared" / "corpus" / "openapi"
 DESCRIPTIONS = sorted(path.name for path in CORPUS.iterdir() if path.is_file()) if CORPUS.is_dir() else []
-_MOST_TOOLS = 40
+_MOST_TOOLS = 25
 
 
 def changed(chance: random.Random, value: Any) -> Any:
@@ -229,25 +233,100 @@ def changed(chance: random.Random, value: Any) -> Any:
     return value
 
 
+def held(one: Tool, answers: list[Any]) -> None:
+    """Holds what clients get for answers of a tool against what it is listed with over MCP, in both forms and both protocol styles."""
+    for form, any_root in itertools.product(FORMS, (True, False)):
+        shown = msgspec.structs.replace(one, listed_output=form)
+        out = listed_output(shown, any_root=any_root)
+        if out is None:
+            continue
+        schema: Any = mcp_tool(shown, any_root=any_root, output=out)["outputSchema"]
+        assert any_root or schema["type"] == "object"
+        listed = jsonschema_rs.validator_for(json.loads(json.dumps(schema)), offline=True)
+        for answer, said in itertools.product(answers, ("", "It was cut.")):
+            made = out.structured(answer, said, lambda answer=answer: json.dumps(answer))
+            assert listed.is_valid(made), (one.name, form, answer)
+            told = made.get(out.note, "") if isinstance(made, dict) else ""
+            assert told in {"", said, json.dumps(answer)}
+
+
 @pytest.mark.parametrize(
     "name", DESCRIPTIONS or [pytest.param("", marks=pytest.mark.skip(reason="the corpus is not here"))]
 )
 def test_what_people_describe_is_a_promise_that_is_kept(name: str) -> None:
-    """For tools of a description, in both forms: the schema that is listed accepts each answer, however it was changed."""
+    """For tools of a description: the schema that is listed accepts each answer, however it was changed."""
     found = [
         one for one in build({"s": {"openapi": str(CORPUS / name)}}, partial=True).tools.values() if one.output_schema
     ]
     chance = random.Random(name)
     for one in found[:: len(found) // _MOST_TOOLS + 1]:
         examples = [*Examples(one.output_schema or {}, seed=one.name).take(2)]
-        for form in FORMS:
-            out = listed_output(msgspec.structs.replace(one, listed_output=form), any_root=True)
-            if out is None:
-                continue
-            listed = jsonschema_rs.validator_for(dict(out.schema), offline=True)
-            for answer in (*examples, None, [], "text", *(changed(chance, one) for one in examples for _ in range(10))):
-                for said in ("", "It was cut."):
-                    made = out.structured(answer, said, lambda answer=answer: json.dumps(answer))
-                    assert listed.is_valid(made), (one.name, form, answer)
-                    told = made.get(out.note, "") if isinstance(made, dict) else ""
-                    assert told in {"", said, json.dumps(answer)}
+        held(one, [*examples, None, [], "text", *(changed(chance, one) for one in examples for _ in range(8))])
+
+
+@pytest.mark.parametrize(
+    "name", DESCRIPTIONS or [pytest.param("", marks=pytest.mark.skip(reason="the corpus is not here"))]
+)
+def test_every_declared_example_of_an_answer_fits_what_is_listed(name: str) -> None:
+    document = read_document((CORPUS / name).read_text(encoding="utf-8"))
+    chance = random.Random(name)
+    for one in build({"s": {"openapi": str(CORPUS / name)}}, partial=True).tools.values():
+        if one.output_schema and (examples := declared(document, one.origin)):
+            held(one, [*examples, *(changed(chance, example) for example in examples for _ in range(4))])
+
+
+def read_document(text: str) -> Any:
+    return json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
+
+
+def declared(document: Any, origin: str) -> list[Any]:
+    """The examples that an operation of a description has for its 2xx answers, up to two."""
+    operation = resolved(document, {"$ref": origin})
+    found: list[Any] = []
+    for status, response in (operation.get("responses") or {}).items():
+        if not str(status).startswith("2"):
+            continue
+        answer = resolved(document, response)
+        found += (answer.get("examples") or {}).values() if "swagger" in document else ()
+        for media in (answer.get("content") or {}).values():
+            named = [resolved(document, each) for each in (media.get("examples") or {}).values()]
+            found += [media[key] for key in ("example",) if key in media]
+            found += [each["value"] for each in named if "value" in each]
+    return found[:2]
+
+
+def resolved(document: Any, value: Any) -> Any:
+    """What a reference within a document leads to; {} for one that leads out of it."""
+    while isinstance(value, dict) and isinstance(reference := value.get("$ref"), str):
+        if not reference.startswith("#/"):
+            return {}
+        value = document
+        for step in reference[2:].split("/"):
+            value = value.get(unquote(step).replace("~1", "/").replace("~0", "~"), {})
+    return value if isinstance(value, dict) else {}
+
+
+def test_the_examples_of_a_description_are_found() -> None:
+    media = {"example": {"a": 1}, "examples": {"b": {"$ref": "#/components/examples/B"}}}
+    operation = {
+        "responses": {"200": {"content": {"application/json": media}}, "404": {"content": {"x/y": {"example": 4}}}}
+    }
+    document = {"paths": {"/a/{b}": {"get": operation}}, "components": {"examples": {"B": {"value": 2}}}}
+    assert declared(document, "#/paths/~1a~1%7Bb%7D/get") == [{"a": 1}, 2]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"properties": {"b": {}}}}},
+        {"type": "object", "properties": {"a": {"items": {"type": "string"}}}},
+        {"type": "object", "properties": {"a": {"additionalProperties": {"type": "integer"}}}},
+        {
+            "type": "object",
+            "oneOf": [{"required": ["a"]}, {"properties": {"b": {"type": "string"}}, "required": ["b"]}],
+        },
+    ],
+)
+def test_an_answer_that_the_listed_form_does_not_take_is_given_as_text(schema: Any) -> None:
+    """Where a part has no `type`, the listed form names the one that its keywords are about."""
+    held(tool(schema, ""), [None, "text", 7, {}, {"a": None}, {"a": "text"}, {"a": 7}, {"a": {"b": 1}}, {"b": "x"}])

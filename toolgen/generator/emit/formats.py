@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from toolgen.generator.emit.dialects import ListedSchema, UnfitError, gemini_schema, listed_schema, strict_schema
+from toolgen.generator.emit.dialects import ListedSchema, UnfitError, gemini_schema, strict_schema
 from toolgen.generator.emit.dialects.short_words import in_short
-from toolgen.generator.emit.listed_output import listed_output
+from toolgen.generator.emit.listed_output import ListedOutput, listed_output
 from toolgen.generator.emit.schema_budget import exact, listed
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, McpBinding, Tool
@@ -25,10 +25,11 @@ MAX_WRITTEN = 5_000
 """Tools of a manifest, of which more are written in a format only where somebody asks for it."""
 
 
-def mcp_tool(tool: Tool, *, any_root: bool = False) -> JsonObject:
+def mcp_tool(tool: Tool, *, any_root: bool = False, output: ListedOutput | None = None) -> JsonObject:
     """MCP's Tool (2025-06-18 and later). Annotations are hints drawn from the effect; the policy is what decides.
 
-    `any_root`: the output schema may describe something else than an object (2026-07-28 and later).
+    `any_root`: the output schema may describe something else than an object (2026-07-28 and later). `output` is what is listed of it, where
+    it was made already.
     """
     shaped: dict[str, Json] = {
         "name": tool.name,
@@ -43,8 +44,8 @@ def mcp_tool(tool: Tool, *, any_root: bool = False) -> JsonObject:
             "openWorldHint": not isinstance(tool.binding, McpBinding) or tool.binding.open_world,
         },
     }
-    if (output := listed_output(tool, any_root=any_root)) is not None:
-        shaped["outputSchema"] = listed_schema(output.schema, "listed", root=False)
+    if (output := output or listed_output(tool, any_root=any_root)) is not None:
+        shaped["outputSchema"] = output.schema
     return shaped
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema_rs
 from msgspec import Struct
 
+from toolgen.generator.emit.dialects import listed_schema
 from toolgen.model.schema import Json, Schema
 from toolgen.model.tool import FunctionBinding, Tool
 
@@ -37,11 +38,12 @@ _KEPT = _WORDS | {"$ref", "$id", "$anchor", "$schema", "type"}
 
 
 class ListedOutput(Struct, frozen=True, kw_only=True):
-    """An output schema as it is listed. `note` is the member for what the gateway adds."""
+    """An output schema as it is listed. `note` is the member for what the gateway adds; `validators` are those of the schema as described
+    and as listed, which accepts less where a part has no `type`, and more where it has words in place of a keyword."""
 
     schema: Schema
     note: str
-    validator: jsonschema_rs.Validator
+    validators: tuple[jsonschema_rs.Validator, ...]
 
     def structured(self, data: Json, said: str, text: Callable[[], str]) -> Json:
         """The structured content of an answer, which fits the schema. `said` is what the gateway adds to the data, "" for nothing, and
@@ -50,7 +52,7 @@ class ListedOutput(Struct, frozen=True, kw_only=True):
         if said and isinstance(data, Mapping) and self.note not in data:
             noted = {**data, self.note: said}
         told = noted is not data or not said
-        return noted if told and self.validator.is_valid(noted) else {self.note: text()}
+        return noted if told and all(one.is_valid(noted) for one in self.validators) else {self.note: text()}
 
 
 def listed_output(tool: Tool, *, any_root: bool = False) -> ListedOutput | None:
@@ -87,11 +89,15 @@ def _noted(schema: Schema) -> ListedOutput | None:
         definitions = {key: schema[key] for key in _DEFINITIONS if key in schema}
         bare = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
         made = {"anyOf": [bare, {"type": "object", "properties": {note: _TOLD}, **alone}], **definitions}
+    listed = dict(listed_schema(made, "listed", root=False))
+    if made.get("type") == "object":  # also of several forms: clients of 2025-11-25 take no list with another root
+        listed = {"type": "object", **listed}
     try:
-        validator = jsonschema_rs.validator_for(made, offline=True)
+        validators = tuple(jsonschema_rs.validator_for(one, offline=True) for one in (made, listed))
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
         return None
-    return ListedOutput(schema=made, note=note, validator=validator) if validator.is_valid({note: ""}) else None
+    fits = all(one.is_valid({note: ""}) for one in validators)
+    return ListedOutput(schema=listed, note=note, validators=validators) if fits else None
 
 
 def lenient(schema: Schema) -> dict[str, Any]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from tests.sources.openapi.readings import document, operation
 from toolgen.config.settings import load
-from toolgen.generator.build import build_sources
+from toolgen.generator.build import build, build_sources
 from toolgen.generator.callability import names_in_short, unpaid
+from toolgen.quality.verify.examples import Examples
 
 JSON = "application/json"
 KEY = {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}
@@ -90,3 +93,25 @@ def test_credentials_that_are_not_configured_are_told_by_what_is_needed(tmp_path
     assert unpaid(manifest.tools.values(), {}) == {"key": ["t__do_it"]}
     assert unpaid(manifest.tools.values(), {"key": ""}) == {}
     assert names_in_short([*"abcdefg"]) == "a, b, c, d, e and 2 more"
+
+
+CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "openapi"
+DESCRIPTIONS = sorted(path.name for path in CORPUS.iterdir() if path.is_file()) if CORPUS.is_dir() else []
+
+
+@pytest.mark.parametrize(
+    "name", DESCRIPTIONS or [pytest.param("", marks=pytest.mark.skip(reason="the corpus is not here"))]
+)
+def test_each_argument_of_a_real_tool_has_a_value_that_is_accepted_or_is_named(name: str) -> None:
+    manifest = build({"s": {"openapi": str(CORPUS / name)}}, partial=True)
+    told = [one.message for one in manifest.problems if one.code in {"uncallable", "unfulfillable"}]
+    for tool in manifest.tools.values():
+        accepted = jsonschema_rs.validator_for(dict(tool.input_schema), offline=True)
+        examples = Examples(tool.input_schema, seed=tool.name)
+        given: set[str] = set()
+        for example in filter(accepted.is_valid, examples.take(12)):
+            given |= example.keys()
+        for argument in tool.input_schema.get("properties", {}).keys() - given:
+            made = islice(examples.with_argument(argument), 12)
+            named = any(one.startswith(tool.name) and repr(argument) in one for one in told)
+            assert named or any(map(accepted.is_valid, made)), (tool.name, argument)

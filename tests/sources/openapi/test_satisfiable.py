@@ -204,6 +204,35 @@ def test_what_no_value_fits_is_told(tmp_path: Path, schema: dict[str, Any]) -> N
     assert (problem.code, problem.level, "/properties/x" in problem.message) == ("unfulfillable", "warning", True)
 
 
+WORDS = {"description": "How it is."}
+HARD = {"type": "string", "pattern": "^(?=.*[A-Z])(?=.*[0-9])(?!.*(.)\\1)[A-Za-z0-9]{12}$"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, 5),
+        ({"oneOf": [HARD, {**HARD, "description": "Again."}]}, "Abc1defghijk"),
+        ({"oneOf": [{"$ref": "#/components/schemas/Hard"}] * 2}, "Abc1defghijk"),
+    ],
+)
+def test_a_choice_that_overlaps_is_taken_also_of_an_argument_with_words_of_its_own(
+    tmp_path: Path, schema: Any, value: Any
+) -> None:
+    named = [{"name": f"p{at}", "in": "query", "schema": schema, **words} for at, words in enumerate(({}, WORDS))]
+    body = {**WORDS, "content": {"application/json": {"schema": schema}}}
+    operation = {"operationId": "set", "parameters": named, "requestBody": body, "responses": {"200": WORDS}}
+    components = {"schemas": {"Hard": HARD}}
+    document = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/r": {"post": operation}}}
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps({**document, "components": components, "servers": [{"url": "https://a.example"}]}))
+    (tool,) = toolgen.build(path).tools.values()
+    assert tool.input_schema["properties"].keys() == {"p0", "p1", "body"}
+    for name, one in tool.input_schema["properties"].items():
+        assert not Validator(tool.input_schema).faults({name: value})
+        assert "oneOf" not in one
+
+
 def test_answers_are_listed_as_they_are_described(tmp_path: Path) -> None:
     path = tmp_path / "api.json"
     schema = {"type": "object", "properties": {"a": {"oneOf": [{"type": "integer"}, {"type": "number"}]}}}

@@ -36,6 +36,7 @@ _PYTHON: Mapping[str, tuple[type, ...]] = {
     "array": (list,),
 }
 _NOTHING = object()
+_WORDS = frozenset({"title", "description", "examples", "deprecated", "default"})
 _SAMPLES = 8  # of each branch of a choice
 _MAX_BRANCHES = 32
 _MAX_DEPTH = 20
@@ -173,6 +174,9 @@ def overlaps(branches: Sequence[Any], definitions: Mapping[str, Any]) -> bool:
     """
     if not 1 < len(branches) <= _MAX_BRANCHES or _differ(branches):
         return False
+    bare = [_bare(one) for one in branches]
+    if any(one == other for at, one in enumerate(bare) for other in bare[:at]):
+        return True
     whole = [_with(one, definitions) for one in branches]
     try:
         judges = [jsonschema_rs.Draft202012Validator(one, offline=True, validate_formats=True) for one in whole]
@@ -187,6 +191,11 @@ def overlaps(branches: Sequence[Any], definitions: Mapping[str, Any]) -> bool:
         ):
             return True
     return False
+
+
+def _bare(branch: Any) -> Any:
+    """A branch without the words about it."""
+    return {key: value for key, value in branch.items() if key not in _WORDS} if isinstance(branch, dict) else branch
 
 
 def _differ(branches: Sequence[Any]) -> bool:

@@ -99,6 +99,7 @@ class Schemas:
         self._names: dict[tuple[str, frozenset[str], frozenset[str]], str] = {}
         self._named: set[str] = set()
         self._choices: list[dict[str, Any]] = []  # schemas of arguments with `oneOf` that was not looked at
+        self._chosen: dict[int, list[Any]] = {}  # of those the branches that overlap, by identity
         self._waiting: list[tuple[str, str, _SchemaPosition]] = []
         self._seen: set[tuple[Direction, str]] = set()
         self._patterns: dict[str, bool] = {}
@@ -121,6 +122,8 @@ class Schemas:
         self._drain()
         while self._choices:
             self._choose(self._choices.pop())
+        if direction is Direction.INPUT and self._chosen:
+            schema = self._with_choices(schema)
         first = references(schema)
         reached: dict[str, Any]
         if direction is Direction.OUTPUT:
@@ -153,11 +156,22 @@ class Schemas:
             self._note(
                 "repaired_schema", "a value of one alternative of `oneOf` always fits another; any of them is taken"
             )
-            del built["oneOf"]
-            if "anyOf" in built:
-                built["allOf"] = [*built.get("allOf", ()), {"anyOf": branches}]
-            else:
-                built["anyOf"] = branches
+            kept = list(branches)
+            # Copies of the schema, with words of their own, hold the same list.
+            branches[:] = [{"anyOf": kept}]
+            self._chosen[id(branches)] = branches
+            _take_any(built, kept)
+
+    def _with_choices(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema of arguments, each a copy or not, with `anyOf` in place of each `oneOf` that was found to overlap."""
+        properties = schema.get("properties", {})
+        changed = {}
+        for name, one in properties.items():
+            found = self._chosen.get(id(one.get("oneOf"))) if isinstance(one, dict) else None
+            if found is not None:
+                changed[name] = dict(one)
+                _take_any(changed[name], found[0]["anyOf"])
+        return {**schema, "properties": {**properties, **changed}} if changed else schema
 
     def _refuse_broken(self, schema: dict[str, Any], found: int) -> None:
         """Raises `FaultError` where something that arguments need is broken; says what of the rest is left open."""
@@ -469,6 +483,15 @@ class Schemas:
                 self._note("bad_pattern", f"the pattern {pattern[:80]!r} cannot be compiled and was left out")
             self._patterns[pattern] = known
         return known
+
+
+def _take_any(built: dict[str, Any], branches: list[Any]) -> None:
+    """Puts `anyOf` in place of `oneOf`."""
+    del built["oneOf"]
+    if "anyOf" in built:
+        built["allOf"] = [*built.get("allOf", ()), {"anyOf": branches}]
+    else:
+        built["anyOf"] = branches
 
 
 def _without(built: dict[str, Any], gone: frozenset[str]) -> dict[str, Any]:

@@ -89,6 +89,6 @@ def test_init_and_build_say_so(
     line = 'api_key: {name: api_key, in: query, value: "${env:S_API_KEY}"}'
     out = call("build", "s.json", "-o", "out").out
     assert "1 tool has credentials of s as arguments (api_key)" in out
-    assert f"      {line}" in out
+    assert f"      {line}\n" in out  # nothing behind it: a person copies these lines
     assert line in call("init", "s.json", "--name", "s").err
     assert line in call("build").out

@@ -160,7 +160,8 @@ def _calls(manifest: Manifest, credentials: Mapping[str, Container[str]]) -> tup
     said = []
     if never:
         names = sorted(problem.message.partition(" ")[0] for problem in never)
-        said.append(f"{len(names)} tools can never be called, for the reasons above: {names_in_short(names)}")
+        several = "1 tool" if len(names) == 1 else f"{len(names)} tools"
+        said.append(f"{several} can never be called, for the reasons above: {names_in_short(names)}")
     for source, configured in credentials.items():
         tools = [tool for tool in manifest.tools.values() if tool.source == source]
         for wanted, names in unpaid(tools, configured).items():
@@ -224,7 +225,7 @@ def print_summary(summary: Summary, target: Path, only_check: bool) -> None:
             click.echo(f"{row.source} is {printable(row.server)}: {took}, {row.since_pin or NOT_ASKED}")
     for line in problem_lines(summary.problems, f"problems, all in {MANIFEST}"):
         click.echo(line)
-    said = [f"note: {remark} [{name}]" for name, several in summary.remarks.items() for remark in several]
+    said = [_note(remark, name) for name, several in summary.remarks.items() for remark in several]
     for line in said[:_SHOWN]:
         click.echo(line)
     if len(said) > _SHOWN:
@@ -237,6 +238,12 @@ def print_summary(summary: Summary, target: Path, only_check: bool) -> None:
         written = f"{len(summary.changed)} file(s) written" if summary.changed else "up to date"
         verb = ":" if summary.changed else " is"
         click.echo(f"{shown(target)}/{verb} {written} ({summary.seconds:.2f} s)")
+
+
+def _note(remark: str, name: str) -> str:
+    """A remark with its name behind its first line: what follows may be lines to copy."""
+    first, line_break, rest = remark.partition("\n")
+    return f"note: {first} [{name}]{line_break}{rest}"
 
 
 def failures(summary: Summary, *, strict: bool) -> list[str]:

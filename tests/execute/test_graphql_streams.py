@@ -15,6 +15,7 @@ import pytest
 from tests.services.authorization import serving as authorizing
 from tests.services.authorization import token as issued
 from tests.services.library import serving
+from tests.stream_servers import stream_server
 from toolgen.core.clock import SystemClock
 from toolgen.execute.graphql.graphql_transport_ws import messages_of
 from toolgen.execute.graphql.subscriptions import SubscriptionListener
@@ -34,17 +35,21 @@ BEARER = {"bearer": SecurityScheme(type="http", scheme="bearer")}
 Send = Callable[[Any], Awaitable[None]]
 
 
+def bearer_listener() -> SubscriptionListener:
+    return SubscriptionListener(
+        selector=CredentialSelector(
+            schemes=BEARER, auth={"bearer": SecretReference("literal", "tok-5e3c1")}, secrets=SecretResolver()
+        ),
+        permit=lambda _: Allow(rule="test"),
+        resolver=system_resolver,
+        clock=SystemClock(),
+    )
+
+
 def listen(app: Any, transport: str, *, seconds: float = 60.0, events: int = 2) -> Success | Failed:
     async def main(origin: str) -> Success | Failed:
         url = origin if transport == "sse" else "ws" + origin.removeprefix("http")
-        listener = SubscriptionListener(
-            selector=CredentialSelector(
-                schemes=BEARER, auth={"bearer": SecretReference("literal", "tok-5e3c1")}, secrets=SecretResolver()
-            ),
-            permit=lambda _: Allow(rule="test"),
-            resolver=system_resolver,
-            clock=SystemClock(),
-        )
+        listener = bearer_listener()
         try:
             subscription = GraphQLSubscription(transport=transport, url=url, events=events, seconds=seconds)
             return await listener.listen(subscription, REQUEST, (("bearer",),), Principal(id="p"))
@@ -180,6 +185,39 @@ def test_a_connection_whose_goodbye_is_cancelled_is_closed_all_the_same() -> Non
         await asyncio.wait((closing,))
         await asyncio.wait_for(gone.wait(), 10)
         server.close()
+
+    asyncio.run(main())
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+
+@pytest.mark.parametrize("begun", [b"", HEAD, HEAD + b'event: next\ndata: {"data": {"a": 1}}\n\n'])
+def test_an_event_stream_of_a_call_that_is_cancelled_is_closed_at_once(begun: bytes) -> None:
+    """Also where the service has not begun to answer."""
+
+    async def main() -> None:
+        asked, gone = asyncio.Event(), asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(len(json.dumps(REQUEST, separators=(",", ":"))))
+            writer.write(begun)
+            asked.set()
+            await reader.read(1)
+            gone.set()
+
+        async with stream_server(serve) as port:
+            listener = bearer_listener()
+            url = f"http://127.0.0.1:{port}/graphql"
+            subscription = GraphQLSubscription(transport="sse", url=url, events=2, seconds=60.0)
+            listening = asyncio.create_task(listener.listen(subscription, REQUEST, (("bearer",),), Principal(id="p")))
+            await asyncio.wait_for(asked.wait(), 10)
+            await asyncio.sleep(0.05)
+            listening.cancel()
+            await asyncio.wait((listening,))
+            await asyncio.wait_for(gone.wait(), 10)
+            await listener.close()
 
     asyncio.run(main())
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-
-from pyreqwest.client import Client
+from typing import TYPE_CHECKING
 
 from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.model.excerpt import bounded
+
+if TYPE_CHECKING:
+    from toolgen.execute.http.streaming_client import StreamingClient
 
 __all__ = ["HEARD", "CredentialRejected", "SubscriptionRefused", "events_of"]
 
@@ -27,28 +29,20 @@ class CredentialRejected(SubscriptionRefused):
     """The service does not accept the credential, and nothing was begun."""
 
 
-async def events_of(client: Client, request: HttpRequest) -> AsyncIterator[bytes | None]:
-    """`HEARD`, the payload of each `next` event, then None. Raises `SubscriptionRefused` for an answer that is no event stream, and
-    `CredentialRejected` for 401."""
-    # Nothing is read ahead: 64 KiB, which is the default, are hours of small events.
-    builder = client.request(request.method, request.url).streamed_read_buffer_limit(0)
-    for name, value in request.headers:
-        builder = builder.header(name, value, is_sensitive=True)
-    if request.body is not None:
-        builder = builder.body_bytes(request.body)
-    async with builder.build_streamed() as response:
-        kind = (response.get_header("content-type") or "").partition(";")[0].strip().lower()
-        if response.status == 401:
+async def events_of(client: StreamingClient, request: HttpRequest) -> AsyncIterator[bytes | None]:
+    """`HEARD`, the payload of each `next` event, then None. Raises `SubscriptionRefused` for an answer that is no event stream, `CredentialRejected` for 401,
+    and `OSError` for none."""
+    async with client.send(request) as reply:
+        if reply.status == 401:
             raise CredentialRejected("it answered 401: it does not accept the credential")
-        if response.status != 200 or kind != "text/event-stream":
-            raise SubscriptionRefused(
-                f"it answered {response.status} with {bounded(kind, 60) or 'nothing'} and no event stream"
-            )
+        if reply.status != 200 or reply.media_type != "text/event-stream":
+            what = bounded(reply.media_type, 60) or "nothing"
+            raise SubscriptionRefused(f"it answered {reply.status} with {what} and no event stream")
         yield HEARD
         blocks = _Blocks()
-        while (chunk := await response.body_reader.read_chunk()) is not None:
+        async for chunk in reply.chunks():
             yield HEARD
-            for block in blocks.feed(bytes(chunk)):
+            for block in blocks.feed(chunk):
                 event, data = _event(block)
                 if event == b"complete":
                     yield None

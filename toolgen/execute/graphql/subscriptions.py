@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
-from pyreqwest.exceptions import PyreqwestError
 
 from toolgen.core.clock import Clock
 from toolgen.core.errors import SecretError
@@ -88,7 +87,7 @@ class SubscriptionListener:
             reason = bounded(heard.scrubber.text(refused.reason), 300)
             message = f"the service ended the subscription: {reason}"
             return _failed("upstream_error", message, data=_data(heard))
-        except (OSError, ValueError, PyreqwestError):
+        except (OSError, ValueError):
             message = f"no subscription at {urlsplit(subscription.url).hostname}: the connection failed or broke"
             return _failed(
                 "upstream_unavailable", message, "try again later", data=_data(heard) if heard.events else None
@@ -162,8 +161,9 @@ class SubscriptionListener:
     async def _sse(self, signed: Signed, target: Target, address: str) -> AsyncIterator[bytes | None]:
         request = signed.request
         headers = (*request.headers, ("Accept", "text/event-stream"), ("Content-Type", "application/json"))
-        async with self._dialer.streaming_client(target, address, signed.certificate) as client:
-            async for event in events_of(client, replace(request, headers=headers)):
+        client = self._dialer.streaming_client(target, address, signed.certificate)
+        async with aclosing(events_of(client, replace(request, headers=headers))) as events:  # type: ignore[type-var]
+            async for event in events:
                 yield event
 
 

@@ -7,14 +7,12 @@ import ipaddress
 import re
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from functools import cache, lru_cache, partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pyreqwest.client import Client as LibraryClient
 from pyreqwest.http import Url
 
 from toolgen.core.clock import Clock
@@ -23,6 +21,9 @@ from toolgen.execute.http.client import Http1Client, OriginClient
 from toolgen.execute.http.http2_client import Http2Client, library_builder
 from toolgen.execute.http.tls import ClientCertificate, tls_context
 from toolgen.model.verdict import Allow, Ask, Deny
+
+if TYPE_CHECKING:
+    from toolgen.execute.http.streaming_client import StreamingClient
 
 __all__ = [
     "Dialer",
@@ -186,17 +187,14 @@ class Dialer:
             self._context = tls_context()
         return self._context
 
-    @asynccontextmanager
-    async def streaming_client(
+    def streaming_client(
         self, target: Target, address: str, certificate: ClientCertificate | None = None
-    ) -> AsyncIterator[LibraryClient]:
-        """A client of the library, for an answer that is read for as long as it goes on; it ends with the `async with`."""
-        host = None if target.literal else target.host
-        client = library_builder(self._timeouts, host, address, target.port, certificate).http1_only().build()
-        try:
-            yield client
-        finally:
-            await client.close()
+    ) -> StreamingClient:
+        """A client for one answer that is read for as long as it goes on."""
+        from toolgen.execute.http.streaming_client import StreamingClient  # noqa: PLC0415 - slow to import, and for subscriptions alone
+
+        context = self._tls() if certificate is None else tls_context(certificate)
+        return StreamingClient(address, self._timeouts, context if target.scheme == "https" else None)
 
     def _let_go(self) -> None:
         """Closes what was used longest ago and is idle, where there is too much."""

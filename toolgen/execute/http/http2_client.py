@@ -1,4 +1,4 @@
-"""HTTP/2 over pyreqwest, for sources that ask for it, and the library's clients for answers that are read as they come.
+"""HTTP/2 over pyreqwest, for sources that ask for it.
 
 A client connects to one checked address. It follows nothing, keeps no cookie, asks no proxy and decodes nothing.
 """

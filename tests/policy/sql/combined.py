@@ -283,7 +283,7 @@ class _Writer:
             f"{text} NOT LIKE 'A%'",
             f"{number} BETWEEN 1 AND {self._chance.choice(_INTS[3:7])}",
             f"{number} NOT BETWEEN 2 AND 104",
-            f"{number} IN (1, 2, 101, {self._chance.choice(_INTS)})",
+            f"{number} IN (1, 2, 101, {self._listed_number()})",
             f"{text} NOT IN ('Acme', 'site')",
             f"{text} IS NULL",
             f"{number} IS NOT NULL",
@@ -294,6 +294,11 @@ class _Writer:
         if self._columns["date"]:
             forms += [f"{self._chance.choice(self._columns['date'])} {operator} {self._written_date()}"] * 3
         return self._chance.choice(forms)
+
+    def _listed_number(self) -> str:
+        """A number, or NULL. DuckDB 2.0 leaves a list with NULL out where a subquery is asked for the same column: it answers too much."""
+        number = self._chance.choice(_INTS)
+        return "0" if number == "NULL" and self._dialect == "duckdb" else number
 
     def _written_date(self) -> str:
         text = f"'{self._chance.choice(_DATES)}'"

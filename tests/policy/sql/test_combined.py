@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -64,10 +65,15 @@ def _rounded(row: Sequence[object]) -> str:
     return repr(tuple(float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value for value in row))
 
 
+def _key(row: Sequence[object]) -> str:
+    """What rows are ordered by: `1` and `1.0` are equal, and texts that differ in case alone are to MariaDB."""
+    values = (value.normalize() if isinstance(value, Decimal) else value for value in row)
+    return _rounded(tuple(values)).lower()
+
+
 def _differ(one: Combined, found: Rows, wanted: Rows) -> bool:
     if one.limited or one.keys:
-        # Texts that differ in case alone are equal to MariaDB.
-        keys = [[_rounded(row[: one.keys]).lower() for row in rows[1]] for rows in (found, wanted)]
+        keys = [[_key(row[: one.keys]) for row in rows[1]] for rows in (found, wanted)]
         if keys[0] != keys[1]:
             return True
     return not one.limited and sorted(map(_rounded, found[1])) != sorted(map(_rounded, wanted[1]))

@@ -112,3 +112,55 @@ INNER JOIN invoice_lines s ON i.id = s.invoice_id WHERE s.item <> 'rack'
 LEFT JOIN invoice_lines s ON i.id = s.invoice_id AND i.currency = 'EUR' WHERE i.amount > 50
 CROSS JOIN (SELECT COUNT(*) AS n FROM places) s
 JOIN (SELECT 1 AS n UNION ALL SELECT 2) s ON s.n < 3 WHERE i.id < 103
+
+-- SELECT {} AS x FROM invoices ORDER BY id
+amount * 1.19
+(amount + 1) / 2
+-amount
+abs(amount - 100)
+round(amount, 1)
+round(amount)
+coalesce(paid, due)
+nullif(currency, 'EUR')
+CASE currency WHEN 'EUR' THEN 1 WHEN 'USD' THEN 2 ELSE 0 END
+upper(client)
+lower(client)
+length(client)
+replace(client, 'A', 'B')
+substr(client, 2)
+substr(client, 1, 2)
+trim(client)
+amount BETWEEN 10 AND 100
+amount NOT BETWEEN 10 AND 100
+client IN ('Acme', 'Bolt')
+client LIKE 'A%'
+client NOT LIKE '%e'
+paid IS NULL
+paid IS NOT NULL
+NOT (amount > 100 OR currency = 'USD')
+amount > 100 AND currency = 'EUR'
+(SELECT COUNT(*) FROM invoice_lines l WHERE l.invoice_id = invoices.id)
+CASE WHEN amount >= 100 THEN 'hi' WHEN amount IS NULL THEN 'none' ELSE 'lo' END
+coalesce(nullif(client, ''), 'n/a')
+floor(amount)
+ceil(amount)
+CAST(amount AS CHAR(20))
+amount % 7
+id * 2 + 1
+id / 2
+(id - 100) * (id - 100)
+CAST('2024-05-01' AS DATE)
+currency || '-' || client
+issued < due
+due >= '2024-03-01'
+issued = '2024-01-05'
+max(amount) OVER (PARTITION BY client)
+lead(id) OVER (ORDER BY id)
+row_number() OVER (ORDER BY amount DESC, id)
+sum(amount) OVER (ORDER BY id)
+count(*) OVER ()
+avg(amount) OVER (PARTITION BY currency)
+id & 3
+sqrt(amount)
+sign(amount - 80)
+1e3

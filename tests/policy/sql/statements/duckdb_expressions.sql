@@ -92,3 +92,216 @@ json_type(detail, '$.tags'), json_array_length(detail, '$.tags'), json_keys(deta
 strftime(ts, '%H:%M'), date_trunc('hour', ts), ts::DATE, ts::TIME, hour(ts), minute(ts), second(ts), epoch(ts), ts - INTERVAL 1 HOUR, time_bucket(INTERVAL '15 minutes', ts), date_diff('minute', ts, TIMESTAMP '2024-03-10')
 ts - lag(ts) OVER (PARTITION BY visitor ORDER BY ts), date_diff('second', lag(ts) OVER (ORDER BY ts), ts), first_value(page) OVER (PARTITION BY visitor ORDER BY ts), list(page) OVER (PARTITION BY visitor ORDER BY ts)
 split_part(page, '?', 1), regexp_replace(page, '\?.*', ''), regexp_extract(page, '^/([^?]+)', 1), page LIKE '/p%', ltrim(page, '/'), parse_filename(page), parse_path(page)
+
+-- SELECT {} AS x FROM invoices ORDER BY id
+date_trunc('month', issued)
+date_part('year', issued)
+datepart('month', issued)
+datediff('day', issued, due)
+date_diff('month', issued, due)
+datesub('month', issued, due)
+year(issued)
+month(issued)
+quarter(issued)
+dayname(issued)
+monthname(issued)
+dayofweek(issued)
+last_day(issued)
+issued + 7
+issued + INTERVAL 1 MONTH
+issued - INTERVAL '2 weeks'
+due - issued
+strftime(issued, '%Y-%m')
+strftime('%d.%m.%Y', issued)
+strptime('2024-05-01', '%Y-%m-%d')
+try_strptime('x', '%Y')
+make_date(2024, 5, 1)
+age(due, issued)
+epoch(issued)
+extract('week' FROM issued)
+issued::VARCHAR
+amount::INTEGER
+TRY_CAST(client AS INTEGER)
+CAST(amount AS DOUBLE)
+amount // 7
+amount ** 2
+amount ^ 2
+id << 1
+xor(id, 5)
+trunc(amount)
+even(amount)
+greatest(amount, 100)
+least(id, 105)
+if(amount > 100, 'hi', 'lo')
+ifnull(paid, due)
+client || '-' || currency
+concat(client, '-', currency)
+concat_ws('-', client, currency)
+format('{} {}', client, currency)
+format('{:,}', 1234567)
+printf('%s %.1f', client, amount)
+client[1]
+client[1:2]
+client[-2:]
+left(client, 2)
+right(client, 2)
+lpad(id::VARCHAR, 6, '0')
+rpad(client, 8, '.')
+repeat('*', 3)
+reverse(client)
+split_part(client, 'o', 1)
+string_split(client, 'o')
+str_split(client, 'o')[1]
+instr(client, 'o')
+strpos(client, 'o')
+contains(client, 'o')
+starts_with(client, 'A')
+prefix(client, 'A')
+suffix(client, 'e')
+client ^@ 'A'
+regexp_matches(client, '^A')
+regexp_replace(client, '[aeiou]', '*', 'g')
+regexp_extract(client, '([a-z])o', 1)
+regexp_extract_all(client, '[a-z]')
+client ~ 'A.*'
+client SIMILAR TO 'A.*'
+client GLOB 'A*'
+client ILIKE 'a%'
+client NOT ILIKE 'a%'
+levenshtein(client, 'Acne')
+jaccard(client, 'Acne')
+jaro_winkler_similarity(client, 'Acne')
+hamming('abc', 'abd')
+md5(client)
+sha256(client)
+hash(client) IS NOT NULL
+ord(client)
+chr(65)
+ascii(client)
+unicode(client)
+strip_accents('é')
+translate(client, 'abc', 'xyz')
+strlen(client)
+bit_length(client)
+[id, id + 1]
+[1, 2, 3][2]
+list_value(1, 2, 3)
+len([1, 2, 3])
+list_contains([1, 2], 2)
+list_sum([1, 2, 3])
+list_sort([3, 1, 2])
+list_reverse([1, 2])
+list_distinct([1, 1, 2])
+list_concat([1], [2])
+list_slice([1, 2, 3], 1, 2)
+[x * 2 FOR x IN [1, 2, 3] IF x > 1]
+list_aggregate([1, 2, 3], 'max')
+array_to_string(['a', 'b'], ',')
+flatten([[1], [2, 3]])
+range(3)
+generate_series(1, 3)
+{'a': id, 'b': client}
+{'a': id}.a
+struct_pack(a := id, b := client)
+struct_extract({'a': 1}, 'a')
+row(id, client)
+MAP {'a': 1, 'b': 2}
+MAP {'a': 1}['a']
+map_keys(MAP {'a': 1})
+map_extract(MAP {'a': 1}, 'a')
+cardinality(MAP {'a': 1})
+element_at(MAP {'a': 1}, 'a')
+'{"a": {"b": 1}}'::JSON -> '$.a.b'
+'{"a": 1}'::JSON ->> 'a'
+json_extract('{"a": [1, 2]}', '$.a[0]')
+json_extract_string('{"a": "x"}', '$.a')
+json_array_length('[1, 2]')
+json_keys('{"a": 1}')
+json_type('{"a": 1}')
+json_object('id', id)
+json_array(id, client)
+to_json({'a': id})
+paid IS DISTINCT FROM due
+paid IS NOT DISTINCT FROM due
+client IN ['Acme', 'Bolt']
+client NOT IN ('Acme', 'Bolt')
+CASE WHEN amount > 100 THEN 1 ELSE 0 END
+sum(amount) OVER (PARTITION BY client ORDER BY issued)
+lag(amount) OVER (ORDER BY id)
+sum(amount) FILTER (WHERE currency = 'EUR') OVER (ORDER BY id)
+avg(amount) OVER (ORDER BY issued RANGE BETWEEN INTERVAL 30 DAYS PRECEDING AND CURRENT ROW)
+row_number() OVER (PARTITION BY currency ORDER BY amount DESC, id)
+first_value(client IGNORE NULLS) OVER (ORDER BY id)
+quantile_cont(amount, 0.5) OVER (PARTITION BY currency)
+nth_value(client, 2) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+(SELECT list(l.item ORDER BY l.n) FROM invoice_lines l WHERE l.invoice_id = invoices.id)
+EXISTS (FROM invoice_lines l WHERE l.invoice_id = invoices.id)
+(id, client) = (101, 'Acme')
+current_date >= issued
+now() > issued
+today() >= issued
+random() >= 0
+uuid() IS NOT NULL
+typeof(amount)
+1_000
+'a' < 'b' COLLATE NOCASE
+INTERVAL '1 day 2 hours'
+to_days(3)
+bar(amount, 0, 1000, 10)
+date '2024-05-01' > issued
+TIMESTAMP '2024-05-01 10:00:00' + INTERVAL 1 HOUR
+time_bucket(INTERVAL '1 week', issued)
+isfinite(issued)
+gcd(12, 18)
+factorial(5)
+ln(amount + 1)
+log(amount + 1)
+pi()
+amount IS NULL OR amount > 0
+coalesce(paid, due, issued)
+
+-- SELECT {} AS x FROM invoices
+count(*) FILTER (paid IS NULL)
+count(*) FILTER (WHERE paid IS NULL)
+count()
+string_agg(client, ', ' ORDER BY id)
+group_concat(DISTINCT currency ORDER BY currency)
+list(id ORDER BY amount DESC, id)
+array_agg(client ORDER BY id)
+list(DISTINCT currency ORDER BY currency)
+arg_max(client, amount)
+arg_min(client, id)
+max_by(client, amount)
+min_by(client, id)
+any_value(currency) IS NOT NULL
+first(client ORDER BY id)
+last(client ORDER BY id)
+median(amount)
+mode(currency)
+quantile_cont(amount, [0.25, 0.75])
+quantile_disc(amount, 0.5)
+percentile_cont(0.5) WITHIN GROUP (ORDER BY amount)
+approx_count_distinct(client) > 0
+stddev(amount)
+var_samp(amount)
+corr(amount, id)
+regr_slope(amount, id)
+histogram(currency)
+bool_and(amount >= 0)
+bit_or(id)
+product(id % 3 + 1)
+sum(amount) / count(*)
+entropy(currency)
+kurtosis(amount)
+skewness(amount)
+count_if(amount > 100)
+countif(amount > 100)
+max(amount, 2)
+min(id, 2)
+arg_max(client, amount, 2)
+geomean(id)
+favg(amount) > 0
+fsum(amount) > 0
+mad(amount)
+json_group_array(id)
+sum(DISTINCT amount)

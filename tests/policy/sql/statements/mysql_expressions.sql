@@ -134,3 +134,190 @@ JSON_CONTAINS(detail, '"b"', '$.tags'), JSON_LENGTH(detail), JSON_KEYS(detail, '
 SUBSTRING_INDEX(page, '?', 1), SUBSTRING_INDEX(SUBSTRING_INDEX(page, '/', 2), '/', -1), REPLACE(page, '/', ''), CHAR_LENGTH(page) - CHAR_LENGTH(REPLACE(page, '/', ''))
 TIMESTAMPDIFF(SECOND, LAG(ts) OVER (PARTITION BY visitor ORDER BY ts), ts) AS pause, FIRST_VALUE(page) OVER (PARTITION BY visitor ORDER BY ts) AS entry
 IF(page REGEXP '^/(buy|price)', 'shop', 'other') AS area, REGEXP_SUBSTR(page, '[a-z]+') AS word
+
+-- SELECT {} AS x FROM invoices ORDER BY id
+date_format(issued, '%Y-%m')
+date_format(issued, '%W %M %e')
+year(issued)
+month(issued)
+quarter(issued)
+week(issued, 1)
+dayname(issued)
+dayofweek(issued)
+dayofyear(issued)
+last_day(issued)
+datediff(due, issued)
+timestampdiff(day, issued, due)
+timestampdiff(month, issued, due)
+issued + interval 1 month
+issued - interval 7 day
+date_add(issued, interval 1 quarter)
+date_sub(due, interval 2 week)
+adddate(issued, 30)
+interval 1 day + issued
+extract(year from issued)
+extract(year_month from issued)
+to_days(issued)
+unix_timestamp(issued)
+from_unixtime(0) is not null
+str_to_date('01,5,2024', '%d,%m,%Y')
+makedate(2024, 60)
+sec_to_time(3661)
+time_to_sec('01:00:00')
+addtime('10:00:00', '01:30:00')
+maketime(1, 2, 3)
+curdate() >= issued
+now() > issued
+current_date >= issued
+ifnull(paid, 'open')
+if(amount > 100, 'hi', 'lo')
+isnull(paid)
+concat(client, ' (', currency, ')')
+concat_ws('-', client, paid, currency)
+left(client, 2)
+right(client, 2)
+mid(client, 2, 2)
+substring(client, 2)
+substring(client from 2 for 2)
+substring_index('a.b.c', '.', 2)
+locate('o', client)
+instr(client, 'o')
+position('o' in client)
+lpad(id, 6, '0')
+rpad(client, 8, '.')
+repeat('*', 3)
+reverse(client)
+ucase(client)
+lcase(client)
+char_length(client)
+insert(client, 1, 2, 'xx')
+trim(leading 'A' from client)
+trim(both 'A' from client)
+field(currency, 'USD', 'EUR')
+elt(2, 'a', 'b', 'c')
+find_in_set('b', 'a,b,c')
+format(amount, 2)
+hex(client)
+unhex('41')
+md5(client)
+sha2(client, 256)
+crc32(client)
+ascii(client)
+char(65 using utf8mb4)
+soundex(client)
+strcmp(client, 'Bolt')
+client regexp '^A'
+client not regexp '^A'
+client rlike 'o'
+client like 'a%'
+client like binary 'A%'
+binary client = 'acme'
+client = 'acme' collate utf8mb4_bin
+client sounds like 'Akme'
+amount div 7
+amount mod 7
+id | 8
+id ^ 5
+id << 1
+~id & 255
+!(amount > 100)
+amount > 100 xor currency = 'EUR'
+amount > 100 && currency = 'EUR'
+currency = 'USD' || currency = 'GBP'
+paid <=> null
+not paid <=> due
+amount between 10 and 100
+truncate(amount, 1)
+ceiling(amount)
+pow(2, 3)
+log2(8)
+log10(amount + 1)
+ln(amount + 1)
+exp(1)
+pi()
+rand(1) >= 0
+greatest(amount, 100)
+least(id, 105)
+conv('ff', 16, 10)
+bin(id)
+cast(amount as signed)
+cast(amount as char)
+cast(amount as decimal(12, 4))
+cast('2024-05-01' as date)
+cast(issued as datetime)
+convert(amount, char)
+convert(client using utf8mb4)
+json_object('id', id, 'client', client)
+json_array(id, client)
+json_extract('{"a": [1, 2]}', '$.a[1]')
+json_unquote(json_extract('{"a": "x"}', '$.a'))
+json_value('{"a": "x"}', '$.a')
+json_contains('[1, 2]', '1')
+json_length('[1, 2]')
+json_keys('{"a": 1, "b": 2}')
+json_type('{"a": 1}')
+json_valid(client)
+json_set('{"a": 1}', '$.b', id)
+json_remove('{"a": 1, "b": 2}', '$.a')
+json_merge_patch('{"a": 1}', '{"b": 2}')
+json_search('{"a": "x"}', 'one', 'x')
+json_quote(client)
+sum(amount) over (partition by client order by issued)
+lag(amount) over (order by id)
+lead(amount, 2) over (order by id)
+first_value(client) over (order by amount desc)
+ntile(3) over (order by id)
+row_number() over (partition by currency order by amount desc, id)
+sum(amount) over (order by id rows between 1 preceding and 1 following)
+avg(amount) over (order by id range between unbounded preceding and current row)
+median(amount) over (partition by client)
+percent_rank() over (order by amount)
+case when amount > 100 then 'a' else 'b' end
+case currency when 'EUR' then 1 else 2 end
+(select count(*) from invoice_lines l where l.invoice_id = invoices.id)
+exists (select 1 from invoice_lines l where l.invoice_id = invoices.id)
+(id, client) = (101, 'Acme')
+(id, client) in (select id, client from invoices where amount > 100)
+inet_aton('10.0.0.1')
+uuid() is not null
+0x41
+x'41'
+b'101'
+'a' 'b'
+"text"
+N'x'
+_utf8mb4'x'
+time('10:00:00')
+timestamp(issued, '10:00:00')
+microsecond('10:00:00.5')
+weekday(issued)
+period_diff(202405, 202401)
+date(issued)
+date '2024-05-01' > issued
+timestamp '2024-05-01 10:00:00' > issued
+regexp_replace(client, '[aeiou]', '*')
+regexp_substr(client, '[a-z]+')
+regexp_instr(client, 'o')
+nvl(paid, due)
+nvl2(paid, 1, 0)
+to_char(issued, 'YYYY-MM')
+add_months(issued, 1)
+
+-- SELECT {} AS x FROM invoices
+count(*)
+count(distinct client)
+count(distinct client, currency)
+group_concat(client order by id)
+group_concat(distinct client order by client desc separator '; ')
+sum(amount > 100)
+sum(if(currency = 'EUR', amount, 0))
+avg(amount)
+std(amount)
+stddev_samp(amount)
+var_pop(amount)
+bit_or(id)
+max(issued)
+json_arrayagg(client)
+json_objectagg(id, amount)
+sum(amount) / nullif(count(*), 0)
+round(sum(amount) * 100.0 / count(*), 2)

@@ -71,3 +71,174 @@ to_char(ts, 'HH24:MI'), to_char(ts, 'YYYY-MM-DD"T"HH24:MI:SS'), date_trunc('day'
 ts - lag(ts) OVER (PARTITION BY visitor ORDER BY ts), extract(epoch from ts - lag(ts) OVER (ORDER BY ts)) / 60, first_value(page) OVER (PARTITION BY visitor ORDER BY ts)
 split_part(page, '?', 1), regexp_replace(page, '\?.*', ''), substring(page from '^/([^?]+)'), page LIKE '/p%', page ~ '\?x=\d', trim(leading '/' from page), ltrim(page, '/')
 to_tsvector('english', page), ts_rank_cd(to_tsvector('simple', page), to_tsquery('simple', 'home')), numnode(to_tsquery('simple', 'a & b')), strip(to_tsvector('simple', page)), setweight(to_tsvector('simple', page), 'A'), ts_headline('simple', page, to_tsquery('simple', 'home'))
+
+-- SELECT {} AS x FROM invoices ORDER BY id
+date_trunc('month', issued)
+date_trunc('month', issued)::date + interval '1 month' - interval '1 day'
+extract(dow FROM issued)
+extract(epoch FROM (due - issued) * interval '1 day')
+date_part('year', issued)
+to_char(issued, 'YYYY-MM')
+to_char(amount, 'FM999,999.00')
+to_char(issued, 'Day')
+due - issued
+issued + 30
+issued + interval '2 weeks'
+age(due, issued)
+age(timestamp '2024-05-01', issued)
+issued::timestamp AT TIME ZONE 'UTC'
+(issued, due) OVERLAPS (date '2024-01-01', date '2024-02-01')
+make_date(2024, 1, extract(day FROM issued)::int)
+amount::int
+amount::numeric(12, 4)
+round(amount::numeric, 1)
+trunc(amount, 1)
+amount::text || ' ' || currency
+ceil(amount / 10) * 10
+width_bucket(amount, 0, 1000, 10)
+greatest(amount, 100)
+least(issued, due, paid)
+client ILIKE 'a%'
+client ~ '^A'
+client ~* 'b.lt'
+client !~ '^A'
+client SIMILAR TO '(A|B)%'
+client = ANY(ARRAY['Acme', 'Bolt'])
+client <> ALL(ARRAY['Acme', 'Bolt'])
+id = ANY('{101,102}'::int[])
+ARRAY[id, id + 1]
+(ARRAY['a', 'b', 'c'])[2]
+array_length(ARRAY[1, 2, 3], 1)
+cardinality(string_to_array(client, 'o'))
+array_to_string(ARRAY['a', client], ', ')
+split_part(client, 'o', 1)
+initcap(lower(client))
+left(client, 2)
+right(client, 2)
+lpad(id::text, 6, '0')
+rpad(client, 8, '.')
+repeat('*', 3)
+reverse(client)
+strpos(client, 'o')
+position('o' IN client)
+overlay(client PLACING 'xx' FROM 1 FOR 2)
+substring(client FROM 1 FOR 2)
+substring(client FROM '[a-z]+')
+substring(client, 2, 2)
+regexp_replace(client, '[aeiou]', '*', 'g')
+regexp_match(client, '(.)(.)')
+(regexp_match(client, '(.)o'))[1]
+translate(client, 'abc', 'xyz')
+trim(both 'A' from client)
+btrim(client, 'Ae')
+concat(client, ' ', currency)
+concat_ws('-', client, paid, currency)
+format('%s (%s)', client, currency)
+format('%I', client)
+md5(client)
+chr(65)
+ascii(client)
+encode(client::bytea, 'hex')
+length(client::bytea)
+to_json(client)
+jsonb_build_object('id', id, 'client', client)
+json_build_array(id, client)
+row_to_json(row(id, client))
+jsonb_build_object('a', 1) || jsonb_build_object('b', id)
+'{"a": {"b": 1}}'::jsonb #>> '{a,b}'
+'{"a": 1}'::jsonb -> 'a'
+'{"a": 1}'::jsonb ? 'a'
+'[1, 2]'::jsonb @> '1'
+'{"a": 1, "b": 2}'::jsonb - 'a'
+jsonb_typeof('{"a": 1}'::jsonb -> 'a')
+jsonb_path_query_first('{"a": [1, 2, 3]}', '$.a[*] ? (@ > 1)')
+coalesce(paid::text, 'open')
+num_nulls(paid, due)
+paid IS DISTINCT FROM due
+currency IS NOT DISTINCT FROM 'EUR'
+(amount > 100) IS TRUE
+amount > 100 IS NOT UNKNOWN
+NOT paid IS NULL
+currency IN ('EUR', 'GBP') AND amount::int % 2 = 0
+id # 5
+id << 2
+2 ^ 3
+|/ 16.0
+mod(id, 7)
+power(2, 3)
+ln(amount + 1)
+log(amount + 1)
+div(id, 7)
+random() >= 0
+now() > issued
+current_date >= issued
+int4range(1, 10) @> 5
+daterange(issued, due) @> date '2024-02-01'
+upper(daterange(issued, due))
+tsrange(issued, due) && tsrange('2024-01-01', '2024-02-01')
+to_tsvector('english', client) @@ to_tsquery('english', 'acme')
+sum(amount) OVER (PARTITION BY client ORDER BY issued)
+sum(amount) FILTER (WHERE currency = 'EUR') OVER (ORDER BY id)
+(lag(amount) OVER (ORDER BY id)) IS NULL
+first_value(client) OVER (ORDER BY amount DESC)
+nth_value(client, 2) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+avg(amount) OVER (ORDER BY issued RANGE BETWEEN '30 days' PRECEDING AND CURRENT ROW)
+count(*) OVER (ORDER BY amount GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW)
+ntile(3) OVER (ORDER BY id)
+bool_or(paid IS NULL) OVER (PARTITION BY client)
+(SELECT jsonb_agg(l.item ORDER BY l.n) FROM invoice_lines l WHERE l.invoice_id = invoices.id)
+ARRAY(SELECT l.item FROM invoice_lines l WHERE l.invoice_id = invoices.id ORDER BY l.n)
+EXISTS (SELECT FROM invoice_lines l WHERE l.invoice_id = invoices.id)
+(id, client) = (101, 'Acme')
+ROW(id, client) < ROW(103, 'Bolt')
+CASE WHEN amount > 100 THEN 'a'::text ELSE 'b' END
+CAST(amount AS double precision)
+'2024-01-01'::date < issued
+timestamp '2024-01-01 10:00' + make_interval(hours => 3)
+interval '1 day 2 hours'
+extract(hour FROM interval '26 hours')
+justify_hours(interval '26 hours')
+date '2024-02-28' + 1
+to_date('01.02.2024', 'DD.MM.YYYY')
+to_timestamp(1700000000)
+to_number('1,234.5', '9,999.9')
+E'tab\there'
+U&'\0041'
+$$dollar$$
+$q$it's$q$
+B'101'
+client COLLATE "C" < 'Bolt'
+'a' < 'B' COLLATE "C"
+quote_literal(client)
+octet_length(client)
+gen_random_uuid() IS NOT NULL
+pg_typeof(amount)
+isfinite(issued)
+inet '10.0.0.1' << inet '10.0.0.0/8'
+host(inet '10.0.0.1/24')
+
+-- SELECT {} AS x FROM invoices
+count(*) FILTER (WHERE paid IS NULL)
+string_agg(client, ', ' ORDER BY id)
+string_agg(DISTINCT client, ', ')
+array_agg(id ORDER BY amount DESC)
+(array_agg(id ORDER BY amount DESC))[1:3]
+json_agg(client ORDER BY id)
+jsonb_object_agg(id, amount)
+percentile_cont(0.5) WITHIN GROUP (ORDER BY amount)
+percentile_disc(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY amount)
+mode() WITHIN GROUP (ORDER BY currency)
+bool_and(amount > 0)
+every(amount >= 0)
+stddev_samp(amount)
+var_pop(amount)
+corr(amount, id)
+regr_slope(amount, id)
+count(DISTINCT (client, currency))
+max(issued) - min(issued)
+sum(amount)::float / nullif(count(*), 0)
+round(avg(amount), 2)
+bit_or(id)
+range_agg(daterange(issued, due))
+array_agg(DISTINCT currency)
+rank(100) WITHIN GROUP (ORDER BY amount)

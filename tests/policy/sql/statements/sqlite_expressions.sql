@@ -114,3 +114,110 @@ json_extract(detail, '$.ms') * 2, ifnull(json_extract(detail, '$.total'), 0), CA
 (SELECT count(*) FROM json_each(detail, '$.tags')) AS n, (SELECT group_concat(value) FROM json_each(detail, '$.tags')) AS tags
 replace(page, '/', ''), substr(page, 2), length(page) - length(replace(page, '/', '')), ltrim(page, '/'), iif(instr(page, '?'), substr(page, 1, instr(page, '?') - 1), page) AS path
 unixepoch(ts) - unixepoch(lag(ts) OVER (PARTITION BY visitor ORDER BY ts)) AS pause, first_value(page) OVER (PARTITION BY visitor ORDER BY ts) AS entry
+
+-- SELECT {} AS x FROM invoices ORDER BY id
+date(issued)
+date(issued, '+1 month', '-1 day')
+date(issued, 'start of month')
+date(issued, 'start of year', '+6 months')
+date(issued, 'weekday 0')
+strftime('%Y-%m', issued)
+strftime('%W', issued)
+strftime('%s', issued)
+CAST(strftime('%s', paid) AS INTEGER)
+julianday(due) - julianday(issued)
+CAST(julianday(coalesce(paid, '2024-12-31')) - julianday(issued) AS INT)
+unixepoch(issued)
+datetime(issued, '+90 minutes')
+time('12:34:56', '-1 hour')
+ifnull(paid, 'open')
+iif(amount > 100, 'hi', 'lo')
+instr(client, 'o')
+printf('%.2f', amount)
+printf('%05d', id)
+printf('%s-%d', client, id)
+format('%10.2f|%-10s', amount, client)
+substr(client, -2)
+substring(client, 2, 2)
+ltrim(client, 'A')
+rtrim(client, 'e')
+trim(client, 'Ae')
+hex(client)
+quote(client)
+unicode(client)
+char(65, 66)
+typeof(amount)
+max(amount, 100)
+min(id, 105)
+client GLOB 'A*'
+client NOT GLOB '*e'
+client COLLATE NOCASE = 'acme'
+client == 'Acme'
+amount <> 80
+amount != 80
+client IS 'Acme'
+client IS NOT 'Acme'
+paid ISNULL
+paid NOTNULL
+id | 8
+id << 2
+~id
+-(-id)
+id % 4 = 1
+CAST(amount AS INTEGER)
+CAST(id AS TEXT) || '!'
+amount / 3.0
+json_object('id', id, 'client', client)
+json_array(id, client, NULL)
+json_extract('{"a": [1, 2]}', '$.a[1]')
+'{"a": 1}' -> 'a'
+'{"a": 1}' ->> '$.a'
+json_type('{"a": 1}', '$.a')
+json_array_length('[1, 2, 3]')
+json_valid(client)
+json_quote(client)
+json_patch('{"a": 1}', '{"b": 2}')
+json_set('{"a": 1}', '$.b', id)
+json_remove('{"a": 1, "b": 2}', '$.a')
+sum(amount) FILTER (WHERE currency = 'EUR') OVER (ORDER BY id)
+total(amount) OVER ()
+nth_value(client, 2) OVER (ORDER BY id)
+first_value(client) OVER (PARTITION BY currency ORDER BY amount DESC)
+group_concat(client, '|') OVER (ORDER BY id)
+lag(amount, 2, 0.0) OVER (ORDER BY issued)
+count(*) OVER (ORDER BY amount GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW)
+sum(amount) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW)
+(amount, currency) = (80.00, 'EUR')
+(id, client) IN (SELECT id, client FROM invoices WHERE amount > 100)
+EXISTS (SELECT 1 FROM invoice_lines WHERE invoice_id = id)
+CASE WHEN client LIKE 'a%' ESCAPE '\' THEN 1 END
+coalesce(paid, date('now')) >= issued
+pow(id, 2)
+mod(id, 3)
+log(id)
+exp(1)
+pi()
+trunc(amount)
+radians(180)
+likely(amount > 10)
+soundex(client)
+zeroblob(4)
+x'4142'
+0x1F
+.5
+amount * 1.0 / (SELECT sum(amount) FROM invoices)
+
+-- SELECT {} AS x FROM invoices
+count(*)
+count(DISTINCT client)
+sum(amount) FILTER (WHERE paid IS NULL)
+group_concat(DISTINCT client)
+group_concat(client, '; ')
+total(amount)
+avg(CASE WHEN currency = 'EUR' THEN amount END)
+max(issued)
+sum(amount) / count(*)
+json_group_array(client)
+json_group_object(id, amount)
+sum(amount > 100)
+count(*) FILTER (WHERE amount > 100) * 100.0 / count(*)

@@ -18,6 +18,7 @@ from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrit
 from toolgen.policy.sql.dialects.reserved_names import quote_reserved_names, reserved_names
 from toolgen.policy.sql.dialects.token_rewrites import enclose_interval_values, enclose_limits
 from toolgen.policy.sql.dialects.value_rows import select_from_values
+from toolgen.policy.sql.dialects.whole_rows import select_rows
 
 __all__ = ["DUCKDB", "SUMMARY_COLUMNS"]
 
@@ -121,6 +122,7 @@ DUCKDB: Final = Dialect(
         TreeRewrite((exp.Dot,), _column_arguments),
         TreeRewrite((exp.Pivot,), rewrite_pivots),
         TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["duckdb"])),
+        TreeRewrite((exp.Select,), select_rows, makes_nodes=False),
         TreeRewrite(
             (exp.Identifier,), quote_reserved_names("duckdb"), makes_nodes=False, names=reserved_names("duckdb")
         ),

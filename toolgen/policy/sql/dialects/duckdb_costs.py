@@ -49,7 +49,7 @@ DUCKDB_FUNCTIONS: Final = table(
             least list_aggr list_aggregate list_any_value list_avg list_element list_extract list_first list_last
             list_max list_median list_min list_mode list_product list_sum mad max max_by median min min_by mode nvl
             percentile_cont percentile_disc quantile quantile_cont quantile_disc reservoir_quantile struct_extract
-            union_extract union_value unnest
+            try union_extract union_value unnest
             """,
         ),
         (

@@ -67,6 +67,12 @@ def _replace_before_gathering(root: exp.Expr) -> None:
         call.replace(gathered)
 
 
+def _call_soundex(root: exp.Expr) -> None:
+    """`a SOUNDS LIKE b` is `SOUNDEX(a) = SOUNDEX(b)`: https://mariadb.com/kb/en/sounds-like/."""
+    for node in reversed(list(root.find_all(exp.Soundex))):
+        node.replace(exp.Anonymous(this=f"{CALL}soundex", expressions=[node.this]))
+
+
 _SET_OPERATORS: Final = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
 
 
@@ -136,6 +142,7 @@ MYSQL: Final = Dialect(
     tree_rewrites=(
         TreeRewrite((exp.Interval,), _restore_values),
         TreeRewrite((exp.GroupConcat,), _replace_before_gathering),
+        TreeRewrite((exp.Soundex,), _call_soundex),
         TreeRewrite((exp.Anonymous,), bound_counts(MYSQL_COUNTS)),
         TreeRewrite((exp.Identifier,), quote_reserved_names("mysql"), makes_nodes=False, names=reserved_names("mysql")),
     ),

@@ -15,7 +15,7 @@ from toolgen.policy.sql.dialects.postgres_gathering import bound_gathering, may_
 from toolgen.policy.sql.dialects.record import Dialect, Gathering, TokenRewrite, TreeRewrite, words
 from toolgen.policy.sql.dialects.token_rewrites import enclose_limits
 from toolgen.policy.sql.dialects.value_rows import select_from_values
-from toolgen.policy.sql.dialects.whole_rows import read_through_subqueries
+from toolgen.policy.sql.dialects.whole_rows import name_fields, read_through_subqueries
 
 __all__ = ["POSTGRES"]
 
@@ -44,6 +44,7 @@ POSTGRES: Final = Dialect(
     tree_rewrites=(
         TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["postgres"])),
         TreeRewrite((exp.Anonymous,), read_through_subqueries),
+        TreeRewrite((exp.Dot,), name_fields),
     ),
     gathering=Gathering(may_gather, bound_gathering),
 )

@@ -1,4 +1,4 @@
-"""Whole rows of tables as JSON, in PostgreSQL: `json_agg(t)`, `to_jsonb(t.*)`."""
+"""Whole rows of tables as values: `json_agg(t)`, `to_jsonb(t.*)`, and `(t).name` in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from toolgen.policy.sql.marks import CALL
 
-__all__ = ["ROW_FUNCTIONS", "read_through_subqueries"]
+__all__ = ["ROW_FUNCTIONS", "name_fields", "read_through_subqueries", "select_rows"]
 
 _AGGREGATES: Final = frozenset({"json_agg", "jsonb_agg"})
 ROW_FUNCTIONS: Final = frozenset({"row_to_json", "to_json", "to_jsonb", *_AGGREGATES})
@@ -35,6 +35,60 @@ def read_through_subqueries(root: exp.Expr) -> None:
         for table in _tables(select):
             if name and table.alias_or_name.lower() == name.lower() and table.parent is not None:
                 _wrap(table)
+
+
+def select_rows(root: exp.Expr) -> None:
+    """Reads a table through `(SELECT * FROM t) AS t` where its row is selected or an argument in DuckDB: `SELECT t FROM t`, `list(t)`.
+
+    A column of the same name comes before the row, in both.
+    """
+    for select in root.find_all(exp.Select):
+        tables = {table.alias_or_name.lower(): table for table in _tables(select)}
+        for item in select.expressions:
+            for column in [item, *item.find_all(exp.Column)]:
+                value = column.unalias()
+                if not isinstance(value, exp.Column) or value.table or isinstance(value.this, exp.Star):
+                    continue
+                table = tables.get(value.name.lower())
+                if table is not None and table.parent is not None and value.find_ancestor(exp.Select) is select:
+                    _wrap(table)
+
+
+def name_fields(root: exp.Expr) -> None:
+    """Writes `(t).name` and `(t).*` as `t.name` and `t.*` where t is a source of the query or of one around it.
+
+    A column of that name would come first: it is left as it is where the statement names one so.
+    """
+    for dot in reversed(list(root.find_all(exp.Dot))):
+        row, field = dot.this, dot.expression
+        if not isinstance(row, exp.Paren) or not isinstance(row.this, exp.Column) or row.this.table:
+            continue
+        source = row.this.this
+        if (
+            isinstance(field, (exp.Identifier, exp.Star))
+            and _is_source(dot, source.name)
+            and not _is_named(root, source)
+        ):
+            dot.replace(exp.Column(this=field.copy(), table=source.copy()))
+
+
+def _is_source(node: exp.Expr, name: str) -> bool:
+    select = node.find_ancestor(exp.Select)
+    while select is not None:
+        source = select.args.get("from_")
+        read = [one.this for one in (source, *(select.args.get("joins") or ())) if one is not None]
+        if any(one.alias_or_name.lower() == name.lower() for one in (*read, *(select.args.get("laterals") or ()))):
+            return True
+        select = select.find_ancestor(exp.Select)
+    return False
+
+
+def _is_named(root: exp.Expr, name: exp.Expr) -> bool:
+    return any(
+        alias.lower() == name.name.lower()
+        for node in root.find_all(exp.Alias, exp.TableAlias)
+        for alias in ([node.alias] if isinstance(node, exp.Alias) else [column.name for column in node.columns])
+    )
 
 
 def _tables(select: exp.Select) -> list[exp.Table]:

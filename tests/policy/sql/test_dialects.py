@@ -370,6 +370,25 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("dialect", "sql", "tool"),
+    [
+        ("mysql", "SHOW TABLES", "list_tables"),
+        ("mysql", "DESC customers", "describe_table"),
+        ("sqlite", "PRAGMA table_info(customers)", "describe_table"),
+        ("sqlite", ".tables", "list_tables"),
+        ("sqlite", ".schema customers", "describe_table"),
+        ("postgres", "\\dt", "list_tables"),
+        ("postgres", "\\d customers", "describe_table"),
+        ("postgres", "EXPLAIN SELECT 1", "explain"),
+        ("duckdb", "DESCRIBE customers", "describe_table"),
+        ("duckdb", "FROM duckdb_tables()", "list_tables"),
+    ],
+)
+def test_commands_about_a_database_are_refused_with_the_tool_to_call(dialect: str, sql: str, tool: str) -> None:
+    assert f"the tool {tool}" in refused(sql, dialect=dialect).suggestion
+
+
 @pytest.mark.parametrize(("dialect", "sql", "rule"), REFUSED)
 def test_what_a_dialect_adds_is_refused_unless_it_is_listed(dialect: str, sql: str, rule: str) -> None:
     assert refused(sql, dialect=dialect).rule == rule

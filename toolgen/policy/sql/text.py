@@ -319,7 +319,10 @@ def _one_statement(tokens: list[Token], dialect: DialectName, starts: frozenset[
     if starts is QUERIES:
         starts |= _QUERIES_TOO.get(dialect, frozenset())
     if tokens[0].token_type not in starts:
-        word = shown(tokens[0].text.upper())
+        word = tokens[0].text.upper()
+        if word in {".", "\\"} and len(tokens) > 1:  # `.tables`, `\\d`: commands of a client
+            word += tokens[1].text.upper()
+        word = shown(word)
         if TokenType.SELECT in starts:
             refuse("not-a-query", f"{word} is not a query", statement_alternative(word))
         refuse("not-a-change", f"{word} does not change rows of a table", "send an INSERT, UPDATE or DELETE")

@@ -84,10 +84,13 @@ def _is_source(node: exp.Expr, name: str) -> bool:
 
 
 def _is_named(root: exp.Expr, name: exp.Expr) -> bool:
+    sought = name.name.lower()
+    if any(alias.alias.lower() == sought for alias in root.find_all(exp.Alias)):
+        return True
     return any(
-        alias.lower() == name.name.lower()
-        for node in root.find_all(exp.Alias, exp.TableAlias)
-        for alias in ([node.alias] if isinstance(node, exp.Alias) else [column.name for column in node.columns])
+        column.name.lower() == sought
+        for alias in root.find_all(exp.TableAlias)
+        for column in alias.args.get("columns") or ()
     )
 
 

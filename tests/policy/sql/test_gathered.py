@@ -13,6 +13,7 @@ from tests.databases import postgres_database
 from tests.policy.sql.lab import allowed, refused
 from tests.policy.sql.largest import SCOPE, Asked, Taken, database, engine
 from toolgen.model.call import Statement
+from toolgen.policy.sql.dialects.postgres_costs import POSTGRES_FUNCTIONS
 from toolgen.policy.sql.guard import DIALECTS, guard
 
 pytestmark = pytest.mark.usefixtures("sql_processes")
@@ -28,6 +29,10 @@ _GATHERED: Final = {
         f"SELECT jsonb_array_length(jsonb_agg(a.word)) {_ROWS}",
         f"SELECT length(CAST(json_object_agg(a.id, a.word) AS text)) {_ROWS}",
         f"SELECT cardinality(ARRAY(SELECT a.word {_ROWS}))",
+        f"SELECT cardinality(ARRAY(SELECT a.word {_ROWS} UNION ALL SELECT a.word {_ROWS}))",
+        f"SELECT cardinality(ARRAY((SELECT a.word {_ROWS})))",
+        f"SELECT cardinality(ARRAY(SELECT a.word {_ROWS} LIMIT ALL))",
+        f"SELECT cardinality(ARRAY((SELECT a.word {_ROWS}) UNION ALL (SELECT a.word {_ROWS})))",
         f"SELECT cardinality(array_agg(DISTINCT a.word || b.id || c.id || d.id)) {_ROWS}",
         f"SELECT length(string_agg(a.word, ',' ORDER BY b.id) FILTER (WHERE a.id >= 0)) {_ROWS}",
         f"SELECT length(string_agg(a.word, '')), length(string_agg(b.word, '')), length(string_agg(c.word, '')) {_ROWS}",
@@ -79,6 +84,12 @@ _SAME: Final = (
     "SELECT id, ARRAY(SELECT o.status FROM orders o WHERE o.customer_id = c.id ORDER BY o.id LIMIT 2) AS x "
     "FROM customers c ORDER BY id",
     "SELECT ARRAY(SELECT id FROM customers UNION ALL SELECT id FROM orders ORDER BY 1) AS x",
+    "SELECT ARRAY(SELECT id FROM customers UNION SELECT id FROM orders ORDER BY 1 LIMIT 2) AS x",
+    "SELECT ARRAY(SELECT id FROM customers ORDER BY id OFFSET 1 ROWS FETCH FIRST 1 ROW ONLY) AS x",
+    "SELECT ARRAY(SELECT id FROM customers ORDER BY id FETCH FIRST 2 ROWS ONLY) AS x",
+    "SELECT ARRAY((SELECT id FROM customers ORDER BY id DESC)) AS x",
+    "SELECT ARRAY(WITH q AS (SELECT id FROM customers) SELECT id FROM q ORDER BY 1 LIMIT 2) AS x",
+    "SELECT ARRAY(SELECT DISTINCT country FROM customers ORDER BY 1) AS x",
     "SELECT id, array_agg(name) OVER (ORDER BY id ROWS 1 PRECEDING) AS x FROM customers ORDER BY id",
     "SELECT jsonb_object_agg(id, name) AS x, array_agg(ARRAY(SELECT o.id FROM orders o WHERE o.customer_id = c.id ORDER BY 1)) "
     "FILTER (WHERE c.id = 1) AS y FROM customers c",
@@ -109,6 +120,20 @@ def test_a_statement_cannot_set_the_count_back() -> None:
         "SELECT pg_catalog.set_config('toolgen.gathered', '-9', true)",
     ):
         assert refused(sql, dialect="postgres").rule == "sql:function"
+
+
+def test_every_function_that_gathers_is_counted() -> None:
+    gathering = [name for name, cost in POSTGRES_FUNCTIONS.items() if cost.result in {"gather", "collect"}]
+    assert len(gathering) > 8
+    for name in gathering:
+        given = (
+            "int4range(1, 2)"
+            if name == "range_agg"
+            else "name, name"
+            if "object" in name or "string" in name
+            else "name"
+        )
+        assert "toolgen.gathered" in allowed(f"SELECT {name}({given}) AS x FROM customers", dialect="postgres").sql
 
 
 def test_values_are_gathered_in_few_levels() -> None:

@@ -98,8 +98,8 @@ def _bound_array(node: exp.Expr) -> None:
     value = exp.column(_VALUE, _ALIAS)
     alias = exp.TableAlias(this=exp.to_identifier(_ALIAS), columns=[exp.to_identifier(_VALUE)])
     inner = node.expressions[0]
-    if isinstance(inner, exp.Select) and not (inner.args.get("limit") or inner.args.get("offset")):
-        inner.set("offset", exp.Offset(expression=exp.Literal.number(0)))  # so that no row is counted before its WHERE
+    if not inner.args.get("offset"):  # a fence: no row is counted below a join, a set operation or a condition
+        inner.set("offset", exp.Offset(expression=exp.Literal.number(0)))
     query = exp.Subquery(this=inner, alias=alias)
     bounded = exp.Select(
         expressions=[value], from_=exp.From(this=query), where=exp.Where(this=_condition([value.copy()]))

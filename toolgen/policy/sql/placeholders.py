@@ -270,6 +270,8 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
         and not (dialect == "mysql" and before.text.upper() in MODIFIERS)
     ):
         return False  # `(VALUES (1)) t(x)`, `series s(n)`: the alias of what stands before it
+    if before and before.text.upper() == "ORDINALITY" and index > 1 and tokens[index - 2].text.upper() == "WITH":
+        return False  # `unnest(a) WITH ORDINALITY t(x, n)`
     if name == "replace" and before and before.token_type is TokenType.R_PAREN and _follows_exclusion(tokens, index):
         return False
     if before and (before.token_type in _NO_CALL_AFTER or (before.text.upper(), name) in _NO_CALLS):

@@ -318,4 +318,20 @@ SELECT client, amount FROM invoices i WHERE amount = (SELECT MAX(amount) FROM in
 SELECT COUNT(*) AS n FROM invoices a, invoices b WHERE a.client = b.client AND a.id < b.id AND ABS(a.amount - b.amount) < 100;
 SELECT page, COUNT(*) AS n FROM visits WHERE page LIKE '/%' AND page NOT LIKE '%?%' GROUP BY page ORDER BY n DESC, page LIMIT 5 OFFSET 0;
 SELECT (SELECT name FROM places WHERE id = 1) AS root, (SELECT COUNT(*) FROM places) AS n;
-SELECT p.name AS place, s.code, r.n FROM places p JOIN sensors s ON s.place_id = p.id JOIN (SELECT sensor_id, COUNT(*) AS n FROM readings WHERE quality = 'ok' GROUP BY sensor_id) r ON r.sensor_id = s.id WHERE r.n BETWEEN 1 AND 100 ORDER BY r.n DESC, s.code
+SELECT p.name AS place, s.code, r.n FROM places p JOIN sensors s ON s.place_id = p.id JOIN (SELECT sensor_id, COUNT(*) AS n FROM readings WHERE quality = 'ok' GROUP BY sensor_id) r ON r.sensor_id = s.id WHERE r.n BETWEEN 1 AND 100 ORDER BY r.n DESC, s.code;
+WITH ordered AS (SELECT sensor_id, ts, value, ROW_NUMBER() OVER (PARTITION BY sensor_id ORDER BY ts) - ROW_NUMBER() OVER (PARTITION BY sensor_id, quality ORDER BY ts) AS grp, quality FROM readings) SELECT sensor_id, quality, MIN(ts) AS began, MAX(ts) AS ended, COUNT(*) AS n FROM ordered GROUP BY sensor_id, quality, grp ORDER BY sensor_id, began;
+WITH firsts AS (SELECT visitor, MIN(ts) AS first_ts FROM visits GROUP BY visitor), hits AS (SELECT v.visitor, v.ts, f.first_ts FROM visits v JOIN firsts f ON f.visitor = v.visitor) SELECT visitor, COUNT(CASE WHEN ts > first_ts THEN 1 END) AS returns FROM hits GROUP BY visitor ORDER BY visitor;
+SELECT step, COUNT(DISTINCT visitor) AS users FROM (SELECT visitor, CASE WHEN page = '/home' THEN 1 WHEN page LIKE '/price%' THEN 2 WHEN page = '/buy' THEN 3 ELSE 0 END AS step FROM visits) f WHERE step > 0 GROUP BY step ORDER BY step;
+SELECT t.client, t.amount, t.total, ROUND(t.amount * 100.0 / t.total, 2) AS pct FROM (SELECT client, amount, SUM(amount) OVER (PARTITION BY client) AS total FROM invoices) t WHERE t.total > 0 ORDER BY t.client, pct DESC, t.amount;
+WITH r AS (SELECT id, client, amount, RANK() OVER (ORDER BY amount DESC) AS rnk FROM invoices) SELECT * FROM r WHERE rnk <= 3 OR client IN (SELECT client FROM r WHERE rnk = 1) ORDER BY rnk, id;
+SELECT a.client, SUM(b.amount) AS running FROM invoices a JOIN invoices b ON b.client = a.client AND (b.issued < a.issued OR (b.issued = a.issued AND b.id <= a.id)) GROUP BY a.client, a.id ORDER BY a.client, running;
+SELECT p.kind, MAX(CASE WHEN s.unit = 'C' THEN s.code END) AS celsius, MAX(CASE WHEN s.unit = '%' THEN s.code END) AS humidity FROM places p LEFT JOIN sensors s ON s.place_id = p.id GROUP BY p.kind ORDER BY p.kind;
+SELECT client, COUNT(*) FROM invoices WHERE NOT EXISTS (SELECT 1 FROM invoices x WHERE x.client = invoices.client AND x.paid IS NULL) GROUP BY client ORDER BY client;
+SELECT x.a, y.b FROM (SELECT 1 AS a UNION ALL SELECT 2) x, (SELECT 10 AS b UNION ALL SELECT 20) y WHERE x.a * 10 = y.b ORDER BY x.a;
+SELECT client, MIN(amount) AS lo, MAX(amount) AS hi, SUM(amount) / COUNT(*) AS mean FROM invoices WHERE amount IS NOT NULL AND (currency = 'EUR' OR currency = 'USD') AND NOT (client = 'Dune') GROUP BY client HAVING COUNT(DISTINCT currency) = 1 ORDER BY 4 DESC, 1;
+SELECT 1 AS one, 'two' AS two, NULL AS three, 4.5 AS four;
+SELECT COUNT(*) AS n FROM (SELECT DISTINCT visitor, page FROM visits) d;
+SELECT i.client, COALESCE(SUM(l.qty * l.price), 0) - i.amount AS gap FROM invoices i LEFT JOIN invoice_lines l ON l.invoice_id = i.id GROUP BY i.client, i.id, i.amount HAVING COALESCE(SUM(l.qty * l.price), 0) <> i.amount ORDER BY gap, i.client;
+WITH RECURSIVE d AS (SELECT id, id AS root FROM places WHERE parent_id IS NULL UNION ALL SELECT p.id, d.root FROM places p INNER JOIN d ON p.parent_id = d.id) SELECT root, COUNT(*) - 1 AS below FROM d GROUP BY root ORDER BY root;
+WITH RECURSIVE f(n, a, b) AS (SELECT 1, 0, 1 UNION ALL SELECT n + 1, b, a + b FROM f WHERE n < 15) SELECT n, a FROM f ORDER BY n;
+SELECT sensor_id, AVG(value) AS m, AVG(value * value) - AVG(value) * AVG(value) AS variance FROM readings GROUP BY sensor_id HAVING COUNT(value) > 1 ORDER BY sensor_id

@@ -164,3 +164,26 @@ id & 3
 sqrt(amount)
 sign(amount - 80)
 1e3
+
+-- SELECT {} AS x FROM invoices ORDER BY id
+CASE WHEN paid IS NULL THEN 'open' WHEN paid > due THEN 'late' ELSE 'ok' END
+(amount - avg(amount) OVER ()) / nullif(max(amount) OVER () - min(amount) OVER (), 0)
+amount > (SELECT avg(x.amount) FROM invoices x WHERE x.currency = invoices.currency)
+NOT client = 'Acme'
+client = 'Acme' OR client = 'Bolt' AND amount > 100
+(client = 'Acme') = (currency = 'EUR')
+1 - 2 - 3
+2 * 3 + 4 * 5 - 6 / 3
+-(-5)
+- amount * -1
+10 % 3 * 2
+((1 + 2) * (3 + 4))
+'it''s ' || client
+'%' || client || '%'
+client || ''
+amount = 120.5
+amount <> 80 AND amount != 60
+id IN (SELECT invoice_id FROM invoice_lines)
+id NOT IN (101, 102)
+EXISTS (SELECT * FROM invoice_lines WHERE invoice_id = id AND n = 2)
+coalesce((SELECT max(l.qty) FROM invoice_lines l WHERE l.invoice_id = invoices.id), 0)

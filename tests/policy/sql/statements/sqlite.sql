@@ -450,4 +450,37 @@ SELECT sum(qty) AS total, sum(qty) FILTER (WHERE price > 50) AS dear FROM invoic
 SELECT a.ts, b.ts FROM readings a JOIN readings b USING (sensor_id) WHERE b.ts = (SELECT min(ts) FROM readings c WHERE c.sensor_id = a.sensor_id AND c.ts > a.ts) ORDER BY a.sensor_id, a.ts;
 SELECT CAST(100.0 * sum(quality = 'ok') / count(*) AS INT) || '%' AS pct FROM readings;
 SELECT client, count(*) FROM invoices GROUP BY client COLLATE NOCASE ORDER BY client;
-SELECT row_number() OVER (ORDER BY (SELECT 1)) AS n FROM invoices ORDER BY n LIMIT 3
+SELECT row_number() OVER (ORDER BY (SELECT 1)) AS n FROM invoices ORDER BY n LIMIT 3;
+SELECT date('now') IS NOT NULL, datetime('now', 'localtime') IS NOT NULL, strftime('%Y', 'now') >= '2024';
+SELECT strftime('%Y-W%W', issued) AS week, total(amount) AS t FROM invoices GROUP BY week ORDER BY week;
+SELECT client, issued, lag(issued) OVER w AS prev, CAST(julianday(issued) - julianday(lag(issued) OVER w) AS INTEGER) AS gap FROM invoices WINDOW w AS (PARTITION BY client ORDER BY issued) ORDER BY client, issued;
+SELECT max(issued), client FROM invoices;
+SELECT min(ts) AS ts, value FROM readings WHERE sensor_id = 1;
+SELECT client || ' (' || count(*) || ')' AS label FROM invoices GROUP BY client ORDER BY label;
+SELECT CASE WHEN typeof(value) = 'real' THEN 'r' WHEN value IS NULL THEN 'n' ELSE typeof(value) END AS t, count(*) FROM readings GROUP BY t ORDER BY t;
+SELECT v.id, json_extract(v.detail, '$.ua.os', '$.ms') AS x FROM visits v ORDER BY v.id;
+SELECT json_object('client', client, 'items', json_group_array(json_object('item', item, 'qty', qty))) AS doc FROM invoices JOIN invoice_lines ON invoice_id = id GROUP BY id ORDER BY id;
+SELECT value FROM json_each('["a", "b"]') WHERE key > 0;
+SELECT t.fullkey, t.atom FROM json_tree('{"a": {"b": 1}}') t WHERE t.type = 'integer';
+SELECT count(*) FROM visits WHERE EXISTS (SELECT 1 FROM json_each(visits.detail, '$.tags') WHERE value = 'a');
+SELECT DISTINCT value FROM visits, json_each(visits.detail, '$.tags') WHERE value IS NOT NULL ORDER BY value;
+WITH RECURSIVE split(word, rest) AS (SELECT '', 'a,b,c,' UNION ALL SELECT substr(rest, 1, instr(rest, ',') - 1), substr(rest, instr(rest, ',') + 1) FROM split WHERE rest <> '') SELECT word FROM split WHERE word <> '';
+WITH RECURSIVE cnt(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM cnt LIMIT 5) SELECT group_concat(x) FROM cnt;
+WITH RECURSIVE dates(d) AS (SELECT min(issued) FROM invoices UNION ALL SELECT date(d, '+1 month', 'start of month') FROM dates WHERE d < (SELECT max(issued) FROM invoices)) SELECT d FROM dates ORDER BY d;
+SELECT id, amount, sum(amount) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) / count(*) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS ma FROM invoices;
+SELECT *, rank() OVER (PARTITION BY currency ORDER BY amount DESC) AS r FROM invoices ORDER BY currency, r, id;
+SELECT substr(code, 1, instr(code, '-') - 1) AS prefix, count(*) FROM sensors WHERE instr(code, '-') > 0 GROUP BY prefix ORDER BY prefix;
+SELECT printf('%,d', 1234567), printf('%5.1f%%', 12.345), printf('%x', 255), printf('%-5s|', 'ab');
+SELECT id FROM invoices WHERE issued LIKE '2024-%' AND client LIKE '%o%' ORDER BY client, id DESC LIMIT 3 OFFSET 1;
+SELECT i.id FROM invoices i JOIN (SELECT client, max(amount) AS m FROM invoices GROUP BY client) x ON x.client = i.client AND x.m = i.amount ORDER BY i.id;
+SELECT id, CASE WHEN amount > 100 THEN 'x' END IS NULL FROM invoices ORDER BY id;
+SELECT round(amount / 3, 2), amount / 3, id / 3, id * 1.0 / 3, CAST(id AS REAL) / 3 FROM invoices ORDER BY id;
+SELECT ifnull(sum(amount), 0) FROM invoices WHERE client = 'nobody';
+SELECT 5 / 2, 5.0 / 2, 5 % 2, -5 / 2, 2 << 3, 5 & 3, 5 | 3, ~5, 1 = 1, 'a' = 'A', 'a' = 'A' COLLATE NOCASE;
+SELECT a.client FROM invoices a GROUP BY a.client HAVING sum(a.amount) = (SELECT max(s) FROM (SELECT sum(amount) AS s FROM invoices GROUP BY client));
+SELECT upper(substr(kind, 1, 1)) || substr(kind, 2) AS title FROM places GROUP BY kind ORDER BY title;
+SELECT s.code, group_concat(r.quality, '') FROM sensors s LEFT JOIN (SELECT * FROM readings ORDER BY ts) r ON r.sensor_id = s.id GROUP BY s.id ORDER BY s.id;
+SELECT first_value(code) OVER (PARTITION BY unit ORDER BY id) AS f, last_value(code) OVER (PARTITION BY unit ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS l FROM sensors ORDER BY id;
+SELECT (SELECT 1), (SELECT NULL) IS NULL, EXISTS (SELECT 1);
+SELECT abs(-5), max(1, 2, 3), min(1, 2, 3), nullif(1, 1), coalesce(NULL, 2), length('héllo'), replace('aaa', 'a', 'b'), trim('  x '), round(2.567, 1);
+SELECT date('2024-01-31', '+1 month'), date('2024-03-31', '-1 month'), datetime('2024-01-01 10:00', '+1 hour', '+30 minutes'), time('10:00', '+90 minutes'), strftime('%H:%M', '2024-01-01 10:05'), julianday('2024-01-01'), unixepoch('2024-01-01')

@@ -1,7 +1,7 @@
 """Times of TPC-H and TPC-DS with and without the guard, on each engine: `python -m bench.tpc [DIALECT …]`.
 
-Each query runs three times as it is and three times as the guard writes it, in turn, and the shortest of each counts. `make tpc` generates
-the data and the queries.
+Each query runs three times as it is and three times as the guard writes it, in turn, and the shortest of each counts. One that is slower
+with the guard runs nine times more. `make tpc` generates the data and the queries.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from toolgen.model.call import Statement
 from toolgen.policy.sql.guard import DIALECTS, guard
 
 _ROUNDS: Final = 3
+_MORE_ROUNDS: Final = 9
 _SLOWER: Final = 1.1
 _NOISE_S: Final = 0.01  # differences of so little are not told
 
@@ -46,7 +47,10 @@ def _compare(engine: Engine, benchmark: str) -> None:
             continue
         if not isinstance(verdict, Statement):
             continue
-        bare, guarded = _shortest(engine, [query.sql, verdict.sql])
+        bare, guarded = _shortest(engine, [query.sql, verdict.sql], _ROUNDS)
+        if guarded > _SLOWER * bare:  # other work of the machine counts less in more rounds
+            again = _shortest(engine, [query.sql, verdict.sql], _MORE_ROUNDS)
+            bare, guarded = min(bare, again[0]), min(guarded, again[1])
         bare_s, guarded_s, compared = bare_s + bare, guarded_s + guarded, compared + 1
         if guarded > _SLOWER * bare + _NOISE_S:
             slower.append(f"{query.number} ({bare:.3f} s, {guarded:.3f} s)")
@@ -54,9 +58,9 @@ def _compare(engine: Engine, benchmark: str) -> None:
     print(f" ({guarded_s / bare_s:.3f}); slower: {', '.join(slower) or 'none'}", flush=True)
 
 
-def _shortest(engine: Engine, statements: list[str]) -> list[float]:
+def _shortest(engine: Engine, statements: list[str], rounds: int) -> list[float]:
     taken = [float("inf")] * len(statements)
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         for place, sql in enumerate(statements):
             begun = time.perf_counter()
             engine.rows(sql)

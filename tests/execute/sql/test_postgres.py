@@ -208,6 +208,13 @@ def test_the_session_itself_stops_what_no_guard_should_let_through(location: str
         assert admin.execute("SELECT to_regclass('stolen')").fetchall() == [(None,)]
 
 
+def test_many_sorts_share_the_memory_of_a_statement(location: str) -> None:
+    seen = "SELECT current_setting('work_mem')"
+    one, many, after = run(location, seen, seen + ", count(DISTINCT 1)" * 40, seen)
+    assert rows(one)[0][0] == rows(after)[0][0] == "16MB"
+    assert rows(many)[0][0] == "2MB"
+
+
 def test_nothing_of_a_statement_is_left_for_the_next(location: str) -> None:
     """On one connection: settings, the role, locks, and objects that a read-only transaction lets be."""
     seen = "SELECT pg_backend_pid(), current_setting('work_mem'), current_user::text, current_setting('search_path')"

@@ -76,6 +76,26 @@ def test_gathered_values_leave_the_server_small(dialect: str, tmp_path: Path) ->
     assert not faults, "\n".join(faults)
 
 
+_SORTED: Final = (
+    f"SELECT {', '.join(f'count(DISTINCT a.word || b.id || c.id || d.id || {n}) AS x{n}' for n in range(40))} {_ROWS}",
+    f"SELECT {', '.join(f'mode() WITHIN GROUP (ORDER BY a.id + b.id * 30 + c.id * 900 + {n}) AS x{n}' for n in range(90))} {_ROWS}",
+    f"SELECT {', '.join(f'(SELECT count(*) FROM (SELECT DISTINCT a.id, b.id, c.id + {n}, d.id {_ROWS}) q)' for n in range(20))}",
+)
+
+
+def test_many_sorts_leave_postgresql_small(tmp_path: Path) -> None:
+    asked = []
+    for sql in _SORTED:
+        verdict = guard(sql, (), database=database("postgres"), scope=replace(SCOPE, timeout_s=10.0), attributes={})
+        assert isinstance(verdict, Statement), f"{sql}: {verdict}"
+        asked.append(Asked(sql, (), verdict))
+    taken: list[int] = []
+    with engine("postgres", tmp_path) as private:
+        private.run(asked, lambda _, one: taken.append(one.memory))
+    assert len(taken) == len(_SORTED)
+    assert max(taken) < _MEMORY
+
+
 # Answers with the condition are those of the engine without it.
 _SAME: Final = (
     "SELECT string_agg(name, ',' ORDER BY name DESC), array_agg(DISTINCT country), json_agg(id ORDER BY id) FROM customers",

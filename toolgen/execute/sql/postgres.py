@@ -33,6 +33,7 @@ try:
     from psycopg import pq, sql
 
     from toolgen.execute.sql.postgres_protocol import (
+        WORK_MEMORY_KB,
         MeteredConnection,
         RowReader,
         SessionRole,
@@ -42,6 +43,7 @@ try:
         role_of,
         touched,
         values_of,
+        work_memory,
     )
 except ImportError as error:
     raise ConfigError(
@@ -225,6 +227,9 @@ async def _confine(session: _PostgresSession, statement: Statement) -> None:
 
 
 async def _declare(session: _PostgresSession, statement: Statement) -> None:
+    memory = work_memory(statement.sql)
+    if memory < WORK_MEMORY_KB:
+        await session.connection.execute(f"SET LOCAL work_mem = {memory}".encode())
     async with psycopg.AsyncRawCursor(session.connection) as cursor:
         declared = f"DECLARE {_CURSOR} NO SCROLL CURSOR FOR {statement.sql}"
         await cursor.execute(declared.encode(), values_of(statement))

@@ -12,6 +12,7 @@ Values: the text format of the protocol, converted to exact Python types where t
 from __future__ import annotations
 
 import fcntl
+import re
 import socket
 import struct
 import termios
@@ -203,6 +204,26 @@ async def role_of(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> Se
     )
 
 
+WORK_MEMORY_KB: Final = 16_384
+"""Memory of one sort; a hash may take twice as much."""
+_ALL_WORK_MEMORY_KB: Final = 163_840  # of all sorts and hashes of a statement
+_LEAST_WORK_MEMORY_KB: Final = 256
+_SORTS: Final = re.compile(r"\b(?:ORDER BY|OVER|WITHIN GROUP|PARTITION BY)\b")
+_HASHES: Final = re.compile(
+    r"\b(?:DISTINCT|GROUP BY|JOIN|UNION|INTERSECT|EXCEPT|ROLLUP|CUBE|SETS|IN \(SELECT)\b|FROM|\"\.\""
+)
+
+
+def work_memory(text: str) -> int:
+    """Kilobytes for each sort of a statement, so that all that its text could make together take no more than 160 MB.
+
+    https://www.postgresql.org/docs/current/runtime-config-resource.html#GUC-WORK-MEM: each sort and hash of a plan has its own, and so has
+    each aggregate that sorts. Words in texts count too, which gives less memory than there could be.
+    """
+    count = len(_SORTS.findall(text)) + 2 * len(_HASHES.findall(text))
+    return max(_LEAST_WORK_MEMORY_KB, min(WORK_MEMORY_KB, _ALL_WORK_MEMORY_KB // max(count, 1)))
+
+
 def begin(role: SessionRole, timeout_s: float, mode: str = "REPEATABLE READ READ ONLY") -> bytes:
     """Return one message that begins the transaction with every setting that the SQL guard's parsing or a statement's limits depend on."""
     milliseconds = max(1, int(timeout_s * 1000))
@@ -221,7 +242,7 @@ def begin(role: SessionRole, timeout_s: float, mode: str = "REPEATABLE READ READ
         "extra_float_digits = 1",
         "row_security = on",
         "cursor_tuple_fraction = 1.0",
-        "work_mem = '16MB'",
+        f"work_mem = {WORK_MEMORY_KB}",
         "jit = off",
     ]
     if role.superuser:

@@ -38,6 +38,32 @@ NESTED = [
 ]
 
 
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        "1000 * 1000",
+        "0, 1000000000, 1",
+        "id * 1000000",
+        "id + 3000000",
+        "2 ** 20",
+        "1e6::INT",
+        "id * 10 * 10",
+        "CAST('3000000' AS INT)",
+        "CAST('3000' || '000' AS INT)",
+        "least(id, 99999999)",
+        "CAST(power(10, 7) AS INT)",
+        "1 << 25",
+    ],
+)
+def test_a_list_of_numbers_has_small_bounds(bounds: str) -> None:
+    assert refused(f"SELECT len(range({bounds})) FROM orders", dialect="duckdb").rule == "sql:size"
+
+
+@pytest.mark.parametrize("bounds", ["5", "0, 100, 5", "id", "id + 1", "id * 12", "least(id * id, 1000)", "len(status)"])
+def test_a_list_of_few_numbers_is_allowed(bounds: str) -> None:
+    allowed(f"SELECT len(range({bounds})) FROM orders", dialect="duckdb")
+
+
 @pytest.mark.parametrize(("dialect", "sql"), [*_cases("large"), *(("postgres", sql) for sql in NESTED)])
 def test_what_multiplies_in_one_row_is_refused_with_what_to_do(dialect: str, sql: str) -> None:
     assert refused(sql, dialect=dialect).rule in {"sql:size", "sql:type"}

@@ -300,6 +300,8 @@ def _check_cap(node: exp.Expr, name: str, cap: Cap) -> None:
     arguments = node.expressions
     if not arguments:
         return
+    if not cap.strict and not isinstance(node.parent, (exp.Table, exp.Lateral)):
+        _check_series(node, name, cap.largest)
     argument = arguments[min(cap.index, len(arguments) - 1)]  # of one alone: `generate_series(5)`
     if is_negative(argument) or bounded_count(argument):
         return
@@ -311,6 +313,42 @@ def _check_cap(node: exp.Expr, name: str, cap: Cap) -> None:
             f"an argument of {name} must be a number written out, up to {cap.largest}",
             f"write a smaller number, or {'min' if name in {'zeroblob', 'randomblob'} else 'least'}(n, 100) in place of a column n",
         )
+
+
+def _check_series(node: exp.Expr, name: str, largest: int) -> None:
+    """A list of numbers is made at once: no number in its bounds is large, and none is made large by a product or a text."""
+    for argument in node.expressions:
+        if any(_is_small(bound, largest) for bound in _upper_bounds(argument)):
+            continue
+        if any(_grows(part, largest) for part in argument.walk()):
+            refuse(
+                "size",
+                f"an argument of {name} could be more than {largest}",
+                f"write a number up to {largest}, or least(n, 1000) in place of what is worked out",
+            )
+
+
+_MAX_FACTOR = 100
+_LARGE_NUMBERS = frozenset({"exp", "factorial", "hash", "pow", "power", "product"})
+
+
+def _grows(part: exp.Expr, largest: int) -> bool:
+    match part:
+        case exp.Literal():
+            digits = part.name.isdigit()
+            return (
+                not _is_small(_as_number(part), largest) if digits else not part.is_string and "e" in part.name.lower()
+            )
+        case exp.Mul():
+            small = any(_is_small(side, _MAX_FACTOR) for side in (part.this, part.expression))
+            return not small or part.find_ancestor(exp.Mul) is not None
+        case exp.Anonymous():
+            return called(part) in _LARGE_NUMBERS
+    return isinstance(part, (exp.Pow, exp.BitwiseLeftShift, exp.DPipe))
+
+
+def _as_number(node: exp.Expr) -> exp.Expr:
+    return exp.Literal.number(node.name)
 
 
 def _upper_bounds(argument: exp.Expr) -> list[exp.Expr]:

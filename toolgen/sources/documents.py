@@ -75,6 +75,8 @@ class Documents:
         self._files: dict[str, Any] = {}
         self._unreadable: dict[str, str] = {}  # what was tried once, and why it cannot be read
         self._resolved: dict[str, Any] = {}
+        self.opened_objects: dict[tuple[str, str], Any] = {}
+        """By kind and reference, objects with the references in them followed. Nobody changes them."""
         self._sought: set[str] = set()
         self._size = 0
         self._began = monotonic()

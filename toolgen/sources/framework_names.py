@@ -190,8 +190,10 @@ def _method_behind(identifier: str, route: _Route) -> tuple[str, ...]:
     found = _METHOD_BEHIND.fullmatch(identifier)
     if found and plain and found[2].lower() == route.method and words(found[1]) == plain[-1]:
         return from_route(route.method, route.path)[0]
+    if not identifier[:1].isupper() or not identifier.lower().endswith(route.method):
+        return ()
     made = "".join(re.sub(r"[^A-Za-z0-9]", "", PARAMETER.sub(r"By\1", one)) for one in route.path.split("/"))
-    whole = made and identifier.lower() == f"{made}{route.method}".lower() and identifier[:1].isupper()
+    whole = made and identifier.lower() == f"{made}{route.method}".lower()
     return from_route(route.method, route.path)[0] if whole else ()
 
 

@@ -222,3 +222,24 @@ def test_a_dangling_reference_in_what_may_be_left_out_leaves_it_open(case: str, 
     required = read(tmp_path, holding(OPEN[case], True, place))
     assert required.tools == ()
     assert [problem.code for problem in required.problems if problem.level == "error"] == ["unresolved_ref"]
+
+
+def sharing(**parameter: Any) -> dict[str, Any]:
+    """A description of two operations that have one parameter in common."""
+    get = {"responses": {"200": {"description": ""}}, "parameters": [{"$ref": "#/components/parameters/State"}]}
+    one = {"name": "state", "in": "query", **parameter}
+    return document({"/a": {"get": get}, "/b": {"get": get}}, components={"parameters": {"State": one}})
+
+
+def test_a_parameter_that_operations_have_in_common_is_converted_once(tmp_path: Path) -> None:
+    reading = read(tmp_path, sharing(schema={"type": "string", "enum": ["open", "closed"]}))
+    one, other = (tool.input_schema["properties"]["state"] for tool in reading.tools)
+    assert one is other == {"type": "string", "enum": ["open", "closed"]}
+
+
+def test_what_is_wrong_with_a_common_parameter_is_told_of_each_operation(tmp_path: Path) -> None:
+    reading = read(tmp_path, sharing(schema={"type": "strinng"}))
+    assert [(one.code, one.origin) for one in reading.problems] == [
+        ("unknown_type", "#/paths/~1a/get"),
+        ("unknown_type", "#/paths/~1b/get"),
+    ]

@@ -13,7 +13,15 @@ from typing import Any
 
 import msgspec
 
-from toolgen.generator.emit.dialects.listed import MAX_LISTED_TOKENS, PARTS, ListedSchema, listed_schema, narrowed
+from toolgen.generator.emit.dialects.listed import (
+    MAX_LISTED_TOKENS,
+    PARTS,
+    ListedSchema,
+    Nulls,
+    listed_schema,
+    narrowed,
+)
+from toolgen.generator.emit.dialects.listed_definitions import ListedDefinitions
 from toolgen.generator.emit.dialects.long_enums import in_part
 from toolgen.generator.emit.dialects.short_words import in_short
 from toolgen.generator.emit.tokens import tokens
@@ -78,8 +86,11 @@ def _cost(value: Any) -> int:
     return tokens(msgspec.json.encode(value, enc_hook=dict).decode("utf-8", "replace"))
 
 
-def listed(tool: Tool) -> Tool:
-    """The tool as it is listed: with an input schema in its listed form, within `MAX_LISTED_TOKENS`; as it is where its source says so."""
+def listed(tool: Tool, definitions: ListedDefinitions | None = None) -> Tool:
+    """The tool as it is listed: with an input schema in its listed form, within `MAX_LISTED_TOKENS`; as it is where its source says so.
+
+    `definitions` are those of tools of the same source that were listed before.
+    """
     if isinstance(tool.input_schema, ListedSchema):
         return tool
     if tool.exact_schema and not shares_definitions(tool):
@@ -94,7 +105,8 @@ def listed(tool: Tool) -> Tool:
     # In a request that changes something, null is how a field is cleared.
     told = tool.effect is not Effect.READ and isinstance(tool.binding, HttpBinding)
     short = isinstance(tool.binding, HttpBinding)  # others have no texts that are longer than what is listed
-    schema = listed_schema(tool.input_schema, "told" if told else "omitted", room=room, short=short)
+    nulls: Nulls = "told" if told else "omitted"
+    schema = listed_schema(tool.input_schema, nulls, room=room, short=short, definitions=definitions)
     return msgspec.structs.replace(tool, input_schema=schema)
 
 
@@ -126,7 +138,8 @@ def exact(tool: Tool) -> Schema:
 
 def as_listed(tools: Iterable[Tool]) -> tuple[Tool, ...]:
     """Tools as a gateway lists them."""
-    return tuple(map(listed, tools))
+    definitions: dict[str, ListedDefinitions] = {}
+    return tuple(listed(tool, definitions.setdefault(tool.source, ListedDefinitions())) for tool in tools)
 
 
 def described(tool: Tool, asked: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:

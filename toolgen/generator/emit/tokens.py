@@ -12,7 +12,7 @@ __all__ = ["tokens"]
 # signs, white space.
 _PIECES = re.compile(r"[^\w\r\n]?[^\W\d_]+|\d{1,3}| ?(?:_|[^\w\s])+|\s+")
 _LETTERS, _SIGNS = 8, 3
-_SEAM = '"}},'
+_SEAM = '":{'
 """Ends a property or a definition in compact JSON. Tools of one description share many of those, so what one costs is remembered."""
 
 

@@ -70,6 +70,13 @@ _FLAT = frozenset(
 _WORDS = frozenset(
     {"$ref", "$comment", "title", "summary", "description", "example", "examples", "externalDocs", "deprecated", "xml"}
 )
+# Keywords of a schema without schemas in it.
+_SIMPLE = frozenset(
+    {
+        *("type", "format", "enum", "default", "example", "description", "title", "pattern", "deprecated"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
+    }
+)
 _VALUES = ("string", "array", "number", "integer", "boolean", "null")
 _PRIMITIVES = frozenset({"string", "number", "integer", "boolean", "null"})
 _FORMS = ("multipart/", "application/x-www-form-urlencoded")
@@ -259,6 +266,14 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
 
 
 def _parameter_schema(one: Parameter, schemas: Schemas) -> dict[str, Any]:
+    """The input schema of a parameter. Operations have most parameters in common: one without parts is converted once."""
+    if one.examples or one.content_type or not isinstance(one.schema, dict) or not one.schema.keys() <= _SIMPLE:
+        return _converted(one, schemas)
+    key = (id(one.schema), one.name, one.description, one.required, one.deprecated)
+    return schemas.known(key, one.schema, lambda: _converted(one, schemas))
+
+
+def _converted(one: Parameter, schemas: Schemas) -> dict[str, Any]:
     schema = _as_text(one, schemas) or schemas.convert(one.schema, Direction.INPUT, optional=not one.required)
     if one.description:
         text = brief(one.description, MAX_ARGUMENT_LENGTH, one.name)

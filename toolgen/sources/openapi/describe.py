@@ -60,22 +60,32 @@ _POINTER = re.compile(
 )
 _MAX_BESIDE_A_LINK = 100
 # What the gateway settles before the model is asked: what the API's account and credential must be, and which form of answer is wanted.
-_SETTLED = re.compile(
-    r"(?=.*\b(?:tokens?|OAuth|API keys?|credentials?|scopes?)\b)"
-    r".*\b(?:needs?|requires?d?|must|granted|have|works?|supported|can use)\b.*\b(?:scopes?|permissions?|endpoint|required|access)\b"
-    r"|.*\b(?:authenticated users?|anyone|only)\b.*\b(?:access|permissions?|administrators?|admins?|owners?|roles?)\b"
-    r".*\b(?:endpoint|operation)\b"
-    r"|.*\bauthenticated users? must (?:also )?(?:have|be)\b"
-    r"|.*\bscopes?\W? (?:is|are) (?:\w+ )?required\b"
-    r"|you must use an? .{1,40} to access this endpoint"
-    r"|.*\b(?:is|are) (?:only )?available (?:in|with|for|on)\b.*\b(?:Free|Pro|Premium|Business|Enterprise)\b.*\b(?:plans?|Cloud|and)\b"
-    r"|.*\bfollowing (?:custom )?media types\b"
-    r"|.*\bfollowing (?:credential|(?:fine-grained )?token) types\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_SETTLED_WORDS = (
-    *("token", "oauth", "api key", "credential", "scope", "authenticated user", "anyone", "only", "you must use a"),
-    *("available", "following"),
+# Each pattern with words, in lower case, of which one stands in every sentence that it matches: looking for those first is quick.
+_SETTLED: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
+    (needed, re.compile(pattern, re.IGNORECASE | re.DOTALL))
+    for needed, pattern in (
+        (
+            ("token", "oauth", "api key", "credential", "scope"),
+            r"(?=.*\b(?:tokens?|OAuth|API keys?|credentials?|scopes?)\b)"
+            r".*\b(?:needs?|requires?d?|must|granted|have|works?|supported|can use)\b"
+            r".*\b(?:scopes?|permissions?|endpoint|required|access)\b",
+        ),
+        (
+            ("authenticated user", "anyone", "only"),
+            r".*\b(?:authenticated users?|anyone|only)\b.*\b(?:access|permissions?|administrators?|admins?|owners?|roles?)\b"
+            r".*\b(?:endpoint|operation)\b",
+        ),
+        (("authenticated user",), r".*\bauthenticated users? must (?:also )?(?:have|be)\b"),
+        (("scope",), r".*\bscopes?\W? (?:is|are) (?:\w+ )?required\b"),
+        (("you must use a",), r"you must use an? .{1,40} to access this endpoint"),
+        (
+            ("available",),
+            r".*\b(?:is|are) (?:only )?available (?:in|with|for|on)\b"
+            r".*\b(?:Free|Pro|Premium|Business|Enterprise)\b.*\b(?:plans?|Cloud|and)\b",
+        ),
+        (("following",), r".*\bfollowing (?:custom )?media types\b"),
+        (("following",), r".*\bfollowing (?:credential|(?:fine-grained )?token) types\b"),
+    )
 )
 _ANSWER_FORM = re.compile(
     r"^[^\w\n]{0,12}(?:application|text|image)/[\w.+*-]+\W*(?:[:(-].*)?$", re.MULTILINE | re.IGNORECASE
@@ -169,7 +179,13 @@ def _idle(sentence: str) -> bool:
 @lru_cache(maxsize=4_096)
 def _settled(sentence: str) -> bool:
     """Return True if a sentence contains no information, or is about something that the gateway does by itself."""
-    return _idle(sentence) or (_may_match(sentence, _SETTLED_WORDS) and _SETTLED.match(sentence) is not None)
+    if _idle(sentence):
+        return True
+    lower = sentence.lower() if sentence.isascii() else ""
+    return any(
+        (not lower or any(one in lower for one in needed)) and pattern.match(sentence) is not None
+        for needed, pattern in _SETTLED
+    )
 
 
 def _may_match(text: str, needed: tuple[str, ...]) -> bool:

@@ -103,6 +103,15 @@ _DISPENSABLE = frozenset({"summary", "description", "examples", "operationId", "
 
 def opened_object(documents: Documents, written: Any, kind: str, origin: str) -> Any:
     """An object of a kind with the references in it followed, wherever they stand in place of an object; itself where there are none."""
+    ref = written.get("$ref") if kind in _REFERABLE and isinstance(written, dict) else None
+    if not isinstance(ref, str):
+        return _opened(documents, written, kind, origin)
+    if (kind, ref) not in documents.opened_objects:
+        documents.opened_objects[kind, ref] = _opened(documents, written, kind, origin)
+    return documents.opened_objects[kind, ref]
+
+
+def _opened(documents: Documents, written: Any, kind: str, origin: str) -> Any:
     try:
         node = documents.follow(written) if kind in _REFERABLE else documents.opened(written)
     except UnresolvedRefError as error:

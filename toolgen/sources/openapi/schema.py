@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -90,7 +90,8 @@ class Schemas:
     def __init__(self, documents: Documents, *, version: str, note: Callable[[str, str], None]) -> None:
         self._documents = documents
         self._old = version in {"2.0", "3.0"}
-        self._note = note
+        self._told = 0
+        self._note = self._counted(note)
         self._defs = {direction: Definitions() for direction in Direction}
         self._own: dict[int, dict[str, Any]] = {}  # by what it holds, a `$defs` of arguments
         self._broken: dict[tuple[Direction, str], FaultError] = {}
@@ -102,6 +103,7 @@ class Schemas:
         self._chosen: dict[int, list[Any]] = {}  # of those the branches that overlap, by identity
         self._waiting: list[tuple[str, str, _SchemaPosition]] = []
         self._seen: set[tuple[Direction, str]] = set()
+        self._converted: dict[Hashable, tuple[Any, dict[str, Any]]] = {}
         self._patterns: dict[str, bool] = {}
         self._visibility = Visibility(documents)
         self._outputs = Outputs()
@@ -116,6 +118,26 @@ class Schemas:
         limit, schema_too_deep).
         """
         return self._object(raw, _SchemaPosition(direction=direction, optional=optional, root=not nested))
+
+    def known(self, key: Hashable, raw: Any, convert: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """A schema that was converted before, else what `convert` makes of it; made again each time where there is something to tell of it.
+
+        `raw` is the schema as written that `key` has the `id` of. Nobody changes what is returned.
+        """
+        if (found := self._converted.get(key)) is not None:
+            return found[1]
+        told = self._told
+        made = convert()
+        if self._told == told:
+            self._converted[key] = (raw, made)
+        return made
+
+    def _counted(self, note: Callable[[str, str], None]) -> Callable[[str, str], None]:
+        def counting(code: str, message: str) -> None:
+            self._told += 1
+            note(code, message)
+
+        return counting
 
     def close(self, schema: dict[str, Any], direction: Direction) -> dict[str, Any]:
         """The schema with everything it reaches in `$defs`, and nothing else. Raises `FaultError` where that is broken."""

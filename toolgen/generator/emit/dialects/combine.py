@@ -61,11 +61,12 @@ class Combiner:
     because it had too many forms.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: dict[int, tuple[Any, int]] | None = None) -> None:
+        """`sizes` of schemas that stand in others too, which have their own combiners."""
         self.shares = False
         self.crowded = False
         self._joined: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
-        self._sizes: dict[int, tuple[Any, int]] = {}
+        self._sizes = {} if sizes is None else sizes
 
     def any_of(self, base: dict[str, Any], branches: Iterable[dict[str, Any]]) -> dict[str, Any]:
         found: list[dict[str, Any]] = []

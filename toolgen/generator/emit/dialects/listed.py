@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
@@ -24,6 +24,7 @@ from toolgen.generator.emit.dialects.combine import (
     with_words,
 )
 from toolgen.generator.emit.dialects.descriptions import described
+from toolgen.generator.emit.dialects.listed_definitions import DefinitionForm, ListedDefinitions, Reference, Step
 from toolgen.generator.emit.dialects.long_enums import MAX_VALUES, values_in_part
 from toolgen.generator.emit.tokens import tokens
 from toolgen.model.excerpt import bounded
@@ -48,6 +49,7 @@ _GROWTH: Final = 110  # percent of a longer schema that its listed form may have
 _DEEPEST: Final = 60  # steps from a schema to one inside it; a member that is a reference takes two
 _SHARED_DEEPEST: Final = 8  # the same where thousands of definitions follow
 _MAX_PARTS: Final = 10_000  # of a schema, of which no more fit into what is listed
+_ANY_NUMBER: Final = 1 << 60
 _MAX_CYCLE: Final = 8  # definitions that lead to one another; the copies of more are not counted
 _MAX_LINKS: Final = 20  # references on the way to one type
 _MAX_WORDS: Final = 60
@@ -109,21 +111,28 @@ class ListedSchema(dict[str, Any]):
 
 
 def listed_schema(
-    schema: Schema, nulls: Nulls = "omitted", *, root: bool = True, room: int = MAX_LISTED_TOKENS, short: bool = False
+    schema: Schema,
+    nulls: Nulls = "omitted",
+    *,
+    root: bool = True,
+    room: int = MAX_LISTED_TOKENS,
+    short: bool = False,
+    definitions: ListedDefinitions | None = None,
 ) -> ListedSchema:
     """The listed form of a schema: references written out, one `type` for each value, null as a form of its own.
 
     It accepts whatever the schema accepts, apart from null for a member that may be left out. It is no longer than the schema or 6,144
     bytes, and costs up to `room` tokens: deeper parts are left open, and the time goes with the size of the schema. With `root` the
     outermost schema is an object without forms, as arguments are. `short`: long descriptions are shortened. A listed schema is returned as
-    it is.
+    it is. `definitions` are those of schemas listed before, whose forms are taken where they are the same.
     """
     if isinstance(schema, ListedSchema):
         return schema
     shared = isinstance(schema.get("$defs"), Closure)
     length = _SMALL if shared else _length(schema)
     most = max(_SMALL, length * _GROWTH // 100)
-    lister = _Lister(_References(schema), nulls, short=short)
+    known = definitions if definitions is not None and definitions.takes(schema) else None
+    lister = _Lister(_References(schema, known), nulls, short=short)
     deepest = _SHARED_DEEPEST if shared else _DEEPEST
     if not shared:
         found = lister.within(schema, deepest, 1, root=root, most=most, room=room)
@@ -182,9 +191,10 @@ class _ListedTooLargeError(Exception):
 class _References:
     """Targets of the references of one schema, and which of them lead back to which."""
 
-    def __init__(self, root: Schema) -> None:
+    def __init__(self, root: Schema, definitions: ListedDefinitions | None = None) -> None:
         self._root = root
-        self._graph: Definitions | None = None
+        self.definitions = definitions
+        self._graph: Definitions | None = None if definitions is None else definitions.graph
         closure = root.get("$defs")
         self.shared: dict[object, Any] | None = None
         if isinstance(closure, Closure):
@@ -263,7 +273,12 @@ class _Lister:
         self.cut = False
         self.returns = False  # a definition leads back to itself
         self._left = 0
-        self._combiner = Combiner()
+        self._definitions = references.definitions
+        self._combiner = Combiner({} if self._definitions is None else self._definitions.sizes)
+        self._forms: dict[Hashable, DefinitionForm] = {}  # of this schema
+        self._others: dict[Hashable, DefinitionForm] = {} if self._definitions is None else self._definitions.forms
+        self._steps: list[Step] = []
+        self._mark = 0  # parts that were left at the last step
         self._known: dict[object, Any] = {} if references.shared is None else references.shared
 
     def within(
@@ -278,13 +293,14 @@ class _Lister:
         # No text has more tokens than bytes, and counting those is quick.
         return (built, size) if size <= most and (size <= room // 2 or _cost(built) <= room) else None
 
-    def whole(self, schema: Schema, depth: int, copies: int, *, root: bool, parts: int = -1) -> dict[str, Any]:
+    def whole(self, schema: Schema, depth: int, copies: int, *, root: bool, parts: int = _ANY_NUMBER) -> dict[str, Any]:
         """The listed form down to a depth, in which a definition that leads back to itself stands `copies` more times on the way.
 
         Raises `_ListedTooLargeError` for a schema of more than so many parts.
         """
         self.cut, self._copies, self._left, self._arguments = False, copies, parts, root
         self._top = depth - 1 if root else depth  # the depth of an argument
+        self._steps, self._mark = [], parts
         built = self._parts(schema, depth, ("", 0))
         return self._root(built) if root else built
 
@@ -344,7 +360,9 @@ class _Lister:
         else:
             copies = 0
         key = (_Lister, self._nulls, self._arguments, self._short, self._copies, name, depth, copies)
-        if key not in self._known:
+        if self._definitions is not None:
+            self._share(key, target, depth, (name, copies))
+        elif key not in self._known:
             outer, self.cut = self.cut, False
             built = self._node(target, depth, (name, copies))
             self._known[key] = (built, self.cut)
@@ -353,6 +371,55 @@ class _Lister:
         self.cut = self.cut or cut
         self._combiner.shares = True
         return built
+
+    def _share(self, key: Hashable, target: Any, depth: int, inside: _Within) -> None:
+        """Adds the form of a definition to what is known; made here, or for another schema if that had come to the same."""
+        forms, shared = self._others, self._combiner.shares
+        self._steps.append(self._mark - self._left)
+        if key not in self._forms:
+            form = forms.get((key, self._top, shared))
+            if form is not None and self._is_same(form, set()):
+                self._take(key, form)
+            else:
+                outer = self.cut, self.returns, self._steps
+                self.cut, self.returns, self._steps, self._mark = False, False, [], self._left
+                try:
+                    built = self._node(target, depth, inside)
+                    self._steps.append(self._mark - self._left)
+                    form = DefinitionForm(built, self.cut, self.returns, shared, tuple(self._steps))
+                finally:
+                    self.cut, self.returns, self._steps = outer[0], outer[1] or self.returns, outer[2]
+                self._forms[key] = forms[key, self._top, shared] = form
+                self._known[key] = built, form.cut
+        self._steps.append(Reference(key, self._forms[key], shared))
+        self._mark = self._left
+
+    def _is_same(self, form: DefinitionForm, seen: set[int]) -> bool:
+        """True if making a form here would come to the same: with the same forms of what it refers to."""
+        for step in form.steps:
+            if isinstance(step, int) or id(step.form) in seen:
+                continue
+            seen.add(id(step.form))
+            if (known := self._forms.get(step.key)) is not None:
+                if known is not step.form:
+                    return False
+            elif step.form.shared is not step.shared or not self._is_same(step.form, seen):
+                return False
+        return True
+
+    def _take(self, key: Hashable, form: DefinitionForm) -> None:
+        """Takes a form of another schema, and counts its parts as if it were made. Raises `_ListedTooLargeError`."""
+        for step in form.steps:
+            if not isinstance(step, int):
+                if step.key not in self._forms:
+                    self._take(step.key, step.form)
+                continue
+            self._left -= step
+            if self._left <= 0:
+                raise _ListedTooLargeError
+        self.returns = self.returns or form.returns
+        self._forms[key] = form
+        self._known[key] = form.built, form.cut
 
     def _own(self, schema: Schema, depth: int, within: _Within) -> dict[str, Any]:
         """Convert a schema's own keywords, without its references and its `allOf`."""

@@ -229,3 +229,52 @@ def test_an_argument_that_is_all_that_is_said_counts_more_than_a_verb_in_a_name(
     alone, beside = intent_of("pause_collection"), intent_of("pause playback with pause_collection")
     assert fit(alone, update, lambda _: 1.0) > 2 * fit(alone, pause, lambda _: 1.0)
     assert fit(beside, update, lambda _: 1.0) < fit(alone, update, lambda _: 1.0)
+
+
+@pytest.fixture(scope="module")
+def traps(tmp_path_factory: pytest.TempPathFactory) -> ToolIndex:
+    """Tools beside the right ones that have the words of a request in their names and descriptions."""
+    one = {"name": "n", "in": "path", "required": True, "schema": {"type": "integer"}}
+    paths = {
+        "/issues": {"post": _operation("Create an issue", body=("title",), operationId="create-issue")},
+        "/issues/{n}": {
+            "parameters": [one],
+            "patch": _operation(
+                "Update an issue",
+                description="Open or closed: sets whether an issue is open.",
+                body=("state", "milestone"),
+                operationId="update-issue",
+            ),
+        },
+        "/milestones": {"post": _operation("Create an issue milestone", operationId="create-issue-milestone")},
+        "/milestones/{n}": {
+            "parameters": [one],
+            "patch": _operation("Update an issue milestone", operationId="update-issue-milestone"),
+        },
+        "/subscriptions/{n}": {
+            "parameters": [one],
+            "post": _operation(
+                "Updates a subscription.", body=("cancel_at_period_end",), operationId="PostSubscriptionsId"
+            ),
+            "delete": _operation("Cancels a subscription.", operationId="DeleteSubscriptionsId"),
+        },
+    }
+    path = tmp_path_factory.mktemp("traps") / "tracker.json"
+    description = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": paths}
+    path.write_text(json.dumps({**description, "servers": [{"url": "https://api.example.com"}]}), encoding="utf-8")
+    return ToolIndex(build({"tracker": {"openapi": str(path)}}))
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("open an issue", "tracker__create_issue"),
+        ("file an issue", "tracker__create_issue"),
+        ("assign issue to milestone", "tracker__update_issue"),
+        ("move an issue to a milestone", "tracker__update_issue"),
+        ("change an issue milestone", "tracker__update_issue_milestone"),
+        ("cancel subscription at period end", "tracker__post_subscriptions_id"),
+    ],
+)
+def test_a_tool_that_only_has_the_words_does_not_lead(traps: ToolIndex, query: str, first: str) -> None:
+    assert origins(traps, query)[0] == first

@@ -35,7 +35,8 @@ class ToolAction(Struct, frozen=True, kw_only=True):
     """Action of a tool.
 
     `effect` is None if it is unknown. `objects` are the terms of the things it acts on, `nouns` all those of its name, `arguments` the
-    names of its arguments as terms, `required` the number of required arguments. `own`: it acts on the caller's own things.
+    names of its arguments as terms, `required` the number of required arguments. `own`: it acts on the caller's own things. `head` is the
+    last term of its objects, which says what they are: of an issue's milestone, the milestone.
     """
 
     verb: Verb = ""
@@ -47,6 +48,7 @@ class ToolAction(Struct, frozen=True, kw_only=True):
     required: int = 0
     own: bool = False
     deprecated: bool = False
+    head: str = ""
 
 
 NO_ACTION: Final = ToolAction()
@@ -87,15 +89,17 @@ def _action(tool: Tool) -> ToolAction:
     if verb == "get" and _is_list(tool.output_schema):
         verb = "list"
     named = terms(" ".join(_before_case(words[1:] if named_verb else words)))
+    objects = named if named and lead not in _METHODS - {"get", "delete"} else list(about)
     return ToolAction(
         verb=verb,
         effect=_effect(tool, verb),
         searches=verb == "search",
-        objects=frozenset(named) if named and lead not in _METHODS - {"get", "delete"} else frozenset(about),
+        objects=frozenset(objects),
         nouns=frozenset(terms(local)) | frozenset(about),
         arguments=_arguments(tool.input_schema),
         required=len(tool.input_schema.get("required", ())),
         own=own,
+        head=objects[-1] if objects else "",
         deprecated=_DEPRECATED.search(f"{tool.title}\n{tool.description}"[:_MAX_TEXT]) is not None,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Self
 
@@ -15,10 +15,11 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Tool
 from toolgen.search.actions import NO_ACTION, ToolAction, action_of
 from toolgen.search.fitness import MOST_FIT, allowed, fit
-from toolgen.search.intents import intent_of
+from toolgen.search.intents import Intent, intent_of
 from toolgen.search.tokenizer import broader, joined, name_terms, query_words, related, stems, terms
 from toolgen.search.tool_graph import EXPANDED, ToolGraph
 from toolgen.search.tool_roles import ToolRole, role_of, role_of_text
+from toolgen.search.verbs import called
 
 __all__ = ["MAX_QUERY_LENGTH", "RankedTool", "ToolIndex"]
 
@@ -43,6 +44,7 @@ _AHEAD = 3  # the hits that nothing comes before which they only lead to
 _FITTED = 200  # the hits that are held against the intent of a query
 _JUDGED = 50  # the hits that sources are judged by
 _RELATED = 0.25  # what a word counts that stands for another: fetch for get
+_CALLED = 0.5  # what tools are called that do what a verb of the request says: create for open
 _BROADER = 0.5  # and one that is more general: person for actor
 
 
@@ -221,6 +223,9 @@ class ToolIndex:
             for other in related(term):
                 if other in self._postings:
                     asked.setdefault(other, _RELATED)
+        for term in _of_names(intent_of(query)):
+            if term in self._postings:
+                asked.setdefault(term, _CALLED)
         for term in broader(query):
             if term in self._postings:
                 asked.setdefault(term, _BROADER)
@@ -260,6 +265,12 @@ class ToolIndex:
 def _first(scores: Mapping[str, float], limit: int) -> list[RankedTool]:
     ranked = heapq.nsmallest(limit, ((-score, id_) for id_, score in scores.items()))
     return [RankedTool(id_, -score) for score, id_ in ranked]
+
+
+def _of_names(intent: Intent) -> Iterator[str]:
+    """The verb that names have for making something, where a request says it in another word: file, open, publish."""
+    if intent.simple and intent.verbs == {"create"} and intent.acts.isdisjoint(called("create")):
+        yield from stems(["create"])
 
 
 def _saturated(document: _Document, term: str, scales: list[tuple[float, float, float]]) -> float:

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from toolgen.model.tool import Effect
 from toolgen.search.actions import ToolAction
 from toolgen.search.intents import Intent
-from toolgen.search.verbs import ALIKE
+from toolgen.search.verbs import ALIKE, WRITING
 
 __all__ = ["MOST_FIT", "allowed", "fit"]
 
@@ -20,7 +20,9 @@ _OTHER_VERB: Final = -0.1
 _OBJECT: Final = 0.7  # the same thing is dealt with, and nothing else
 _EXACT: Final = 0.35  # and the verb is the same
 _ACT: Final = 0.3  # its name has the very verb
-_ARGUMENT: Final = 0.25  # all words of an argument's name are said
+_ARGUMENT: Final = 0.25  # all words of an argument's name are said; and as much for each word more than two
+_PUT: Final = 0.5  # what is changed has an argument for what it is put to: an issue to a milestone
+_TARGET: Final = 0.6  # it deals with what something is put to, and not with that
 _IDENTIFIED: Final = 1.5  # and it is said as it is written
 _ALONE: Final = 4.0  # and nothing else is said
 _OWNER: Final = 0.2  # the caller's own is asked for, and dealt with
@@ -48,11 +50,13 @@ def fit(intent: Intent, action: ToolAction, rarity: Rarity) -> float:
     if share >= _WHOLE and same and intent.verbs:
         worth += _EXACT
     identified = _identified(intent, action)
-    worth += identified or _by_arguments(intent, action)
+    worth += identified or _by_arguments(intent, action, whole=share >= _WHOLE)
     if intent.own and action.own:
         worth += _OWNER
     if action.deprecated:
         worth *= _OBSOLETE
+    if intent.simple and intent.verbs & WRITING and action.head in intent.others and action.head not in intent.meant:
+        worth *= _TARGET
     if not identified and intent.writes and intent.objects and action.nouns and action.nouns.isdisjoint(intent.meant):
         worth *= _ANOTHER
     return worth * _by_effect(intent, action)
@@ -87,14 +91,16 @@ def _identified(intent: Intent, action: ToolAction) -> float:
     return _IDENTIFIED if intent.said - named else _ALONE - _REQUIRED * min(action.required, 5)
 
 
-def _by_arguments(intent: Intent, action: ToolAction) -> float:
+def _by_arguments(intent: Intent, action: ToolAction, *, whole: bool) -> float:
+    """Return the score that a tool gains by arguments that the request names. `whole`: it deals with just what is asked about."""
     found = 0.0
     for name in action.arguments:
         if len(name) > 1:
             if intent.said.issuperset(name):
-                found = _ARGUMENT
+                found = max(found, _ARGUMENT * (len(name) - 1))
         elif intent.writes and name[0] in intent.others and action.effect is not Effect.READ:
-            found = _ARGUMENT
+            put = whole and action.verb == "update" and "update" in intent.verbs
+            found = max(found, _PUT if put else _ARGUMENT)
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from toolgen.search.tokenizer import stems, word_set
 
-__all__ = ["ALIKE", "CASES", "NOUNS", "READING", "WRITING", "Verb", "bases", "class_of"]
+__all__ = ["ALIKE", "CASES", "NOUNS", "READING", "WRITING", "Verb", "bases", "called", "class_of"]
 
 Verb: TypeAlias = Literal["", "get", "list", "search", "run", "create", "update", "delete", "end"]
 
@@ -69,8 +69,13 @@ CASES: Final = word_set(
 
 
 @cache
-def _stemmed(verb: Verb, of_name: bool) -> frozenset[str]:
+def _stemmed(verb: Verb, *, of_name: bool) -> frozenset[str]:
     return frozenset(stems((_OF_NAME if of_name else _VERBS)[verb].split()))
+
+
+def called(verb: Verb) -> frozenset[str]:
+    """The terms of verbs of a class that names begin with."""
+    return _stemmed(verb, of_name=True)
 
 
 @cache
@@ -83,4 +88,4 @@ def bases() -> frozenset[str]:
 def class_of(word: str, *, of_name: bool = False) -> Verb:
     """The class of a word that is a verb; "" for any other."""
     (stem,) = [*stems([word]), ""][:1]
-    return next((verb for verb in _VERBS if stem in _stemmed(verb, of_name)), "")
+    return next((verb for verb in _VERBS if stem in _stemmed(verb, of_name=of_name)), "")

@@ -91,3 +91,27 @@ def test_the_best_by_words_stay_among_the_hits_whatever_meaning_says(limit: int)
     found = [hit.id for hit in index.search("open ticket", limit)]
     assert "best" in found
     assert len(found) == len(set(found)) == limit
+
+
+def test_the_best_by_words_leads_where_it_has_most_of_what_is_said() -> None:
+    pytest.importorskip("numpy")
+    from toolgen.search.hybrid import HybridIndex  # noqa: PLC0415 - as above
+
+    index = HybridIndex(Contrary())
+    others = [(f"other{number}", f"open_ticket_{number}", "Open a house.", []) for number in range(40)]
+    index.add_texts([("best", "open_ticket", "Open a ticket, an open ticket of the desk.", []), *others])
+    assert index.search("open ticket")[0].id == "best"
+
+
+@pytest.mark.parametrize("query", ["open ticket", "open a house", "wire money"])
+def test_fewer_hits_are_the_first_of_more(query: str) -> None:
+    pytest.importorskip("numpy")
+    from toolgen.search.hybrid import HybridIndex  # noqa: PLC0415 - as above
+
+    index = HybridIndex(Contrary())
+    others = [(f"other{number}", f"open_ticket_{number}", "Open a house.", []) for number in range(40)]
+    index.add_texts([("best", "open_ticket", "Open a ticket, an open ticket of the desk.", []), *others])
+    ten = index.search(query, 10)
+    assert [index.search(query, limit) for limit in (1, 2, 3, 5)] == [ten[:limit] for limit in (1, 2, 3, 5)]
+    scores = [hit.score for hit in ten]
+    assert scores == sorted(scores, reverse=True)

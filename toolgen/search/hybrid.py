@@ -123,6 +123,11 @@ _MEANING = 0.5
 _MEANING_SIMPLE = 0.4
 _MEANING_PARTS = 0.6
 _KEPT_FIRST = 5  # of the hits by words alone, which stay among the hits: a third of these at most
+_RANKED = 10  # hits, of which fewer are shown where fewer are asked for
+_FRONT = 3  # of the hits, among which the best by words are
+_IN_FRONT = 2  # of those
+_SAID = 0.5  # of what a request says: a tool that has as much is first if it is the best by words
+_AHEAD = 0.2  # of its score, by which the best by words is ahead of the next where it is first
 _PART = 0.5  # how much of meaning is that of the nearest part, where a request asks for several things
 _MAX_TEXT_LENGTH = 2_000  # of which the encoder reads the first 128 tokens
 
@@ -180,17 +185,24 @@ class HybridIndex:
             id_: (1 - meaning) * said.get(id_, 0.0) / most + meaning * one
             for id_, one in zip(self._rows, self._near(query[:_MAX_TEXT_LENGTH]), strict=True)
         }
-        return self._with_first(self._words.expanded(scores, query, limit), query, limit)
+        # Fewer hits are the first of these, so that a tool does not move with the number that is asked for.
+        most_shown = max(limit, _RANKED)
+        hits = self._words.expanded(scores, query, most_shown)
+        first = self._words.search(query, _KEPT_FIRST) if hits else []
+        return self._led_by_words(_with_first(hits, first, most_shown), first, query)[:limit]
 
-    def _with_first(self, hits: list[RankedTool], query: str, limit: int) -> list[RankedTool]:
-        """The hits, the last of them those that are the best by words alone, where these are not among them."""
-        shown = {hit.id for hit in hits}
-        first = self._words.search(query, _KEPT_FIRST) if shown else []
-        missing = [hit.id for hit in first if hit.id not in shown][: limit // 3]
-        if not missing or len(hits) < limit:
-            return hits
-        kept = hits[: limit - len(missing)]
-        return [*kept, *(RankedTool(id_, kept[-1].score) for id_ in missing)]
+    def _led_by_words(self, hits: list[RankedTool], first: Sequence[RankedTool], query: str) -> list[RankedTool]:
+        """The hits, with the best two by words among the first three, and the best of them first where words are certain of it.
+
+        That is where it has half of what a request says, or is far ahead of the next. Scores stay with their places.
+        """
+        ids = [hit.id for hit in hits]
+        missing = [hit.id for hit in first[:_IN_FRONT] if hit.id not in ids[:_FRONT]]
+        front = [*ids[: _FRONT - len(missing)], *missing]
+        if first and (self._words.shares(query, [first[0].id])[0] >= _SAID or _ahead(first) >= _AHEAD):
+            front = [first[0].id, *front]
+        ordered = dict.fromkeys([*front, *ids])
+        return [RankedTool(id_, hit.score) for id_, hit in zip(ordered, hits, strict=False)]
 
     def _near(self, query: str) -> list[float]:
         """Return the similarity in meaning of each tool, from 0 to 1: to the whole request, and to its most similar part."""
@@ -215,6 +227,21 @@ class HybridIndex:
         for (id_, _), row in zip(texts, rows, strict=True):
             self._rows[id_] = row
         self._together = None
+
+
+def _with_first(hits: list[RankedTool], first: Sequence[RankedTool], limit: int) -> list[RankedTool]:
+    """The hits, the last of them those that are the best by words alone, where these are not among them."""
+    shown = {hit.id for hit in hits}
+    missing = [hit.id for hit in first if hit.id not in shown][: limit // 3]
+    if not missing or len(hits) < limit:
+        return hits
+    kept = hits[: limit - len(missing)]
+    return [*kept, *(RankedTool(id_, kept[-1].score) for id_ in missing)]
+
+
+def _ahead(first: Sequence[RankedTool]) -> float:
+    """How far the best hit is ahead of the next, as a share of its score."""
+    return 1 - first[1].score / first[0].score if len(first) > 1 and first[0].score > 0 else 0.0
 
 
 T = TypeVar("T")

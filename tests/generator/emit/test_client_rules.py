@@ -101,7 +101,7 @@ def test_githubs_tools_are_shorter_than_their_exact_schemas() -> None:
     (path,) = CORPUS.glob("octokit-*")
     tools = build({"github": {"openapi": str(path)}}).tools.values()
     exact = sum(len(json.dumps(tool.input_schema)) for tool in tools)
-    assert sum(len(json.dumps(listed(tool).input_schema)) for tool in tools) < 0.975 * exact
+    assert sum(len(json.dumps(listed(tool).input_schema)) for tool in tools) < 0.92 * exact
 
 
 def _hold(tools: Iterable[Tool]) -> None:

@@ -73,6 +73,11 @@ def test_a_picture_is_a_part_of_its_own() -> None:
     encoded = base64.b64encode(PICTURE).decode()
     assert picture_fault(CASE["picture"], [{**picture, "data": encoded}]) == ""
     assert picture_fault(CASE["picture"], told(encoded)) == "as text"
+    anew = base64.b64encode(PICTURE[:24] + b"written anew").decode()
+    other = base64.b64encode(PICTURE[:20] + b"\0\0\0\7" + PICTURE[24:]).decode()
+    assert picture_fault(CASE["picture"], [{**picture, "data": anew}]) == ""
+    assert picture_fault(CASE["picture"], [{**picture, "data": other}]) == "no picture"
+    assert picture_fault(CASE["picture"], told(f"[Image: {anew}]")) == "as text"
 
 
 def test_a_client_that_reports_nothing_has_no_property() -> None:

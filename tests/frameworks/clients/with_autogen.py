@@ -9,7 +9,7 @@ from typing import Any
 from autogen_core import CancellationToken
 from autogen_ext.tools.mcp import McpWorkbench, StreamableHttpServerParams, mcp_server_tools
 
-from tests.frameworks.clients.client import PATIENCE_S, Endpoint, Given, Toolbox, image, run, text
+from tests.frameworks.clients.client import PATIENCE_S, Endpoint, Given, Toolbox, run, text
 
 
 @asynccontextmanager
@@ -23,10 +23,7 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[Toolbox]:
 
         async def call(name: str, arguments: dict[str, Any]) -> Given:
             made = await workbench.call_tool(name, arguments, CancellationToken())
-            parts = [
-                text(one.content) if one.type == "TextResultContent" else image(one.content.to_base64(), "image/png")
-                for one in made.result
-            ]
+            parts = [text(made.to_text())]  # as an AssistantAgent gives it to its model
             return parts, made.is_error
 
         yield Toolbox(schemas=adapters, call=call)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import socket
 from typing import Any
 
@@ -94,3 +95,20 @@ def test_a_schema_that_points_to_the_network_is_not_fetched() -> None:
         assert b"outputSchema" not in bytes(listing.page(WITH_TASKS, cursor="", limit=1).tools[0])
         with pytest.raises(BlockingIOError):
             server.accept()
+
+
+@pytest.mark.parametrize("form", [WITH_TASKS, STATELESS])
+@pytest.mark.parametrize("listed_before", [False, True])
+def test_answers_are_held_to_the_output_schema_that_the_page_has(form: str, listed_before: bool) -> None:
+    """Deep schemas too, and numbers to the last digit."""
+    deep: dict[str, Any] = {"type": "integer", "maximum": 2**64 + 1}
+    for _ in range(30):
+        deep = {"type": "object", "properties": {"below": {"type": "array", "items": deep}}, "required": ["below"]}
+    one = msgspec.structs.replace(tool("test__deep"), output_schema=deep, listed_output="strict")
+    listing = ToolListing((one,))
+    if listed_before:
+        listing.page(form, cursor="", limit=1)
+    output = listing.output(form, one.name)
+    assert output is not None
+    (shape,) = json.loads(msgspec.json.encode(listing.page(form, cursor="", limit=1).tools))
+    assert shape["outputSchema"] == output.schema

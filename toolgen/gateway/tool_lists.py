@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import bisect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
 
+from toolgen.core.json_codec import decode_json
 from toolgen.gateway.json_body import Malformed, encode
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.search_tools import AT_ONCE, canonical, meta_tools
@@ -24,6 +26,7 @@ from toolgen.model.tool import FunctionBinding, Tool
 __all__ = ["LISTED", "STATELESS", "WITH_BINDINGS", "WITH_TASKS", "Listings", "ToolListing", "ToolPage", "for_agents"]
 
 _MAX_LISTINGS = 64
+_MAX_DEPTH = 1_000  # of what the gateway wrote itself
 
 _HOW_IT_IS_CALLED = frozenset({"binding", "origin"})
 
@@ -46,18 +49,19 @@ STATELESS = "mcp 2026-07-28"
 """What clients of 2026-07-28 are listed: output schemas may describe anything."""
 
 
-def _with_tasks(tool: Tool, output: ListedOutput | None = None) -> Mapping[str, object]:
-    shaped = mcp_tool(tool, output=output)
+def _with_tasks(tool: Tool) -> Mapping[str, object]:
+    shaped = FORMATS["mcp"](tool)
     if tool.name in AT_ONCE:
         return shaped
     required = isinstance(tool.binding, FunctionBinding) and "tasks" in tool.binding.requires
     return {**shaped, "execution": {"taskSupport": "required" if required else "optional"}}
 
 
-_WRITERS: Mapping[str, Callable[[Tool], Mapping[str, object]]] = {**LISTED, WITH_BINDINGS: Tool.to_dict}
-_MCP_WRITERS: Mapping[str, Callable[[Tool, ListedOutput | None], Mapping[str, object]]] = {
+_WRITERS: Mapping[str, Callable[[Tool], Mapping[str, object]]] = {
+    **LISTED,
     WITH_TASKS: _with_tasks,
-    STATELESS: lambda tool, output: mcp_tool(tool, any_root=True, output=output),
+    STATELESS: partial(mcp_tool, any_root=True),
+    WITH_BINDINGS: Tool.to_dict,
 }
 
 
@@ -120,9 +124,8 @@ class ToolListing:
                 if form in {"manifest", WITH_BINDINGS} and complete(tool.input_schema) is tool.input_schema
                 else listed(tool)
             )
-            write = _MCP_WRITERS.get(form)
-            shaped = _WRITERS[form](shown) if write is None else write(shown, self.output(form, tool.name))
-            rendered = self._rendered[key] = msgspec.Raw(encode(shaped))
+            write = _WRITERS[form]
+            rendered = self._rendered[key] = msgspec.Raw(encode(write(shown)))
         return rendered
 
     def tool(self, name: str) -> Tool | None:
@@ -151,7 +154,9 @@ class ToolListing:
             tool = self._by_name.get(name)
             if tool is None:
                 return None
-            self._outputs[key] = listed_output(tool, any_root=form == STATELESS)
+            rendered = self._rendered.get(key)
+            written = None if rendered is None else decode_json(bytes(rendered), _MAX_DEPTH).get("outputSchema")
+            self._outputs[key] = listed_output(tool, any_root=form == STATELESS, written=written)
         return self._outputs[key]
 
 

@@ -135,6 +135,7 @@ def test_every_answer_has_structured_content_that_fits(
         output = listed_output(tool(schema, form), any_root=any_root)
         assert output is not None
         Draft202012Validator.check_schema(output.schema)
+        assert mcp_tool(tool(schema, form), any_root=any_root)["outputSchema"] == output.schema
         assert any_root or output.schema["type"] == "object"
         for answer in (data, fitting, spoiled(chance, fitting)):
             whole = f"{json.dumps(answer)} {said}"
@@ -240,7 +241,7 @@ def held(one: Tool, answers: list[Any]) -> None:
         out = listed_output(shown, any_root=any_root)
         if out is None:
             continue
-        schema: Any = mcp_tool(shown, any_root=any_root, output=out)["outputSchema"]
+        schema: Any = out.schema
         assert any_root or schema["type"] == "object"
         listed = jsonschema_rs.validator_for(json.loads(json.dumps(schema)), offline=True)
         for answer, said in itertools.product(answers, ("", "It was cut.")):

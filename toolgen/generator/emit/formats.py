@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from toolgen.generator.emit.dialects import ListedSchema, UnfitError, gemini_schema, strict_schema
 from toolgen.generator.emit.dialects.short_words import in_short
-from toolgen.generator.emit.listed_output import ListedOutput, listed_output
+from toolgen.generator.emit.listed_output import listed_output
 from toolgen.generator.emit.schema_budget import exact, listed
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, McpBinding, Tool
@@ -25,11 +25,10 @@ MAX_WRITTEN = 5_000
 """Tools of a manifest, of which more are written in a format only where somebody asks for it."""
 
 
-def mcp_tool(tool: Tool, *, any_root: bool = False, output: ListedOutput | None = None) -> JsonObject:
+def mcp_tool(tool: Tool, *, any_root: bool = False) -> JsonObject:
     """MCP's Tool (2025-06-18 and later). Annotations are hints drawn from the effect; the policy is what decides.
 
-    `any_root`: the output schema may describe something else than an object (2026-07-28 and later). `output` is what is listed of it, where
-    it was made already.
+    `any_root`: the output schema may describe something else than an object (2026-07-28 and later).
     """
     shaped: dict[str, Json] = {
         "name": tool.name,
@@ -44,7 +43,7 @@ def mcp_tool(tool: Tool, *, any_root: bool = False, output: ListedOutput | None 
             "openWorldHint": not isinstance(tool.binding, McpBinding) or tool.binding.open_world,
         },
     }
-    if (output := output or listed_output(tool, any_root=any_root)) is not None:
+    if (output := listed_output(tool, any_root=any_root)) is not None:
         shaped["outputSchema"] = output.schema
     return shaped
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,7 @@ POLICY: dict[str, Any] = {
     "approvals": {"approvers": ["lead"]},
     "limits": [{"id": "few", "per": ["principal"], "rate": "1000/h", "burst": 1000, "cost": {"api__get_limited": 900}}],
     "egress": {"private_networks": "allow"},
+    "sql": {"db": {"tables": {"items": {}}, "max_rows": 5}},
 }
 
 
@@ -203,7 +205,13 @@ def write_project(root: Path, url: str, form: str = "", **gateway: Any) -> Path:
         "api": {"openapi": "api.json", "server": url, "retries": "never", **said},
         "fn": {"python": module, **said},
         "far": {"mcp": {"command": hostile(root, *far_tools())}, **said},
+        "db": {"sql": f"sqlite:///{root / 'items.db'}", **said},
     }
+    with closing(sqlite3.connect(root / "items.db")) as database:
+        database.executescript(
+            "CREATE TABLE items (id INTEGER PRIMARY KEY, name TEXT);"
+            "INSERT INTO items (name) VALUES ('one'), ('two'), ('three'), ('four'), ('five'), ('six'), (NULL);"
+        )
     path = root / "toolgen.yaml"
     path.write_text(json.dumps({"sources": sources, "gateway": {"search_above": "never", **gateway}}), encoding="utf-8")
     with suppress(SystemExit):
@@ -265,6 +273,11 @@ KINDS: dict[str, Kind] = {
     "function without a type": Kind("fn__anything", {}, '"some":"thing"'),
     "function that draws": Kind("fn__drawing", {}, "a point", picture=PIXEL),
     "function that fails": Kind("fn__fails", {}, "handler_error", "the pen is empty", "fill it", ok=False),
+    "rows": Kind("db__query", {"sql": "SELECT id, name FROM items WHERE id < 3"}, '"rows":[[1,"one"],[2,"two"]]'),
+    "rows that are cut": Kind("db__query", {"sql": "SELECT name FROM items"}, '["five"]]', "There are more rows"),
+    "rows with null": Kind("db__query", {"sql": "SELECT name FROM items WHERE id = 7"}, '"rows":[[null]]'),
+    "a statement that is refused": Kind("db__query", {"sql": "DELETE FROM items"}, "sql_refused", ok=False),
+    "tables": Kind("db__list_tables", {}, "items"),
     "bridged text": Kind("far__says", said(content=texts("one", "two")), "one", "two"),
     "bridged data, and other text": Kind("far__says", said(content=texts("five"), **NUMBER), "five", '"n":5'),
     "bridged data alone": Kind("far__says", said(content=[], **NUMBER), '"n":5'),

@@ -32,7 +32,6 @@ UNFILTERED: Final = {("tpcds", "mysql"): {64}}
 # Plans that differ for a reason: pages need a sort to the last column, or an EXISTS reads an index alone.
 OTHER_PLANS: Final[Mapping[tuple[str, str], frozenset[int]]] = {
     ("tpch", "mysql"): frozenset({15}),
-    ("tpcds", "mysql"): frozenset({31, 39}),
     ("tpcds", "postgres"): frozenset({31}),
     ("tpcds", "sqlite"): frozenset({16, 94}),
 }

@@ -67,8 +67,7 @@ def test_a_parameter_in_two_places_is_sent_once_where_placeholders_have_numbers(
 
 UNTOUCHED = [
     ((MYSQL, SQLITE), "SELECT id %s FROM orders s", "id % s", "column"),
-    ((POSTGRES,), "SELECT id %s FROM orders s", "id % s", "whole-row"),
-    ((DUCKDB,), "SELECT id %s FROM orders s", "id % s", ""),  # a row is a value there
+    ((POSTGRES, DUCKDB), "SELECT id %s FROM orders s", "id % s", "whole-row"),
     (ALL, "SELECT id % 3 FROM orders", "id % 3", ""),
     (ALL, "SELECT (id) %total FROM orders", "(id) % total", ""),
     (ALL, "SELECT '%s' FROM orders WHERE status LIKE '%s'", "'%s'", ""),

@@ -30,7 +30,15 @@ def test_a_row_of_a_table_in_duckdb_is_one_that_the_filter_lets_through() -> Non
     assert "WHERE (tenant = ?)" in allowed("SELECT t FROM tickets t", dialect="duckdb").sql
 
 
-@pytest.mark.parametrize("sql", ["SELECT s FROM users_secret s", "SELECT id FROM customers c ORDER BY c"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT s FROM users_secret s",
+        "SELECT hash(c) FROM customers c",
+        "SELECT c = c FROM customers c",
+        "SELECT id FROM customers c ORDER BY c",
+    ],
+)
 def test_other_rows_are_refused(sql: str) -> None:
     refused(sql, dialect="duckdb")
 

@@ -38,20 +38,33 @@ def read_through_subqueries(root: exp.Expr) -> None:
 
 
 def select_rows(root: exp.Expr) -> None:
-    """Reads a table through `(SELECT * FROM t) AS t` where its row is selected or an argument in DuckDB: `SELECT t FROM t`, `list(t)`.
+    """Reads a table through `(SELECT * FROM t) AS t` where its row is selected or shown in DuckDB: `SELECT t FROM t`, `list(t)`.
 
-    A column of the same name comes before the row, in both.
+    A column of the same name comes before the row, in both. In any other expression the row stays one of a table, which is refused.
     """
     for select in root.find_all(exp.Select):
         tables = {table.alias_or_name.lower(): table for table in _tables(select)}
         for item in select.expressions:
-            for column in [item, *item.find_all(exp.Column)]:
-                value = column.unalias()
-                if not isinstance(value, exp.Column) or value.table or isinstance(value.this, exp.Star):
+            for value in {id(found): found for found in (item.unalias(), *item.find_all(exp.Column))}.values():
+                if not isinstance(value, exp.Column) or value.table or not _is_shown(value, item):
                     continue
                 table = tables.get(value.name.lower())
                 if table is not None and table.parent is not None and value.find_ancestor(exp.Select) is select:
                     _wrap(table)
+
+
+_SHOWING: Final = frozenset(
+    CALL + name for name in ("array_agg", "json_group_array", "list", "struct_extract", "to_json")
+)
+
+
+def _is_shown(value: exp.Expr, item: exp.Expr) -> bool:
+    around = value.parent
+    if item.unalias() is value or isinstance(around, (exp.Unnest, exp.Explode)):
+        return True
+    return isinstance(around, exp.Anonymous) and (
+        around.name.lower() in _SHOWING or around.name.lower() == f"{CALL}unnest"
+    )
 
 
 def name_fields(root: exp.Expr) -> None:

@@ -26,6 +26,9 @@ def test_what_asks_for_nothing_is_left_out_of_a_request(query: str, words: list[
         ("the director", "person"),
         ("Who wrote it?", "person"),  # a question word says who is meant
         ("songs", "track"),
+        ("what Sofia Coppola directed", "person"),  # who did it has a name
+        ("who sings it", "person"),
+        ("whatever he writes", "person"),
     ],
 )
 def test_what_is_named_has_more_general_words(query: str, general: str) -> None:

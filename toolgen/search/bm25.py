@@ -148,13 +148,17 @@ class ToolIndex:
             id_: score * (1 + _COVERAGE * self._coverage(id_, asked)) for id_, score in scores.items() if score >= least
         }
 
-    def shares(self, query: str, ids: Iterable[str]) -> list[float]:
-        """Return the share of the query that each tool contains, from 0 to 1. Rare words weigh more, and words of no tool weigh most."""
+    def shares(self, query: str, ids: Iterable[str], *, alike: bool = True) -> list[float]:
+        """Return the share of the query that each tool contains, from 0 to 1. Rare words weigh more, and words of no tool weigh most.
+
+        `alike`: words of about the same meaning, or a more general one, count too.
+        """
         wanted: dict[str, tuple[float, tuple[str, ...]]] = {}
         words = [word for word in query_words(query[:MAX_QUERY_LENGTH]) if word]
         for word in words[:_MAX_TERMS]:
             for term in stems([word]):
-                wanted[term] = (self._rarity(term), (term, *related(term), *broader(word)))
+                others = (*related(term), *broader(word)) if alike else ()
+                wanted[term] = (self._rarity(term), (term, *others))
         whole = sum(rarity for rarity, _ in wanted.values())
         counts = [self._documents[id_].counts for id_ in ids]
         return [
@@ -223,7 +227,7 @@ class ToolIndex:
             for other in related(term):
                 if other in self._postings:
                     asked.setdefault(other, _RELATED)
-        for term in _of_names(intent_of(query)):
+        for term in _of_names(intent_of(query)) if asked else ():  # a verb alone says of no tool that it is meant
             if term in self._postings:
                 asked.setdefault(term, _CALLED)
         for term in broader(query):

@@ -127,6 +127,7 @@ _RANKED = 10  # hits, of which fewer are shown where fewer are asked for
 _FRONT = 3  # of the hits, among which the best by words are
 _IN_FRONT = 2  # of those
 _SAID = 0.5  # of what a request says: a tool that has as much is first if it is the best by words
+_HINTED = 0.1  # of what a request says, at least, in its own words
 _AHEAD = 0.2  # of its score, by which the best by words is ahead of the next where it is first
 _PART = 0.5  # how much of meaning is that of the nearest part, where a request asks for several things
 _MAX_TEXT_LENGTH = 2_000  # of which the encoder reads the first 128 tokens
@@ -199,8 +200,10 @@ class HybridIndex:
         ids = [hit.id for hit in hits]
         missing = [hit.id for hit in first[:_IN_FRONT] if hit.id not in ids[:_FRONT]]
         front = [*ids[: _FRONT - len(missing)], *missing]
-        if first and (self._words.shares(query, [first[0].id])[0] >= _SAID or _ahead(first) >= _AHEAD):
-            front = [first[0].id, *front]
+        if first:
+            (said,) = self._words.shares(query, [first[0].id], alike=False)
+            if said >= _SAID or (said >= _HINTED and _ahead(first) >= _AHEAD):
+                front = [first[0].id, *front]
         ordered = dict.fromkeys([*front, *ids])
         return [RankedTool(id_, hit.score) for id_, hit in zip(ordered, hits, strict=False)]
 

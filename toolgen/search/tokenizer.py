@@ -212,9 +212,22 @@ def parts_of(query: str) -> list[str]:
 
 
 def broader(query: str) -> list[str]:
-    """The more general terms for what a request names: an actor is a person. Question words count, which otherwise say nothing."""
+    """The more general terms for what a request names: an actor is a person, and so is who directed. Question words count, which
+    otherwise say nothing."""
     table = _broader()
-    return list(dict.fromkeys(term for word in split_words(query) for term in table.get(_stem(word), ())))
+    words = list(split_words(query))
+    stemmed = [*map(_stem, words), *(one for word in words for one in _agents(word))]
+    return list(dict.fromkeys(term for one in stemmed for term in table.get(one, ())))
+
+
+_VERB_FORM = re.compile(r"([a-z]{3,})(?:ed|es|s|ing)\Z")
+
+
+@lru_cache(maxsize=4_096)
+def _agents(word: str) -> tuple[str, ...]:
+    """The terms of who does what a verb says: what was directed has a director, who writes is a writer."""
+    found = _VERB_FORM.match(word)
+    return tuple(_stem(found[1] + ending) for ending in ("or", "er", "r")) if found else ()
 
 
 @lru_cache(maxsize=1)

@@ -30,8 +30,10 @@ class CredentialRejected(SubscriptionRefused):
 
 
 async def events_of(client: StreamingClient, request: HttpRequest) -> AsyncIterator[bytes | None]:
-    """`HEARD`, the payload of each `next` event, then None. Raises `SubscriptionRefused` for an answer that is no event stream, `CredentialRejected` for 401,
-    and `OSError` for none."""
+    """Yield `HEARD`, the payload of each `next` event, then None.
+
+    Raises `CredentialRejected` for 401, `SubscriptionRefused` for another answer that is no event stream, and `OSError` for none.
+    """
     async with client.send(request) as reply:
         if reply.status == 401:
             raise CredentialRejected("it answered 401: it does not accept the credential")

@@ -26,6 +26,13 @@ def test_every_line_of_the_glossary_is_a_term_in_its_place() -> None:
     assert names == sorted(set(names))
 
 
+def test_classes_of_the_glossary_are_in_the_code() -> None:
+    rows = re.findall(r"^\| .+ \| `(\w+)` in `(.+)` \|$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(rows) >= 20
+    for name, module in rows:
+        assert f"\nclass {name}" in (ROOT / "toolgen" / module).read_text(encoding="utf-8"), f"{module} has no {name}"
+
+
 @pytest.mark.parametrize(("term", "meaning", "target"), TERMS, ids=[term for term, _, _ in TERMS])
 def test_a_term_is_one_sentence_and_its_page_speaks_of_it(term: str, meaning: str, target: str) -> None:
     assert ". " not in meaning

@@ -34,7 +34,7 @@ __all__ = [
     "NoPartialsChannel",
     "NumbersOnlyChannel",
     "Stage",
-    "Wordless",
+    "ProgressOnlyChannel",
     "compose",
     "guarded",
     "judge",
@@ -274,7 +274,7 @@ def _asked(params: Any, mask: Masking) -> Any:
             return params
 
 
-class Wordless(NumbersOnlyChannel):
+class ProgressOnlyChannel(NumbersOnlyChannel):
     """Client channel for programs that are not the project's own: progress numbers, and no questions."""
 
     __slots__ = ()

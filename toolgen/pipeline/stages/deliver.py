@@ -29,7 +29,7 @@ from toolgen.model.tool import (
     McpBinding,
     Tool,
 )
-from toolgen.pipeline.middleware import CallContext, NoPartialsChannel, NumbersOnlyChannel, Wordless
+from toolgen.pipeline.middleware import CallContext, NoPartialsChannel, NumbersOnlyChannel, ProgressOnlyChannel
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.broken_off import not_awaited
 from toolgen.pipeline.text_files import named_texts, written_texts
@@ -101,7 +101,9 @@ class Deliver(Struct, frozen=True, kw_only=True):
                 if call_context.redacts:  # the answer may come in pieces, and be a long file
                     call = replace(
                         call,
-                        line=call.line if caller_connection.line is None else Wordless(caller_connection.line),
+                        line=call.line
+                        if caller_connection.line is None
+                        else ProgressOnlyChannel(caller_connection.line),
                         storable="none" if call_context.withholds else "binary",
                     )
             case FunctionBinding():
@@ -110,7 +112,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
                 return await self._ask_device(replace(call, rule=call_context.rule, line=None), call_context)
             case McpBinding():  # its executor tells the server that the caller left, and ends early only what reads
                 line = caller_connection.line or caller_connection
-                call = _with_line(call, Wordless(line) if call_context.redacts else line)
+                call = _with_line(call, ProgressOnlyChannel(line) if call_context.redacts else line)
                 ends_early = True
         task = caller_connection.enter_executor(ends_early=ends_early)
         if task is None:

@@ -21,7 +21,7 @@ from toolgen.audit.entry import seal
 from toolgen.audit.keys import PRIVATE, keep_in, make_key, public_keys, signing_key
 from toolgen.audit.log import AuditLog
 from toolgen.audit.maintenance import Maintenance
-from toolgen.audit.merkle_tree import Tree, climbed, path_of
+from toolgen.audit.merkle_tree import Tree, inclusion_proof, root_from_inclusion_proof
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.core.clock import FixedClock
@@ -513,15 +513,15 @@ def test_trees_and_proofs_are_those_of_the_rfc(leaves: list[bytes], data: st.Dat
     index = data.draw(st.integers(known, len(leaves) - 1))
     before = Tree()
     before.extend(leaves[:known])
-    tree = Tree(size=known, runs=before.runs)
+    tree = Tree(size=known, frontier=before.frontier)
     tree.extend(leaves[known:])
     assert tree.root() == merkle(leaves)
-    path = path_of(before.runs, known, leaves[known:], index)
+    path = inclusion_proof(before.frontier, known, leaves[known:], index)
     assert len(path) <= 9
-    assert climbed(leaves[index], index, len(leaves), path) == tree.root()
+    assert root_from_inclusion_proof(leaves[index], index, len(leaves), path) == tree.root()
     other = data.draw(st.integers(0, len(leaves) - 1))
-    assert (climbed(leaves[other], index, len(leaves), path) == tree.root()) == (other == index)
-    assert climbed(leaves[index], len(leaves), len(leaves), path) is None
+    assert (root_from_inclusion_proof(leaves[other], index, len(leaves), path) == tree.root()) == (other == index)
+    assert root_from_inclusion_proof(leaves[index], len(leaves), len(leaves), path) is None
 
 
 def test_a_clock_is_all_that_is_asked_for_the_time(tmp_path: Path) -> None:

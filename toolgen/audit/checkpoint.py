@@ -109,7 +109,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
             "root": tree.root().hex(),
         }
         signature = base64.b64encode(key.sign(_CHECKPOINT + canonical(body))).decode("ascii")
-        runs = [run.hex() for run in tree.runs]
+        runs = [run.hex() for run in tree.frontier]
         made = read_checkpoint(canonical({"checkpoint": body, "signature": signature, "runs": runs}))
         assert made is not None  # noqa: S101 - it was written a line above
         return made
@@ -240,7 +240,7 @@ def _signed(statement: Checkpoint | Removal) -> dict[str, object]:
 
 def _tree(first: int, size: int, runs: tuple[str, ...], root: str) -> Tree | None:
     try:
-        tree = Tree(first=first, size=size, runs=[bytes.fromhex(run) for run in runs])
+        tree = Tree(first=first, size=size, frontier=[bytes.fromhex(run) for run in runs])
     except ValueError:
         return None
     return tree if tree.root().hex() == root else None

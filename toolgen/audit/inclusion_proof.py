@@ -11,7 +11,7 @@ from msgspec import Struct
 from toolgen.audit.checkpoint import Checkpoint, Removal, checkpoint_path, read_checkpoint, removal_path, statements
 from toolgen.audit.entry import Entry, hashed
 from toolgen.audit.keys import Verifiers
-from toolgen.audit.merkle_tree import Tree, climbed, path_of
+from toolgen.audit.merkle_tree import Tree, inclusion_proof, root_from_inclusion_proof
 from toolgen.audit.reader import entries, hashes_from
 from toolgen.core.canonical import canonical
 from toolgen.core.errors import AuditError, CanonicalError
@@ -65,7 +65,7 @@ def prove(directory: Path, stream: str, seq: int, keys: Verifiers) -> bytes:
         leaves.append(bytes.fromhex(digest))
     if len(leaves) != checkpoint.size - before.size:
         raise AuditError("entries are missing that the checkpoint covers", suggestion="run `toolgen audit verify`")
-    path = path_of(before.runs, before.size - before.first + 1, leaves, seq - checkpoint.first)
+    path = inclusion_proof(before.frontier, before.size - before.first + 1, leaves, seq - checkpoint.first)
     proof = _Proof(
         entry=dict(entry),
         path=[node.hex() for node in path],
@@ -99,7 +99,9 @@ def verify_proof(data: bytes, keys: Verifiers) -> ProvenEntry:
     if entry.get("stream") != checkpoint.stream or not isinstance(seq, int):
         raise AuditError("its entry and its checkpoint are not of the same stream")
     size = checkpoint.size - checkpoint.first + 1
-    root = climbed(bytes.fromhex(digest), seq - checkpoint.first, size, [bytes.fromhex(node) for node in proof.path])
+    root = root_from_inclusion_proof(
+        bytes.fromhex(digest), seq - checkpoint.first, size, [bytes.fromhex(node) for node in proof.path]
+    )
     if root is None or root.hex() != checkpoint.root:
         raise AuditError("its entry is not among those that its checkpoint signs")
     return ProvenEntry(entry=entry, checkpoint=checkpoint)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-__all__ = ["Tree", "climbed", "path_of"]
+__all__ = ["Tree", "inclusion_proof", "root_from_inclusion_proof"]
 
 _CHUNK_HEIGHT = 7
 _CHUNK = 1 << _CHUNK_HEIGHT
@@ -19,21 +19,21 @@ Run = tuple[int, bytes]
 
 
 class Tree:
-    """The tree over `first` and what follows it, as the roots of the perfect subtrees that it is made of: a few hundred bytes."""
+    """Merkle tree over the entries from number `first` on, kept as the roots of its perfect subtrees: a few hundred bytes."""
 
-    def __init__(self, *, first: int = 1, size: int = 0, runs: Sequence[bytes] = ()) -> None:
-        """`size` is the number of the last entry in it. Raises `ValueError` when the runs are not as many as that size has."""
+    def __init__(self, *, first: int = 1, size: int = 0, frontier: Sequence[bytes] = ()) -> None:
+        """`size` is the number of the last entry in it. Raises `ValueError` when `frontier` does not have as many subtrees as that size."""
         self.first = first
         self.size = size or first - 1
         heights = _heights(self.size - first + 1)
-        if len(heights) != len(runs) or self.size < first - 1:
+        if len(heights) != len(frontier) or self.size < first - 1:
             raise ValueError("these are not the subtrees of that size")
-        self._runs: list[Run] = list(zip(heights, runs, strict=True))
+        self._frontier: list[Run] = list(zip(heights, frontier, strict=True))
 
     @property
-    def runs(self) -> tuple[bytes, ...]:
+    def frontier(self) -> tuple[bytes, ...]:
         """The roots of its perfect subtrees, largest first."""
-        return tuple(root for _, root in self._runs)
+        return tuple(root for _, root in self._frontier)
 
     def extend(self, leaves: Sequence[bytes]) -> None:
         """Adds the hashes of the entries that follow."""
@@ -48,25 +48,25 @@ class Tree:
                 done += 1
 
     def _add(self, height: int, node: bytes) -> None:
-        runs = self._runs
+        frontier = self._frontier
         self.size += 1 << height
-        while runs and runs[-1][0] == height:
-            node = sha256(b"\1" + runs.pop()[1] + node).digest()
+        while frontier and frontier[-1][0] == height:
+            node = sha256(b"\1" + frontier.pop()[1] + node).digest()
             height += 1
-        runs.append((height, node))
+        frontier.append((height, node))
 
     def root(self) -> bytes:
         """The root of the whole; of nothing, the hash of nothing."""
-        if not self._runs:
+        if not self._frontier:
             return sha256(b"").digest()
-        node = self._runs[-1][1]
-        for _, left in reversed(self._runs[:-1]):
+        node = self._frontier[-1][1]
+        for _, left in reversed(self._frontier[:-1]):
             node = sha256(b"\1" + left + node).digest()
         return node
 
     def copy(self) -> Tree:
         """Return a copy of the tree that can grow on its own."""
-        return Tree(first=self.first, size=self.size, runs=self.runs)
+        return Tree(first=self.first, size=self.size, frontier=self.frontier)
 
 
 def _perfect(nodes: Sequence[bytes]) -> bytes:
@@ -77,17 +77,17 @@ def _perfect(nodes: Sequence[bytes]) -> bytes:
     return nodes[0]
 
 
-def path_of(runs: Sequence[bytes], known: int, leaves: Sequence[bytes], index: int) -> list[bytes]:
+def inclusion_proof(frontier: Sequence[bytes], known: int, leaves: Sequence[bytes], index: int) -> list[bytes]:
     """The nodes beside the way from a leaf to the root, lowest first (RFC 9162, section 2.1.3.1).
 
-    Of the first `known` leaves only the perfect subtrees are given as `runs`, which is all that is left of removed segments; `leaves` are
-    those behind them. `index` counts from 0 over both, and is not among the first.
+    Of the first `known` leaves only the perfect subtrees are given, as `frontier`: the rest went with removed segments. `leaves` are those
+    behind them. `index` counts from 0 over both, and is not among the first.
     """
     nodes: dict[
         tuple[int, int], bytes
     ] = {}  # the perfect subtree of a height at a place, counted in subtrees of that height
     start = 0
-    for height, root in zip(_heights(known), runs, strict=True):
+    for height, root in zip(_heights(known), frontier, strict=True):
         nodes[height, start >> height] = root
         start += 1 << height
     total = known + len(leaves)
@@ -117,7 +117,7 @@ def path_of(runs: Sequence[bytes], known: int, leaves: Sequence[bytes], index: i
     return path[::-1]
 
 
-def climbed(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
+def root_from_inclusion_proof(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
     """The root that a leaf and the nodes beside its way lead to (RFC 9162, section 2.1.3.2); None when they cannot be of such a tree."""
     if not 0 <= index < size:
         return None

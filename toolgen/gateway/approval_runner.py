@@ -179,7 +179,7 @@ class Runner:
             await self._approvals.give_up(known, verdict="lose", error=forgotten(known))
         elif fate in {"behind", "begun"}:
             pass  # a worker that carries it out puts it back
-        elif known.status == "running" and (resume := self._approvals.resumes.get(known.kind)) is not None:
+        elif known.status == "running" and (resume := self._approvals.recoveries.get(known.kind)) is not None:
             await resume(known)
         elif known.status == "running":
             await self._give_up(known, "lose", lost(known))

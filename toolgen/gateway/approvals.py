@@ -66,9 +66,9 @@ class Approvals(Answers):
         self.departed = departed
         """Clients that left before they were answered."""
         self.background = BackgroundCalls(self, pending_after_s)
-        self.tells["approval", "pending"] = self._asked
-        self.tells["approval", "approved"] = self.tells["approval", "running"] = _agreed
-        self.tells["workflow", "approved"] = _waits
+        self.status_messages["approval", "pending"] = self._asked
+        self.status_messages["approval", "approved"] = self.status_messages["approval", "running"] = _agreed
+        self.status_messages["workflow", "approved"] = _waits
 
     async def ask(self, question: Question) -> Result:
         """Keeps a call until somebody answers for it; refused where nobody could read it, or too many wait already."""

@@ -78,9 +78,9 @@ class DeviceCalls:
         self._listening: dict[str, _Listening] = {}
         self._watching: asyncio.Task[None] | None = None
         self.trouble = FaultLog(clock, "requests of devices are not looked for")
-        calls.tells["device", "pending"] = lambda known: deferred(known.id, known.rule)
-        calls.tells["device", "running"] = _answered
-        calls.resumes["device"] = self._resume
+        calls.status_messages["device", "pending"] = lambda known: deferred(known.id, known.rule)
+        calls.status_messages["device", "running"] = _answered
+        calls.recoveries["device"] = self._resume
 
     async def keep(self, call: Call, asked: JsonObject, timeout_s: float) -> Error | None:
         """Keeps a request durably, before anybody is told of it. A call that a person agreed to is kept already, and waits on."""

@@ -61,10 +61,10 @@ class WaitingCalls:
         self.equal_calls = equal_calls
         self._leaving = Counter[str]()
         self.owner = secrets.token_hex(8)
-        self.tells: dict[tuple[Kind, Status], Callable[[Invocation], Error]] = {}
+        self.status_messages: dict[tuple[Kind, Status], Callable[[Invocation], Error]] = {}
         self.left: dict[str, asyncio.Future[bool] | bool] = {}
         """The calls of this worker that go on without their callers: that each is kept, or what says whether it is."""
-        self.resumes: dict[Kind, Callable[[Invocation], Awaitable[object]]] = {}
+        self.recoveries: dict[Kind, Callable[[Invocation], Awaitable[object]]] = {}
         """What goes on with a running call of a kind whose worker stopped; of others nobody knows how far they came."""
         self.log = log
         self.questions: dict[str, None] = {}
@@ -540,7 +540,7 @@ class WaitingCalls:
         """Return the current result for the caller."""
         if known.envelope is not None:
             return envelope_of(known.envelope)
-        error = self.tells.get((known.kind, known.status), _deferred)(known)
+        error = self.status_messages.get((known.kind, known.status), _deferred)(known)
         meta = Meta(duration_ms=0.0, truncated=False)
         data = None if known.progress is None else {"progress": known.progress}
         return Envelope(status="pending", tool=known.tool, call_id=known.id, data=data, error=error, meta=meta)

@@ -89,8 +89,12 @@ def name_for(spec: str, root: Path, kind: SourceKind, taken: Collection[str]) ->
 
 def title_name(path: Path) -> str:
     """A name of the words of `info.title`, "" where the document has no title that says what it is of."""
+    return _name_of(_said(path))
+
+
+def _name_of(said: list[str]) -> str:
     name = ""
-    for word in _said(path):
+    for word in said:
         longer = f"{name}_{word}" if name else word
         if len(longer) > _MAX_LENGTH:
             break
@@ -104,7 +108,8 @@ def _said(path: Path) -> list[str]:
 
 def _better(stem: str, base: str, path: Path) -> str:
     """A name of the title's words, if it is better than one of the file's name."""
-    name, said = title_name(path), _said(path)
+    said = _said(path)
+    name = _name_of(said)
     if not name:
         return ""
     own = _telling(base)
@@ -118,10 +123,14 @@ def _better(stem: str, base: str, path: Path) -> str:
 def _title(path: Path) -> str:
     """`info.title` of a document, in JSON or YAML; "" where there is none. Of YAML only the part that has it is parsed."""
     with suppress(OSError, ValueError, RecursionError, DescriptionError):
+        head = _head(path)
+        is_json = head.lstrip()[:1] == b"{"
+        if is_json and (
+            found := _JSON_TITLE.search(head, 0, _LOOKED_AT)
+        ):  # most have it there, and need not be read whole
+            return str(msgspec.json.decode(b'"%b"' % found[1]))
         data = read_file(path, MAX_DOCUMENT_SIZE)
-        if data.lstrip()[:1] == b"{":
-            if found := _JSON_TITLE.search(data, 0, _LOOKED_AT):  # most have it there, and need not be read whole
-                return str(msgspec.json.decode(b'"%b"' % found[1]))
+        if is_json:
             return msgspec.json.decode(data, type=_Titled).info.title
         if (found := _YAML_INFO.search(data)) is not None:
             return msgspec.convert(parse(found[0], where=path.name), _Titled).info.title

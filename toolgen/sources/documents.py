@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from toolgen.core.errors import DescriptionError
 from toolgen.core.files import read_file
 from toolgen.sources.pins import digest_of
-from toolgen.sources.references import MARKS, Remote, UnsafeUrlError, by_pointer, canonical, is_below, joined
+from toolgen.sources.references import Remote, UnsafeUrlError, by_pointer, canonical, is_below, joined, may_name_parts
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE, Repeated, escape, measure, read
 
 __all__ = ["Documents", "LimitError", "UnresolvedRefError", "pointer"]
@@ -321,7 +321,7 @@ class Documents:
             measure(parsed.value, name)  # JSON cannot repeat itself, but it can be deep
         if parsed.repeated:
             self.repeated[name] = parsed.repeated
-        return by_pointer(parsed.value) if any(mark in data for mark in MARKS) else parsed.value
+        return by_pointer(parsed.value) if may_name_parts(data) else parsed.value
 
     def _rewrite(self, value: Any, name: str, done: dict[int, Any]) -> Any:
         """A copy with every reference in its one form. What aliases share stays shared, or a small file could become a large one."""

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from toolgen.sources.pins import Pin
 from toolgen.sources.syntax import escape
 
-__all__ = ["MARKS", "Remote", "UnsafeUrlError", "by_pointer", "canonical", "is_below", "is_loopback", "joined"]
+__all__ = ["Remote", "UnsafeUrlError", "by_pointer", "canonical", "is_below", "is_loopback", "joined", "may_name_parts"]
 
 _CHARACTERS = re.compile(r"[\x21-\x7e]+\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -105,13 +105,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-MARKS = (b"$id", b"$anchor", b"$dynamicAnchor")
-"""Bytes of which a document must hold one for any of this to matter."""
+_MARKS = re.compile(rb"\$(?:id|anchor|dynamicAnchor)")  # one pass over a document, which may be megabytes
 _ANCHORS = ("$anchor", "$dynamicAnchor")
 _DATA = frozenset({"enum", "const", "default", "example", "examples"})
 _NAMED = frozenset(
     {"properties", "patternProperties", "dependentSchemas", "$defs", "definitions", "schemas", "parameters"}
 )
+
+
+def may_name_parts(data: bytes) -> bool:
+    """Return True if the bytes of a document hold a name by which references could mean a part of it (`$id` or an anchor)."""
+    return _MARKS.search(data) is not None
 
 
 def by_pointer(document: Any) -> Any:

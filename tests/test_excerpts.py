@@ -37,6 +37,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "execute/http/sigv4.py": ("time[:8]",),
     "execute/http/tls.py": ("self.digest[:12]",),
+    "execute/inner_calls.py": ("notes[:_MAX_ROW_NOTES]",),
     "execute/mcp/child_process.py": (
         "[value for arguments in self._recent for value in _texts(arguments)][:_MAX_VALUES]",
         "line[:_EDGE]",

@@ -17,7 +17,8 @@ import pytest
 from tests.databases import duckdb_file, mysql_database, postgres_database
 from tests.gateway.test_hostile_answers import META
 from toolgen.core.errors import PolicyError
-from toolgen.gateway.answer_text import data_text
+from toolgen.execute.inner_calls import RowNotes
+from toolgen.gateway.answer_text import data_text, error_text
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 
@@ -178,3 +179,105 @@ def test_every_front_end_has_the_note(tmp_path: Path) -> None:
     assert rest["meta"]["row_notes"] == [TOLD]
     assert SENTENCE in json.dumps(batch)
     assert any(SENTENCE in block["text"] for block in mcp["result"]["content"])
+
+
+BOTH = f"[Only a part of the rows is seen here. {TOLD}; orders: orders of this year]"
+
+
+def calling_project(root: Path, **sources: Any) -> Path:
+    """A project whose tables both have notes, with sources that call its tools."""
+    settings = project(root / "project", sqlite_shop(root), {"where": "tenant = :tenant", "note": NOTE})
+    policy = settings.parent / "policies" / "policy.yaml"
+    said = json.loads(policy.read_text(encoding="utf-8"))
+    said["sql"]["lab"]["tables"]["orders"] = {"rows": {"note": "orders of this year"}}
+    said["rules"] = [{"id": "all", "to": ["bot"], "tools": ["*"], "effects": ["destructive"], "verdict": "allow"}]
+    said["rules"] += [{**said["rules"][0], "id": "reads", "effects": ["read", "write"]}]
+    policy.write_text(json.dumps(said), encoding="utf-8")
+    written = json.loads(settings.read_text(encoding="utf-8"))
+    written["sources"] |= sources
+    settings.write_text(json.dumps(written), encoding="utf-8")
+    return settings
+
+
+def called(settings: Path, *asked: tuple[str, dict[str, Any], str]) -> list[Any]:
+    async def main() -> list[Any]:
+        async with Gateway.load(settings) as gateway:
+            return [
+                await gateway.call(tool, arguments, principal="bot", **({"idempotency_key": key} if key else {}))
+                for tool, arguments, key in asked
+            ]
+
+    return asyncio.run(main())
+
+
+def test_the_answer_of_a_workflow_has_the_notes_of_its_steps_each_once(tmp_path: Path) -> None:
+    each = {"id": "counts", "call": "lab__query", "with": {"sql": COUNT}, "for_each": "$inputs.often", "at_most": 3}
+    steps = [each, {"id": "orders", "call": "lab__query", "with": {"sql": "SELECT count(*) AS n FROM orders"}}]
+    failing = [*steps, {"id": "wrong", "call": "lab__query", "with": {"sql": "SELECT nothing FROM orders"}}]
+    often = {"often": {"type": "array", "items": {"type": "integer"}}}
+    workflows = {
+        "counted": {"inputs": often, "steps": steps},
+        "failed": {"inputs": often, "steps": failing},
+    }
+    settings = calling_project(tmp_path, flows={"workflow": "flows.yaml"})
+    (settings.parent / "flows.yaml").write_text(json.dumps({"workflows": workflows}), encoding="utf-8")
+    fine, failed = called(
+        settings,
+        ("flows__counted", {"often": [1, 2, 3]}, ""),
+        ("flows__failed", {"often": [1, 2]}, ""),
+    )
+    assert fine.status == "ok", fine
+    assert list(fine.to_dict()["meta"]["row_notes"]) == [TOLD, "orders: orders of this year"]
+    assert data_text(fine).endswith(BOTH)
+    assert failed.status == "error", failed
+    assert BOTH[1:-1] in error_text(failed)
+
+
+def test_the_answer_of_code_has_the_notes_of_its_calls_each_once(tmp_path: Path) -> None:
+    pytest.importorskip("pydantic_monty", reason="the extra `code` is not installed")
+    code = f"""
+for _ in range(2):
+    counted = await lab__query(sql={COUNT!r})
+counted['rows'][0][0]
+"""
+    settings = calling_project(tmp_path, sandbox={"code": {}})
+    first, replayed, none, failed = called(
+        settings,
+        ("sandbox__run_code", {"code": code}, "once"),
+        ("sandbox__run_code", {"code": code}, "once"),
+        ("sandbox__run_code", {"code": "1 + 1"}, ""),
+        ("sandbox__run_code", {"code": f"{code}\nprint(counted)\n1 / 0"}, ""),
+    )
+    assert first.data["result"] == 2
+    assert first.data["calls"] == replayed.data["calls"], "it was not run again"
+    for envelope in (first, replayed):
+        assert envelope.meta.row_notes == (TOLD,)
+        assert data_text(envelope).count(SENTENCE) == 1
+    assert "row_notes" not in none.to_dict()["meta"]
+    assert failed.error.code == "code_failed"
+    assert failed.meta.row_notes == (TOLD,)
+    assert error_text(failed).count(SENTENCE[1:-1]) == 1
+
+
+def test_the_answer_of_a_function_has_the_notes_of_its_calls(tmp_path: Path) -> None:
+    functions = f"""
+from toolgen import ToolContext, tool
+
+@tool(effect="read")
+async def count(context: ToolContext) -> int:
+    "Count customers."
+    return (await context.call("lab__query", {{"sql": {COUNT!r}}})).data["rows"][0][0]
+"""
+    settings = calling_project(tmp_path, own={"python": "row_note_functions"})
+    (settings.parent / "row_note_functions.py").write_text(functions, encoding="utf-8")
+    (counted,) = called(settings, ("own__count", {}, ""))
+    assert counted.data == 2, counted
+    assert counted.meta.row_notes == (TOLD,)
+
+
+def test_notes_are_bounded_and_the_others_are_counted() -> None:
+    notes = RowNotes()
+    for _ in range(2):
+        notes.add(f"table{number}: a part" for number in range(60))
+    assert len(notes.told) == 51
+    assert notes.told[-1] == "and 10 more such notes"

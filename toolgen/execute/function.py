@@ -198,7 +198,10 @@ class FunctionExecutor:
             context.end()
             await under_way.end()
             await folder.close()
-        return _OVERFULL if folder.overfull else result
+        if folder.overfull:
+            return _OVERFULL
+        notes = under_way.row_notes.told
+        return msgspec.structs.replace(result, row_notes=notes) if notes and not isinstance(result, Refused) else result
 
     async def _carried(
         self, offer: FunctionTool, arguments: dict[str, Any], call: Call, given: tuple[ToolContext, CallFolder] | None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from toolgen.gateway.file_links import linked_file, reading_hint
 from toolgen.gateway.json_body import encode
 from toolgen.model.excerpt import bounded
-from toolgen.model.result import SUCCESS_FLAGS, Envelope, Error, More
+from toolgen.model.result import SUCCESS_FLAGS, Envelope, Error, Meta, More
 from toolgen.model.schema import Json
 from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.pipeline.responses.answer_argument import ARGUMENT
@@ -60,7 +60,7 @@ def notes_of(envelope: Envelope) -> tuple[str, ...]:
     if meta.note:
         notes.append(f"Who agreed to this call said: {meta.note}")
     if meta.row_notes:
-        notes.append(f"Only a part of the rows is seen here. {bounded('; '.join(meta.row_notes), _MAX_DATA_LENGTH)}")
+        notes.append(_rows(meta))
     if meta.unread_fields:
         named = ", ".join(f"{count} of {type_}" for type_, count in meta.unread_fields.items())
         notes.append(
@@ -77,6 +77,10 @@ def notes_of(envelope: Envelope) -> tuple[str, ...]:
                 note += f" (call again with the same arguments and {envelope.cursor_argument or ARGUMENT}.cursor)"
         notes.append(note)
     return tuple(notes)
+
+
+def _rows(meta: Meta) -> str:
+    return f"Only a part of the rows is seen here. {bounded('; '.join(meta.row_notes), _MAX_DATA_LENGTH)}"
 
 
 def more_text(more: More) -> str:
@@ -134,6 +138,8 @@ def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:
         parts.append(_joined(envelope))
     if envelope.meta.note:
         parts.append(f"Who agreed to this call said: {envelope.meta.note}")
+    if envelope.meta.row_notes:
+        parts.append(_rows(envelope.meta))
     if data is not None:
         parts.append(f"The system answered: {bounded(written(data), _MAX_DATA_LENGTH)}")
     return "\n".join(parts)

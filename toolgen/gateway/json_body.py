@@ -197,7 +197,7 @@ def ended(name: str, call_id: str, result: Result, call_context: CallContext, du
     data: Json = None
     content: Json = None
     if isinstance(result, Success | Failed):
-        data = result.data
+        data, meta = result.data, replace(meta, row_notes=result.row_notes)
         if result.shape is Shape.CONTENT and data is not None:  # programs that know no blocks are given what they hold
             data, content = plain_data(data), data
     error, cursor_argument, empty_status = None, "", 0
@@ -217,7 +217,6 @@ def ended(name: str, call_id: str, result: Result, call_context: CallContext, du
             age_s=result.age_s,
             partial=partial,
             more=result.more,
-            row_notes=result.row_notes,
             unread_fields=result.unread_fields,
         )
     else:

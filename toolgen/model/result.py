@@ -175,7 +175,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """The call was let through and did not succeed. `data` is what the system said, when it said something worth reading.
 
-    The message of the error has the system's own words behind its first colon, if anywhere; `quotes`: it has no others.
+    The message of the error has the system's own words behind its first colon, if anywhere; `quotes`: it has no others. `row_notes` are as
+    of `Statement`, where the data may hold rows that inner calls read.
     """
 
     status: ClassVar[Outcome] = "error"
@@ -184,6 +185,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     delivery: Delivery = UNTRIED
     shape: Shape = Shape.FAULT
     quotes: bool = False
+    row_notes: tuple[str, ...] = ()
 
 
 class Cancelled(msgspec.Struct, frozen=True, kw_only=True):

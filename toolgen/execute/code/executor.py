@@ -226,7 +226,7 @@ def _answered(value: Any, limits: CodeBinding, printed: Any, functions: _Functio
     size = len(encode_json(data))
     if size > limits.output:
         return _failed(f"its answer has {size} bytes, and {limits.output} are the most", printed, functions)
-    return Success(data=told, delivery=Delivery(bytes=size))
+    return Success(data=told, delivery=Delivery(bytes=size), row_notes=functions.under_way.row_notes.told)
 
 
 def _failed(message: str, printed: Any, functions: _Functions) -> Failed:
@@ -238,7 +238,11 @@ def _failed(message: str, printed: Any, functions: _Functions) -> Failed:
         message=bounded(message),
         suggestion="change the code; `calls` says what it called before, and none of that is taken back",
     )
-    return Failed(error=error, data={"output": output, "calls": list(functions.made)})
+    return Failed(
+        error=error,
+        data={"output": output, "calls": list(functions.made)},
+        row_notes=functions.under_way.row_notes.told,
+    )
 
 
 def _plain(value: object) -> object:

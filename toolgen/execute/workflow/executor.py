@@ -39,7 +39,8 @@ class WorkflowExecutor:
         if isinstance(ended, Waiting):
             return await self._suspended(self._inner, call, ended)
         if ended.error is not None:
-            return Failed(error=ended.error, data=carried(ended.report, str, FRAMED_DEPTH))
+            report = carried(ended.report, str, FRAMED_DEPTH)
+            return Failed(error=ended.error, data=report, row_notes=ended.row_notes)
         try:
             data: Json = carried(ended.outputs, str)
         except TooDeepError as error:
@@ -51,7 +52,7 @@ class WorkflowExecutor:
                 f"what the workflow gives has {size} bytes, and {_MAX_SIZE} are the most; all of its steps were made"
             )
             return Failed(error=Error(code="response_too_large", message=message, suggestion="let it give less"))
-        return Success(data=data, truncated=ended.truncated, delivery=Delivery(bytes=size))
+        return Success(data=data, truncated=ended.truncated, delivery=Delivery(bytes=size), row_notes=ended.row_notes)
 
     async def _suspended(self, inner: InnerCalls, call: Call, waiting: Waiting) -> Failed:
         state = carried(waiting.state, str, FRAMED_DEPTH)

@@ -15,6 +15,7 @@ from msgspec import Struct
 from toolgen.core.clock import Clock
 from toolgen.core.json_codec import FRAMED_DEPTH, carried, encode_json
 from toolgen.execute.base import Answered, InnerCalls
+from toolgen.execute.inner_calls import RowNotes
 from toolgen.execute.workflow.report import brief, called_as, failure, fault, said
 from toolgen.execute.workflow.values import NOTHING, ExpressionScope, MissingError, evaluate, met
 from toolgen.model.argument_names import own_arguments
@@ -41,12 +42,13 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """Result of a run: its outputs, or its error."""
+    """Result of a run: its outputs, or its error. `row_notes` are those of the answers of its steps."""
 
     outputs: dict[str, Any] = {}
     truncated: bool = False
     error: Error | None = None
     report: dict[str, Any] = {}
+    row_notes: tuple[str, ...] = ()
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -87,6 +89,7 @@ class Run:
         self._made: int = state.get("made", len(self._done) + len(self._waits))
         self._kept = sum(_size(one) for one in self._done.values())
         self._truncated = False
+        self._row_notes = RowNotes()
 
     async def to_end(self) -> Ended | Waiting:
         """Every stage that is to be gone through. Never raises but for what the process does to it."""
@@ -105,7 +108,7 @@ class Run:
             if action is not None and action.does == "end":
                 break
             at = at + 1 if action is None else places[action.step]
-        return Ended(outputs=self._outputs(), truncated=self._truncated)
+        return Ended(outputs=self._outputs(), truncated=self._truncated, row_notes=self._row_notes.told)
 
     async def _stage(self, stage: tuple[Step, ...]) -> Step | None:
         """The first of its steps that failed, once all that were begun have ended."""
@@ -182,6 +185,7 @@ class Run:
             if found.get("made"):
                 self._order.append((step, key, scope))
             self._truncated |= bool(found.get("truncated"))
+            self._row_notes.add(found.get("row_notes", ()))
             if found["status"] != "failed":
                 return found
             again = self._again(step, found, attempt, scope)
@@ -247,6 +251,7 @@ class Run:
             "outputs": {},
             "made": envelope.status == "ok",
             "truncated": envelope.meta.truncated,
+            "row_notes": list(envelope.meta.row_notes),
         }
         own = _own(scope, found)
         fine = envelope.status == "ok"
@@ -352,7 +357,7 @@ class Run:
             "undone": undone,
             "not_undone": not_undone,
         }
-        return Ended(error=failure(step if named else None, error), report=report)
+        return Ended(error=failure(step if named else None, error), report=report, row_notes=self._row_notes.told)
 
     def _left_out(self, one: Step, failed: Step) -> bool:
         return one.id != failed.id and self._steps.get(one.id, {"status": ""})["status"] in {"", "waiting", "failed"}

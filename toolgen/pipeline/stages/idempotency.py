@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -236,11 +236,13 @@ class _Outcome(msgspec.Struct, omit_defaults=True):
     link: str = ""
     total: int | None = None
     shape: Shape = Shape.WHOLE
+    row_notes: tuple[str, ...] = ()
+    unread_fields: Mapping[str, int] | None = None
 
 
 def _written(result: Result) -> bytes:
     match result:
-        case Success(data=data, truncated=truncated, next_cursor=cursor, delivery=delivery, shape=shape):
+        case Success(data=data, truncated=truncated, next_cursor=cursor, delivery=delivery, shape=shape) as success:
             kept = _Outcome(
                 data=msgspec.Raw(encode_json(data)),
                 truncated=truncated,
@@ -248,9 +250,11 @@ def _written(result: Result) -> bytes:
                 link=delivery.link,
                 total=delivery.total,
                 shape=shape,
+                row_notes=success.row_notes,
+                unread_fields=success.unread_fields,
             )
-        case Failed(error=error, data=data, shape=shape):
-            kept = _Outcome(error=error, data=msgspec.Raw(encode_json(data)), shape=shape)
+        case Failed(error=error, data=data, shape=shape, row_notes=notes):
+            kept = _Outcome(error=error, data=msgspec.Raw(encode_json(data)), shape=shape, row_notes=notes)
         case Pending(error=error) | Refused(error=error) | Cancelled(error=error):
             kept = _Outcome(error=error)
     written = msgspec.json.encode(kept)
@@ -268,10 +272,16 @@ def _read(body: bytes) -> Result:
     kept = msgspec.json.decode(body, type=_Outcome)
     data: Json = msgspec.json.decode(kept.data)
     if kept.error is not None:
-        return Failed(error=kept.error, data=data, shape=kept.shape)
+        return Failed(error=kept.error, data=data, shape=kept.shape, row_notes=kept.row_notes)
     delivery = Delivery(cache="replayed", link=kept.link, total=kept.total)
     return Success(
-        data=data, truncated=kept.truncated, next_cursor=kept.next_cursor, delivery=delivery, shape=kept.shape
+        data=data,
+        truncated=kept.truncated,
+        next_cursor=kept.next_cursor,
+        delivery=delivery,
+        shape=kept.shape,
+        row_notes=kept.row_notes,
+        unread_fields=kept.unread_fields,
     )
 
 

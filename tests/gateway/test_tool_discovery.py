@@ -71,7 +71,7 @@ def names(tools: tuple[Tool, ...]) -> list[str]:
     return [item.name for item in tools]
 
 
-@pytest.mark.parametrize(("mode", "era"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+@pytest.mark.parametrize(("mode", "protocol_style"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 def test_the_sdk_client_searches_describes_and_calls(tmp_path: Path, mode: str, protocol_style: str) -> None:
     async def main() -> None:
         async with (

@@ -240,3 +240,121 @@ def test_rows_beyond_the_maximum_are_told_with_a_cursor_or_with_what_gives_one(t
     assert isinstance(top.data, Mapping)
     assert top.data["rows"] == [[4, 8.0]]
     assert "1 of 4 items that were read is shown. There is more; read on with" in data_text(top)
+
+
+def test_rows_of_several_pages_are_read_in_one_call(tmp_path: Path) -> None:
+    ordered = "SELECT id, total FROM orders ORDER BY id"
+    whole, two, top, unordered = rows_of(
+        tmp_path,
+        {"sql": ordered, "answer": {"pages": 20}},
+        {"sql": ordered, "answer": {"pages": 2}},
+        {"sql": ordered, "answer": {"pages": 20, "sort": "-total", "top": 1}},
+        {"sql": "SELECT id, total FROM orders", "answer": {"pages": 20}},
+    )
+    for envelope, rows in ((whole, 9), (two, 8), (unordered, 4)):
+        assert isinstance(envelope.data, Mapping)
+        assert [row[0] for row in envelope.data["rows"]] == list(range(1, rows + 1))
+        assert envelope.data["row_count"] == rows
+    assert (whole.meta.more, whole.meta.truncated, whole.meta.next_cursor) == (None, False, "")
+    assert two.meta.more is not None
+    assert two.meta.more.arguments == {"cursor": two.meta.next_cursor}
+    assert two.meta.more.option == "answer"
+    assert isinstance(top.data, Mapping)
+    assert top.data["rows"] == [[7, 9.0]]
+    assert "1 of 9 items that were read is shown." in data_text(top)
+
+
+_SDL = """
+type Query { orders(first: Int, after: String): OrderConnection! }
+type OrderConnection { totalCount: Int!, edges: [OrderEdge!]!, pageInfo: PageInfo! }
+type OrderEdge { cursor: String!, node: Order! }
+type Order { id: ID!, cents: Int! }
+type PageInfo { hasNextPage: Boolean!, endCursor: String }
+"""
+
+
+@contextmanager
+def connection(*, fails_at: int = TOTAL, stands_at: int = TOTAL) -> Iterator[tuple[str, list[Any]]]:
+    """A GraphQL service with pages of three. It fails behind `fails_at`; its cursor leads to the same page again behind `stands_at`."""
+    seen: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None: ...
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            begin = int((asked.get("variables") or {}).get("after") or 0)
+            seen.append(begin)
+            edges = [{"node": {"id": f"o{at}", "cents": at * 7 % 10}} for at in range(begin, min(begin + 3, TOTAL))]
+            end = min(begin + 3, stands_at)
+            info = {"hasNextPage": end < TOTAL, "endCursor": str(end)}
+            found: Any = {"data": {"orders": {"totalCount": TOTAL, "edges": edges, "pageInfo": info}}}
+            if begin >= fails_at:
+                found = {"data": None, "errors": [{"message": "out of order"}]}
+            data = json.dumps(found).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    server = LocalServer(("127.0.0.1", 0), Handler)
+    with running(server):
+        yield server.url, seen
+
+
+def orders_of(root: Path, url: str, **asked: Any) -> tuple[Envelope, Any]:
+    policy(root, redact=[])
+    (root / "g.graphql").write_text(_SDL, encoding="utf-8")
+    settings = {"sources": {"g": {"graphql": "g.graphql", "endpoint": f"{url}/graphql"}}}
+    (root / "toolgen.yaml").write_text(json.dumps(settings), encoding="utf-8")
+
+    async def main() -> tuple[Envelope, Any]:
+        async with Gateway.load(root / "toolgen.yaml") as gateway:
+            (tool,) = [
+                one for one in gateway.tool_calls.catalog(gateway.principal("bot")) if one.name == "g__list_orders"
+            ]
+            envelope = await gateway.call("g__list_orders", asked, principal="bot")
+            return envelope, tool.input_schema["properties"]["answer"]["properties"]
+
+    return asyncio.run(main())
+
+
+def test_a_connection_is_read_to_its_end_in_one_call(tmp_path: Path) -> None:
+    with connection() as (url, seen):
+        envelope, options = orders_of(tmp_path, url, answer={"pages": 20, "sort": "-node.cents", "top": 1})
+    assert "pages" in options
+    assert seen == [0, 3, 6]
+    assert [one["node"]["id"] for one in envelope.data["orders"]["edges"]] == ["o7"]
+    assert "1 of 9 items that were read is shown." in data_text(envelope)
+    assert envelope.meta.more is not None
+    assert envelope.meta.more.arguments is None
+    assert envelope.meta.next_cursor == ""
+
+
+def test_a_connection_of_more_pages_than_were_asked_for_says_where_it_goes_on(tmp_path: Path) -> None:
+    with connection() as (url, seen):
+        two, _ = orders_of(tmp_path, url, answer={"pages": 2})
+        later, _ = orders_of(tmp_path, url, after="3")
+    assert seen == [0, 3, 3]
+    assert [one["node"]["id"] for one in two.data["orders"]["edges"]] == [f"o{number}" for number in range(6)]
+    assert two.meta.more is not None
+    assert (two.meta.more.arguments, two.meta.more.read, two.meta.more.total) == ({"after": "6"}, 6, TOTAL)
+    assert '(6 of 9 so far); read on with {"after":"6"} (answer.pages reads several pages at once)' in data_text(two)
+    assert "There is more (9 in all);" in data_text(later), "how many came before the cursor is not known"
+
+
+def test_a_page_that_fails_ends_a_connection_with_where_it_goes_on(tmp_path: Path) -> None:
+    with connection(fails_at=6) as (url, seen):
+        envelope, _ = orders_of(tmp_path, url, answer={"pages": 20})
+    assert seen[:3] == [0, 3, 6]
+    assert len(envelope.data["orders"]["edges"]) == 6
+    assert envelope.meta.truncated
+    assert envelope.meta.more is not None
+    assert envelope.meta.more.arguments == {"after": "6"}
+
+
+def test_a_cursor_that_leads_to_its_own_page_is_followed_once(tmp_path: Path) -> None:
+    with connection(stands_at=3) as (url, seen):
+        orders_of(tmp_path, url, answer={"pages": 20})
+    assert seen == [0, 3]

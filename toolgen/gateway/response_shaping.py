@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -30,7 +30,7 @@ from toolgen.model.files import FileTooLargeError
 from toolgen.model.mcp import plain_data
 from toolgen.model.media import SHOWN
 from toolgen.model.result import Envelope, Error, Failed, More, Refused, Result, Shape, Success
-from toolgen.model.schema import Json
+from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, HttpBinding, Tool
 from toolgen.model.unavailable import fault_error, unavailable
 from toolgen.pipeline.middleware import CallContext, CallerConnection, Next
@@ -44,9 +44,9 @@ from toolgen.pipeline.responses.answer_argument import (
     path_text,
     size_of,
 )
-from toolgen.pipeline.responses.choice import ChoiceError, paths_in
-from toolgen.pipeline.responses.more import more_behind, more_of_page
-from toolgen.pipeline.responses.pagination import Pagings, items_of, joined, next_link
+from toolgen.pipeline.responses.choice import ChoiceError, located, paths_in
+from toolgen.pipeline.responses.more import has_cursor, joined_lists, more_behind, more_of_page
+from toolgen.pipeline.responses.pagination import Paging, Pagings, items_of, joined, next_link
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.stored_answers import KEY_BYTES, StoredAnswers
 
@@ -303,21 +303,23 @@ class ResponseShaper:
         """
         tool = call.tool
         paging = self.pagings.of(tool) if tool.effect is Effect.READ else None
-        if paging is None or any("." in name for name in call.bound):
-            return replace(result, more=more_behind(tool, result))
+        cursor = paging is None and _follows_cursor(call, result)
+        if (paging is None and not cursor) or any("." in name for name in call.bound):
+            return replace(result, more=more_behind(tool, result, call.arguments))
         arguments = {name: value for name, value in call.arguments.items() if name not in call.bound}
         pages, size = [_plain(result)], _bytes(result)
-        page = replace(result, data=pages[0])
+        page, broken_off = replace(result, data=pages[0]), False
         for _ in range(most - 1):
-            changes = paging.following(arguments, page.data, next_link(page.delivery.link))
-            if not changes or size > _MAX_JOINED_SIZE or page.truncated:
+            changes = _changes(paging, tool, arguments, page)
+            if not changes or size > _MAX_JOINED_SIZE or (page.truncated and not cursor):
                 break
-            if caller_connection.disconnected():
-                return replace(result, data=joined(pages), truncated=True)
-            arguments |= changes
+            broken_off = caller_connection.disconnected()
+            if broken_off:
+                break
+            asked = {**arguments, **changes}
             further = compiled_policy.call(
                 tool.name,
-                arguments,
+                asked,
                 call.principal,
                 call.session,
                 call.client,
@@ -326,20 +328,61 @@ class ResponseShaper:
             )
             further = replace(further, restored=call.restored, ancestry=call.ancestry)
             outcome = await self._run(compiled_policy.run, further, CallContext(caller_connection=caller_connection))
-            if not isinstance(outcome, Success) or type(_plain(outcome)) is not type(pages[0]):
-                return replace(result, data=joined(pages), truncated=True)
+            if not isinstance(outcome, Success) or not _continues(outcome, pages[0], cursor=cursor):
+                broken_off = True
+                break
+            arguments = asked
             page = replace(outcome, data=_plain(outcome))
             size += _bytes(page)
             pages.append(page.data)
-        before = sum(len(items_of(one)[1]) for one in pages[:-1])
-        more = more_of_page(paging, arguments, page, before + (paging.begin(call.arguments) or 0 if before else 0))
+        before = sum(len(_items(paging, one)) for one in pages[:-1])
+        if paging is None:
+            more = more_behind(tool, page, call.arguments, before)
+        else:
+            more = more_of_page(paging, arguments, page, before + (paging.begin(call.arguments) or 0 if before else 0))
         if more is not None and not set(call.bound).isdisjoint(more.arguments or ()):
             more = None
-        if more is not None and may_offer(tool, self.pagings):
+        if more is not None and more.arguments is not None and may_offer(tool, self.pagings):
             more = replace(more, option=option_name(tool))
+        truncated = page.truncated or broken_off
         if len(pages) == 1:
-            return replace(result, more=more)
-        return replace(result, data=joined(pages), truncated=page.truncated, more=more)
+            return replace(result, truncated=truncated, more=more)
+        data = _joined(paging, pages)
+        return replace(result, data=data, truncated=truncated, next_cursor=page.next_cursor, more=more)
+
+
+def _follows_cursor(call: Call, result: Success) -> bool:
+    """Return True for an answer of GraphQL or SQL with one list, whose next items a cursor leads to that the caller may set."""
+    if call.tool.effect is not Effect.READ or result.shape is not Shape.WHOLE or not has_cursor(call.tool):
+        return False
+    more = more_behind(call.tool, result)
+    changes = {} if more is None else more.arguments or {}
+    return bool(changes) and set(call.bound).isdisjoint(changes) and located(result.data) is not None
+
+
+def _changes(paging: Paging | None, tool: Tool, arguments: JsonObject, page: Success) -> Mapping[str, Any] | None:
+    """Return the changed arguments for the next page, or None if there is none."""
+    if paging is not None:
+        return paging.following(arguments, page.data, next_link(page.delivery.link))
+    more = more_behind(tool, page)
+    changes = None if more is None else more.arguments
+    return None if changes is None or all(arguments.get(name) == value for name, value in changes.items()) else changes
+
+
+def _continues(outcome: Success, first: Json, *, cursor: bool) -> bool:
+    """Return True for a page whose items can be put behind those of the first one."""
+    if cursor and (outcome.shape is not Shape.WHOLE or located(outcome.data) is None):
+        return False
+    return type(_plain(outcome)) is type(first)
+
+
+def _joined(paging: Paging | None, pages: Sequence[Json]) -> Json:
+    return joined(pages) if paging is not None else joined_lists(pages)
+
+
+def _items(paging: Paging | None, page: Json) -> Sequence[Json]:
+    found = items_of(page) if paging is not None else located(page)
+    return () if found is None else found[1]
 
 
 def chosen(tool: Tool, result: Success, reading: AnswerOptions) -> Success:
@@ -407,7 +450,7 @@ def _opened_position(token: bytes, bound: bytes) -> Position | None:
 
 
 def _bytes(result: Success) -> int:
-    return result.delivery.bytes or 0
+    return size_of(result.data) if result.delivery.bytes is None else result.delivery.bytes
 
 
 def _ended(call: Call, call_id: str, result: Result, call_context: CallContext) -> Envelope:

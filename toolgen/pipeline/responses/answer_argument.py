@@ -22,6 +22,7 @@ from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.shown_schema import shown
 from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, McpBinding, SqlBinding, Tool
 from toolgen.pipeline.responses.choice import MAX_TOP, Choice, choice_of
+from toolgen.pipeline.responses.more import has_cursor
 from toolgen.pipeline.responses.pagination import MAX_PAGES, Pagings
 
 __all__ = [
@@ -199,7 +200,7 @@ def offering(tool: Tool, narrowed: Tool, pagings: Pagings) -> Tool:
     if not may_offer(tool, pagings):
         return narrowed
     properties = narrowed.input_schema.get("properties", {})
-    paged = pagings.of(tool) is not None
+    paged = pagings.of(tool) is not None or has_cursor(tool)
     rows = isinstance(tool.binding, SqlBinding)
     asked = {
         **({} if rows else {"fields": _FIELDS}),

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from toolgen.model.result import More, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, SqlBinding, Tool
+from toolgen.pipeline.responses.choice import located, replaced
 from toolgen.pipeline.responses.pagination import NO_LINK, Paging, has_more, items_of, next_link, told_of, total_of
 
-__all__ = ["more_behind", "more_of_page"]
+__all__ = ["has_cursor", "joined_lists", "more_behind", "more_of_page"]
 
+_CURSOR: Final = "cursor"
 _MAX_DEPTH: Final = 6
-_ROWS: Final = "ORDER BY gives a cursor for the next rows; count, sum or group what is only to be counted"
+_ROWS: Final = (
+    "ORDER BY gives a cursor for the next rows, and with LIMIT the largest or smallest of all; "
+    "count, sum or group what is only to be counted"
+)
 
 
 def more_of_page(paging: Paging, arguments: JsonObject, page: Success, before: int = 0) -> More | None:
@@ -37,14 +45,47 @@ def more_of_page(paging: Paging, arguments: JsonObject, page: Success, before: i
     return More(arguments=changes, read=read, total=total)
 
 
-def more_behind(tool: Tool, result: Success) -> More | None:
-    """Return the items after an answer that has a cursor or was cut to a number of rows."""
+def has_cursor(tool: Tool) -> bool:
+    """Return True for a tool of GraphQL or SQL with an argument that takes the cursor of the next items."""
+    properties = tool.input_schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return False
+    match tool.binding:
+        case SqlBinding():
+            return _CURSOR in properties
+        case GraphQLBinding(cursor=cursor):
+            return bool(cursor) and cursor[0] in properties
+    return False
+
+
+def joined_lists(pages: Sequence[Json]) -> Json:
+    """Return the items of all pages in the list of the last one. Each page has one list (`located`)."""
+    lists = [found for page in pages if (found := located(page)) is not None]
+    items = [item for _, items in lists for item in items]
+    return replaced(pages[-1], lists[-1][0], items)
+
+
+def more_behind(
+    tool: Tool, result: Success, arguments: JsonObject = MappingProxyType({}), before: int = 0
+) -> More | None:
+    """Return the items after an answer that has a cursor or was cut to a number of rows, before which `before` items were read.
+
+    How many were read so far is not known of an answer to arguments with a cursor.
+    """
+    more = _behind(tool, result)
+    if more is None or more.read is None or more.arguments is None:
+        return more
+    begun = not arguments.keys().isdisjoint(more.arguments)
+    return msgspec.structs.replace(more, read=more.read + before if before or not begun else None)
+
+
+def _behind(tool: Tool, result: Success) -> More | None:
     binding = tool.binding
     match binding:
         case SqlBinding() if result.next_cursor:
             total = result.delivery.total
             read = result.delivery.rows if total is None else None
-            return More(arguments={"cursor": result.next_cursor}, read=read, total=total)
+            return More(arguments={_CURSOR: result.next_cursor}, read=read, total=total)
         case SqlBinding() if result.truncated:
             return More(read=result.delivery.rows, advice=_ROWS)
         case GraphQLBinding() if result.next_cursor and binding.cursor:

@@ -196,7 +196,7 @@ def test_what_does_not_fit_has_the_code_of_its_era(
 @pytest.mark.parametrize(
     "name", ["orders__nothing", "nothing", "orders__get_health\\u0000", "../orders__get_health", "Orders__get_health"]
 )
-@pytest.mark.parametrize("era", ["2025", "2026"])
+@pytest.mark.parametrize("protocol_style", ["2025", "2026"])
 def test_an_unknown_tool_is_a_result_that_explains_itself(served: Served, name: str, protocol_style: str) -> None:
     before = len(served.seen.requests)
     headers = (

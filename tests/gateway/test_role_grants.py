@@ -128,7 +128,7 @@ def test_a_role_is_there_again_after_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("who", "wish", "status"),
+    ("who", "grant_request", "status"),
     [
         ("eve", {**ONCALL, "for": "5h"}, 403),  # longer than the policy lets it
         ("eve", {**ONCALL, "to": "bare"}, 403),  # to somebody it is not for

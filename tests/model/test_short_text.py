@@ -70,3 +70,15 @@ def test_a_schema_with_a_short_description_is_the_same_object() -> None:
 
 def test_abbreviations_end_no_sentence() -> None:
     assert cut("Any unit, e.g. metres are taken. Or feet.", 34) == "Any unit, e.g. metres are taken."
+
+
+def test_a_list_of_keys_with_their_values_is_whole() -> None:
+    keys = (
+        "before: yyyy-mm-dd; order: latest, likes; in:: title, seen, unseen; status:: open, closed, noreplies, solved."
+    )
+    text = f"The query. {'It is a text of many words. ' * 8}{keys} See more."
+    assert keys in shortened(text, 60)
+    assert "tags:: api,solved" in shortened(text.replace(keys, "tags:: api,solved for posts of both."), 60)
+    assert "noreplies" not in shortened(text.replace("before:", "the one before,").replace("; ", " and "), 60), (
+        "no list of keys"
+    )

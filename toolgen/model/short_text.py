@@ -37,7 +37,9 @@ _VALUES = re.compile(
     r"|following|possible|valid|allowed|supported|accepted|permitted|available)\b|\bvalues?:|\boptions:",
     re.IGNORECASE,
 )
-_EXPLAINED = re.compile(r"\A[^\s:]{1,30}(?: \([^()]*\))?(?::| -| –| —| means| indicates| will) ")
+_EXPLAINED = re.compile(r"\A[^\s:]{1,30}(?: \([^()]*\))?(?:::?| -| –| —| means| indicates| will) ")
+_ENTRY = re.compile(r"(?:\A|; )[^\s:;]{1,30}::? \S")  # of a list such as `in: title, likes; status: open, closed`
+_ENTRIES: Final = 3
 _DEFAULT = re.compile(r"\bdefaults?\b|\bif (?:omitted|absent|not (?:set|given|provided|specified))\b", re.IGNORECASE)
 _CONDITION = re.compile(
     r"\b(?:required|must|cannot|can't|can not|mutually exclusive|but not both|not allowed|only one|together with|in combination with"
@@ -90,7 +92,10 @@ def shortened(text: str, limit: int, *, values: bool = True, default: bool = Tru
     kept = [cut(first, limit * _GROWTH)]
     length, most, plain = len(kept[0]), limit * _MOST, True
     for one in others:
-        lists = values and _VALUES.search(one) is not None and _KEPT_WHOLE.search(one) is not None
+        lists = values and (
+            (_VALUES.search(one) is not None and _KEPT_WHOLE.search(one) is not None)
+            or len(_ENTRY.findall(one)) >= _ENTRIES
+        )
         decides = (
             lists
             or (values and _EXPLAINED.match(one) is not None)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from toolgen.generator.build import build
+from toolgen.generator.emit.dialects.listed import listed_schema
 from toolgen.generator.emit.dialects.long_enums import MAX_VALUES, in_part
 from toolgen.generator.emit.schema_budget import described, listed
 from toolgen.model.tool import Tool
@@ -63,3 +64,26 @@ def test_what_has_no_long_enum_is_the_same_object(tmp_path: Path) -> None:
         "properties": {"a": {"enum": ["x"], "default": ["y"] * 99}, "b": {"enum": [*range(99)]}},
     }
     assert in_part(schema) is schema
+
+
+def test_a_description_that_lists_the_values_itself_has_them_in_part_and_once() -> None:
+    values = [f"kind_{number}" for number in range(50)]
+    said = f"Type of it, one of {', '.join(values[:-1])}, or {values[-1]}. Needed."
+    shown = in_part({"enum": values, "description": said})
+    first = ", ".join(values[:10])
+    assert shown["description"] == f"Type of it, one of 50 values, such as {first}. Needed."
+    explained = "; ".join(f"{value} does what nobody else does" for value in values)
+    shown = in_part({"enum": values, "description": explained})
+    assert shown["description"] == f"{explained}. One of 50 values, such as {first}."
+    shown = in_part({"enum": values, "description": "kind_49, and others"})
+    assert shown["description"].startswith("kind_49, and others. One of 50 values")
+
+
+def test_a_listed_argument_has_the_values_of_its_description_once() -> None:
+    values = [f"kind_of_{number}" for number in range(60)]
+    said = f"Type of it, one of {', '.join(values)}"
+    shown = listed_schema(
+        {"type": "object", "properties": {"kind": {"type": "string", "enum": values, "description": said}}}, short=True
+    )
+    assert shown["properties"]["kind"]["description"].count("60 values, such as kind_of_0, ") == 1
+    assert shown["properties"]["kind"]["description"].count("kind_of_3,") == 1

@@ -25,7 +25,7 @@ from toolgen.generator.emit.dialects.combine import (
 )
 from toolgen.generator.emit.dialects.descriptions import described
 from toolgen.generator.emit.dialects.listed_definitions import DefinitionForm, ListedDefinitions, Reference, Step
-from toolgen.generator.emit.dialects.long_enums import MAX_VALUES, values_in_part
+from toolgen.generator.emit.dialects.long_enums import MAX_VALUES, values_in_part, with_values_once
 from toolgen.generator.emit.tokens import tokens
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Schema, json_type
@@ -308,6 +308,7 @@ class _Lister:
         if not isinstance(schema, Mapping):
             return {"description": _NOTHING} if schema is False else {}
         if self._short:
+            schema = with_values_once(schema) if "enum" in schema else schema
             schema = described_in_short(schema, MAX_PARAMETER_LENGTH if depth >= self._top else MAX_NESTED_LENGTH)
         kind = schema.get("type")
         if (
@@ -431,8 +432,9 @@ class _Lister:
         }
         if kinds and len(kinds) == 1:
             built = {"type": kinds[0], **annotations, **(typed := self._typed(kinds[0], schema, depth, within))}
-            if "description" in typed and "description" in annotations:
-                built = with_words({**built, **annotations}, typed["description"])
+            if (words := typed.get("description")) and (said := annotations.get("description")):
+                again = words.removeprefix("One of ").removesuffix(".") in said
+                built = {**built, **annotations} if again else with_words({**built, **annotations}, words)
         elif kinds:
             built = {"anyOf": [self._typed(kind, schema, depth, within) for kind in kinds], **annotations}
         else:  # the bounds of every type; with another part of `allOf` that has a type they mean something

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Schema
 
-__all__ = ["MAX_VALUES", "in_part", "values_in_part"]
+__all__ = ["MAX_VALUES", "in_part", "in_words", "is_long", "values_in_part", "with_values_once"]
 
 MAX_VALUES: Final = 40
 _SHOWN: Final = 10
 _MAX_VALUE_LENGTH: Final = 40
+_ENDS: Final = (*".!?…:",)
 _MAX_DEPTH: Final = 64
+_BETWEEN: Final = 8  # characters between two values of a list: quotes, a comma, "or"
 _VALUES: Final = frozenset({"default", "examples", "example", "const"})
 
 
@@ -21,6 +24,36 @@ def values_in_part(values: Sequence[Any]) -> str:
     """A sentence with the number of values and the first of them."""
     first = ", ".join(bounded(str(value), _MAX_VALUE_LENGTH) for value in values[:_SHOWN])
     return f"One of {len(values)} values, such as {first}."
+
+
+def in_words(said: str, values: Sequence[str]) -> str:
+    """A description with the values in part. Where it lists all of them itself, they stand in its list, in part and once."""
+    words = values_in_part(values)
+    first = words.removeprefix("One of ").removesuffix(".")
+    if first in said:
+        return said
+    places = [match.span() for value in values if (match := re.search(rf"(?<![\w-]){re.escape(value)}(?![\w-])", said))]
+    if len(places) == len(values):
+        start, end = min(place[0] for place in places), max(place[1] for place in places)
+        if end - start <= sum(map(len, values)) + _BETWEEN * len(values):
+            return f"{said[:start]}{first}{said[end:]}"
+    return f"{said}{'' if said.endswith(_ENDS) else '.'} {words}"
+
+
+def with_values_once(schema: Schema) -> Schema:
+    """A schema with a long enum, without the list of its values in its description; the same object for any other."""
+    values, said = schema.get("enum"), schema.get("description")
+    if not isinstance(said, str) or not said or not is_long(values):
+        return schema
+    short = in_words(said, values)
+    return {**schema, "description": short} if len(short) < len(said) else schema
+
+
+def is_long(values: Any) -> TypeGuard[Sequence[str]]:
+    """Return True for an enum of texts that is shown in part."""
+    return (
+        isinstance(values, (list, tuple)) and len(values) > MAX_VALUES and all(isinstance(one, str) for one in values)
+    )
 
 
 def in_part(schema: Schema) -> Schema:
@@ -39,13 +72,9 @@ def _in_part(node: Any, depth: int) -> Any:
         return node
     built = {key: one if key in _VALUES else _in_part(one, depth + 1) for key, one in node.items()}
     values = node.get("enum")
-    if isinstance(values, (list, tuple)) and len(values) > MAX_VALUES and all(isinstance(one, str) for one in values):
+    if is_long(values):
         del built["enum"]
-        words = values_in_part(values)
         said = built.get("description")
-        return {
-            "type": "string",
-            **built,
-            "description": f"{said} {words}" if isinstance(said, str) and said else words,
-        }
+        words = in_words(said, values) if isinstance(said, str) and said else values_in_part(values)
+        return {"type": "string", **built, "description": words}
     return node if all(built[key] is one for key, one in node.items()) else built

@@ -55,7 +55,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "unknown[:_MAX_UNKNOWN]",
     ),
     "execute/resilience.py": ("address[:100]",),
-    "pipeline/responses/choice.py": ("items[:_MAX_LOOKED_AT]", "list(found)[:_MAX_TOLD]", "node[:_MAX_LOOKED_AT]"),
+    "pipeline/responses/choice.py": (
+        "items[:_MAX_LOOKED_AT]",
+        "list(found)[:_MAX_TOLD]",
+        "columns[:_MAX_TOLD]",
+        "node[:_MAX_LOOKED_AT]",
+    ),
     "execute/sql/connections.py": ("found[:_MAX_ADDRESSES]",),
     "execute/sql/executor.py": (
         "tuple(dict.fromkeys(_words(query)))[:_MAX_WORDS]",

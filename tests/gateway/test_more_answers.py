@@ -264,6 +264,18 @@ def test_rows_of_several_pages_are_read_in_one_call(tmp_path: Path) -> None:
     assert "1 of 9 items that were read is shown." in data_text(top)
 
 
+def test_a_column_that_no_row_has_is_an_error_with_the_columns_there_are(tmp_path: Path) -> None:
+    sql = "SELECT id, total FROM orders"
+    where, sort = rows_of(
+        tmp_path,
+        {"sql": sql, "answer": {"where": ["totl > 1"]}},
+        {"sql": sql, "answer": {"sort": "-totl"}},
+    )
+    for envelope in (where, sort):
+        assert envelope.error is not None
+        assert "no item has 'totl'; there are: id, total" in envelope.error.message
+
+
 _SDL = """
 type Query { orders(first: Int, after: String): OrderConnection! }
 type OrderConnection { totalCount: Int!, edges: [OrderEdge!]!, pageInfo: PageInfo! }

@@ -57,13 +57,15 @@ class Choice(Struct, frozen=True, kw_only=True):
         if at is None:
             raise ChoiceError("the answer has no list, or several, that where, sort and top could be about")
         path, items = at
-        get = _getter(data, path, items)
+        columns = _columns(data, path, items)
+        get = _at if columns is None else _cell(columns)
+        told = None if columns is None else tuple(columns)
         found: list[Json] = list(items)
         for one in self.where:
-            steps = _known(one.path, path, items, get)
+            steps = _known(one.path, path, items, get, told)
             found = [item for item in found if _holds(get(item, steps), one)]
         for order in reversed(self.sort):
-            steps = _known(order.path, path, items, get)
+            steps = _known(order.path, path, items, get, told)
             found = _sorted(found, lambda item, steps=steps: get(item, steps), falling=order.falling)  # type: ignore[misc]
         shown = found[: self.top] if self.top else found
         return Chosen(data=replaced(data, path, shown), read=len(items), matching=len(found), shown=len(shown))
@@ -179,12 +181,16 @@ def replaced(data: Json, path: Sequence[str], items: list[Json]) -> Json:
 _Get: TypeAlias = Callable[[Json, _Path], Any]
 
 
-def _getter(data: Json, path: _Path, items: Sequence[Json]) -> _Get:
-    """Return the function that reads a member of an item: by its path, or by a column's name if the items are rows."""
+def _columns(data: Json, path: _Path, items: Sequence[Json]) -> dict[str, int] | None:
+    """Return the places of columns by name if the items are rows, or None."""
     columns = data.get("columns") if isinstance(data, Mapping) and path == ("rows",) else None
     if not isinstance(columns, (list, tuple)) or not all(isinstance(one, (list, tuple)) for one in items):
-        return _at
-    names = {str(one["name"]): place for place, one in enumerate(columns) if isinstance(one, Mapping) and "name" in one}
+        return None
+    return {str(one["name"]): place for place, one in enumerate(columns) if isinstance(one, Mapping) and "name" in one}
+
+
+def _cell(names: Mapping[str, int]) -> _Get:
+    """Return the function that reads a cell of a row by the name of its column. Members of items are read by `_at`."""
 
     def cell(item: Json, steps: _Path) -> Any:
         place = names.get(steps[0]) if len(steps) == 1 else None
@@ -205,7 +211,7 @@ def _at(item: Any, steps: _Path) -> Any:
     return item
 
 
-def _known(steps: _Path, path: _Path, items: Sequence[Json], get: _Get) -> _Path:
+def _known(steps: _Path, path: _Path, items: Sequence[Json], get: _Get, columns: Sequence[str] | None) -> _Path:
     """The path as the items have it: also where it begins at the top of the answer, or leaves out the one object around each item.
 
     Raises `ChoiceError` where no item has it. Of no items, any path will do.
@@ -217,7 +223,7 @@ def _known(steps: _Path, path: _Path, items: Sequence[Json], get: _Get) -> _Path
     for one in candidates:
         if not items or any(get(item, one) is not _MISSING for item in items):
             return one
-    told = paths_in(items)
+    told = paths_in(items) if columns is None else [bounded(name, 80) for name in columns[:_MAX_TOLD]]
     raise ChoiceError(
         f"no item has '{bounded('.'.join(steps), 80)}'; there are: {', '.join(told) or 'no named members'}"
     )

@@ -45,3 +45,9 @@ def test_it_adds_up() -> None:
 def test_remembering_what_is_shared_changes_nothing(pieces: list[str]) -> None:
     text = "".join(pieces)
     assert tokens(text) == module._section.__wrapped__(text)
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=200))
+@settings(max_examples=examples(200))
+def test_ascii_text_falls_into_the_pieces_of_any_text(text: str) -> None:
+    assert module._ASCII_PIECES.findall(text) == module._PIECES.findall(text)

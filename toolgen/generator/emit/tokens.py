@@ -11,6 +11,10 @@ __all__ = ["tokens"]
 # The pieces that byte-pair vocabularies are built over: a word with the space or the sign before it, up to three digits, a run of
 # signs, white space.
 _PIECES = re.compile(r"[^\w\r\n]?[^\W\d_]+|\d{1,3}| ?(?:_|[^\w\s])+|\s+")
+# The pieces of ASCII text, which classes of single letters find faster.
+_ASCII_PIECES = re.compile(
+    r"[^A-Za-z0-9_\r\n]?[A-Za-z]+|[0-9]{1,3}| ?[^A-Za-z0-9\t-\r\x1c-\x20]+|[\t-\r\x1c-\x20]+", re.ASCII
+)
 _LETTERS, _SIGNS = 8, 3
 _SEAM = '":{'
 """Ends a property or a definition in compact JSON. Tools of one description share many of those, so what one costs is remembered."""
@@ -42,7 +46,7 @@ def _sections(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=8_192)
 def _section(text: str) -> int:
-    return sum(map(_cost, _PIECES.findall(text)))
+    return sum(map(_cost, (_ASCII_PIECES if text.isascii() else _PIECES).findall(text)))
 
 
 @lru_cache(maxsize=16_384)

@@ -130,7 +130,7 @@ def flatten(text: str, limit: int) -> str:
 def brief(text: str, limit: int, name: str = "") -> str:
     """A value's description, flattened and without its article; "" where it says no more than the value's `name` does."""
     text = flatten(text, limit)
-    if name and len(text) <= _MAX_IDLE_LENGTH and _stems(text) <= _EMPTY_STEMS | _meanings(name):
+    if name and len(text) <= _MAX_IDLE_LENGTH and _says_only(text, _meanings(name)):
         return ""
     if article := _ARTICLE.match(text):
         return text[article.end()].upper() + text[article.end() + 1 :]
@@ -139,9 +139,9 @@ def brief(text: str, limit: int, name: str = "") -> str:
 
 @lru_cache(maxsize=4_096)
 def _meanings(name: str) -> frozenset[str]:
-    """The stems of a name's words, and of what they abbreviate."""
+    """The stems of a name's words, of what they abbreviate, and of words that say nothing about any value."""
     own = words(name)
-    return _stems(" ".join((*own, *(long for long, short in ABBREVIATIONS.items() if short in own))))
+    return _EMPTY_STEMS | _stems(" ".join((*own, *(long for long, short in ABBREVIATIONS.items() if short in own))))
 
 
 def _plain(text: str, needless: Callable[[str], bool]) -> str:
@@ -287,7 +287,16 @@ def _purpose(text: str) -> str:
 
 def _says(longer: str, shorter: str) -> bool:
     """Return True if one text contains every meaningful word of the other, in any form: `List pets`, `Lists all pets.`"""
-    return bool(shorter) and _stems(shorter) <= _stems(longer)
+    if not shorter:
+        return False
+    stems, lower = _stems(shorter), longer.lower()
+    # A stem is the beginning of its word, so one that the text does not hold is no word's: most texts end here.
+    return all(one in lower for one in stems) and stems <= _stems(longer)
+
+
+def _says_only(text: str, stems: frozenset[str]) -> bool:
+    """Return True if every meaningful word of a text has one of these stems."""
+    return all(word in _LITTLE or _stem(word) in stems for word in _WORD.findall(text.lower()))
 
 
 def _first_sentence(text: str) -> str:

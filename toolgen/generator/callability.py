@@ -201,7 +201,7 @@ class _Possible:
 
     def has_value(self, schema: Any) -> bool:
         """Return True if a schema that refers to these definitions has a value."""
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, (dict, Mapping)):
             return schema is not False
         ref = schema.get("$ref")
         if isinstance(ref, str) and ref.startswith("#/$defs/") and ref[8:] not in self._known:
@@ -216,7 +216,7 @@ class _Possible:
 
     def _types(self, schema: Any, depth: int) -> frozenset[str]:
         """The types that a value may have, by `type`, `enum`, `const` and `allOf`."""
-        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+        if not isinstance(schema, (dict, Mapping)) or depth > _MAX_DEPTH:
             return _TYPES
         written = schema.get("type", _TYPES)
         types = frozenset((written,) if isinstance(written, str) else written)

@@ -67,15 +67,18 @@ _IsFile = Callable[[Any], bool]
 _VALUES = frozenset({"const", "default", "enum", "example", "examples"})
 _CHOICES = ("anyOf", "oneOf", "allOf")
 _MAX_DEPTH = 40
+_PLAIN = frozenset({str, bool, int, float, type(None)})  # asked first, since most of a schema is of these
 _NAMES = ("filename", "media_type", "size", "sha256")
 _MAX_REFERENCE_LENGTH = 200
 
 
 def is_file_schema(schema: Any) -> bool:
     """Return True if a schema is a file's."""
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    inner = properties.get("base64") if isinstance(properties, Mapping) else None
-    return isinstance(inner, Mapping) and inner.get("contentEncoding") == "base64"
+    properties = schema.get("properties") if isinstance(schema, (dict, Mapping)) else None
+    if properties is None:
+        return False
+    inner = properties.get("base64") if isinstance(properties, (dict, Mapping)) else None
+    return inner is not None and isinstance(inner, (dict, Mapping)) and inner.get("contentEncoding") == "base64"
 
 
 def is_text_file(schema: Any) -> bool:
@@ -90,6 +93,8 @@ def with_text_files(schema: Any, known: dict[int, Any] | None = None) -> Any:
     `known` has what became of definitions, by `id`, for tools that have them in common and that live as long as it does.
     """
     if not isinstance(schema, dict):
+        if type(schema) in _PLAIN:
+            return schema
         if isinstance(schema, list | tuple):
             listed = [with_text_files(one) for one in schema]
             return listed if any(one is not before for one, before in zip(listed, schema, strict=True)) else schema

@@ -293,7 +293,9 @@ class _Work:
         stack: list[object] = [schema]
         while stack and most <= _MAX_WORK:
             item = stack.pop()
-            if isinstance(item, Mapping):
+            if type(item) is str:  # most are, and whether one is a Mapping takes long to find out
+                continue
+            if isinstance(item, (dict, Mapping)):
                 if not _APPLIED.isdisjoint(item):
                     most = max(most, self._of(item, 0))
                 stack.extend(item.values())
@@ -304,7 +306,7 @@ class _Work:
         return most
 
     def _of(self, schema: object, depth: int) -> int:
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, (dict, Mapping)):
             return 1
         known = self._known.get(id(schema))
         if known is not None:

@@ -95,6 +95,8 @@ _HELD: Mapping[str, Mapping[str, str]] = {
     "list": {"*": ""},
     "": {},
 }
+# Kinds of objects of which nothing but a reference in their own place is followed.
+_WHOLE = frozenset(kind for kind, held in _HELD.items() if not held)
 # Where the specification has a Reference Object itself, beside whose `$ref` nothing counts (3.0.4, section 4.7.23).
 _REFERABLE = frozenset({"parameter", "body", "response", "media"})
 # What is no part of a request or of an answer, and so costs no operation its tool.
@@ -122,8 +124,10 @@ def _opened(documents: Documents, written: Any, kind: str, origin: str) -> Any:
     members: Any = enumerate(node) if isinstance(node, list) else node.items()
     changed: dict[Any, Any] = {}
     for key, value in members:
+        if not isinstance(value, (dict, list)):
+            continue
         below = held.get("*") if "*" in held else held.get(key) if isinstance(key, str) else None
-        if below is None or not isinstance(value, (dict, list)):
+        if below is None or (below in _WHOLE and "$ref" not in value):
             continue
         try:
             found = opened_object(documents, value, below, f"{origin}/{escape(str(key))}")

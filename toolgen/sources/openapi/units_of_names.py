@@ -46,7 +46,7 @@ class UnitsOfNames:
 
     def saw(self, name: str, raw: Any) -> None:
         """Notes what the description of one property, as it is written, says about its unit."""
-        if not isinstance(raw, Mapping) or raw.get("type") not in ("integer", "number"):
+        if not isinstance(raw, (dict, Mapping)) or raw.get("type") not in ("integer", "number"):
             return
         text = raw.get("description")
         if raw.get("format") == "unix-time":

@@ -305,7 +305,7 @@ class _Lister:
         return self._root(built) if root else built
 
     def _node(self, schema: Any, depth: int, within: _Within) -> dict[str, Any]:
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, (dict, Mapping)):
             return {"description": _NOTHING} if schema is False else {}
         if self._short:
             schema = with_values_once(schema) if "enum" in schema else schema

@@ -91,7 +91,7 @@ def test_a_build_imports_what_its_sources_need(tmp_path: Path) -> None:
     (tmp_path / "pets.json").write_text(json.dumps(PETS), encoding="utf-8")
     modules = imported_by("build", "pets.json", folder=tmp_path)
     assert "toolgen.sources.openapi.read" in modules
-    assert parts(modules) & {"asyncio", "ssl", "graphql", "sqlglot"} == set()
+    assert parts(modules) & {"asyncio", "ssl", "graphql", "sqlglot", "yaml"} == set()  # its description is JSON
     assert {f"toolgen.sources.{kind}" for kind in ("python", "mcp", "device", "code", "sql")} & modules == set()
 
 

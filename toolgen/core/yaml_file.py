@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 from msgspec import Struct
 
 from toolgen.core.errors import ToolgenError
@@ -20,12 +19,9 @@ __all__ = ["MAX_FILE_SIZE", "SHAPE", "YamlDocument", "apart", "decode", "parse",
 
 T = TypeVar("T")
 SHAPE = "shape"
-_YAML = "tag:yaml.org,2002:"
-_TAGS = frozenset(f"{_YAML}{name}" for name in ("map", "seq", "str", "int", "float", "bool", "null"))  # JSON's
 _Path = tuple[str | int, ...]
 MAX_FILE_SIZE = 4 * 1024 * 1024
 """How many bytes a file may have."""
-_MAX_DEPTH = 50
 _MAX_EXACT = 2**53 - 1
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
 _AT = re.compile(r"^(?P<text>.*?)(?: - at (?:key in )?`\$(?P<path>[^`]*)`)?$", re.DOTALL)
@@ -95,19 +91,9 @@ def parse_bytes(raw: bytes, name: str, error: type[ToolgenError]) -> YamlDocumen
 
 def parse(text: str, name: str, error: type[ToolgenError]) -> YamlDocument:
     """Parses YAML 1.1 as PyYAML's safe loader does, but refuses duplicate keys, keys that are no text, aliases, tags and deep nesting."""
-    loader = _Loader(text)
-    try:
-        _refuse_deep(text, name, error)
-        node = loader.get_single_node()
-        lines: dict[_Path, int] = {}
-        data = _NodeReader(loader, name, error, lines).root(node) if node is not None else {}
-    except yaml.MarkedYAMLError as cause:
-        mark = cause.problem_mark or cause.context_mark
-        raise error(f"is not YAML: {cause.problem}", where=f"{name}:{mark.line + 1 if mark else 1}") from cause
-    except (yaml.YAMLError, ValueError) as cause:
-        raise error("is not YAML: it holds characters or values YAML does not allow", where=name) from cause
-    finally:
-        loader.dispose()
+    from toolgen.core.yaml_nodes import read_nodes  # noqa: PLC0415 - a build of a JSON description reads no YAML
+
+    data, lines = read_nodes(text, name, error)
     return YamlDocument(name, data, lines)
 
 
@@ -136,19 +122,6 @@ def decode(document: YamlDocument, path: _Path, kind: type[T], error: type[Toolg
 def apart(kind: type[msgspec.Struct]) -> msgspec.Meta:
     """Marks `Any` in a Struct: what stands there is decoded as `kind` by itself, so that an error can say its line."""
     return msgspec.Meta(extra={SHAPE: kind})
-
-
-def _refuse_deep(text: str, name: str, error: type[ToolgenError]) -> None:
-    """Before a node is composed, because composing recurses in C and deep nesting would end the process."""
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > _MAX_DEPTH:
-            line = event.start_mark.line + 1 if event.start_mark else 1
-            raise error(f"is nested more than {_MAX_DEPTH} levels deep", where=f"{name}:{line}")
 
 
 def _suggestion(key: str, kind: type[Any], steps: _Path) -> str:
@@ -180,69 +153,3 @@ def _steps(path: str) -> Iterator[str | int]:
 
 def _pointer(path: _Path) -> str:
     return ".".join(str(step) for step in path) or "the file"
-
-
-class _Loader(yaml.CSafeLoader):
-    """PyYAML's safe loader without timestamps: a date in our files is text, read where it is used."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-class _NodeReader:
-    """Turns YAML nodes into plain data while noting where each stood."""
-
-    def __init__(self, loader: _Loader, name: str, error: type[ToolgenError], lines: dict[_Path, int]) -> None:
-        self._loader, self._name, self._error, self._lines = loader, name, error, lines
-        self._seen: set[int] = set()
-
-    def root(self, node: yaml.Node) -> object:
-        """The value of a document's node."""
-        line = self._lines[()] = node.start_mark.line + 1
-        return self._value(node, (), line)
-
-    def _value(self, node: yaml.Node, path: _Path, line: int) -> object:
-        """The value of a node that is part of what starts on this line."""
-        if id(node) in self._seen:
-            raise self._error("uses a YAML alias; write the value out", where=self._at(node))
-        if node.tag not in _TAGS:
-            raise self._error(f"has the tag {node.tag.replace(_YAML, '!!')[:80]}; leave it out", where=self._at(node))
-        if isinstance(node, yaml.MappingNode):
-            self._seen.add(id(node))
-            return self._mapping(node, path, line)
-        if isinstance(node, yaml.SequenceNode):
-            self._seen.add(id(node))
-            return self._sequence(node, path, line)
-        return self._loader.construct_object(node)
-
-    def _mapping(self, node: yaml.MappingNode, path: _Path, line: int) -> dict[str, object]:
-        found: dict[str, object] = {}
-        for key_node, value_node in node.value:
-            key = self._loader.construct_object(key_node, deep=True)
-            if not isinstance(key, str):
-                raise self._error(f"the key {key!r} is not text; put it in quotes", where=self._at(key_node))
-            if key in found:
-                raise self._error(f"the key '{key}' stands twice", where=self._at(key_node))
-            below = (*path, key)
-            found[key] = self._value(value_node, below, self._noted(below, key_node, line))
-        return found
-
-    def _sequence(self, node: yaml.SequenceNode, path: _Path, line: int) -> list[object]:
-        found = []
-        for index, item in enumerate(node.value):
-            below = (*path, index)
-            found.append(self._value(item, below, self._noted(below, item, line)))
-        return found
-
-    def _noted(self, path: _Path, node: yaml.Node, around: int) -> int:
-        """The line on which a part starts, noted where it is another one than that of the part around it."""
-        line: int = node.start_mark.line + 1
-        if line != around:
-            self._lines[path] = line
-        return line
-
-    def _at(self, node: yaml.Node) -> str:
-        return f"{self._name}:{node.start_mark.line + 1}"

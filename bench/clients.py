@@ -2,26 +2,32 @@
 
 Each sends the same GET to the same server on loopback (a process of its own) and reads 1 KB of JSON. Prints microseconds of this process's
 CPU per call, its threads included, medians of interleaved rounds. "toolgen" is a tool call's whole exchange: headers checked and read, the
-body decoded within its cap. aiohttp is measured where it is installed; nothing here needs it.
+body decoded within its cap. aiohttp and pyreqwest are measured where they are installed; nothing here needs them.
+
+With `--http2` the server is nginx, and each client speaks HTTP/2 over one connection.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import importlib
 import multiprocessing
+import shutil
 import socket
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import httpx
 import uvloop
-from pyreqwest.client import ClientBuilder
 
 from toolgen.core.clock import SystemClock
 from toolgen.execute.base import system_resolver
@@ -69,42 +75,47 @@ async def spent(send: _Send, calls: int, in_flight: int) -> float:
     return (time.process_time() - began) / (calls // in_flight * in_flight) * 1e6
 
 
-async def clients(port: int) -> tuple[dict[str, _Send], list[Callable[[], Awaitable[object]]]]:
+async def clients(port: int, *, http2: bool) -> tuple[dict[str, _Send], list[Callable[[], Awaitable[object]]]]:
     """How each sends the request, and what closes them."""
     url = f"http://127.0.0.1:{port}/e"
     asked = HttpRequest(method="GET", url=url, headers=(), body=None)
     dialer = Dialer(
-        permit=lambda _: Allow(rule="bench"), resolver=system_resolver, timeouts=Timeouts(), clock=SystemClock()
+        permit=lambda _: Allow(rule="bench"),
+        resolver=system_resolver,
+        timeouts=Timeouts(),
+        clock=SystemClock(),
+        http2=http2,
     )
     ours, places = dialer.client(Target.of(url), "127.0.0.1"), asyncio.Semaphore(PLACES)
-    rust = ClientBuilder().no_proxy().follow_redirects(False).http1_only().build()
-    plain = httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_connections=None))
+    plain = httpx.AsyncClient(trust_env=False, http1=not http2, http2=http2, limits=httpx.Limits(max_connections=None))
+    found: dict[str, _Send] = {"toolgen": lambda: ours.send(asked, _LIMIT, places), "httpx": lambda: plain.get(url)}
+    closing: list[Callable[[], Awaitable[object]]] = [dialer.close, plain.aclose]
+    with contextlib.suppress(ImportError):
+        builder = importlib.import_module("pyreqwest.client").ClientBuilder().no_proxy().follow_redirects(False)
+        rust = (builder.http2_prior_knowledge() if http2 else builder.http1_only()).build()
 
-    async def by_rust() -> object:
-        return await (await rust.get(url).build().send()).bytes()
+        async def by_rust() -> object:
+            return await (await rust.get(url).build().send()).bytes()
 
-    found: dict[str, _Send] = {
-        "pyreqwest": by_rust,
-        "toolgen": lambda: ours.send(asked, _LIMIT, places),
-        "httpx": lambda: plain.get(url),
-    }
-    closing: list[Callable[[], Awaitable[object]]] = [rust.close, dialer.close, plain.aclose]
-    try:
+        found["pyreqwest"] = by_rust
+        closing.append(rust.close)
+    with contextlib.suppress(ImportError):
         aiohttp = importlib.import_module("aiohttp")
-    except ImportError:
-        return found, closing
-    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
+        if not http2:
+            session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
 
-    async def by_aiohttp() -> object:
-        async with session.get(url, allow_redirects=False) as response:
-            return await response.read()
+            async def by_aiohttp() -> object:
+                async with session.get(url, allow_redirects=False) as response:
+                    return await response.read()
 
-    return {**found, "aiohttp": by_aiohttp}, [*closing, session.close]
+            found["aiohttp"] = by_aiohttp
+            closing.append(session.close)
+    return found, closing
 
 
-async def compared(port: int, calls: int, in_flight: int) -> dict[str, float]:
+async def compared(port: int, calls: int, in_flight: int, *, http2: bool) -> dict[str, float]:
     """Medians by client."""
-    found, closing = await clients(port)
+    found, closing = await clients(port, http2=http2)
     rounds: dict[str, list[float]] = {name: [] for name in found}
     for number in range(_ROUNDS + 1):
         for name, send in found.items():
@@ -116,22 +127,62 @@ async def compared(port: int, calls: int, in_flight: int) -> dict[str, float]:
     return {name: statistics.median(costs) for name, costs in rounds.items()}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=2000)
-    parser.add_argument("--in-flight", type=int, default=32)
-    asked = parser.parse_args()
+_NGINX = """
+daemon off; error_log stderr crit; pid {folder}/pid; events {{}}
+http {{
+  access_log off; keepalive_requests 10000000;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  server {{ listen 127.0.0.1:{port} http2; default_type application/json; location /e {{ root {folder}; }} }}
+}}
+"""
+
+
+@contextlib.contextmanager
+def nginx() -> Iterator[int]:
+    """The port of an nginx that speaks HTTP/2."""
+    program = shutil.which("nginx")
+    if program is None:
+        raise SystemExit("nginx is not installed: `make proxies` installs it")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "e").write_bytes(_BODY)
+        (folder / "conf").write_text(_NGINX.format(folder=folder, port=port), encoding="utf-8")
+        with subprocess.Popen([program, "-c", str(folder / "conf"), "-p", name], stderr=subprocess.DEVNULL) as process:
+            time.sleep(0.5)
+            try:
+                yield port
+            finally:
+                process.terminate()
+
+
+@contextlib.contextmanager
+def own_server() -> Iterator[int]:
+    """The port of a server of this file."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
     server.start()
     try:
-        port = ours.recv()
-        for in_flight in (1, asked.in_flight):
-            for name, cost in uvloop.run(compared(port, asked.calls, in_flight)).items():
-                print(f"{name:18} {in_flight:3} in flight {cost:8.0f} us")
+        yield ours.recv()
     finally:
         server.terminate()
         server.join()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--in-flight", type=int, default=32)
+    parser.add_argument("--http2", action="store_true")
+    asked = parser.parse_args()
+    with nginx() if asked.http2 else own_server() as port:
+        for in_flight in (1, asked.in_flight):
+            found = uvloop.run(compared(port, asked.calls, in_flight, http2=asked.http2))
+            for name, cost in found.items():
+                print(f"{name:18} {in_flight:3} in flight {cost:8.0f} us")
     return 0
 
 

@@ -46,6 +46,7 @@ SYSTEMS = {
         "asyncpg",
         "ftplib",
         "gql",
+        "h2",
         "httpcore",
         "httpcore2",
         "httpx",

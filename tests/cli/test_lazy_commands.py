@@ -20,7 +20,18 @@ from toolgen.cli.lazy import LazyCommand
 from toolgen.cli.main import cli
 
 HEAVY = {
-    *("cel_expr_python", "cryptography", "gql", "graphql", "httpx", "jinja2", "jsonschema_rs", "pyreqwest", "rich"),
+    *(
+        "cel_expr_python",
+        "cryptography",
+        "gql",
+        "graphql",
+        "hpack",
+        "httpx",
+        "jinja2",
+        "jsonschema_rs",
+        "pyreqwest",
+        "rich",
+    ),
     *("sqlglot", "starlette", "uvicorn", "yaml"),
 }
 NEEDED_BY_SETTINGS = {"cryptography", "jsonschema_rs", "yaml"}

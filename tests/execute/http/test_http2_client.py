@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +18,7 @@ from tests.execute.http.test_downloads import FILE, Taking
 from tests.execute.http.test_executor import Server, echo, executor
 from tests.execute.http.upstreams import asked as requested
 from toolgen.execute.base import Destination, Timeouts
-from toolgen.execute.http.http2_client import Http2Client, library_builder
+from toolgen.execute.http.http2_client import Http2Client
 from toolgen.execute.http.reply import RawResponse
 from toolgen.model.result import Failed, Success
 from toolgen.model.verdict import Deny
@@ -70,10 +71,20 @@ def test_a_long_file_is_taken_in_parts(port: int, refuses: bool) -> None:
     sink = Taking(refuses=refuses)
 
     async def main() -> RawResponse:
-        client = Http2Client(library_builder(Timeouts(), None, "127.0.0.1", port, None))
-        return await client.send(
-            requested(url=f"http://127.0.0.1:{port}/file"), 300_000, asyncio.Semaphore(4), sink=sink
+        client = Http2Client(
+            scheme="http",
+            host="127.0.0.1",
+            port=port,
+            address="127.0.0.1",
+            timeouts=Timeouts(),
+            tls=ssl.create_default_context,
         )
+        try:
+            return await client.send(
+                requested(url=f"http://127.0.0.1:{port}/file"), 300_000, asyncio.Semaphore(4), sink=sink
+            )
+        finally:
+            client.close()
 
     reply = asyncio.run(main())
     if refuses:
@@ -139,7 +150,10 @@ def test_a_server_that_speaks_only_http1_is_sent_no_request() -> None:
         assert not any(head.startswith(b"GET") for head in server.heads)
         return outcome
 
-    assert isinstance(asyncio.run(main()), Failed)
+    outcome = asyncio.run(main())
+    assert isinstance(outcome, Failed)
+    assert outcome.delivery.unsent
+    assert "does not speak HTTP/2" in outcome.error.message
 
 
 def test_where_nobody_listens_nothing_was_sent() -> None:

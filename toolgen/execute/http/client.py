@@ -20,7 +20,17 @@ from toolgen.execute.http.message import ACCEPTED
 from toolgen.execute.http.reply import BodyListener, RawResponse, Sink, UnsentError
 from toolgen.execute.http.request_builder import HttpRequest
 
-__all__ = ["OWN_HEADERS", "PLACES", "Http1Client", "OriginClient", "request_bytes"]
+__all__ = [
+    "OWN_HEADERS",
+    "PLACES",
+    "Http1Client",
+    "OriginClient",
+    "authority_of",
+    "body_length",
+    "checked_target",
+    "connection_failure",
+    "request_bytes",
+]
 
 PLACES = 4
 """How many long answers of one source are read at once: the others wait, unread, at their servers, so that memory stays what it is."""
@@ -96,8 +106,7 @@ class Http1Client:
         self._tls = tls if scheme == "https" else None
         self._host, self._port, self._address = host, port, address
         self._timeouts = timeouts
-        authority = f"[{host}]" if ":" in host else host
-        self._authority = authority if port == _DEFAULT_PORT[scheme] else f"{authority}:{port}"
+        self._authority = authority_of(scheme, host, port)
         self._resting: deque[ClientConnection] = deque()
         self._busy: set[ClientConnection] = set()
         self._connecting = 0
@@ -173,18 +182,30 @@ class Http1Client:
                     ssl=context,
                     server_hostname=name,
                 )
-        except TimeoutError:
-            raise UnsentError("", late=True) from None
-        except ssl.SSLCertVerificationError as error:
-            reason = f"its certificate was not accepted: {error.verify_message}"
-            raise UnsentError(reason, distrusted=True) from None
-        except ssl.SSLError as error:
-            raise UnsentError(f"TLS failed: {error.reason or 'no reason was given'}") from None
         except OSError as error:
-            raise UnsentError(error.strerror or type(error).__name__) from None
+            raise connection_failure(error) from None
         finally:
             self._connecting -= 1
         return made
+
+
+def connection_failure(error: OSError) -> UnsentError:
+    """Return the failure of a connection that was not made."""
+    match error:
+        case TimeoutError():
+            return UnsentError("", late=True)
+        case ssl.SSLCertVerificationError():
+            return UnsentError(f"its certificate was not accepted: {error.verify_message}", distrusted=True)
+        case ssl.SSLError():
+            return UnsentError(f"TLS failed: {error.reason or 'no reason was given'}")
+        case _:
+            return UnsentError(error.strerror or type(error).__name__)
+
+
+def authority_of(scheme: str, host: str, port: int) -> str:
+    """Return the authority of an origin, without the scheme's own port."""
+    authority = f"[{host}]" if ":" in host else host
+    return authority if port == _DEFAULT_PORT[scheme] else f"{authority}:{port}"
 
 
 def _keeps(body: bytes) -> bool:
@@ -204,28 +225,45 @@ def request_bytes(request: HttpRequest, authority: str, *, last: bool = False) -
 
     Raises `ValueError` for a method, target or header that would be read as something else.
     """
-    method, target, body = request.method, _target(request.url), request.body
+    method, target = request.method, checked_target(request)
     lines = [f"{method} {target} HTTP/1.1", f"Host: {authority}", f"Accept-Encoding: {ACCEPTED}"]
+    lines += [f"{name}: {value}" for name, value in request.headers]
+    length = body_length(request)
+    if length is not None:
+        lines.append(f"Content-Length: {length}")
+    if last:
+        lines.append("Connection: close")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + (request.body or b"")
+
+
+def body_length(request: HttpRequest) -> int | None:
+    """Return the length that a request states for its body; None for one that has no body and needs none (RFC 9110, section 8.6)."""
+    if request.stream is not None:
+        return request.stream.size
+    if request.body is not None or request.method in _EXPECTS_BODY:
+        return len(request.body or b"")
+    return None
+
+
+def checked_target(request: HttpRequest) -> str:
+    """Return the target of a request: its URL without the origin.
+
+    Raises `ValueError` for a method, target or header that would be read as something else.
+    """
+    method, target = request.method, _target(request.url)
     names, values = [method], []
     for name, value in request.headers:
         if not name or name.lower() in OWN_HEADERS:
             raise ValueError("a header says what the connection says itself, or has no name")
         names.append(name)
         values.append(value)
-        lines.append(f"{name}: {value}")
     if not method or not _TOKENS.match("".join(names)):
         raise ValueError("a method or the name of a header is no token")
     if not _VALUES.match("".join(values)):
         raise ValueError("a header holds a control character")
     if not _TARGET.match(target):
         raise ValueError("the URL holds what cannot be sent as it is")
-    if request.stream is not None:
-        lines.append(f"Content-Length: {request.stream.size}")
-    elif body is not None or method in _EXPECTS_BODY:  # RFC 9110, section 8.6
-        lines.append(f"Content-Length: {len(body or b'')}")
-    if last:
-        lines.append("Connection: close")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode() + (body or b"")
+    return target
 
 
 def _target(url: str) -> str:

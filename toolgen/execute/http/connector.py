@@ -18,7 +18,6 @@ from pyreqwest.http import Url
 from toolgen.core.clock import Clock
 from toolgen.execute.base import Destination, Permit, Resolver, Timeouts, system_resolver
 from toolgen.execute.http.client import Http1Client, OriginClient
-from toolgen.execute.http.http2_client import Http2Client, library_builder
 from toolgen.execute.http.tls import ClientCertificate, tls_context
 from toolgen.model.verdict import Allow, Ask, Deny
 
@@ -170,8 +169,16 @@ class Dialer:
     def _made(self, target: Target, address: str, among: int, certificate: ClientCertificate | None) -> OriginClient:
         timeouts = replace(self._timeouts, connect_s=self._timeouts.connect_s / among)
         if self._http2:
-            host = None if target.literal else target.host
-            return Http2Client(library_builder(timeouts, host, address, target.port, certificate))
+            from toolgen.execute.http.http2_client import Http2Client  # noqa: PLC0415 - for sources that ask for HTTP/2 alone
+
+            return Http2Client(
+                scheme=target.scheme,
+                host=target.host,
+                port=target.port,
+                address=address,
+                timeouts=timeouts,
+                tls=cache(partial(tls_context, certificate, "h2")),
+            )
         return Http1Client(
             scheme=target.scheme,
             host=target.host,

@@ -1,71 +1,52 @@
-"""HTTP/2 over pyreqwest, for sources that ask for it.
+"""HTTP/2 requests to one origin at one checked address, for sources that ask for HTTP/2.
 
-A client connects to one checked address. It follows nothing, keeps no cookie, asks no proxy and decodes nothing.
+Calls share a connection as far as its server allows, and HTTP/1.1 is not spoken. There is no proxy, no redirect and no cookie.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from datetime import timedelta
-
-from pyreqwest.client import ClientBuilder
-from pyreqwest.exceptions import PyreqwestError, RequestTimeoutError
-from pyreqwest.response import Response
+import ssl
+from collections.abc import Callable
 
 from toolgen.execute.base import Timeouts
-from toolgen.execute.http.client import OWN_HEADERS
-from toolgen.execute.http.connection import MAX_IDLE_S, ORDINARY
-from toolgen.execute.http.message import ACCEPTED, BodyReader, pass_on
-from toolgen.execute.http.reply import BodyListener, BrokenError, RawResponse, Sink, TimedOutError, UnsentError
+from toolgen.execute.http.client import authority_of, body_length, checked_target, connection_failure
+from toolgen.execute.http.http2_connection import Http2Connection, RefusedStreamError
+from toolgen.execute.http.http2_frames import field, request_fields
+from toolgen.execute.http.http2_stream import Reading
+from toolgen.execute.http.message import ACCEPTED
+from toolgen.execute.http.reply import BodyListener, RawResponse, Sink, UnsentError
 from toolgen.execute.http.request_builder import HttpRequest
-from toolgen.execute.http.tls import ClientCertificate
 
-__all__ = ["Http2Client", "library_builder"]
+__all__ = ["Http2Client"]
 
-_MAX_RESTING = 256
-# pyreqwest calls every failure before the answer's head a ConnectError, also when the request was already on its way; what happened stands
-# in the causes that hyper reports, so only this one of them counts as "nothing was sent".
-_CONNECTING = "client error (Connect)"
-_DISTRUSTED = "invalid peer certificate"  # as rustls begins
-
-
-def library_builder(
-    timeouts: Timeouts, host: str | None, address: str, port: int, certificate: ClientCertificate | None
-) -> ClientBuilder:
-    """Of a client that connects to this address alone; `host` is the name that stands for it, if there is one."""
-    builder = (
-        ClientBuilder()
-        .no_proxy()
-        .follow_redirects(False)
-        .referer(False)
-        .default_cookie_store(False)
-        .error_for_status(False)
-        .gzip(False)  # bodies are decoded within their cap, and all of them: see `content_encoding`
-        .deflate(False)
-        .brotli(False)
-        .zstd(False)
-        .pool_max_idle_per_host(_MAX_RESTING)
-        .pool_idle_timeout(timedelta(seconds=MAX_IDLE_S))
-        .connect_timeout(timedelta(seconds=timeouts.connect_s))
-        .read_timeout(timedelta(seconds=timeouts.first_byte_s))
-        .timeout(timedelta(seconds=timeouts.total_s))
-    )
-    if host is not None:
-        builder = builder.resolve(host, address, port)
-    if certificate is not None:
-        builder = builder.identity_pem(certificate.identity)
-        if certificate.authorities:
-            builder = builder.add_root_certificate_pem(certificate.authorities)
-    return builder
+_ATTEMPTS = 2
+_OTHER_PROTOCOL = "it does not speak HTTP/2"
 
 
 class Http2Client:
-    """Speaks HTTP/2 and nothing else. When a call is cancelled, the library waits for its answer by itself and throws it away."""
+    """HTTP/2 with prior knowledge (RFC 9113, section 3.3), negotiated over TLS. `tls` returns the context where the scheme is https."""
 
-    def __init__(self, builder: ClientBuilder) -> None:
-        self._client = builder.http2_prior_knowledge().build()
+    def __init__(
+        self,
+        *,
+        scheme: str,
+        host: str,
+        port: int,
+        address: str,
+        timeouts: Timeouts,
+        tls: Callable[[], ssl.SSLContext],
+    ) -> None:
+        self._scheme, self._host, self._port, self._address = scheme, host, port, address
+        self._tls = tls if scheme == "https" else None
+        self._timeouts = timeouts
+        self._authority = authority_of(scheme, host, port)
+        self._accepts = field("accept-encoding", ACCEPTED)
+        self._connections: list[Http2Connection] = []
+        self._connecting: asyncio.Task[Http2Connection] | None = None
         self._users = 0
+        self._closed = False
 
     @property
     def idle(self) -> bool:
@@ -80,104 +61,99 @@ class Http2Client:
         listener: BodyListener | None = None,
         sink: Sink | None = None,
     ) -> RawResponse:
-        builder = self._client.request(request.method, request.url).header("Accept-Encoding", ACCEPTED)
-        for name, value in request.headers:
-            if name.lower() in OWN_HEADERS:
-                raise ValueError("a header says what the connection says itself")
-            builder = builder.header(name, value, is_sensitive=True)
-        if listener is not None:
-            builder = builder.streamed_read_buffer_limit(0)  # it would wait for the beginning of the body to fill up
-        if request.stream is not None:
-            builder = builder.body_stream(request.stream.parts())
-        elif request.body:
-            builder = builder.body_bytes(request.body)
-        if until < math.inf:
-            builder = builder.timeout(timedelta(seconds=max(0.0, until - asyncio.get_running_loop().time())))
+        block = self._block(request)
+        now = asyncio.get_running_loop().time()
+        if until <= now:
+            raise UnsentError("", late=True)
+        until = min(until, now + self._timeouts.total_s)
+        reading = Reading(request.method, limit, places, until, listener, sink)
+        stream, body = request.stream, request.body or b""
+        del request
         self._users += 1
         try:
-            async with builder.build_streamed() as response:
-                return await _read(response, request.method, limit, places, listener, sink)
-        except PyreqwestError as error:
-            raise _ending(error) from None
+            for _ in range(_ATTEMPTS):  # what a server refused, it has not processed
+                connection = self._usable() or await self._connected(until)
+                try:
+                    return await connection.exchange(block, body if stream is None else stream.parts(), reading)
+                except RefusedStreamError:
+                    pass
+            raise UnsentError("it refused the request")
         finally:
             self._users -= 1
 
     def close(self) -> None:
-        """Its connections end when the library lets go of the client."""
-        del self._client
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
 
+    def _block(self, request: HttpRequest) -> bytes:
+        """Return the header block of a request. Raises `ValueError`."""
+        fields = [request_fields(request.method, self._scheme, self._authority, checked_target(request)), self._accepts]
+        fields += [field(name, value) for name, value in request.headers]
+        length = body_length(request)
+        if length is not None:
+            fields.append(field("content-length", str(length)))
+        return b"".join(fields)
 
-async def _read(
-    response: Response,
-    method: str,
-    limit: int,
-    places: asyncio.Semaphore,
-    listener: BodyListener | None,
-    sink: Sink | None,
-) -> RawResponse:
-    status, headers = response.status, _headers(response)
-    if status < 200:
-        raise BrokenError
-    if method == "HEAD":
-        return RawResponse(status=status, headers=headers, body=b"", truncated=False)
-    if sink is not None and not sink.wants(status, headers):
-        sink = None
-    body, streams = (
-        BodyReader(headers.get("content-encoding", ""), limit, None if sink is None else min(sink.after, limit)),
-        False,
-    )
-    listener = listener if listener is not None and listener.wants(headers) else None
-    placed = False
-    try:
-        while not body.full and (chunk := await response.body_reader.read_chunk()) is not None:
-            body.feed(chunk.to_bytes())
-            if listener is not None and listener.enough(body.news()):
-                return RawResponse(status=status, headers=headers, body=body.so_far(), truncated=False)
-            if body.size > ORDINARY and not placed:
-                placed = await places.acquire()
-            if sink is not None and body.paused:
-                if not streams and not sink.begin(body.so_far()):
-                    sink = None
-                    body.collect()
-                    continue
-                if not streams:
-                    streams = True
-                    body.stream(sink.most)
-                if not await pass_on(body, sink):
-                    return RawResponse(status=status, headers=headers, body=b"", truncated=True)
-    finally:
-        if placed:
-            places.release()
-    return RawResponse(status=status, headers=headers, body=body.end(), truncated=body.full)
+    def _usable(self) -> Http2Connection | None:
+        """Return a connection that takes a request now. Those that never will are forgotten, and closed if nothing is under way."""
+        for connection in self._connections:
+            if connection.usable:
+                return connection
+        for connection in [one for one in self._connections if not one.busy and not one.is_open]:
+            self._connections.remove(connection)
+            connection.close()
+        return None
 
+    async def _connected(self, until: float) -> Http2Connection:
+        """Return a new connection. Calls that need one at the same time share it."""
+        while True:
+            if self._connecting is None:
+                self._connecting = asyncio.get_running_loop().create_task(self._connect())
+                self._connecting.add_done_callback(self._was_connected)
+            connecting = self._connecting
+            try:
+                async with asyncio.timeout_at(until):
+                    made = await asyncio.shield(connecting)
+            except asyncio.CancelledError:
+                if connecting.cancelled() and self._closed:
+                    raise UnsentError("the client was closed") from None
+                raise
+            except OSError as error:
+                raise connection_failure(error) from None
+            found = self._usable()
+            if found is not None:
+                return found
+            if not made.is_open:
+                raise UnsentError(_OTHER_PROTOCOL)
+            if not made.busy:
+                raise UnsentError("it takes no request at the moment")
 
-def _headers(response: Response) -> dict[str, str]:
-    """Return the headers that can be read. The library returns no text for a value that is not ASCII."""
-    headers: dict[str, str] = {}
-    for name in response.headers:
+    def _was_connected(self, connecting: asyncio.Task[Http2Connection]) -> None:
+        self._connecting = None
+        if not connecting.cancelled():
+            connecting.exception()  # nobody may be waiting any more
+
+    async def _connect(self) -> Http2Connection:
+        loop = asyncio.get_running_loop()
+        context, name = (None, None) if self._tls is None else (self._tls(), self._host)
+        connection: Http2Connection | None = None
         try:
-            text = response.get_header(name)
-        except ValueError:
-            text = None
-        if text is not None:
-            headers.setdefault(name, text)
-        elif name == "content-encoding":
-            raise BrokenError
-    return headers
-
-
-def _ending(error: PyreqwestError) -> Exception:
-    details = getattr(error, "details", None)
-    causes = details.get("causes") if isinstance(details, dict) else None
-    said = [str(cause.get("message", "")) for cause in causes or ()]
-    late = isinstance(error, RequestTimeoutError)
-    if _CONNECTING in said:
-        # The innermost cause ("Connection refused") is the system's or the TLS library's, and never holds the URL.
-        reason = said[-1] if "://" not in said[-1] else ""
-        distrusted = reason.startswith(_DISTRUSTED)
-        if distrusted:
-            reason = f"its certificate was not accepted: {reason.removeprefix(_DISTRUSTED).strip(': ')}"
-        return UnsentError("" if late else reason, late=late, distrusted=distrusted)
-    if isinstance(error, ValueError):
-        return ValueError("the request cannot be built")
-    return TimedOutError() if late else BrokenError()
+            async with asyncio.timeout(self._timeouts.connect_s):
+                _, connection = await loop.create_connection(
+                    lambda: Http2Connection(self._timeouts.first_byte_s),
+                    self._address,
+                    self._port,
+                    ssl=context,
+                    server_hostname=name,
+                )
+                await connection.ready
+        except BaseException:
+            if connection is not None:
+                connection.close()
+            raise
+        self._connections.append(connection)
+        return connection

@@ -68,11 +68,14 @@ def client_certificate(certificate: str, key: str, authorities: str) -> ClientCe
     return ClientCertificate(digest=digest, identity=identity, authorities=authorities.encode())
 
 
-def tls_context(certificate: ClientCertificate | None = None) -> ssl.SSLContext:
-    """The system's certificate authorities, names checked, TLS 1.2 or newer; with what is shown to the server, where there is anything."""
+def tls_context(certificate: ClientCertificate | None = None, protocol: str = "http/1.1") -> ssl.SSLContext:
+    """The system's certificate authorities, names checked, TLS 1.2 or newer; with what is shown to the server, where there is anything.
+
+    `protocol` is the name under which TLS negotiates what is spoken (ALPN).
+    """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols([protocol])
     if certificate is None:
         return context
     if certificate.authorities:

@@ -51,7 +51,6 @@ SYSTEMS = {
         "httpcore2",
         "httpx",
         "httpx2",
-        "pyreqwest",
         "requests",
         "websockets",
     ),

@@ -29,7 +29,6 @@ HEAVY = {
         "httpx",
         "jinja2",
         "jsonschema_rs",
-        "pyreqwest",
         "rich",
     ),
     *("sqlglot", "starlette", "uvicorn", "yaml"),

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
+import httpcore
+import httpx
+import idna
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -12,7 +17,8 @@ from hypothesis import strategies as st
 from tests.exhaustive import examples
 from toolgen.core.clock import FixedClock
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.http.connector import Dialer, EgressRefusal, Target, Timeouts, _target
+from toolgen.execute.http.connector import Dialer, EgressRefusal, Target, Timeouts
+from toolgen.execute.http.target import _read
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 
 
@@ -45,15 +51,15 @@ def dialer(names: Names, permit: Permit = allow, clock: FixedClock | None = None
         ("http://h.test:8080/e", "h.test", 8080, False),
         ("http://127.0.0.1:1/e", "127.0.0.1", 1, True),
         ("http://[::1]:1/e", "::1", 1, True),
-        # What a lenient parser takes for a name, the client takes for an address; the policy must see the address.
-        ("http://0x7f.1/e", "127.0.0.1", 80, True),
-        ("http://2130706433/e", "127.0.0.1", 80, True),
-        ("http://0177.0.0.1/e", "127.0.0.1", 80, True),
+        ("http://a_b.test./e", "a_b.test.", 80, False),
+        ("HTTPS://h.test?a=%2F", "h.test", 443, False),
+        ("http://[2001:DB8:0:0::1]/e", "2001:db8::1", 80, True),
         ("http://[::ffff:127.0.0.1]/e", "::ffff:7f00:1", 80, True),
         ("http://bücher.test/e", "xn--bcher-kva.test", 80, False),
+        ("http://xn--bcher-KVA.test/e", "xn--bcher-kva.test", 80, False),
     ],
 )
-def test_a_target_is_what_the_client_will_make_of_the_url(url: str, host: str, port: int, literal: bool) -> None:
+def test_a_target_is_host_and_port_of_the_url(url: str, host: str, port: int, literal: bool) -> None:
     target = Target.of(url)
     assert (target.host, target.port, target.literal) == (host, port, literal)
 
@@ -70,9 +76,32 @@ def test_a_target_is_what_the_client_will_make_of_the_url(url: str, host: str, p
         "http://user@h.test/a",
         "ftp://h.test/a",
         "h.test/a",
+        "http://@h.test/a",
+        "http://:p@h.test/a",
+        "http://h.test:65536/a",
+        "http://h.test:/a",
+        "http:///h.test/a",
+        " http://h.test/a",
+        "http://h.test/a\n",
+        "http://h.test?a/b",
+        "http://h%2e.test/a",
+        "http://h..test/a",
+        f"http://{'h' * 64}.test/a",
+        "http://xn--zz/a",
+        # Some read an address in these, some a name.
+        "http://0x7f.1/a",
+        "http://0x7f.0x1/a",
+        "http://2130706433/a",
+        "http://0177.0.0.1/a",
+        "http://127.1/a",
+        "http://127.0.0.1./a",
+        "http://1.1.1.256/a",
+        "http://\uff11\uff12\uff17.1/a",
+        "http://[::1%25eth0]/a",
+        "http://[1::2::3]/a",
     ],
 )
-def test_a_url_the_client_would_change_before_sending_is_refused(url: str) -> None:
+def test_a_url_that_parsers_change_or_read_in_different_ways_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         Target.of(url)
 
@@ -94,7 +123,7 @@ def test_every_address_is_checked_and_one_forbidden_address_is_enough() -> None:
 def test_a_literal_address_is_checked_without_being_resolved() -> None:
     names = Names(["192.0.2.1"])
     with pytest.raises(EgressRefusal):
-        asyncio.run(dialer(names, lambda _: Deny(rule="r", reason="no")).addresses(Target.of("http://0x7f.1/")))
+        asyncio.run(dialer(names, lambda _: Deny(rule="r", reason="no")).addresses(Target.of("http://127.0.0.1/")))
     assert names.asked == 0
 
 
@@ -137,6 +166,14 @@ def read(url: str, by: Callable[[str], Target]) -> Target | str:
         return "refused"
 
 
+def named(host: str) -> str:
+    """Return one form of an address, or of a name."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host.lower() if host.isascii() else idna.encode(host, uts46=True).decode()
+
+
 @pytest.mark.sweep
 @settings(max_examples=examples(2_000), deadline=None)
 @given(
@@ -157,6 +194,11 @@ def read(url: str, by: Callable[[str], Target]) -> Target | str:
                 "[",
                 "a..b",
                 "xn--a",
+                "bücher.test",
+                "0x7f.1",
+                "[::ffff:1.2.3.4]",
+                "a_b:0",
+                "a.test:080",
             ]
         ),
         st.text(st.sampled_from("/ab0.%2e?&=#@\\\t ~_-+,;:é'|<{"), max_size=12),
@@ -167,5 +209,18 @@ def read(url: str, by: Callable[[str], Target]) -> Target | str:
 @example("http://a.test/a/../b")
 @example("http://a.test/%2e%2e/b")
 @example("http://a.test/a b")
-def test_a_plain_url_is_read_as_the_whole_parser_reads_it(url: str) -> None:
-    assert read(url, Target.of) == read(url, _target)
+def test_a_url_that_is_taken_is_read_alike_by_every_parser(url: str) -> None:
+    target = read(url, Target.of)
+    assert target == read(url, _read)
+    if isinstance(target, str):
+        return
+    parts = urlsplit(url)
+    assert (parts.scheme, parts.port or target.port) == (target.scheme, target.port)
+    assert (parts.username, parts.password, parts.fragment) == (None, None, "")
+    seen = httpx.URL(url)
+    assert (seen.scheme, seen.port or target.port, seen.userinfo) == (target.scheme, target.port, b"")
+    assert {named(parts.hostname or ""), named(seen.raw_host.decode())} == {named(target.host)}
+    if url.isascii():
+        dialled = httpcore.URL(url)  # what the client of event streams reads
+        assert named(dialled.host.decode().strip("[]")) == named(target.host)
+        assert (dialled.port or target.port) == target.port

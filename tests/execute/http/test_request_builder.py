@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from pyreqwest.http import Url
 
 from tests.execute.http.bindings import BASE, binding, parameter
 from toolgen.execute.http.connector import Target
@@ -288,7 +288,7 @@ def test_no_text_leaves_its_path_segment(value: str, style: str) -> None:
     except UnbindableError:
         return
     assert url.removeprefix(BASE).split("/")[1::2] == ["p", "x"]
-    assert Url(url).path == url.removeprefix(BASE)
+    assert urlsplit(url).path == url.removeprefix(BASE)
     assert Target.of(url).host == "api.test"
 
 
@@ -298,7 +298,7 @@ def test_no_text_leaves_its_query_pair(value: str, reserved: bool) -> None:
         not (reserved and re.search("%[0-9A-Fa-f]{2}", value))
     )  # reserved expansion leaves those as they are (RFC 6570, 3.2.3)
     url = bind(binding(parameter("query", allow_reserved=reserved)), {"q": value}).url
-    assert Url(url).query_pairs == [("q", value)]
+    assert parse_qsl(urlsplit(url).query, keep_blank_values=True) == [("q", value)]
     assert Target.of(url).host == "api.test"
 
 

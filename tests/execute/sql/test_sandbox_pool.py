@@ -420,7 +420,7 @@ def test_a_process_has_nothing_of_the_gateways(
             own.add(str(locations["sqlite"]).removeprefix("sqlite:///"))  # for the next statement
             assert all(name.startswith(("pipe:", "/dev/null")) for name in opened - own), opened
             libraries = (child / "maps").read_text(encoding="utf-8")
-            assert not {name for name in ("_ssl", "_asyncio", "cryptography", "pyreqwest") if name in libraries}
+            assert not {name for name in ("_ssl", "_asyncio", "cryptography") if name in libraries}
 
     serving(locations[dialect], work)
     assert not Path(f"/proc/{children[0]}").exists()

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import re
 import ssl
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
-from pyreqwest.http import Url
 
 from toolgen.core.clock import Clock
 from toolgen.execute.base import Destination, Permit, Resolver, Timeouts, system_resolver
 from toolgen.execute.http.client import Http1Client, OriginClient
+from toolgen.execute.http.target import Target
 from toolgen.execute.http.tls import ClientCertificate, tls_context
 from toolgen.model.verdict import Allow, Ask, Deny
 
@@ -38,8 +36,6 @@ _CACHED_S = 5.0
 _MAX_NAMES = 256
 _MAX_CLIENTS = 64
 _MAX_ADDRESSES = 8
-# Without dots and escapes, a path has no segment that is taken out of it (WHATWG URL, section 4.4).
-_PLAIN = re.compile(r"(https?://[A-Za-z0-9.:\[\]-]+)/[A-Za-z0-9_~/=&?+,-]*\Z")
 
 
 class EgressRefusal(Exception):  # noqa: N818 - a decision, not a fault
@@ -48,37 +44,6 @@ class EgressRefusal(Exception):  # noqa: N818 - a decision, not a fault
     def __init__(self, verdict: Deny) -> None:
         super().__init__(verdict.reason)
         self.verdict = verdict
-
-
-class Target(Struct, frozen=True, kw_only=True):
-    """Where a URL leads, as the client that will connect reads it: no second parser can be of another opinion."""
-
-    scheme: str
-    host: str
-    port: int
-    literal: bool
-
-    @staticmethod
-    def of(url: str) -> Target:
-        """Raises `ValueError` for a URL the client would change before sending, or that is not http(s)."""
-        plain = _PLAIN.match(url)  # behind whose origin there is nothing that a parser could change
-        return _target(url) if plain is None else _origin(plain[1])
-
-
-def _target(url: str) -> Target:
-    parsed = Url(url)
-    query = parsed.query_string
-    target = (parsed.path or "/") + (f"?{query}" if query is not None else "")
-    _, _, written = url.partition("://")
-    slash = written.find("/")
-    asked = written[slash:] if slash >= 0 else "/" + written[written.find("?") :] if "?" in written else "/"
-    host, port = parsed.host_str, parsed.port_or_known_default
-    if target != asked or parsed.scheme not in {"http", "https"} or not host or port is None or parsed.username:
-        raise ValueError("the URL cannot be sent as it is written")
-    return Target(scheme=parsed.scheme, host=host.strip("[]"), port=port, literal=parsed.domain is None)
-
-
-_origin = lru_cache(maxsize=256)(_target)
 
 
 _Key: TypeAlias = tuple[Target, str, int, ClientCertificate | None]

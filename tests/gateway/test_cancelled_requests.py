@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.execute.http.http2_upstream import Upstream
 from tests.gateway.clients import listening, run
 from tests.gateway.governed import PRINCIPALS
 from tests.gateway.leaving_clients import (
@@ -231,6 +232,31 @@ def test_what_reads_at_the_api_is_broken_off_at_once_and_not_sent_again(
     run(main())
     outcomes = recorded(tmp_path)
     assert outcomes[-calls:] == [(asked.name, "cancelled", "cancelled")] * calls, outcomes
+
+
+@pytest.mark.parametrize("front", [over_mcp, over_mcp_by_notification], ids=lambda one: one.__name__)
+def test_a_read_over_http2_is_reset_alone(tmp_path: Path, front: Any) -> None:
+    async def main() -> None:
+        upstream = Upstream()
+        async with (
+            upstream.serving(),
+            Gateway.load(_project(tmp_path, f"http://127.0.0.1:{upstream.port}", http2=True)) as gateway,
+        ):
+            other = asyncio.create_task(gateway.call("slow__get_spare", {}, principal="bot"))
+            await upstream.until(lambda: upstream.requests == ["/spare"])
+            async with front(gateway, SILENT) as leave:
+                await upstream.until(lambda: upstream.requests == ["/spare", "/silent"])
+                await leave()
+                await upstream.until(lambda: bool(upstream.resets), AT_ONCE_S)
+            (connection,) = upstream.connections
+            assert upstream.resets == [("/silent", 8)]
+            connection.answer(1, b"{}", ("content-type", "application/json"))
+            connection.flush()
+            assert (await other).status == "ok"
+
+    run(main())
+    ended = recorded(tmp_path)
+    assert sorted(one[:2] for one in ended) == [(SILENT.name, "cancelled"), ("slow__get_spare", "ok")]
 
 
 @pytest.mark.parametrize("front", [over_mcp, over_mcp_by_notification], ids=lambda one: one.__name__)

@@ -152,11 +152,19 @@ def nginx() -> Iterator[int]:
         (folder / "e").write_bytes(_BODY)
         (folder / "conf").write_text(_NGINX.format(folder=folder, port=port), encoding="utf-8")
         with subprocess.Popen([program, "-c", str(folder / "conf"), "-p", name], stderr=subprocess.DEVNULL) as process:
-            time.sleep(0.5)
             try:
+                _await_listening(port, process)
                 yield port
             finally:
                 process.terminate()
+
+
+def _await_listening(port: int, process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    raise SystemExit("nginx did not start")
 
 
 @contextlib.contextmanager

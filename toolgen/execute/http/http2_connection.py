@@ -23,9 +23,9 @@ from toolgen.execute.http.http2_frames import (
     Frame,
     FrameReader,
     HeaderReader,
+    Http2Setting,
     Kind,
     ProtocolViolation,
-    Setting,
     frame,
     headers_frames,
     number,
@@ -512,9 +512,9 @@ class Http2Connection(asyncio.Protocol):
         if len(payload) % 6:
             raise ProtocolViolation(ErrorCode.FRAME_SIZE_ERROR)
         for setting, value in struct.iter_unpack(">HI", payload):
-            if setting == Setting.MAX_CONCURRENT_STREAMS:
+            if setting == Http2Setting.MAX_CONCURRENT_STREAMS:
                 self._most = value
-            elif setting == Setting.INITIAL_WINDOW_SIZE:
+            elif setting == Http2Setting.INITIAL_WINDOW_SIZE:
                 self._resize_windows(value)
         self._acknowledge(frame(Kind.SETTINGS, Flag.ACK, 0))
         if not self.ready.done():

@@ -26,10 +26,10 @@ __all__ = [
     "Frame",
     "FrameReader",
     "HeaderReader",
+    "Http2Setting",
     "Kind",
     "ProtocolViolation",
     "ReplyHead",
-    "Setting",
     "field",
     "frame",
     "headers_frames",
@@ -79,7 +79,7 @@ class Flag:
     PRIORITY = 0x20
 
 
-class Setting:
+class Http2Setting:
     """Settings of a connection (RFC 9113, section 6.5.2)."""
 
     HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, _MAX_FRAME, MAX_HEADER_LIST_SIZE = (
@@ -124,10 +124,10 @@ PREFACE = (
         b"".join(
             struct.pack(">HI", setting, value)
             for setting, value in (
-                (Setting.HEADER_TABLE_SIZE, 0),  # so that a header block means the same wherever it stands
-                (Setting.ENABLE_PUSH, 0),
-                (Setting.INITIAL_WINDOW_SIZE, STREAM_WINDOW),
-                (Setting.MAX_HEADER_LIST_SIZE, MAX_HEADERS_SIZE),
+                (Http2Setting.HEADER_TABLE_SIZE, 0),  # so that a header block means the same wherever it stands
+                (Http2Setting.ENABLE_PUSH, 0),
+                (Http2Setting.INITIAL_WINDOW_SIZE, STREAM_WINDOW),
+                (Http2Setting.MAX_HEADER_LIST_SIZE, MAX_HEADERS_SIZE),
             )
         ),
     )

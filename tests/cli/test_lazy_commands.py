@@ -90,6 +90,7 @@ def test_help_imports_no_command(arguments: tuple[str, ...], tmp_path: Path) -> 
         "toolgen.cli",
         "toolgen.cli.lazy",
         "toolgen.cli.main",
+        "toolgen.core",
         "toolgen.core.core_dumps",
         "toolgen.core.errors",
         "toolgen.core.garbage",

@@ -31,11 +31,11 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from toolgen.audit.log import AuditLog
-from toolgen.audit.config import Plan
+from toolgen.audit.config import AuditPlan
 from toolgen.core.clock import SystemClock
 
 async def main():
-    log = AuditLog(Path(sys.argv[1]), SystemClock(), Plan(segment_bytes=20_000, checkpoint_entries=64, checkpoint_s=0.01))
+    log = AuditLog(Path(sys.argv[1]), SystemClock(), AuditPlan(segment_bytes=20_000, checkpoint_entries=64, checkpoint_s=0.01))
     log.open()
     async def work(lane):
         for number in range(1_000_000):
@@ -174,7 +174,7 @@ FULL_DISK = """
 import asyncio, json, subprocess, sys
 from pathlib import Path
 from toolgen.audit.log import AuditLog
-from toolgen.audit.config import Plan
+from toolgen.audit.config import AuditPlan
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.core.clock import SystemClock
@@ -185,7 +185,7 @@ CALLS = 300
 
 async def main():
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)], check=True)
-    log = AuditLog(folder, SystemClock(), Plan(segment_bytes=segment_bytes, compress=False))
+    log = AuditLog(folder, SystemClock(), AuditPlan(segment_bytes=segment_bytes, compress=False))
     log.open()
 
     async def add(event, number, text):

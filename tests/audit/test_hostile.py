@@ -34,7 +34,7 @@ MIB = 1024 * 1024
 LOOK = """
 import resource, sys
 from pathlib import Path
-from toolgen.audit.index.index import Index
+from toolgen.audit.index.index import RecordIndex
 from toolgen.audit.index.database import SqliteDatabase
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
@@ -43,7 +43,7 @@ folder, most = Path(sys.argv[1]), 512 * 1024 * 1024
 resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 report = verify(folder)
 print(*sorted({f"{fault.file} {fault.kind}" for fault in report.faults}), sep="\\n")
-with Index(SqliteDatabase(None), folder) as index:
+with RecordIndex(SqliteDatabase(None), folder) as index:
     filled = index.fill()
 print("indexed", filled.entries, len(filled.faults))
 """

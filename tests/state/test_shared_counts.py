@@ -27,14 +27,14 @@ Work = Callable[[CountServer, list[CountClient]], Awaitable[None]]
 HOLDER = """
 import asyncio, sys
 from toolgen.core.clock import SystemClock
-from toolgen.policy.limits import Charge, Limit
+from toolgen.policy.limits import Limit, LimitCharge
 from toolgen.state.shared_buckets import SharedBuckets
 from toolgen.state.shared_counts import CountClient
 from toolgen.state.turn_counter import SharedTurns
 
 async def main():
     link = CountClient(int(sys.argv[1]))
-    hold = await SharedBuckets(link, SystemClock()).acquire((Charge(Limit(id="at-once", concurrency=1), ("at-once",), 1),))
+    hold = await SharedBuckets(link, SystemClock()).acquire((LimitCharge(Limit(id="at-once", concurrency=1), ("at-once",), 1),))
     excess = await SharedTurns(2, link, SystemClock()).join(("bot",), "c").excess()
     print(hold.id != "", excess, flush=True)
     await asyncio.sleep(3600)

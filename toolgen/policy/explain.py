@@ -45,8 +45,8 @@ class Considered(Struct, frozen=True, kw_only=True):
     why: str
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form, for `toolgen policy explain --json`."""
-        return asdict(self)
+        """Return the JSON form, for `toolgen policy explain --json`. Its key for `applies` is `speaks`."""
+        return {"speaks" if name == "applies" else name: value for name, value in asdict(self).items()}
 
 
 def explain(

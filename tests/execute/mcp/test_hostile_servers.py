@@ -290,7 +290,7 @@ def test_a_session_that_the_server_lost_is_begun_again(posted: Path, tmp_path: P
 
 
 def test_the_newest_revision_needs_no_handshake(tmp_path: Path, toolgen: Run, url: str) -> None:
-    tell(tmp_path, protocol_style="modern")
+    tell(tmp_path, era="modern")
     path = write_project(tmp_path, mcp={"url": url}, auth={"bearer": "${env:TOKEN_OF_TEST}"})
     assert toolgen("build").code == 0
     (tmp_path / "requests").unlink()

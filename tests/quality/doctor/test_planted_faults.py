@@ -112,7 +112,7 @@ PLANTED: dict[str, Planted] = {
     "what is dialled is not checked": Planted(connector.Dialer, "addresses", unchecked),
     "destinations are not inspected": Planted(compiled_policy, "destination_of", allows),
     "the laxest verdict wins": Planted(access, "strictest", laxest),
-    "rules do not look at arguments": Planted(rules.CompiledRule, "speaks", lambda *_: True, default=True),
+    "rules do not look at arguments": Planted(rules.CompiledRule, "applies", lambda *_: True, default=True),
     "everything is visible": Planted(access.Access, "visible", lambda *_: True),
     "nothing is bound": Planted(access, "bind", lambda _b, _t, given: BoundArguments(arguments=given)),
     "no argument is at fault": Planted(arguments.Validator, "accepts", lambda *_: True),

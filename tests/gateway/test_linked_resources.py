@@ -240,7 +240,7 @@ def test_a_caller_that_leaves_ends_the_reading(tmp_path: Path, toolgen: Run) -> 
 def test_a_server_of_the_newest_revision_is_told_the_uri_in_a_header(tmp_path: Path, toolgen: Run) -> None:
     uris = [URI, "file:///Grüße.txt", " a", "=?base64?YQ==?="]
     takes = {"inputSchema": {"type": "object", "properties": {"result": {}}}}
-    command = hostile(tmp_path, *({**tool, **takes} for tool in listed("says")), protocol_style="modern")
+    command = hostile(tmp_path, *({**tool, **takes} for tool in listed("says")), era="modern")
     tell(tmp_path, resources={uri: {"resultType": "complete", "contents": [{"uri": uri, "text": uri}]} for uri in uris})
 
     async def work(gateway: Gateway) -> None:

@@ -221,13 +221,14 @@ def _keeps(body: bytes) -> bool:
 
 
 def request_bytes(request: HttpRequest, authority: str, *, last: bool = False) -> bytes:
-    """The bytes of a request, with the wish to close the connection where it is the `last` one.
+    """Return the bytes of a request, with the wish to close the connection if it is the `last` one.
 
     Raises `ValueError` for a method, target or header that would be read as something else.
     """
     method, target = request.method, checked_target(request)
     lines = [f"{method} {target} HTTP/1.1", f"Host: {authority}", f"Accept-Encoding: {ACCEPTED}"]
-    lines += [f"{name}: {value}" for name, value in request.headers]
+    for name, value in request.headers:
+        lines.append(f"{name}: {value}")
     length = body_length(request)
     if length is not None:
         lines.append(f"Content-Length: {length}")
@@ -250,7 +251,11 @@ def checked_target(request: HttpRequest) -> str:
 
     Raises `ValueError` for a method, target or header that would be read as something else.
     """
-    method, target = request.method, _target(request.url)
+    method, (_, _, rest) = request.method, request.url.partition("://")
+    slash, question = rest.find("/"), rest.find("?")
+    target = rest[slash:]
+    if 0 <= question < slash or slash < 0:  # no path
+        target = "/" + rest[question:] if question >= 0 else "/"
     names, values = [method], []
     for name, value in request.headers:
         if not name or name.lower() in OWN_HEADERS:
@@ -264,12 +269,3 @@ def checked_target(request: HttpRequest) -> str:
     if not _TARGET.match(target):
         raise ValueError("the URL holds what cannot be sent as it is")
     return target
-
-
-def _target(url: str) -> str:
-    """Return the request target: the part of the URL after the origin."""
-    _, _, rest = url.partition("://")
-    slash, question = rest.find("/"), rest.find("?")
-    if 0 <= question < slash or slash < 0:
-        return "/" + rest[question:] if question >= 0 else "/"
-    return rest[slash:]

@@ -22,6 +22,7 @@ from toolgen.execute.http.client import PLACES, OriginClient
 from toolgen.execute.http.connector import Dialer, Target
 from toolgen.execute.http.reply import RawResponse
 from toolgen.execute.http.request_builder import HttpRequest
+from toolgen.execute.http.tls import ClientCertificate
 from toolgen.model.verdict import Allow
 
 Answer = Callable[["Connection", int], None]
@@ -59,7 +60,13 @@ class Upstream:
 
     @asynccontextmanager
     async def serving(
-        self, *, scheme: str = "http", host: str = "api.invalid", timeouts: Timeouts = TIMEOUTS, tls: Any = None
+        self,
+        *,
+        scheme: str = "http",
+        host: str = "api.invalid",
+        timeouts: Timeouts = TIMEOUTS,
+        tls: Any = None,
+        certificate: ClientCertificate | None = None,
     ) -> AsyncIterator[Caller]:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Connection(self), "127.0.0.1", 0, ssl=tls)
@@ -68,7 +75,7 @@ class Upstream:
             permit=lambda _: Allow(rule="t"), resolver=resolve, timeouts=timeouts, clock=SystemClock(), http2=True
         )
         try:
-            yield Caller(dialer, f"{scheme}://{host}:{self.port}")
+            yield Caller(dialer, f"{scheme}://{host}:{self.port}", certificate)
         finally:
             await dialer.close()
             server.close()
@@ -80,10 +87,10 @@ class Upstream:
 class Caller:
     """Sends requests to the server through the client of its origin."""
 
-    def __init__(self, dialer: Dialer, origin: str) -> None:
+    def __init__(self, dialer: Dialer, origin: str, certificate: ClientCertificate | None) -> None:
         self._origin = origin
         self._places = asyncio.Semaphore(PLACES)
-        self.client: OriginClient = dialer.client(Target.of(origin + "/"), "127.0.0.1")
+        self.client: OriginClient = dialer.client(Target.of(origin + "/"), "127.0.0.1", certificate=certificate)
 
     async def send(self, path: str = "/e", method: str = "GET", **more: Any) -> RawResponse:
         names = ("headers", "body", "stream")

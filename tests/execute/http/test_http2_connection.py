@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.execute.http.http2_upstream import Connection, Upstream
+from tests.execute.http.test_client_certificates import pem
 from tests.execute.http.test_client_tls import certificates
 from tests.execute.http.test_downloads import FILE, Taking
 from tests.execute.http.upstreams import LOOPS, Run
@@ -28,6 +29,7 @@ from toolgen.execute.http.http2_frames import Flag, Kind, frame, headers_frames
 from toolgen.execute.http.http2_stream import Reading
 from toolgen.execute.http.message import UndecodableError
 from toolgen.execute.http.reply import BrokenError, TimedOutError, UnsentError
+from toolgen.execute.http.tls import client_certificate
 
 CANCEL = int(h2.errors.ErrorCodes.CANCEL)
 AT_ONCE_S = 1.0
@@ -393,6 +395,38 @@ def test_tls_is_checked_and_negotiates_http2(
             with pytest.raises(UnsentError) as raised:
                 await caller.send()
             assert raised.value.distrusted
+            assert upstream.requests == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("shows", [True, False])
+def test_a_client_certificate_is_presented(
+    shows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    (authority, _), server, (certificate, key) = pem("authority"), pem("server"), pem("client")
+    (tmp_path / "authority.pem").write_text(authority, encoding="utf-8")
+    (tmp_path / "server.pem").write_text("".join(server), encoding="utf-8")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem")
+    context.load_verify_locations(tmp_path / "authority.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.set_alpn_protocols(["h2"])
+    if not shows:
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+
+    async def main() -> None:
+        upstream = Upstream()
+        client = client_certificate(certificate, key, authority) if shows else None
+        async with upstream.serving(scheme="https", host="127.0.0.1", tls=context, certificate=client) as caller:
+            if shows:
+                assert (await caller.send()).status == 200
+                secured: ssl.SSLObject = upstream.connections[0].transport.get_extra_info("ssl_object")
+                subject = dict(pair[0] for pair in secured.getpeercert()["subject"])  # type: ignore[index]
+                assert subject["commonName"] == "client"
+                return
+            with pytest.raises((UnsentError, BrokenError)):
+                await caller.send()
             assert upstream.requests == []
 
     run(main())

@@ -276,7 +276,7 @@ class Client:
         made = {"arguments": arguments or {}, **body}
         return patient.post(f"{self._url}/v1/tools/orders__{tool}/call", json=made, headers=BOT)
 
-    def disconnected(self, tool: str, arguments: dict[str, Any] | None = None, **body: Any) -> str:
+    def leave(self, tool: str, arguments: dict[str, Any] | None = None, **body: Any) -> str:
         """The id of a call that waits, or runs on."""
         answer = self.post(tool, arguments, wait=0, **body)
         assert answer.status_code == 202, answer.text
@@ -299,12 +299,12 @@ class Client:
 
 def begun(client: Client, seen: Upstream) -> tuple[str, str, str]:
     """Ids of a call that waits for a person, of one that reads and of one that writes, with limit, key and history in use."""
-    waiting = client.disconnected("send_mail", {"to": "x"})
+    waiting = client.leave("send_mail", {"to": "x"})
     assert client.health(2) == [200] * 2
     assert client.listing(1) == [200]
     seen.answers.clear()
-    writing = client.disconnected("create_order", ORDER, idempotency_key="k")
-    reading = client.disconnected("list_orders", {"tenant_id": "acme", "status": "open"})
+    writing = client.leave("create_order", ORDER, idempotency_key="k")
+    reading = client.leave("list_orders", {"tenant_id": "acme", "status": "open"})
     seen.reached(5)
     return waiting, reading, writing
 

@@ -99,8 +99,8 @@ class Breaker:
         self.epoch += 1
         return 0.0
 
-    def disconnected(self) -> float:
-        """In how many seconds a call may be worth it; 0.0 while it is closed."""
+    def retry_in_s(self) -> float:
+        """Return the seconds until a call may succeed; 0.0 while the breaker is closed."""
         return 0.0 if self._until is None else max(self._until - self._clock.monotonic(), _PROBE_S)
 
     def leave(self, epoch: int, ending: Ending, began: float) -> None:
@@ -215,7 +215,7 @@ class System:
             opened=0 if breaker is None else breaker.opened,
             in_flight=self.places - self.free,
             waiting=len(self.waiting),
-            retry_in_s=0.0 if breaker is None else breaker.disconnected(),
+            retry_in_s=0.0 if breaker is None else breaker.retry_in_s(),
         )
 
     def _told(self, seconds: float) -> None:

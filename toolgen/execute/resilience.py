@@ -166,7 +166,7 @@ class ResilientExecutor:
             ends = self._clock.monotonic() + pause - began
             if pause > retries.longest_wait_s or ends >= self._resilience.timeouts.total_s or line.tokens < 1:
                 break
-            if line.breaker is not None and (wait := line.breaker.disconnected()) > 0:
+            if line.breaker is not None and (wait := line.breaker.retry_in_s()) > 0:
                 return _in_doubt(call, _later(outcome, tried, wait), sent=sent)
             line.tokens -= 1
             line.retries += 1
@@ -224,7 +224,7 @@ class ResilientExecutor:
             return Refused(error=held)
         if line.breaker is not None and attempt.overtaken:  # it opened while this call stood in line
             line.held += 1
-            return _open(line.name, line.breaker.disconnected())
+            return _open(line.name, line.breaker.retry_in_s())
         return None
 
     async def _bounded(self, line: System, call: Call, seconds: float) -> Success | Failed | Refused:

@@ -412,7 +412,7 @@ class _EvaluatedCall:
 
     def applies(self, compiled: CompiledRule, notes: list[DecisionNote]) -> bool:
         """Return True if a rule applies to the call. Raises `TooManyReadingsError`."""
-        if self._readings is None or not self._readings.scope_hash(compiled.reads):
+        if self._readings is None or not self._readings.affects(compiled.reads):
             return compiled.applies(self.arguments, self._facts, notes)
         return compiled.speaks_of(self._readings, self.facts, notes)
 

@@ -116,7 +116,7 @@ def _considered(
 
     try:
         readings = readings_of(tool, arguments)
-        if readings is None or not readings.scope_hash(compiled.reads):
+        if readings is None or not readings.affects(compiled.reads):
             given = arguments if readings is None else readings.base
             return _alone(compiled, compiled.validator, given, facts(given))
         return _read(compiled, readings, facts)

@@ -288,7 +288,7 @@ class CompiledRule:
         """Return the first error of the rule's schema in the arguments, or in one of their interpretations; "" if there is none."""
         if self.validator is None:
             return ""
-        if readings is None or not readings.scope_hash(self.reads):
+        if readings is None or not readings.affects(self.reads):
             found = self.validator.faults(arguments if readings is None else readings.base, 1, tuple(self.rule.bind))
             return found[0] if found else ""
         for one in self.interpretations_to_match(readings):

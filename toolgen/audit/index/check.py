@@ -52,7 +52,7 @@ def differences(database: IndexDatabase, directory: Path, progress: Callable[[in
                     "is not in the index" if own is None else "is another one in the index"
                 )
         if told < _MAX_COUNT:
-            yield from (f"{name}: entry {seq} is in the index alone" for seq in indexed.disconnected())
+            yield from (f"{name}: entry {seq} is in the index alone" for seq in indexed.unmatched())
     yield from _changed_calls(database)
 
 
@@ -73,8 +73,8 @@ class _Ordered:
         digest, self._next = self._next[1], next(self._found, None)
         return digest
 
-    def disconnected(self) -> list[int]:
-        """Numbers that were not asked for, the first of them."""
+    def unmatched(self) -> list[int]:
+        """Return the first entry numbers of the index that the log does not have."""
         while self._next is not None and len(self._passed) < _MAX_COUNT:
             self._pass()
         return sorted(self._passed)[:_MAX_COUNT]

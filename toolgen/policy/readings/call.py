@@ -54,7 +54,7 @@ class Readings(Struct, frozen=True):
     choices: Mapping[str, tuple[tuple[ReadValue, Weight], ...]]
     defaults: JsonObject
 
-    def scope_hash(self, names: frozenset[str] | None) -> bool:
+    def affects(self, names: frozenset[str] | None) -> bool:
         """Return True if an argument of these names (None for any argument) has more than one interpretation."""
         if names is None:
             return bool(self.choices or self.defaults)

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 
-from tests.execute.http.upstreams import LOOPS, OK, Asking, Run, Server, answers, asked
+from tests.execute.http.upstreams import OK, Asking, Run, Server, answers, asked
 from toolgen.execute.http.connector import Timeouts
 from toolgen.execute.http.message import UndecodableError
 from toolgen.execute.http.reply import BrokenError, RawResponse, TimedOutError, UnsentError
 from toolgen.execute.http.request_builder import HttpRequest
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
-
-
-@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    def go(main: Coroutine[Any, Any, Any]) -> Any:
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            return runner.run(main)
-
-    return go  # type: ignore[return-value]
 
 
 MANY = 3

@@ -11,9 +11,8 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography import x509
@@ -22,20 +21,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.authorities import identified
-from tests.execute.http.upstreams import LOOPS, OK, Asking, Run, Server, answers, asked, dialer
+from tests.execute.http.upstreams import OK, Asking, Run, Server, answers, asked, dialer
 from toolgen.core.errors import distrust_advice
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Timeouts
 from toolgen.execute.http.reply import BrokenError, RawResponse, UnsentError
-
-
-@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    def go(main: Coroutine[Any, Any, Any]) -> Any:
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            return runner.run(main)
-
-    return go  # type: ignore[return-value]
 
 
 def certificates(folder: Path, *names: x509.GeneralName) -> tuple[ssl.SSLContext, Path]:

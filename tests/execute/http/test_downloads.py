@@ -6,14 +6,14 @@ import asyncio
 import gzip
 import random
 import zlib
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.execute.http.upstreams import LOOPS, Asking, Run, Server, asked
+from tests.execute.http.upstreams import Asking, Run, Server, asked
 from toolgen.execute.http.connection import ORDINARY
 from toolgen.execute.http.connector import Target, Timeouts
 from toolgen.execute.http.message import PORTION, BodyReader, UndecodableError, pass_on
@@ -22,15 +22,6 @@ from toolgen.execute.http.scrubber import Scrubber
 
 FILE = random.Random(5).randbytes(2_000_000)
 AFTER = ORDINARY
-
-
-@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    def go(main: Coroutine[Any, Any, Any]) -> Any:
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            return runner.run(main)
-
-    return go  # type: ignore[return-value]
 
 
 class Taking:

@@ -7,7 +7,7 @@ import gzip
 import json
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from tests.execute.http.http2_upstream import Connection, Upstream
 from tests.execute.http.test_client_certificates import pem
 from tests.execute.http.test_client_tls import certificates
 from tests.execute.http.test_downloads import FILE, Taking
-from tests.execute.http.upstreams import LOOPS, Run
+from tests.execute.http.upstreams import Run
 from toolgen.execute.base import Timeouts
 from toolgen.execute.http.http2_connection import Http2Connection
 from toolgen.execute.http.http2_frames import Flag, Kind, frame, headers_frames
@@ -33,15 +33,6 @@ from toolgen.execute.http.tls import client_certificate
 
 CANCEL = int(h2.errors.ErrorCodes.CANCEL)
 AT_ONCE_S = 1.0
-
-
-@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    def go(main: Coroutine[Any, Any, Any]) -> Any:
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            return runner.run(main)
-
-    return go  # type: ignore[return-value]
 
 
 def begun(connection: Connection, stream: int) -> None:

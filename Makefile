@@ -69,11 +69,11 @@ exhaustive: dev tpc
 # installed, the tests of these queries are skipped.
 tpc: dev .venv-tpc/.installed
 
-.venv-tpc/.installed: tests/policy/sql/tpc/tools.txt tests/policy/sql/tpc/generate.py
+.venv-tpc/.installed: tests/connectors/sql/guard/tpc/tools.txt tests/connectors/sql/guard/tpc/generate.py
 	rm -rf $(@D)
 	$(PYTHON) -m venv $(@D)
 	@if $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $< 2>$(@D)/said; \
-	  then $(@D)/bin/python tests/policy/sql/tpc/generate.py $(@D)/data && touch $@; \
+	  then $(@D)/bin/python tests/connectors/sql/guard/tpc/generate.py $(@D)/data && touch $@; \
 	  else cat $(@D)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(@D)/said; fi
 
 # Calls under faults with real processes: gateways, Redis with a replica and Sentinel, clients. Three minutes, or TOOLGEN_FAULTS_S seconds.

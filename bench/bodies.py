@@ -14,8 +14,9 @@ import socket
 import sys
 from multiprocessing.connection import Connection
 
-from toolgen.execute.http import HttpExecutor, Timeouts
-from toolgen.execute.secrets import SecretResolver
+from toolgen.connectors.http.connector import Timeouts
+from toolgen.connectors.http.executor import HttpExecutor
+from toolgen.connectors.secrets import SecretResolver
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Failed, Success
 from toolgen.model.tool import Effect, HttpBinding, Tool

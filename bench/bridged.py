@@ -16,12 +16,12 @@ from pathlib import Path
 
 import uvloop
 
-from toolgen.execute.mcp import McpExecutor
-from toolgen.execute.mcp.command import CommandSpec
-from toolgen.execute.mcp.command_client import CommandClient
-from toolgen.execute.mcp.command_server import CommandServer
-from toolgen.execute.mcp.stdio import StdioWire
-from toolgen.execute.secrets import SecretResolver
+from toolgen.connectors.mcp.command import CommandSpec
+from toolgen.connectors.mcp.command_client import CommandClient
+from toolgen.connectors.mcp.command_server import CommandServer
+from toolgen.connectors.mcp.executor import McpExecutor
+from toolgen.connectors.mcp.stdio import StdioWire
+from toolgen.connectors.secrets import SecretResolver
 from toolgen.model.call import Call, Principal
 from toolgen.model.mcp import parts_of
 from toolgen.model.result import Failed, Success

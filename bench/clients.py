@@ -29,11 +29,11 @@ from typing import Any
 import httpx
 import uvloop
 
+from toolgen.connectors.executor import system_resolver
+from toolgen.connectors.http.client import PLACES
+from toolgen.connectors.http.connector import Dialer, Target, Timeouts
+from toolgen.connectors.http.request_builder import HttpRequest
 from toolgen.core.clock import SystemClock
-from toolgen.execute.base import system_resolver
-from toolgen.execute.http.client import PLACES
-from toolgen.execute.http.connector import Dialer, Target, Timeouts
-from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.model.verdict import Allow
 
 _BODY = b'{"items": [' + b'{"id": 1, "name": "abcdefgh"}, ' * 31 + b'{"id": 2}]}'

@@ -12,11 +12,11 @@ import sys
 import tempfile
 import time
 
+from toolgen.connectors.http.credentials import CredentialSelector, Provision
+from toolgen.connectors.http.oauth.tokens import BearerToken, OAuthClients
+from toolgen.connectors.http.request_builder import HttpRequest
+from toolgen.connectors.secrets import SecretReference, SecretResolver
 from toolgen.core.clock import SystemClock
-from toolgen.execute.http.credentials import CredentialSelector, Provision
-from toolgen.execute.http.request_builder import HttpRequest
-from toolgen.execute.oauth import BearerToken, OAuthClients
-from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.model.auth import OAuth, read_form
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme

@@ -11,9 +11,9 @@ import time
 from collections.abc import Awaitable, Callable
 
 from toolgen.config.tools import CacheFor
+from toolgen.connectors.executor import ResilienceConfig
+from toolgen.connectors.resilience import ResilientExecutor
 from toolgen.core.clock import SystemClock
-from toolgen.execute.base import ResilienceConfig
-from toolgen.execute.resilience import ResilientExecutor
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Delivery, Failed, Refused, Result, Success
 from toolgen.model.schema import JsonObject

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import uvloop
 
-from toolgen.execute.function import FunctionExecutor, FunctionRuntime
-from toolgen.execute.function_threads import FunctionLoop, FunctionThreads, LoopWatch, Shares
+from toolgen.connectors.functions.executor import FunctionExecutor, FunctionRuntime
+from toolgen.connectors.functions.threads import FunctionLoop, FunctionThreads, LoopWatch, Shares
 from toolgen.generator.build import build
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Success

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.promises import broken
+from toolgen.connectors.syntax import parse
 from toolgen.core.errors import DescriptionError
-from toolgen.sources.syntax import parse
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "openapi"
 STRANGE: tuple[Any, ...] = (

@@ -21,12 +21,12 @@ from pathlib import Path
 import sqlglot
 from sqlglot import exp
 
+from toolgen.connectors.sql.guard.guard import DIALECTS, guard
+from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
+from toolgen.connectors.sql.guard.text import parse
 from toolgen.model.call import Statement
 from toolgen.model.database import GATHERED_SETTING, Column, Database, Table
 from toolgen.model.verdict import Deny
-from toolgen.policy.sql.guard import DIALECTS, guard
-from toolgen.policy.sql.scope import SqlScope, TableScope
-from toolgen.policy.sql.text import parse
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "sql" / "corpus" / "dev"
 SCHEMAS = CORPUS.parents[1] / "schema"

@@ -25,15 +25,15 @@ import duckdb
 
 from bench.fuzz_sql import CORPUS, SCHEMAS, mutated, placeholders
 from tests.databases import mysql, mysql_database, postgres, postgres_database, sql_call, statement
-from toolgen.execute.sql.executor import SqlExecutor
+from toolgen.connectors.source import SourceConfig
+from toolgen.connectors.sql.execution.executor import SqlExecutor
+from toolgen.connectors.sql.guard.guard import guard
+from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
+from toolgen.connectors.sql.reading.read import read_sql
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.result import Failed, Success
-from toolgen.policy.sql.guard import guard
-from toolgen.policy.sql.scope import SqlScope, TableScope
-from toolgen.sources.base import SourceConfig
-from toolgen.sources.sql import read_sql
 
 CANARY = re.compile(r"CNRY-[A-Z]+-[0-9A-Za-z]+")
 HEX_CANARY = "434e52592d"

@@ -10,11 +10,11 @@ import argparse
 import statistics
 import time
 
-from tests.policy.sql.lab import database
+from tests.connectors.sql.guard.lab import database
+from toolgen.connectors.sql.guard.cross_check import AVAILABLE
+from toolgen.connectors.sql.guard.guard import DIALECTS, guard
+from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
-from toolgen.policy.sql.cross_check import AVAILABLE
-from toolgen.policy.sql.guard import DIALECTS, guard
-from toolgen.policy.sql.scope import SqlScope, TableScope
 
 QUERIES = {
     "simple": "SELECT id, name FROM customers WHERE id = {n} ORDER BY name LIMIT 10",

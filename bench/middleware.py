@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from toolgen.execute.function import FunctionRuntime
+from toolgen.connectors.functions.executor import FunctionRuntime
 from toolgen.model.call import Call, Principal
 from toolgen.model.middleware import CallView, Middleware, Narrow, ResultView
 from toolgen.model.result import Result, Success

@@ -12,6 +12,10 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from toolgen.connectors.openapi.documents import Documents
+from toolgen.connectors.openapi.read import open_documents, read_openapi
+from toolgen.connectors.source import SourceConfig, SourceReading
+from toolgen.connectors.syntax import parse
 from toolgen.core.errors import CanonicalError, DescriptionError
 from toolgen.generator.build import usable
 from toolgen.generator.callability import uncallable
@@ -24,11 +28,6 @@ from toolgen.policy.arguments import check_schema
 from toolgen.quality.verify.known_differences import GOOGLES, SIGNATURE
 from toolgen.quality.verify.spec_operation import Descriptions, SpecOperation
 from toolgen.quality.verify.spec_schemas import answers
-from toolgen.sources.base import SourceConfig, SourceReading
-from toolgen.sources.documents import Documents
-from toolgen.sources.openapi import read_openapi
-from toolgen.sources.openapi.read import open_documents
-from toolgen.sources.syntax import parse
 
 HTTP_ITSELF = frozenset({"accept", "accept-encoding", "content-length", "content-type", "host", "transfer-encoding"})
 MAX_DESCRIPTION_LENGTH = 1024

@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.policy.sql.analysts import open_scope
-from tests.policy.sql.honest import Engine
-from tests.policy.sql.tpc.benchmarks import BENCHMARKS, is_generated, open_benchmark, queries
+from tests.connectors.sql.guard.analysts import open_scope
+from tests.connectors.sql.guard.honest import Engine
+from tests.connectors.sql.guard.tpc.benchmarks import BENCHMARKS, is_generated, open_benchmark, queries
+from toolgen.connectors.sql.guard.guard import DIALECTS, guard
 from toolgen.model.call import Statement
-from toolgen.policy.sql.guard import DIALECTS, guard
 
 _ROUNDS: Final = 3
 _MORE_ROUNDS: Final = 9

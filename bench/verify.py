@@ -11,9 +11,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import DescriptionError
 from toolgen.quality.verify import FailedTool, ProvenTool, ToolReport, Unproven, verify_source
-from toolgen.sources.base import SourceConfig
 
 _SHOWN = 40
 

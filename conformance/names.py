@@ -1,7 +1,7 @@
 """Names of tools over the upgrades of a description: `python -m conformance.names [FILE …]`.
 
 FILES are the versions of one description, the oldest first. Each is built in the same project, which keeps its `toolgen.lock`.
-Without FILES the project's own histories are built (`tests/sources/histories`). Exit code 1 if an operation that is still there has
+Without FILES the project's own histories are built (`tests/connectors/histories`). Exit code 1 if an operation that is still there has
 another name, or if a name went over to another operation.
 """
 
@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from toolgen.sources.assigned_names import identity_of
+from toolgen.connectors.assigned_names import identity_of
 
 __all__ = ["Upgrade", "described", "upgrades"]
 
-OWN = Path(__file__).parents[1] / "tests" / "sources" / "histories"
+OWN = Path(__file__).parents[1] / "tests" / "connectors" / "histories"
 
 
 class Upgrade(msgspec.Struct, frozen=True, kw_only=True):

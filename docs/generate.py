@@ -23,7 +23,7 @@ from toolgen.cli.lazy import LazyCommand
 from toolgen.cli.main import EXIT_CODES, cli
 from toolgen.config.keys import FORMS, ConfigKey, FileKind, described, name_of, places, structures
 from toolgen.config.structure import alternatives
-from toolgen.execute.base import SystemHealth
+from toolgen.connectors.executor import SystemHealth
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.prometheus import DETAILS, NotificationCounts, Snapshot, rendered
 from toolgen.gateway.rest.openapi_document import openapi_json

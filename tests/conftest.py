@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-from tests.execute.sql.processes import shared_processes
+from tests.connectors.sql.execution.processes import shared_processes
 from tests.exhaustive import EXHAUSTIVE, examples
 
 TESTS = Path(__file__).parent

@@ -16,61 +16,61 @@ from toolgen.model.excerpt import bounded, masking
 from toolgen.model.result import Error
 
 ROOT = Path(__file__).parent.parent / "toolgen"
-PACKAGES = ("model", "pipeline", "policy", "execute", "functions", "gateway")
+PACKAGES = ("model", "pipeline", "policy", "connectors", "gateway")
 SHORTEST = 6  # characters of a value that are told to nobody
 # Lists, bytes, digests, numbers, ids of requests, names on record, and texts that are looked at and not told.
 ALLOWED: dict[str, tuple[str, ...]] = {
-    "execute/code/executor.py": ("found[:_MAX_SIGNATURES]",),
-    "execute/graphql/executor.py": ("text[:_MAX_LENGTH]",),
-    "execute/graphql/mutation_outcome.py": ("message[:1000]",),
-    "execute/graphql/response.py": ("shown[:_MAX_GROUPS]", "groups[:MAX_TOLD]", "message[:1000]"),
-    "execute/http/connector.py": (
+    "connectors/functions/code/executor.py": ("found[:_MAX_SIGNATURES]",),
+    "connectors/graphql/executor.py": ("text[:_MAX_LENGTH]",),
+    "connectors/graphql/mutation_outcome.py": ("message[:1000]",),
+    "connectors/graphql/response.py": ("shown[:_MAX_GROUPS]", "groups[:MAX_TOLD]", "message[:1000]"),
+    "connectors/http/connector.py": (
         "tuple((str(ipaddress.ip_address(address.partition('%')[0])) for address in found))[:_MAX_ADDRESSES]",
     ),
-    "execute/http/message.py": ("body[:BEGINNING]",),
-    "execute/http/operations.py": ("value.strip().casefold()[:_MAX_VALUE_LENGTH]",),
-    "execute/http/response.py": (
+    "connectors/http/message.py": ("body[:BEGINNING]",),
+    "connectors/http/operations.py": ("value.strip().casefold()[:_MAX_VALUE_LENGTH]",),
+    "connectors/http/response.py": (
         "text.split(',')[:_MAX_POLICIES]",
         "listed[:_MAX_FAULTS]",
         "scrubber.text(media_type)[:100]",
         "value[:9]",
     ),
-    "execute/http/sigv4.py": ("time[:8]",),
-    "execute/http/tls.py": ("self.digest[:12]",),
-    "execute/inner_calls.py": ("notes[:_MAX_ROW_NOTES]",),
-    "execute/mcp/child_process.py": (
+    "connectors/http/sigv4.py": ("time[:8]",),
+    "connectors/http/tls.py": ("self.digest[:12]",),
+    "connectors/inner_calls.py": ("notes[:_MAX_ROW_NOTES]",),
+    "connectors/mcp/child_process.py": (
         "[value for arguments in self._recent for value in _texts(arguments)][:_MAX_VALUES]",
         "line[:_EDGE]",
         "self._held[:_EDGE]",
     ),
-    "execute/mcp/conversation.py": ("str(name or '')[:200]", "str(version or '')[:100]"),
-    "execute/oauth/rotation.py": ("sealed[:_NONCE]",),
-    "execute/outbound/transport.py": ("found[:_MAX_ADDRESSES]",),
-    "execute/rejection.py": ("pairs[:_MAX_ALTERNATIVES]", "[*counts.items()][:MAX_TOLD]"),
-    "execute/graphql/selection.py": ("known.members[:20]",),
-    "execute/graphql/unknown_fields.py": (
+    "connectors/mcp/conversation.py": ("str(name or '')[:200]", "str(version or '')[:100]"),
+    "connectors/http/oauth/rotation.py": ("sealed[:_NONCE]",),
+    "connectors/http/outbound/transport.py": ("found[:_MAX_ADDRESSES]",),
+    "connectors/rejection.py": ("pairs[:_MAX_ALTERNATIVES]", "[*counts.items()][:MAX_TOLD]"),
+    "connectors/graphql/selection.py": ("known.members[:20]",),
+    "connectors/graphql/unknown_fields.py": (
         "[*type_.fields][:_MAX_NAMES]",
         "having[:_MAX_NAMED]",
         "names[:_MAX_NAMES]",
         "unknown[:_MAX_UNKNOWN]",
     ),
-    "execute/resilience.py": ("address[:100]",),
+    "connectors/resilience.py": ("address[:100]",),
     "pipeline/responses/choice.py": (
         "items[:_MAX_LOOKED_AT]",
         "list(found)[:_MAX_TOLD]",
         "columns[:_MAX_TOLD]",
         "node[:_MAX_LOOKED_AT]",
     ),
-    "execute/sql/connections.py": ("found[:_MAX_ADDRESSES]",),
-    "execute/sql/executor.py": (
+    "connectors/sql/execution/connections.py": ("found[:_MAX_ADDRESSES]",),
+    "connectors/sql/execution/executor.py": (
         "tuple(dict.fromkeys(_words(query)))[:_MAX_WORDS]",
         "(fitting or table.columns)[:_MAX_COLUMNS]",
     ),
-    "execute/sql/table_descriptions.py": ("names[:40]", "referring[:_MAX_REFERRING]"),
-    "execute/sql/postgres_protocol.py": ("raw[:_HEX + self._longest // 2 * 2]",),
-    "execute/sql/result_rows.py": ("text[:_MAX_LENGTH - 1]",),
-    "functions/adopted.py": ("list(_run(server.list_tools()))[:_MAX_TOOLS]", "tools[:_MAX_TOOLS]"),
-    "functions/pydantic_types.py": ("faults[:_MAX_FAULTS]",),
+    "connectors/sql/execution/table_descriptions.py": ("names[:40]", "referring[:_MAX_REFERRING]"),
+    "connectors/sql/execution/postgres_protocol.py": ("raw[:_HEX + self._longest // 2 * 2]",),
+    "connectors/sql/execution/result_rows.py": ("text[:_MAX_LENGTH - 1]",),
+    "connectors/functions/adopted.py": ("list(_run(server.list_tools()))[:_MAX_TOOLS]", "tools[:_MAX_TOOLS]"),
+    "connectors/functions/pydantic_types.py": ("faults[:_MAX_FAULTS]",),
     "gateway/approval_answers.py": ("call_id.encode('ascii', 'replace').decode()[:128]",),
     "gateway/approval_grants.py": ("grant_id.encode('ascii', 'replace').decode()[:128]",),
     "gateway/call_results.py": ("newest[:_MAX_LISTED]",),
@@ -109,23 +109,26 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "policy/detectors/classifier.py": ("text[:_MAX_LENGTH]",),
     "policy/detectors/personal_data.py": ("plain[:13]",),
     "policy/detectors/secrets.py": ("found[0][:6]",),
-    "policy/sql/changes.py": ("writable[:20]", "known[:40]"),
-    "policy/sql/columns.py": ("known[:40]",),
-    "policy/sql/corrections.py": ("typed[:_MAX_TOLD]",),
-    "policy/sql/grammar.py": ("number[:9]",),
-    "policy/sql/grants.py": ("identifier.name.encode()[:_MAX_POSTGRES_LENGTH]",),
-    "policy/sql/guard.py": (
+    "connectors/sql/guard/changes.py": ("writable[:20]", "known[:40]"),
+    "connectors/sql/guard/columns.py": ("known[:40]",),
+    "connectors/sql/guard/corrections.py": ("typed[:_MAX_TOLD]",),
+    "connectors/sql/guard/grammar.py": ("number[:9]",),
+    "connectors/sql/guard/grants.py": ("identifier.name.encode()[:_MAX_POSTGRES_LENGTH]",),
+    "connectors/sql/guard/guard.py": (
         "[name for name in visible_columns(table, entry, database.dialect) if name not in entry.masks and name not in entry.unsampled][:_MAX_COLUMNS]",  # noqa: E501
     ),
-    "policy/sql/label_comparisons.py": ("column.labels[:_MAX_LABELS]", "[*told.items()][:_MAX_TOLD]"),
-    "policy/sql/pagination.py": ("digest([text, *parameters]).removeprefix('sha256:')[:_DIGITS]", "text[:_DIGITS]"),
-    "policy/sql/placeholders.py": ("text[:9]",),
-    "policy/sql/resolve.py": ("known[:20]",),
-    "policy/sql/bounds.py": ("digits[:9]", "exponent.lstrip('+-')[:9]"),
-    "policy/sql/cost.py": ("length[1][:9]", "number.name[:9]"),
-    "policy/sql/parameter_sizes.py": ("found[1][:9]",),
-    "policy/sql/patterns.py": ("bound[:6]",),
-    "policy/sql/result_sizes.py": ("number[:9]", "text.name[:10]"),
+    "connectors/sql/guard/label_comparisons.py": ("column.labels[:_MAX_LABELS]", "[*told.items()][:_MAX_TOLD]"),
+    "connectors/sql/guard/pagination.py": (
+        "digest([text, *parameters]).removeprefix('sha256:')[:_DIGITS]",
+        "text[:_DIGITS]",
+    ),
+    "connectors/sql/guard/placeholders.py": ("text[:9]",),
+    "connectors/sql/guard/resolve.py": ("known[:20]",),
+    "connectors/sql/guard/bounds.py": ("digits[:9]", "exponent.lstrip('+-')[:9]"),
+    "connectors/sql/guard/cost.py": ("length[1][:9]", "number.name[:9]"),
+    "connectors/sql/guard/parameter_sizes.py": ("found[1][:9]",),
+    "connectors/sql/guard/patterns.py": ("bound[:6]",),
+    "connectors/sql/guard/result_sizes.py": ("number[:9]", "text.name[:10]"),
     "policy/validation_messages.py": (
         "parts[:_MAX_LISTED]",
         "listed[:_MAX_LISTED]",
@@ -133,6 +136,160 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "[*value][:6]",
     ),
     "pipeline/responses/pagination.py": ("header[:16384]",),
+    # Readers of descriptions: what they cut goes into problems and tools, not into answers of calls.
+    "connectors/declared/read.py": (
+        "member[:40]",
+        "name[:40]",
+        "request.method[:20]",
+    ),
+    "connectors/device/read.py": (
+        "given.method[:60]",
+        "name[:80]",
+        "reference[:80]",
+        "text[:40]",
+    ),
+    "connectors/graphql/default_selection.py": (
+        "(ids or leaves[:1])[:_MAX_IDS]",
+        "[one for one in leaves if get_named_type(one[1].type).name == 'ID'][:_MAX_IDS]",
+        "[one for one in leaves if one not in ids and _tells_change(one[0])][:_MAX_TELLING]",
+        "members[:_MAX_FRAGMENTS]",
+    ),
+    "connectors/graphql/directives.py": (
+        "effect[:40]",
+        "key[:40]",
+    ),
+    "connectors/graphql/options.py": (
+        "name[:40]",
+        "one[:60]",
+        "pattern[:80]",
+    ),
+    "connectors/graphql/repair.py": ("faults[:_MAX_FAULTS]",),
+    "connectors/graphql/root_fields.py": (
+        "field[:_MAX_FIELD]",
+        "tool[:80]",
+    ),
+    "connectors/mcp/read.py": ("text[:_MAX_READ_LENGTH]",),
+    "connectors/openapi/binding.py": (
+        "_ARGUMENT.sub('_', romanized(name)).strip('_.-')[:_MAX_ARGUMENT_LENGTH]",
+        "base[:_MAX_ARGUMENT_LENGTH - len(suffix)]",
+        "kind[:80]",
+        "name[:80]",
+        "name[:_MAX_ARGUMENT_LENGTH]",
+        "one.name[:80]",
+        "operation.method[:40]",
+    ),
+    "connectors/openapi/bodies.py": (
+        "', '.join(sorted(names))[:100]",
+        "body.media_type[:80]",
+        "kind[:80]",
+        "other.media_type[:80]",
+        "written[:80]",
+    ),
+    "connectors/openapi/describe.py": ("text[:_MAX_READ_LENGTH]",),
+    "connectors/openapi/documents.py": (
+        "key[:9]",
+        "ref[:200]",
+    ),
+    "connectors/openapi/filled_parameters.py": (
+        "found.name[:80]",
+        "name[:80]",
+    ),
+    "connectors/openapi/keywords.py": (
+        "[value for value in values if _small(value)][:_MAX_EXAMPLES]",
+        "re.sub('[^A-Za-z0-9_.-]+', '_', under)[:40]",
+        "shown[:60]",
+    ),
+    "connectors/openapi/mock/server.py": (
+        "host[:200]",
+        "text[:100]",
+        "wrong.message[:300]",
+    ),
+    "connectors/openapi/operation.py": ("match[1][:40]",),
+    "connectors/openapi/options.py": (
+        "name[:40]",
+        "str(name)[:40]",
+    ),
+    "connectors/openapi/overlay.py": (
+        "''.join(('/' + str(part).replace('~', '~0').replace('/', '~1') for part in parts))[:300]",
+        "action.target.text[:200]",
+        "key[:80]",
+        "overlay.extends[:200]",
+        "str(version)[:20]",
+        "target[:200]",
+    ),
+    "connectors/openapi/read.py": (
+        "name[:80]",
+        "operation.hint[:40]",
+        "place[:300]",
+        "str(info.get('title') or self._config.name)[:200]",
+        "str(info.get('version') or '')[:100]",
+        "version[:20]",
+        "wanted[:200]",
+    ),
+    "connectors/openapi/routes.py": (
+        "key[:40]",
+        "value[:80]",
+    ),
+    "connectors/openapi/schema.py": (
+        "pattern[:80]",
+        "value[:40]",
+    ),
+    "connectors/openapi/units_of_names.py": ("text[:_MAX_LENGTH]",),
+    "connectors/openapi/v2.py": (
+        "place[:40]",
+        "raw['name'][:80]",
+        "str(written)[:40]",
+    ),
+    "connectors/openapi/v3.py": (
+        "place[:40]",
+        "raw['name'][:80]",
+        "str(style)[:40]",
+    ),
+    "connectors/overrides.py": (
+        "name[:80]",
+        "one.key[:80]",
+    ),
+    "connectors/parsed_document.py": ("self.key[:80]",),
+    "connectors/pins.py": (
+        "given[one.name][:200]",
+        "one.name[:80]",
+        "place[:200]",
+    ),
+    "connectors/references.py": ("key[:9]",),
+    "connectors/remote.py": ("data.removeprefix(b'\\xef\\xbb\\xbf')[:512]",),
+    "connectors/sql/reading/declared.py": ("name[:40]",),
+    "connectors/sql/reading/duckdb.py": ("first[:MAX_SAID]",),
+    "connectors/sql/reading/labels.py": (
+        "_LABEL.findall(declared)[:_MAX_LABELS]",
+        "labels[:_MAX_LABELS]",
+    ),
+    "connectors/sql/reading/mysql.py": ("str(error.args[-1])[:MAX_SAID]",),
+    "connectors/sql/reading/parameters.py": ("str(value)[:40]",),
+    "connectors/sql/reading/postgres.py": (
+        "' '.join(operators)[:100]",
+        "said[:MAX_SAID]",
+    ),
+    "connectors/sql/reading/queries.py": ("value[:60]",),
+    "connectors/sql/reading/schema.py": (
+        "told[:_MAX_TOLD]",
+        "tuple((kept[columns] for columns in sorted(kept)))[:_MAX_KEPT]",
+        "tuple(sorted((text for text in found if 0 < len(text) <= MAX_SAID)))[:_MAX_KEPT]",
+    ),
+    "connectors/sql/reading/sqlite.py": ("str(error)[:MAX_SAID]",),
+    "connectors/syntax.py": ("data[:512]",),
+    "connectors/workflow/arazzo.py": (
+        "key[:40]",
+        "target[:80]",
+    ),
+    "connectors/workflow/draft.py": (
+        "path[:80]",
+        "pattern[:80]",
+    ),
+    "connectors/workflow/read.py": (
+        "str(told.get('title') or path.name)[:120]",
+        "str(told.get('version') or '')[:40]",
+        "title[:120]",
+    ),
 }
 
 

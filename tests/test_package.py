@@ -37,15 +37,22 @@ def test_importing_the_package_imports_nothing_else_of_it() -> None:
 BEHIND_EXTRAS = {
     *(f"toolgen.adapters.{name}" for name in ("langgraph", "openai_agents", "pydantic_ai")),
     *(
-        f"toolgen.execute.sql.{name}"
+        f"toolgen.connectors.sql.execution.{name}"
         for name in ("duckdb", "duckdb_values", "mysql", "mysql_protocol", "postgres", "postgres_protocol")
     ),
-    *(f"toolgen.sources.sql.{name}" for name in ("duckdb", "mysql", "mysql_rights", "postgres", "postgres_rights")),
-    *("toolgen.audit.index.postgres", "toolgen.execute.graphql.graphql_transport_ws", "toolgen.gateway.opentelemetry"),
+    *(
+        f"toolgen.connectors.sql.reading.{name}"
+        for name in ("duckdb", "mysql", "mysql_rights", "postgres", "postgres_rights")
+    ),
+    *(
+        "toolgen.audit.index.postgres",
+        "toolgen.connectors.graphql.graphql_transport_ws",
+        "toolgen.gateway.opentelemetry",
+    ),
     "toolgen.quality.verify.unmarshal",
 }
 # What has to do with databases is behind `sql`, package by package.
-READS_SQL = ("toolgen.policy.sql", "toolgen.sources.sql")
+READS_SQL = ("toolgen.connectors.sql.guard", "toolgen.connectors.sql.dialects", "toolgen.connectors.sql.reading")
 USES_SQL = {
     *(
         "toolgen.generator.named_queries",

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 import toolgen
-from tests.sources.openapi.readings import document, operation
+from tests.connectors.openapi.readings import document, operation
 from toolgen.model.manifest import Manifest
 
 JSON = "application/json"

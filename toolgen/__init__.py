@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from toolgen.connectors.functions.context import ToolContext
+    from toolgen.connectors.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError, tool
     from toolgen.core.errors import CallError
-    from toolgen.functions.context import ToolContext
-    from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError, tool
     from toolgen.gateway.service import Gateway
     from toolgen.generator.build import build
     from toolgen.model.detection import Detector, Finding
@@ -46,29 +46,29 @@ __all__ = [
 
 # Loaded on first use, so that `import toolgen.model` and a short command line pay for nothing they do not need.
 _HOMES = {
-    "Audio": "toolgen.functions.decorator",
+    "Audio": "toolgen.connectors.functions.decorator",
     "CallError": "toolgen.core.errors",
     "CallView": "toolgen.model.middleware",
     "Change": "toolgen.model.middleware",
     "Detector": "toolgen.model.detection",
-    "EmbeddedResource": "toolgen.functions.decorator",
+    "EmbeddedResource": "toolgen.connectors.functions.decorator",
     "Finding": "toolgen.model.detection",
     "Gateway": "toolgen.gateway.service",
-    "Image": "toolgen.functions.decorator",
+    "Image": "toolgen.connectors.functions.decorator",
     "Middleware": "toolgen.model.middleware",
     "Narrow": "toolgen.model.middleware",
     "Refuse": "toolgen.model.middleware",
     "ResultView": "toolgen.model.middleware",
-    "Retry": "toolgen.functions.decorator",
+    "Retry": "toolgen.connectors.functions.decorator",
     "StepView": "toolgen.model.middleware",
-    "ToolContext": "toolgen.functions.context",
-    "ToolError": "toolgen.functions.decorator",
+    "ToolContext": "toolgen.connectors.functions.context",
+    "ToolError": "toolgen.connectors.functions.decorator",
     "ToolIndex": "toolgen.search.bm25",
     "ToolView": "toolgen.model.middleware",
     "build": "toolgen.generator.build",
     "preview": "toolgen.wiring.preview",
     "serve": "toolgen.server.http",
-    "tool": "toolgen.functions.decorator",
+    "tool": "toolgen.connectors.functions.decorator",
 }
 
 

@@ -130,7 +130,7 @@ def framework_names(folder: Path) -> Iterator[str]:
 
 
 def _read(path: Path) -> Any:
-    from toolgen.sources.syntax import parse  # noqa: PLC0415 - for one check
+    from toolgen.connectors.syntax import parse  # noqa: PLC0415 - for one check
 
     return parse(path.read_bytes(), where=path.name)
 

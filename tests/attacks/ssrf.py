@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.execute.http.bindings import binding, call, parameter
+from tests.connectors.http.bindings import binding, call, parameter
 from tests.stream_servers import stream_server
-from toolgen.execute.base import Destination
-from toolgen.execute.http import HttpExecutor
-from toolgen.execute.secrets import SecretResolver
+from toolgen.connectors.executor import Destination
+from toolgen.connectors.http.executor import HttpExecutor
+from toolgen.connectors.secrets import SecretResolver
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Failed, Success
 from toolgen.model.tool import HttpBinding

@@ -24,8 +24,8 @@ from graphql import build_schema, graphql_sync
 
 from tests.attacks.canary import leaks, pem_lines
 from tests.cli.commands import Run
+from tests.connectors.http.test_client_certificates import pem
 from tests.databases import POSTGRES, postgres_database
-from tests.execute.http.test_client_certificates import pem
 from tests.gateway.clients import bearer
 from tests.gateway.issuer import token
 from tests.gateway.test_identity_keys import toolgen
@@ -42,7 +42,7 @@ DATABASE = "canary-database-12"
 WRITTEN = "canary-written-13"
 GRAPH = "canary-graph-14/+"
 SHOWN = "canary-shown-to-a-mock-15"
-CHILD = b"toolgen.execute.sql.sandbox_process"
+CHILD = b"toolgen.connectors.sql.execution.sandbox_process"
 SCHEMA = build_schema("type Query { hello: String }")
 CRASH = b"Fatal Python error: Aborted"
 SCRIPT = "CREATE TABLE people (id INTEGER, name TEXT);"

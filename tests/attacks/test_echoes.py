@@ -10,8 +10,8 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from toolgen.execute.http.response import HttpResponse, decode
-from toolgen.execute.http.scrubber import Scrubber
+from toolgen.connectors.http.response import HttpResponse, decode
+from toolgen.connectors.http.scrubber import Scrubber
 
 SECRET = 'k3y/with "quotes"&more+8472910472'
 DIGITS = "8472910472"

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 import toolgen
 from tests.attacks.lenient import READERS, Pairs
-from tests.execute.http.bindings import binding, parameter
+from tests.connectors.http.bindings import binding, parameter
 from tests.exhaustive import size
 from tests.services.local import LocalServer, running
+from toolgen.connectors.http.credentials import SourceCredentials
+from toolgen.connectors.http.request_builder import HttpRequest, UnbindableError, bind
+from toolgen.connectors.secrets import SecretReference, SecretResolver
 from toolgen.core.errors import ToolgenError
-from toolgen.execute.http.credentials import SourceCredentials
-from toolgen.execute.http.request_builder import HttpRequest, UnbindableError, bind
-from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.gateway.service import Gateway
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBody, HttpPart

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.policy.sql.lab import ATTRIBUTES, DATABASE, SCOPE, allowed, refused, write
-from toolgen.execute.sql.executor import SqlExecutor
+from tests.connectors.sql.guard.lab import ATTRIBUTES, DATABASE, SCOPE, allowed, refused, write
+from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Failed, Refused, Result, Success
 from toolgen.model.tool import Effect, SqlBinding, Tool

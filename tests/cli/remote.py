@@ -11,7 +11,7 @@ import graphql
 
 from tests.projects import PETS
 from tests.services.local import LocalServer
-from toolgen.sources.pins import LOCK
+from toolgen.connectors.pins import LOCK
 
 
 class Descriptions:

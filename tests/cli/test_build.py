@@ -20,8 +20,8 @@ from tests.cli.commands import Run, runner
 from tests.cli.remote import Descriptions, configure, lock
 from tests.projects import PETS, make_project
 from tests.services.local import running
+from toolgen.connectors.pins import COPIES, LOCK
 from toolgen.generator.build import Built, build_sources
-from toolgen.sources.pins import COPIES, LOCK
 
 SDL = "type Query { country(code: ID!): String }"
 

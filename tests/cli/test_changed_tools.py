@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Run, runner
-from tests.functions.projects import written
+from tests.connectors.functions.projects import written
 from tests.gateway.test_runtime_tools import MODULE, OPEN, pay
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Run, runner
+from toolgen.connectors.assigned_names import identity_of
+from toolgen.connectors.pins import LOCK, read_pins
 from toolgen.core.errors import ConfigError
-from toolgen.sources.assigned_names import identity_of
-from toolgen.sources.pins import LOCK, read_pins
 
-HISTORIES = sorted((Path(__file__).parents[1] / "sources" / "histories").glob("*.json"))
+HISTORIES = sorted((Path(__file__).parents[1] / "connectors" / "histories").glob("*.json"))
 
 
 def describe(operations: dict[str, str], **more: Any) -> None:

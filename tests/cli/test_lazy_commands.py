@@ -101,9 +101,9 @@ def test_help_imports_no_command(arguments: tuple[str, ...], tmp_path: Path) -> 
 def test_a_build_imports_what_its_sources_need(tmp_path: Path) -> None:
     (tmp_path / "pets.json").write_text(json.dumps(PETS), encoding="utf-8")
     modules = imported_by("build", "pets.json", folder=tmp_path)
-    assert "toolgen.sources.openapi.read" in modules
+    assert "toolgen.connectors.openapi.read" in modules
     assert parts(modules) & {"asyncio", "ssl", "graphql", "sqlglot", "yaml"} == set()  # its description is JSON
-    assert {f"toolgen.sources.{kind}" for kind in ("python", "mcp", "device", "code", "sql")} & modules == set()
+    assert {f"toolgen.connectors.{kind}" for kind in ("functions", "mcp", "device", "sql")} & modules == set()
 
 
 @pytest.mark.parametrize("name", ["list", "show", "tail", "verify", "stats"])
@@ -113,7 +113,14 @@ def test_reading_the_audit_log_imports_no_gateway(name: str, project: Path) -> N
         assert parts(modules) & (HEAVY - NEEDED_BY_SETTINGS) == set()
         assert {
             part
-            for part in ("build", "console", "gateway", "pipeline.order", "policy.sql", "sources.openapi")
+            for part in (
+                "build",
+                "console",
+                "gateway",
+                "pipeline.order",
+                "connectors.sql.guard",
+                "connectors.openapi.read",
+            )
             if f"toolgen.{part}" in modules
         } == set()
 

@@ -13,7 +13,7 @@ from tests.cli.commands import Run, runner
 from tests.cli.remote import Descriptions, configure
 from tests.projects import PETS
 from tests.services.local import running
-from toolgen.sources.pins import COPIES, LOCK
+from toolgen.connectors.pins import COPIES, LOCK
 
 
 @pytest.fixture(name="toolgen")

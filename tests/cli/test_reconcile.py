@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Run, runner
-from tests.execute.failing import FINE, Server, reset
+from tests.connectors.failing import FINE, Server, reset
 from tests.gateway.governed import PRINCIPALS
 from tests.gateway.test_idempotency_keys import again, loaded, send
 

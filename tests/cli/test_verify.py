@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.connectors.openapi.readings import document, operation
 from tests.projects import make_project
-from tests.sources.openapi.readings import document, operation
 from toolgen.cli import main
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -60,7 +60,7 @@ def test_a_failed_tool_is_shown_with_its_smallest_example_and_ends_with_1(
     one = {"name": "ids", "in": "query", "schema": schema, "explode": False}
     path = tmp_path / "doc.json"
     path.write_text(json.dumps(document({"/e": {"get": operation(parameters=[one])}})), encoding="utf-8")
-    monkeypatch.setattr("toolgen.execute.http.parameter_styles._DELIMITERS", {"form": ";"})
+    monkeypatch.setattr("toolgen.connectors.http.parameter_styles._DELIMITERS", {"form": ";"})
     assert run("verify", str(path)) == 1
     shown = capfd.readouterr().out
     assert "doc__do_it (#/paths/~1e/get)" in shown

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from toolgen.config.settings import Settings, load
+from toolgen.connectors.secrets import SecretReference
 from toolgen.core.errors import ConfigError
-from toolgen.execute.secrets import SecretReference
 
 PROJECT = """\
 sources:

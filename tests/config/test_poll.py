@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from toolgen.config.settings import from_data
+from toolgen.connectors.executor import AnswerPlace, PollConfig, StatusPost
 from toolgen.core.errors import ConfigError
-from toolgen.execute.base import AnswerPlace, PollConfig, StatusPost
 
 
 def read(poll: Any, **more: Any) -> Any:

@@ -12,9 +12,9 @@ import pytest
 from tests.projects import make_project
 from toolgen.config.resilience import FailureKeys, read_resilience
 from toolgen.config.settings import load
+from toolgen.connectors.executor import BreakerConfig, ResilienceConfig, Retries, Timeouts
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument
-from toolgen.execute.base import BreakerConfig, ResilienceConfig, Retries, Timeouts
 
 
 def resilience(root: Path, source: str = "pets", **keys: Any) -> ResilienceConfig:

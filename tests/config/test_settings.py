@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from toolgen.config.settings import from_specs, load, settings_digest
+from toolgen.connectors.secrets import SecretReference
 from toolgen.core.errors import ConfigError
-from toolgen.execute.secrets import SecretReference
 
 WHOLE = """\
 sources:

@@ -17,14 +17,14 @@ from tests.console.house import KEYS, POLICY, House, house
 from tests.console.people import client
 from tests.gateway.governed import write_policy
 from toolgen.config.sources import SourceSettings
+from toolgen.connectors.executor import SystemHealth
+from toolgen.connectors.rotated_tokens import Rotated
+from toolgen.connectors.source import SourceConfig
 from toolgen.console.keys import keys_of
 from toolgen.console.policy_history import changes
 from toolgen.console.sources import credentials_of, health_of
-from toolgen.execute.base import SystemHealth
-from toolgen.execute.rotated_tokens import Rotated
 from toolgen.model.secret import SecretReference
 from toolgen.policy.document.policy import load_credentials
-from toolgen.sources.base import SourceConfig
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from toolgen.connectors.graphql.description import load_description
+from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
+from toolgen.connectors.openapi.read import read_openapi
+from toolgen.connectors.pins import LOCK, read_pins
+from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.core.files import digest_of, read_file
 from toolgen.core.yaml_file import read
-from toolgen.sources.base import SourceConfig
-from toolgen.sources.documents import Documents, UnresolvedRefError
-from toolgen.sources.graphql.description import load_description
-from toolgen.sources.openapi import read_openapi
-from toolgen.sources.pins import LOCK, read_pins
 
 MINIMAL = '{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {}}'
 

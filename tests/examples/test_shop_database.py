@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from examples.shop.database import write
+from toolgen.connectors.source import SourceConfig
+from toolgen.connectors.sql.guard.guard import guard
+from toolgen.connectors.sql.guard.scope import SqlScope, TableScope, check_scope
+from toolgen.connectors.sql.reading.read import read_sql
 from toolgen.model.call import Statement
 from toolgen.model.verdict import Deny
-from toolgen.policy.sql.guard import guard
-from toolgen.policy.sql.scope import SqlScope, TableScope, check_scope
-from toolgen.sources.base import SourceConfig
-from toolgen.sources.sql import read_sql
 
 SCOPE = SqlScope(
     tables={

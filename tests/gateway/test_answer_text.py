@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import toolgen
-from toolgen.execute.http.response import HttpResponse, result
-from toolgen.execute.http.scrubber import Scrubber
+from toolgen.connectors.http.response import HttpResponse, result
+from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.gateway.answer_text import data_text, error_text, without_repetition
 from toolgen.gateway.json_body import ended
 from toolgen.model.result import Cancelled, Delivery, Envelope, Error, Failed, Meta, Pending, Refused, Success

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.execute.failing import FINE, Server, saying
+from tests.connectors.failing import FINE, Server, saying
 from tests.gateway.governed import project, write_policy
-from toolgen.execute.resilience import Chance, ResilientExecutor
+from toolgen.connectors.resilience import Chance, ResilientExecutor
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.policy.key_list import editing

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.execute.http.http2_upstream import Upstream
+from tests.connectors.http.http2_upstream import Upstream
 from tests.gateway.clients import listening, run
 from tests.gateway.governed import PRINCIPALS
 from tests.gateway.leaving_clients import (

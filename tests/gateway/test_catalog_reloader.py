@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.functions.projects import written
+from tests.connectors.functions.projects import written
 from tests.patient import until
 from toolgen.audit.reader import entries
 from toolgen.gateway.service import Gateway

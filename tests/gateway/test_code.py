@@ -22,7 +22,9 @@ from toolgen.gateway.service import Gateway
 
 pytest.importorskip("pydantic_monty", reason="the extra `code` is not installed: nothing of the sandbox is tried")
 
-ESCAPES = yaml.safe_load((Path(__file__).parents[1] / "execute/code/escapes.yaml").read_text(encoding="utf-8"))
+ESCAPES = yaml.safe_load(
+    (Path(__file__).parents[1] / "connectors/functions/code/escapes.yaml").read_text(encoding="utf-8")
+)
 CANARY = "canary-7f3a9c"
 LIMITS = {"time": "1s", "memory": "32MiB", "calls": 20, "output": "16KiB"}
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres, postgres_database
+from toolgen.connectors.sql.reading.labels import enum_labels
+from toolgen.connectors.sql.reading.schema import plain_default
 from toolgen.gateway.service import Gateway
 from toolgen.model.database_url import parse_location
-from toolgen.sources.sql.labels import enum_labels
-from toolgen.sources.sql.schema import plain_default
 
 _SHOP = """
 CREATE TABLE customers (id integer PRIMARY KEY, name varchar(40) NOT NULL, secret_code varchar(40) UNIQUE, city varchar(40));

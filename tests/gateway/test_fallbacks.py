@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.execute.failing import FINE, Behaviour, Server, closed, reset, saying
+from tests.connectors.failing import FINE, Behaviour, Server, closed, reset, saying
 from tests.gateway.governed import project
 from tests.gateway.test_result_cache import outcomes
 from toolgen.core.errors import ConfigError

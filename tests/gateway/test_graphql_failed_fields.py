@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
+from tests.connectors.graphql.reading import binding, read_sdl, tools_of
 from tests.services.library import serving
 from tests.services.tracker import SDL, application
-from tests.sources.graphql.reading import binding, read_sdl, tools_of
+from toolgen.connectors.graphql.failed_fields import FailedFields
+from toolgen.connectors.graphql.options import GraphOptions
 from toolgen.core.clock import FixedClock
-from toolgen.execute.graphql.failed_fields import FailedFields
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Envelope, Failed, Shape, Success
 from toolgen.model.tool import absent
-from toolgen.sources.graphql_options import GraphOptions
 
 LEFT_OUT = "left out: this field failed for you before"
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from graphql import build_schema, parse, print_ast, validate
 
-from toolgen.execute.graphql.mutation_outcome import ResponseContext, rejection_of
-from toolgen.execute.graphql.selection import choose_fields
-from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.connectors.graphql.mutation_outcome import ResponseContext, rejection_of
+from toolgen.connectors.graphql.selection import choose_fields
+from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.generator.build import build
 from toolgen.model.graphql_schema import rejects
 from toolgen.model.tool import GraphQLBinding

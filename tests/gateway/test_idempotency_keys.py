@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.execute.failing import FINE, Server, closed, hang, reset, saying
-from tests.execute.failing import call as plain_call
+from tests.connectors.failing import FINE, Server, closed, hang, reset, saying
+from tests.connectors.failing import call as plain_call
 from tests.gateway.clients import JSON, client
 from tests.gateway.gateways import BOT, FakeGateway
 from tests.gateway.governed import project, upstream, write_policy

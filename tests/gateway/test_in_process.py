@@ -20,11 +20,11 @@ import toolgen
 from tests.projects import PETS, make_project
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
+from toolgen.connectors.openapi.mock.description import MockDescription
+from toolgen.connectors.openapi.mock.server import MockApp, mocked
+from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import ConfigError
 from toolgen.gateway.in_process import of_openapi
-from toolgen.mock.description import MockDescription
-from toolgen.mock.server import MockApp, mocked
-from toolgen.sources.base import SourceConfig
 
 SECRET = "canary-credential"
 

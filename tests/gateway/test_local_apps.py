@@ -18,9 +18,9 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 import toolgen
-from toolgen.execute.base import LocalApp, Timeouts
-from toolgen.execute.http.asgi_client import AppDialer
-from toolgen.execute.http.connector import EgressRefusal, Target
+from toolgen.connectors.executor import LocalApp, Timeouts
+from toolgen.connectors.http.asgi_client import AppDialer
+from toolgen.connectors.http.connector import EgressRefusal, Target
 
 SEEN: list[dict[str, Any]] = []
 

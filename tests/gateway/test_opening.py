@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.functions.projects import written
+from tests.connectors.functions.projects import written
 from toolgen.core.background import each
 from toolgen.core.errors import AuditError, ConfigError
 from toolgen.gateway.service import Gateway

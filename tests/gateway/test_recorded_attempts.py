@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.execute.failing import FINE, Server, saying
+from tests.connectors.failing import FINE, Server, saying
 from tests.gateway.governed import project
 from toolgen.audit.verify import verify
 from toolgen.gateway.service import Gateway

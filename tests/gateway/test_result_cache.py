@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.execute.failing import Server, saying
+from tests.connectors.failing import Server, saying
 from tests.gateway.governed import project, upstream, write_policy
 from toolgen.core.clock import FixedClock
 from toolgen.core.errors import ConfigError

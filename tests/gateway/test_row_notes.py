@@ -16,8 +16,8 @@ import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres_database
 from tests.gateway.test_hostile_answers import META
+from toolgen.connectors.inner_calls import RowNotes
 from toolgen.core.errors import PolicyError
-from toolgen.execute.inner_calls import RowNotes
 from toolgen.gateway.answer_text import data_text, error_text
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import toolgen
-from tests.functions.projects import written
+from tests.connectors.functions.projects import written
 from tests.gateway.test_catalog_reloader import rebuilt, running
 from tests.patient import until
 from toolgen.audit.reader import entries

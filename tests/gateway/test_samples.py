@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.projects import POLICY, make_project
-from toolgen.execute.sql.result_rows import shape
+from toolgen.connectors.sql.execution.result_rows import shape
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.functions.projects import written
+from tests.connectors.functions.projects import written
 from tests.gateway.test_runtime_tools import MODULE, OPEN, changes, names, pay, said
 from tests.patient import until
 from tests.redis_server import RedisServer

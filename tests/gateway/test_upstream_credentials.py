@@ -113,13 +113,13 @@ def description() -> dict[str, Any]:
 
 # What holds secrets for longer than a request does.
 KEEPERS = (
-    "toolgen.execute.http.connector",
-    "toolgen.execute.http.credentials",
-    "toolgen.execute.http.credentials",
-    "toolgen.execute.oauth",
-    "toolgen.execute.outbound.request",
-    "toolgen.execute.secrets",
-    "toolgen.execute.secrets",
+    "toolgen.connectors.http.connector",
+    "toolgen.connectors.http.credentials",
+    "toolgen.connectors.http.credentials",
+    "toolgen.connectors.http.oauth",
+    "toolgen.connectors.http.outbound.request",
+    "toolgen.connectors.secrets",
+    "toolgen.connectors.secrets",
     "toolgen.model",
 )
 

@@ -152,7 +152,7 @@ def test_a_step_for_each_element_is_bounded(tmp_path: Path) -> None:
 
 def test_what_steps_give_together_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer may be as large as a call's own; not all of them together, whatever the API behind them wants."""
-    monkeypatch.setattr("toolgen.execute.workflow.run.MAX_KEPT", 150)
+    monkeypatch.setattr("toolgen.connectors.workflow.run.MAX_KEPT", 150)
     envelope, service, _ = within(tmp_path, FIX, run)
     assert (envelope.status, envelope.error.code) == ("error", "step_failed")
     assert "more than 150 bytes together" in envelope.error.message
@@ -267,7 +267,7 @@ def test_a_workflow_that_waited_makes_no_more_calls_for_it(tmp_path: Path, monke
         await answered(gateway)
         return await ended(gateway, waiting.call_id)
 
-    monkeypatch.setattr("toolgen.execute.workflow.run.MAX_CALLS", 2)
+    monkeypatch.setattr("toolgen.connectors.workflow.run.MAX_CALLS", 2)
     done, service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)
     assert (done.status, done.error.code) == ("error", "step_failed")
     assert "POST /report" not in service.paths

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tests.sources.openapi.readings import document, operation
+from tests.connectors.openapi.readings import document, operation
 from toolgen.config.settings import load
 from toolgen.generator.build import build, build_sources
 from toolgen.generator.callability import names_in_short, unpaid

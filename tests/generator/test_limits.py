@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 import toolgen
 from toolgen.cli.main import cli
+from toolgen.connectors.openapi import documents
 from toolgen.core.errors import DescriptionError
-from toolgen.sources import documents
 
 _OPERATION: dict[str, Any] = {"get": {"summary": "Read it", "responses": {"200": {"description": "ok"}}}}
 

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import toolgen
+from toolgen.connectors.openapi.keywords import keyword
 from toolgen.core.canonical import Canonical, schema_digest
 from toolgen.core.errors import CanonicalError
 from toolgen.generator.emit.formats import mcp_tool
 from toolgen.generator.emit.writer import render_all
 from toolgen.model.manifest import load
 from toolgen.policy.arguments import Validator
-from toolgen.sources.openapi.keywords import keyword
 
 FUNCTION = """
 from typing import Annotated

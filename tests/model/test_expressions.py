@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.exhaustive import examples
-from toolgen.execute.workflow.values import NOTHING, ExpressionScope, MissingError, evaluate, met
+from toolgen.connectors.workflow.values import NOTHING, ExpressionScope, MissingError, evaluate, met
 from toolgen.model.conditions import parse_condition
 from toolgen.model.expressions import ExpressionError, parse
 from toolgen.model.workflow import Criterion

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from graphql import build_schema
 
-from tests.sources.graphql.reading import read_sdl, tools_of
+from tests.connectors.graphql.reading import read_sdl, tools_of
+from toolgen.connectors.graphql.description import graph_of
 from toolgen.core.clock import SystemClock
 from toolgen.gateway.search_tools import DESCRIBE
 from toolgen.gateway.tool_discovery import Discovery
@@ -15,7 +16,6 @@ from toolgen.model.call import Principal
 from toolgen.model.graphql_fields import answer_fields
 from toolgen.model.result import Success
 from toolgen.model.tool import GraphQLBinding
-from toolgen.sources.graphql.description import graph_of
 
 SDL = """
 type Query { order(id: ID!): Order orders(first: Int!): OrderConnection either: Either root: Query count: Int wide: Wide }

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.sources.openapi.readings import document, operation
+from tests.connectors.openapi.readings import document, operation
 from toolgen.config.settings import from_specs
 from toolgen.core.errors import ManifestError
 from toolgen.generator.build import build, build_sources

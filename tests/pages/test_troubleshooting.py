@@ -18,8 +18,8 @@ import pytest
 
 from tests.authorities import Authority
 from tests.cli.commands import Output, Run, runner
+from tests.connectors.failing import closed
 from tests.databases import postgres_database
-from tests.execute.failing import closed
 from tests.gateway import issuer
 from tests.patient import get
 from tests.redis_server import RedisServer

@@ -19,6 +19,7 @@ from toolgen.gateway.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Pending, Refused, Result, Success
 from toolgen.model.schema import JsonObject
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.tool import Effect, Tool, absent
 from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline import order
@@ -42,7 +43,6 @@ from toolgen.policy.access import Access, Rule
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.limits import Limit, Limits
 from toolgen.policy.redact import Redaction
-from toolgen.policy.sql.grants import SqlScope, TableScope
 from toolgen.state.pauses import Pause, Pauses
 from toolgen.state.rate_limits import MemoryBuckets, Upstreams
 

@@ -18,13 +18,13 @@ import pytest
 import toolgen
 from tests.gateway.clients import listening, run
 from tests.projects import make_project
+from toolgen.connectors.functions.executor import FunctionExecutor
+from toolgen.connectors.graphql.executor import GraphQLExecutor
+from toolgen.connectors.http.executor import HttpExecutor
+from toolgen.connectors.mcp.executor import McpExecutor
+from toolgen.connectors.resilience import ResilientExecutor
+from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.core.errors import place_of
-from toolgen.execute.function import FunctionExecutor
-from toolgen.execute.graphql.executor import GraphQLExecutor
-from toolgen.execute.http.executor import HttpExecutor
-from toolgen.execute.mcp.executor import McpExecutor
-from toolgen.execute.resilience import ResilientExecutor
-from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.gateway.service import Gateway
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.approve import ApproveStage

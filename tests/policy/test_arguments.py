@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sources.openapi.readings import document, operation, read
+from tests.connectors.openapi.readings import document, operation, read
 from toolgen.policy.arguments import Validator, check_schema, meant_names, repair, unknown_arguments
 
 SCHEMA = {

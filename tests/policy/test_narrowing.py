@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.catalogs import catalog, http_tool
 from toolgen.model.call import Principal
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.tool import Effect
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.policy.access import Access, Rule, Toolset
@@ -17,7 +18,6 @@ from toolgen.policy.document.approvals import Approval
 from toolgen.policy.limits import Limit
 from toolgen.policy.narrowing import NarrowedAccess, _approval, _limits, _plain, _scope, narrowed_credentials
 from toolgen.policy.redact import UnredactedArguments
-from toolgen.policy.sql.grants import SqlScope, TableScope
 
 ROLES = ("a", "b", "c")
 TOOLS = catalog(

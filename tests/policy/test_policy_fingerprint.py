@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import field, structs
 
+from tests.connectors.graphql.reading import read_sdl
 from tests.exhaustive import examples
 from tests.projects import POLICY, make_project
-from tests.sources.graphql.reading import read_sdl
 from toolgen.config.settings import load as load_settings
+from toolgen.connectors.graphql.options import GraphOptions, QueryLimits
 from toolgen.gateway.project_files import catalog_of
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SourceInfo, assemble
@@ -21,7 +22,6 @@ from toolgen.policy.access import Access
 from toolgen.policy.document.policy import load
 from toolgen.policy.policy_fingerprint import scope_hash_of
 from toolgen.policy.rules import CompiledRule, Condition, Rule
-from toolgen.sources.graphql_options import GraphOptions, QueryLimits
 
 RULE = st.fixed_dictionaries(
     {

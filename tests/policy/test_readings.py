@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.exhaustive import size
-from toolgen.execute.http.parameter_styles import scalar
-from toolgen.execute.http.request_builder import UnbindableError, bind
+from toolgen.connectors.graphql.inputs import Inputs, Wording
+from toolgen.connectors.http.parameter_styles import scalar
+from toolgen.connectors.http.request_builder import UnbindableError, bind
 from toolgen.model.call import Principal
 from toolgen.model.tool import (
     Effect,
@@ -48,7 +49,6 @@ from toolgen.policy.rules import Rule
 from toolgen.quality.verify.judge import RequestJudge
 from toolgen.quality.verify.received import receive
 from toolgen.quality.verify.spec_operation import SpecOperation
-from toolgen.sources.graphql.inputs import Inputs, Wording
 
 CASES = size("TOOLGEN_READINGS", 200, 20_000)
 BOT = Principal(id="bot", roles=frozenset({"bot"}))

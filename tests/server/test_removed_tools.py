@@ -20,7 +20,7 @@ from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ToolsListChanged
 
-from tests.functions.projects import written
+from tests.connectors.functions.projects import written
 from tests.gateway.clients import bearer
 from tests.gateway.governed import PRINCIPALS, project, upstream
 from tests.gateway.test_runtime_tools import MODULE

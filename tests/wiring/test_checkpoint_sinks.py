@@ -20,9 +20,9 @@ from tests.services.local import LocalServer, running
 from toolgen.audit.config import AuditPlan
 from toolgen.audit.verify import verify
 from toolgen.config.audit import AuditSettings, CheckpointPlace
+from toolgen.connectors.executor import Destination
+from toolgen.connectors.secrets import parse_reference
 from toolgen.core.clock import SystemClock
-from toolgen.execute.base import Destination
-from toolgen.execute.secrets import parse_reference
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.policy.egress import Egress
 from toolgen.wiring.checkpoint_sinks import plan_of

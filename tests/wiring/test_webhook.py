@@ -14,7 +14,7 @@ import pytest
 from tests.authorities import Authority
 from tests.receivers import Receiver, receiver
 from toolgen.config.notify import Webhook
-from toolgen.execute.base import Destination
+from toolgen.connectors.executor import Destination
 from toolgen.model.secret import parse_reference
 from toolgen.model.verdict import Verdict
 from toolgen.policy.egress import Egress

@@ -31,6 +31,10 @@ from toolgen.cli.output import print_json, progress
 from toolgen.cli.renames import new_words, policy_documents, print_renames, renames
 from toolgen.config.settings import SourceSettings, build_options, from_specs, password_of
 from toolgen.config.settings import load as load_settings
+from toolgen.connectors.assigned_names import Assignments
+from toolgen.connectors.overrides import ToolOverride
+from toolgen.connectors.pins import LOCK, Pins, read_pins, write_pins
+from toolgen.connectors.source import check_sql_extra, is_networked
 from toolgen.core.errors import DescriptionError, ManifestError
 from toolgen.core.garbage import freeze_objects, uncollected
 from toolgen.generator.emit import writer
@@ -40,10 +44,6 @@ from toolgen.generator.emit.writer import FILES, MANIFEST, check, refuse_foreign
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.manifest import Manifest, tool_names
 from toolgen.model.manifest import load as load_manifest
-from toolgen.sources.assigned_names import Assignments
-from toolgen.sources.base import check_sql_extra, is_networked
-from toolgen.sources.overrides import ToolOverride
-from toolgen.sources.pins import LOCK, Pins, read_pins, write_pins
 
 __all__ = ["build_project"]
 
@@ -309,7 +309,7 @@ def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
         return {}
     for source in databases.values():
         check_sql_extra(source.config)
-    from toolgen.sources.sql import read_sql  # noqa: PLC0415 - costs what a build without databases has no use for
+    from toolgen.connectors.sql.reading.read import read_sql  # noqa: PLC0415 - costs what a build without databases has no use for
 
     return {
         name: [reading.info.digest, [[problem.origin, problem.code, problem.message] for problem in reading.problems]]

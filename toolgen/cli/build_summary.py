@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from toolgen.cli.output import print_table, printable
 from toolgen.cli.problems import problem_lines
+from toolgen.connectors.pins import Pin
 from toolgen.core.errors import CanonicalError
 from toolgen.generator.callability import names_in_short, unpaid
 from toolgen.generator.credential_arguments import credential_arguments
@@ -29,7 +30,6 @@ from toolgen.generator.emit.writer import MANIFEST, BuildRecord, SourceRow
 from toolgen.model.manifest import Manifest, Problem, SourceInfo
 from toolgen.model.mcp import parts_of, read_listing
 from toolgen.model.tool import Tool
-from toolgen.sources.pins import Pin
 
 if TYPE_CHECKING:
     from toolgen.generator.build import Built

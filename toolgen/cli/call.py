@@ -152,7 +152,7 @@ async def _call(gateway: Administration, tool: str, arguments: JsonObject, who: 
 @contextmanager
 def _warnings_unsaid() -> Iterator[None]:
     """Silence log warnings about circuit breakers and limits during one call: its result says the same."""
-    loggers = [logging.getLogger(name) for name in ("toolgen.execute", "toolgen.pipeline")]
+    loggers = [logging.getLogger(name) for name in ("toolgen.connectors", "toolgen.pipeline")]
     before = [one.level for one in loggers]
     for one in loggers:
         one.setLevel(logging.ERROR)

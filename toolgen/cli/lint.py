@@ -14,12 +14,12 @@ from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
 from toolgen.config.settings import SourceSettings, from_specs
 from toolgen.config.settings import load as load_settings
+from toolgen.connectors.overrides import ToolOverride
 from toolgen.core.errors import ConfigError
 from toolgen.model.names import SOURCE_NAME
 from toolgen.quality.lint.check import LintFinding, check
 from toolgen.quality.lint.report import accepted, render, sarif
 from toolgen.quality.lint.rule import Level
-from toolgen.sources.overrides import ToolOverride
 
 _SHOWN = 200
 

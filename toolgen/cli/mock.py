@@ -9,10 +9,10 @@ import click
 from toolgen.cli.options import config
 from toolgen.config.settings import SourceSettings, from_specs
 from toolgen.config.settings import load as load_settings
+from toolgen.connectors.openapi.mock.description import MockDescription
+from toolgen.connectors.openapi.mock.server import MockApp, serve_mock
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
-from toolgen.mock.description import MockDescription
-from toolgen.mock.server import MockApp, serve_mock
 from toolgen.model.names import SOURCE_NAME
 
 

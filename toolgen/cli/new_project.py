@@ -22,6 +22,8 @@ from toolgen.config.bare_specs import described_as, name_for, title_name
 from toolgen.config.json_schema import json_schema
 from toolgen.config.keys import FileKind
 from toolgen.config.settings import SourceSettings, from_mapping
+from toolgen.connectors.pins import Pins, write_pins
+from toolgen.connectors.source import is_networked
 from toolgen.core.errors import ConfigError
 from toolgen.generator.build import Built, build_sources
 from toolgen.generator.starter import GITIGNORE, StarterSource, policy_text, project_text, variables
@@ -30,8 +32,6 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.secret import Unprinted
 from toolgen.policy.key_list import new_key
-from toolgen.sources.base import is_networked
-from toolgen.sources.pins import Pins, write_pins
 
 __all__ = ["NewProject", "is_description", "make_project", "make_sample"]
 

@@ -19,14 +19,14 @@ from msgspec.structs import replace
 from toolgen.cli.build_summary import AS_PINNED, NOT_ASKED, PINNED_NOW, ServerListing, changed_since
 from toolgen.cli.diff import print_difference
 from toolgen.config.settings import SourceSettings
+from toolgen.connectors.pins import LOCK, Pin, stage
+from toolgen.connectors.references import is_below
+from toolgen.connectors.remote import Fetched, Fetcher, fetch
+from toolgen.connectors.source import SourceConfig, is_networked, is_remote
 from toolgen.core.errors import DescriptionError, ToolgenError
 from toolgen.generator.build import Built, build_sources
 from toolgen.generator.emit.diff import ManifestDiff, compare, printable
 from toolgen.model.prompt_injection import INVISIBLE, SPELLED
-from toolgen.sources.base import SourceConfig, is_networked, is_remote
-from toolgen.sources.pins import LOCK, Pin, stage
-from toolgen.sources.references import is_below
-from toolgen.sources.remote import Fetched, Fetcher, fetch
 
 __all__ = ["Drift", "Refresher", "accepted", "text_difference"]
 

@@ -11,8 +11,8 @@ import click
 import httpx
 
 from toolgen.cli.output import printable
+from toolgen.connectors.references import is_loopback
 from toolgen.core.errors import ConfigError, ToolgenError, connection_failure
-from toolgen.sources.references import is_loopback
 
 __all__ = ["KEY", "alone", "request", "url_option"]
 

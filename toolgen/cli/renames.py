@@ -10,10 +10,10 @@ from typing import Any
 import click
 from msgspec import Struct
 
+from toolgen.connectors.assigned_names import Assignments
 from toolgen.core.errors import PolicyError
 from toolgen.core.yaml_file import YamlDocument, parse_bytes
 from toolgen.policy.document.policy_files import read_files
-from toolgen.sources.assigned_names import Assignments
 
 __all__ = ["Renaming", "new_words", "policy_documents", "print_renames", "renames"]
 

@@ -13,6 +13,9 @@ from toolgen.cli.call import CommandCaller, caller
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
+from toolgen.connectors.sql.guard.changes import guard_change
+from toolgen.connectors.sql.guard.guard import guard
+from toolgen.connectors.sql.guard.scope import SqlScope, row_attributes
 from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.gateway.protocol import Administration, Project
 from toolgen.gateway.service import Gateway
@@ -21,9 +24,6 @@ from toolgen.model.database import Database, DialectName
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.pipeline.stages.inspect_guards import attributes_for
-from toolgen.policy.sql.changes import guard_change
-from toolgen.policy.sql.guard import guard
-from toolgen.policy.sql.scope import SqlScope, row_attributes
 
 # The names people use, and sqlglot's for the same thing.
 _DIALECTS: Final[Mapping[str, DialectName]] = {

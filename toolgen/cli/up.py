@@ -21,14 +21,14 @@ from toolgen.cli.new_project import make_project
 from toolgen.cli.options import KEY_VARIABLE, config, default_principal, logs
 from toolgen.config.settings import Settings, SourceSettings
 from toolgen.config.settings import load as load_settings
+from toolgen.connectors.openapi.mock.description import MockDescription
+from toolgen.connectors.openapi.mock.server import MockApp, mocked
 from toolgen.core.errors import ConfigError
 from toolgen.gateway.policy_reloader import file_states
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
 from toolgen.generator.build import build_sources
 from toolgen.generator.starter import PRINCIPAL
-from toolgen.mock.description import MockDescription
-from toolgen.mock.server import MockApp, mocked
 from toolgen.model.manifest import Manifest
 from toolgen.model.secret import Unprinted
 from toolgen.policy.credentials import ApiKey, PrincipalEntry

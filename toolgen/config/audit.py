@@ -108,7 +108,7 @@ class IndexSettings(Struct, frozen=True, kw_only=True):
         """The password as it is now, "" where there is none. Raises `SecretError`."""
         if self.password is None:
             return ""
-        from toolgen.execute.secrets import SecretResolver  # noqa: PLC0415 - brings asyncio, which reading a project has no use for
+        from toolgen.connectors.secrets import SecretResolver  # noqa: PLC0415 - brings asyncio, which reading a project has no use for
 
         return SecretResolver().resolve(self.password).reveal()
 

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from toolgen.connectors.naming import words
+from toolgen.connectors.source import SourceKind
+from toolgen.connectors.syntax import MAX_DOCUMENT_SIZE, parse
 from toolgen.core.errors import DescriptionError
 from toolgen.core.files import read_file
 from toolgen.model.names import SOURCE_NAME
-from toolgen.sources.base import SourceKind
-from toolgen.sources.naming import words
-from toolgen.sources.syntax import MAX_DOCUMENT_SIZE, parse
 
 __all__ = ["described_as", "kind_of", "name_for", "title_name"]
 

@@ -9,7 +9,7 @@ from msgspec import inspect
 
 from toolgen.config.keys import FORMS, ConfigKey, FileKind, described, name_of, root_of, structures
 from toolgen.config.structure import alternatives
-from toolgen.sources.base import SourceKind
+from toolgen.connectors.source import SourceKind
 
 __all__ = ["json_schema"]
 

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from toolgen.connectors.executor import AnswerPlace, PollConfig, StatusPost
 from toolgen.core.errors import ConfigError
 from toolgen.core.units import parse_duration
 from toolgen.core.yaml_file import YamlDocument
-from toolgen.execute.base import AnswerPlace, PollConfig, StatusPost
 from toolgen.model.field_mask import Mask
 
 __all__ = ["NEVER", "PollKeys", "read_poll"]

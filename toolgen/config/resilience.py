@@ -8,12 +8,12 @@ from types import MappingProxyType
 
 import msgspec
 
+from toolgen.connectors.executor import BreakerConfig, ResilienceConfig, Retries, Timeouts
+from toolgen.connectors.graphql.options import GraphKeys
 from toolgen.core.errors import ConfigError
 from toolgen.core.units import parse_duration, parse_size
 from toolgen.core.yaml_file import YamlDocument
-from toolgen.execute.base import BreakerConfig, ResilienceConfig, Retries, Timeouts
 from toolgen.model.http import NO_KEY_HEADER, is_gateway_header
-from toolgen.sources.graphql_options import GraphKeys
 
 __all__ = ["FailureKeys", "read_resilience"]
 

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
+from toolgen.connectors.tool_resource import ResourceKind, read_resource
 from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.core.yaml_file import YamlDocument
-from toolgen.functions.resource import ResourceKind, read_resource
 
 __all__ = ["of_resource"]
 

@@ -45,16 +45,16 @@ from toolgen.config.gateway import (
 from toolgen.config.notify import NO_NOTIFICATIONS, GivenNotify, NotifySettings, read_notify
 from toolgen.config.sources import Auth, GivenSource, SourceSettings, read_source, short
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
+from toolgen.connectors.assigned_names import names_of_manifest
+from toolgen.connectors.graphql.options import GraphOptions
+from toolgen.connectors.overrides import ToolOverride
+from toolgen.connectors.pins import read_pins
+from toolgen.connectors.source import SourceConfig, is_remote, is_served
 from toolgen.core.canonical import digest
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument, apart, decode, read
 from toolgen.model.secret import SecretReference
 from toolgen.model.tool import Effect
-from toolgen.sources.assigned_names import names_of_manifest
-from toolgen.sources.base import SourceConfig, is_remote, is_served
-from toolgen.sources.graphql_options import GraphOptions
-from toolgen.sources.overrides import ToolOverride
-from toolgen.sources.pins import read_pins
 
 __all__ = [
     "Auth",
@@ -313,7 +313,7 @@ def password_of(source: SourceSettings) -> str:
     reference = source.auth.get("password")
     if not isinstance(reference, SecretReference):
         return ""
-    from toolgen.execute.secrets import SecretResolver  # noqa: PLC0415 - brings asyncio, which reading a project has no use for
+    from toolgen.connectors.secrets import SecretResolver  # noqa: PLC0415 - brings asyncio, which reading a project has no use for
 
     return SecretResolver().resolve(reference).reveal()
 

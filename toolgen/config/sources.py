@@ -18,9 +18,14 @@ from toolgen.config.poll import PollKeys, read_poll
 from toolgen.config.python_source import Adopted, PythonKeys, read_python, short
 from toolgen.config.resilience import FailureKeys, read_resilience
 from toolgen.config.resource import of_resource
+from toolgen.connectors.executor import PollConfig, ResilienceConfig
+from toolgen.connectors.graphql.options import check_headers, graph_options
+from toolgen.connectors.openapi.options import openapi_options
+from toolgen.connectors.pins import LOCK
+from toolgen.connectors.references import UnsafeUrlError, canonical, is_loopback
+from toolgen.connectors.source import QueryFiles, SourceConfig, SourceKind
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument, apart, decode
-from toolgen.execute.base import PollConfig, ResilienceConfig
 from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import HEADERS
 from toolgen.model.credential_keys import CredentialKeys
@@ -28,11 +33,6 @@ from toolgen.model.database_url import parse_location, part_password
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.secret import SecretReference
 from toolgen.model.tool import OutputForm
-from toolgen.sources.base import QueryFiles, SourceConfig, SourceKind
-from toolgen.sources.graphql_options import check_headers, graph_options
-from toolgen.sources.openapi_options import openapi_options
-from toolgen.sources.pins import LOCK
-from toolgen.sources.references import UnsafeUrlError, canonical, is_loopback
 
 __all__ = ["Auth", "GivenSource", "SourceSettings", "read_source", "short"]
 

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.config.poll import NEVER, PollKeys, read_poll
+from toolgen.connectors.executor import PollConfig
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
 from toolgen.core.units import parse_duration
 from toolgen.core.yaml_file import YamlDocument, apart, decode
-from toolgen.execute.base import PollConfig
 from toolgen.model.field_mask import Mask
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, Tool

@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.config.sources import SourceSettings
+from toolgen.connectors.executor import SystemHealth
+from toolgen.connectors.rotated_tokens import Rotated, rotated_tokens
 from toolgen.console.http import Visit
 from toolgen.console.records import Figures, Filters, Row
-from toolgen.execute.base import SystemHealth
-from toolgen.execute.rotated_tokens import Rotated, rotated_tokens
 from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest, Problem

@@ -27,6 +27,7 @@ __all__ = [
     "file_json",
     "indented_json",
     "value_json",
+    "with_integers",
     "without_half",
 ]
 
@@ -39,6 +40,7 @@ _MAX_DIGITS = 300  # of an integer: a double holds that many, and most programs 
 _MANY_DIGITS = b"0" * (_MAX_DIGITS + 1)
 _DIGITS_ALIKE = bytes(0x30 if 0x30 <= code <= 0x39 else 0x78 for code in range(256))
 _SHOWN = 40
+_EXACT = 2**53
 _UTF8_MARK = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\x00\xff\xfe"  # with what UTF-16 and UTF-32 put beside ASCII
 _NOT_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
@@ -271,3 +273,23 @@ def _int(text: str) -> int | str:
 def _whole(text: str) -> str:
     """Text with halves of surrogate pairs spelled out (`\\ud800`)."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def with_integers(value: Any, depth: int = 0) -> Any:
+    """Return a value with an integer for every float that is one (`7.0`): JSON and JSON Schema know no difference, services do.
+
+    The very same object is returned if nothing changes. Floats beyond 2**53, where one float stands for several integers, stay.
+    """
+    match value:
+        case float():
+            return int(value) if value.is_integer() and -_EXACT <= value <= _EXACT else value
+        case str() | bool() | int() | None:
+            return value
+        case _ if depth > MAX_DEPTH:  # no reader looks deeper, and the record refuses it
+            return value
+        case Mapping():
+            made = {key: with_integers(item, depth + 1) for key, item in value.items()}
+            return made if any(made[key] is not item for key, item in value.items()) else value
+        case _:
+            items = [with_integers(item, depth + 1) for item in value]
+            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value

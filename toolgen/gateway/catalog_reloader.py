@@ -10,10 +10,10 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.connectors.executor import Executor
+from toolgen.connectors.functions.signature import FunctionTool
 from toolgen.core.background import Background, cancel
 from toolgen.core.errors import ToolgenError
-from toolgen.execute.base import Executor
-from toolgen.functions.signature import FunctionTool
 from toolgen.gateway.call_service import Calls
 from toolgen.gateway.compiled_policy import GatewayDependencies
 from toolgen.gateway.policy_reloader import INTERVAL_S, PolicyReloader, State, file_states, state_of

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
 from toolgen.config.settings import Settings
+from toolgen.connectors.executor import Destination, Executor, FileSource
+from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
 from toolgen.core.canonical import digest
 from toolgen.core.clock import Clock
-from toolgen.execute.base import Destination, Executor, FileSource
 from toolgen.gateway.approvers import answerable, roles_that_answer
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics
@@ -64,7 +65,6 @@ from toolgen.policy.narrowing import NarrowedAccess, narrowed
 from toolgen.policy.policy_fingerprint import scope_hash_of
 from toolgen.policy.redacted_output import with_redactions
 from toolgen.policy.rules import DecisionNote
-from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
 from toolgen.state.equal_calls import EqualCalls
 from toolgen.state.history import Histories
 from toolgen.state.idempotency import IdempotencyStore

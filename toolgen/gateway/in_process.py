@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from toolgen.config.bare_specs import name_for, title_name
 from toolgen.config.settings import Settings, from_data
+from toolgen.connectors.functions.decorator import MARK, tool
+from toolgen.connectors.pins import stage
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
-from toolgen.functions.decorator import MARK, tool
 from toolgen.generator.build import build_sources
 from toolgen.generator.starter import needed_schemes, policy_text
 from toolgen.model.manifest import Manifest
@@ -28,7 +29,6 @@ from toolgen.model.tool import Effect
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.key_list import new_key
-from toolgen.sources.pins import stage
 
 __all__ = ["InProcess", "of_functions", "of_openapi"]
 
@@ -133,7 +133,7 @@ def _document(spec: str | Path | Mapping[str, Any], folder: Path) -> Path:
         return path
     if not _is_remote(spec):
         return Path(spec).resolve()
-    from toolgen.sources.remote import fetch  # noqa: PLC0415 - httpx takes long to import
+    from toolgen.connectors.remote import fetch  # noqa: PLC0415 - httpx takes long to import
 
     source = from_data({"sources": {"fetched": {"openapi": spec}}}, folder / "toolgen.yaml").sources["fetched"]
     fetched = fetch(source.config)

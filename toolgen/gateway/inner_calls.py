@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from toolgen.connectors.executor import Answered
 from toolgen.core.errors import AuditError, StateError
-from toolgen.execute.base import Answered
 from toolgen.gateway.call_service import GONE, Calls
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.json_body import invalid, unmade

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from toolgen.config.settings import Settings
+from toolgen.connectors.executor import SystemHealth
 from toolgen.core.background import Background, FaultLog
 from toolgen.core.clock import Clock
-from toolgen.execute.base import SystemHealth
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.policy_history import PolicyHistory

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from toolgen.config.settings import Settings
+from toolgen.connectors.executor import Permit
 from toolgen.core.clock import Clock
-from toolgen.execute.base import Permit
 from toolgen.model.call import Principal
 from toolgen.model.tool import Tool
 from toolgen.pipeline.call_views import step_view, tool_view

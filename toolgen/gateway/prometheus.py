@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from toolgen.audit.batch import AuditCounts
 from toolgen.audit.index.filler import IndexCounts
-from toolgen.execute.base import FunctionCounts, SystemHealth
+from toolgen.connectors.executor import FunctionCounts, SystemHealth
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.prometheus_format import Family, one_of
 

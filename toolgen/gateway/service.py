@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from toolgen.audit.log import AuditLog
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
+from toolgen.connectors.executor import AsgiApp, Executor, LocalApp
 from toolgen.core.background import Background, each
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import PolicyError
-from toolgen.execute.base import AsgiApp, Executor, LocalApp
 from toolgen.gateway.answer_files import AnswerFiles
 from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals

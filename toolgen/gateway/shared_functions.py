@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from toolgen.config.settings import Settings
+from toolgen.connectors.functions.signature import imported
 from toolgen.core.errors import ConfigError, DescriptionError
-from toolgen.functions.signature import imported
 from toolgen.gateway.tool_overlay import Added, Overlay, ToolOverrides, added_tool
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import ADDED, join

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from toolgen.connectors.executor import SystemHealth
 from toolgen.core.background import FaultLog
-from toolgen.execute.base import SystemHealth
 from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.device_calls import DeviceCalls

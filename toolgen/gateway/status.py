@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from toolgen.audit.log import AuditLog
+from toolgen.connectors.executor import Executor, FunctionCounts, Monitored, SystemHealth
 from toolgen.core.background import Background, FaultLog, cancel
 from toolgen.core.errors import AuditError, ConfigError, StateError
-from toolgen.execute.base import Executor, FunctionCounts, Monitored, SystemHealth
 from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.policy_reloader import PolicyReloader

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.connectors.functions.adopted import adopted_tool
+from toolgen.connectors.functions.decorator import MARK, ToolMark
+from toolgen.connectors.functions.read import tool_of
+from toolgen.connectors.functions.signature import Broken, FunctionTool, offer_of
 from toolgen.core.canonical import digest
 from toolgen.core.errors import ConfigError
-from toolgen.functions.adopted import adopted_tool
-from toolgen.functions.decorator import MARK, ToolMark
-from toolgen.functions.signature import Broken, FunctionTool, offer_of
 from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.excerpt import bounded
 from toolgen.model.file_arguments import with_text_files
@@ -20,7 +21,6 @@ from toolgen.model.manifest import Manifest, SourceInfo, with_tools
 from toolgen.model.names import ADDED, MAX_NAME_LENGTH, META_TOOLS, TOOL_NAME
 from toolgen.model.tool import Effect, Tool, seal
 from toolgen.policy.arguments import check_schema
-from toolgen.sources.python import tool_of
 
 __all__ = ["Added", "Overlay", "ToolOverrides", "added_tool"]
 

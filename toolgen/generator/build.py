@@ -14,6 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.config.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
+from toolgen.connectors.assigned_names import AssignedName, Assignments, identity_of, merged
+from toolgen.connectors.declared.read import read_requests
+from toolgen.connectors.openapi.read import read_openapi
+from toolgen.connectors.overrides import ToolOverride, override
+from toolgen.connectors.source import SourceConfig, SourceReading, check_sql_extra, is_remote
 from toolgen.core.errors import DescriptionError
 from toolgen.generator.callability import check_auth, uncallable, unfulfillable
 from toolgen.model.argument_names import with_listed_arguments
@@ -24,14 +29,9 @@ from toolgen.model.shared_definitions import Closure
 from toolgen.model.shown_schema import outline
 from toolgen.model.tool import DeviceBinding, GraphQLBinding, HttpBinding, Tool
 from toolgen.policy.arguments import SharedCheck, check_schema
-from toolgen.sources.assigned_names import AssignedName, Assignments, identity_of, merged
-from toolgen.sources.base import SourceConfig, SourceReading, check_sql_extra, is_remote
-from toolgen.sources.declared import read_requests
-from toolgen.sources.openapi import read_openapi
-from toolgen.sources.overrides import ToolOverride, override
 
 if TYPE_CHECKING:
-    from toolgen.sources.workflow import Drafts
+    from toolgen.connectors.workflow.read import Drafts
 
 __all__ = ["Built", "Progress", "build", "build_sources", "usable"]
 
@@ -310,7 +310,7 @@ def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> SourceReading:
         case "openapi":
             return read_requests(config) if config.resource else read_openapi(config)
         case "graphql":
-            from toolgen.sources.graphql import read_graphql  # noqa: PLC0415 - see above
+            from toolgen.connectors.graphql.read import read_graphql  # noqa: PLC0415 - see above
 
             return read_graphql(config)
         case "sql":
@@ -319,24 +319,24 @@ def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> SourceReading:
 
             return read_database(config, password_of(source))
         case "python":
-            from toolgen.sources.python import read_python  # noqa: PLC0415 - see above
+            from toolgen.connectors.functions.read import read_python  # noqa: PLC0415 - see above
 
             return read_python(config)
         case "mcp":
-            from toolgen.sources.mcp import read_mcp  # noqa: PLC0415 - see above
+            from toolgen.connectors.mcp.read import read_mcp  # noqa: PLC0415 - see above
 
             return read_mcp(config)
         case "workflow":
-            from toolgen.sources.workflow import read_workflow  # noqa: PLC0415 - where there is such a source
+            from toolgen.connectors.workflow.read import read_workflow  # noqa: PLC0415 - where there is such a source
 
             reading, drafts[config.name] = read_workflow(config)
             return reading
         case "device":
-            from toolgen.sources.device import read_device  # noqa: PLC0415 - see above
+            from toolgen.connectors.device.read import read_device  # noqa: PLC0415 - see above
 
             return read_device(config)
         case "code":
-            from toolgen.sources.code import read_code  # noqa: PLC0415 - see above
+            from toolgen.connectors.functions.code.read import read_code  # noqa: PLC0415 - see above
 
             return read_code(config)
         case _:

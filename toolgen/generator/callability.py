@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from toolgen.connectors.syntax import escape
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
 from toolgen.model.auth import read_form
@@ -17,7 +18,6 @@ from toolgen.model.manifest import Problem, SecurityScheme
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.tool import HttpBinding, Tool
-from toolgen.sources.syntax import escape
 
 __all__ = ["check_auth", "names_in_short", "obstacle", "uncallable", "unfulfillable", "unpaid"]
 

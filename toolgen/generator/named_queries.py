@@ -8,23 +8,23 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.connectors.source import SourceConfig, SourceReading
+from toolgen.connectors.sql.guard.grants import full_name
+from toolgen.connectors.sql.guard.guard import guard
+from toolgen.connectors.sql.guard.plan import shape_of
+from toolgen.connectors.sql.guard.scope import row_attributes
+from toolgen.connectors.sql.reading.queries import ResultColumn, finished
+from toolgen.connectors.sql.reading.read import EngineCheck, prepare, read_sql
 from toolgen.core.spelling import nearest
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.schema import Json, Schema
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.tool import SqlBinding, Tool
 from toolgen.model.verdict import Deny
 from toolgen.policy.arguments import Validator
 from toolgen.policy.document.policy import Policy
-from toolgen.policy.sql.grants import SqlScope, TableScope, full_name
-from toolgen.policy.sql.guard import guard
-from toolgen.policy.sql.plan import shape_of
-from toolgen.policy.sql.scope import row_attributes
-from toolgen.sources.base import SourceConfig, SourceReading
-from toolgen.sources.sql import read_sql
-from toolgen.sources.sql.queries import ResultColumn, finished
-from toolgen.sources.sql.read import EngineCheck, prepare
 
 __all__ = ["read_database", "unopened"]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolgen.connectors.workflow.draft import DraftUse
 from toolgen.core.errors import DescriptionError
 from toolgen.core.spelling import nearest
 from toolgen.model.argument_names import own_names
@@ -15,7 +16,6 @@ from toolgen.model.tool import HttpBinding, Tool, WorkflowBinding
 from toolgen.model.workflow import ToolUse
 from toolgen.pipeline.responses.answer_argument import option_names
 from toolgen.policy.arguments import Validator
-from toolgen.sources.workflow import DraftUse
 
 __all__ = ["Argued", "argued"]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolgen.connectors.workflow.draft import WorkflowDraft
 from toolgen.core.errors import DescriptionError
 from toolgen.core.spelling import nearest
 from toolgen.model.conditions import condition_references, parse_condition
 from toolgen.model.expressions import PathQuery, ValueReference, parse, parse_reference, references
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.model.workflow import Criterion, Step, ToolUse
-from toolgen.sources.workflow import WorkflowDraft
 
 __all__ = ["check_references"]
 

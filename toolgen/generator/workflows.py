@@ -10,6 +10,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.connectors.source import SourceConfig, SourceReading
+from toolgen.connectors.workflow.draft import DraftUse, WorkflowDraft
+from toolgen.connectors.workflow.read import Drafts
 from toolgen.core.errors import DescriptionError
 from toolgen.core.spelling import nearest
 from toolgen.generator.workflow_arguments import Argued, argued
@@ -18,8 +21,6 @@ from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.manifest import Problem
 from toolgen.model.tool import Effect, Tool, WorkflowBinding
 from toolgen.model.workflow import Step
-from toolgen.sources.base import SourceConfig, SourceReading
-from toolgen.sources.workflow import Drafts, DraftUse, WorkflowDraft
 
 __all__ = ["link_workflows"]
 

@@ -11,6 +11,8 @@ from graphql import GraphQLSchema
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from toolgen.connectors.graphql.compiled_schema import compile_schema
+from toolgen.connectors.graphql.guard import check_document
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Call, GraphQLDocument, Principal
 from toolgen.model.graphql_schema import Graph, identifies, reachable
@@ -20,8 +22,6 @@ from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, GraphQLSc
 from toolgen.model.verdict import Deny, Verdict
 from toolgen.policy.access import strictest
 from toolgen.policy.arguments import Validator
-from toolgen.policy.graphql.guard import check_document
-from toolgen.policy.graphql.schema import compile_schema
 from toolgen.policy.rules import DecisionNote
 
 __all__ = ["DocumentGuard", "GuardParts", "document_guards"]

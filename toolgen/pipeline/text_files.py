@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from toolgen.connectors.executor import FileSource
 from toolgen.core.errors import StateError
-from toolgen.execute.base import FileSource
 from toolgen.model.call import Call
 from toolgen.model.file_arguments import file_places, is_text_file, replaced_at, with_files
 from toolgen.model.result import Error, Failed

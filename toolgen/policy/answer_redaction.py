@@ -155,7 +155,7 @@ def _places(fields: tuple[str, ...], tool: Tool) -> tuple[str, ...]:
     """Where the fields may stand in this tool's answers: a stored GraphQL operation may read one under an alias."""
     if not isinstance(tool.binding, GraphQLBinding):
         return fields
-    from toolgen.policy.graphql.hidden import aliases_of  # noqa: PLC0415 - where there is GraphQL
+    from toolgen.connectors.graphql.hidden_fields import aliases_of  # noqa: PLC0415 - where there is GraphQL
 
     aliases = aliases_of(tool.binding.operation)
     return (*fields, *(found for path in fields for found in behind_aliases(path, aliases))) if aliases else fields

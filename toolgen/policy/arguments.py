@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from toolgen.core.json_codec import with_integers
 from toolgen.core.spelling import near
 from toolgen.model.body_form import body_advice
 from toolgen.model.exact_bounds import EXACT, with_exact_bounds, with_exact_values
@@ -24,7 +25,6 @@ from toolgen.policy.members import (
     never_empty,
     pointer_step,
     spelt_out,
-    whole,
 )
 from toolgen.policy.validation_messages import sentences
 
@@ -129,7 +129,7 @@ def repair(schema: Schema, arguments: JsonObject) -> RepairedArguments:
         if declared is None and drops:
             dropped.append(name)
             continue
-        kept[name] = value if type(value) is str or type(value) is int else whole(value)
+        kept[name] = value if type(value) is str or type(value) is int else with_integers(value)
         if not isinstance(declared, (dict, Mapping)):
             continue
         if isinstance(value, str):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolgen.core.json_codec import file_json
+from toolgen.core.json_codec import file_json, with_integers
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
 from toolgen.model.parameter_names import NameSet, brought, members, owned, spreads
@@ -17,7 +17,6 @@ from toolgen.model.short_text import SENTENCE_END
 from toolgen.model.tool import GraphQLBinding, HttpBinding, Tool, seal
 from toolgen.model.verdict import Deny
 from toolgen.policy.cel.expression import ConditionVariables, Expression, Unevaluated
-from toolgen.policy.members import whole
 
 __all__ = ["Binder", "BoundArguments", "bind", "bind_fault", "with_told", "without_bound"]
 
@@ -39,7 +38,7 @@ class Binder(Struct, frozen=True, kw_only=True):
     def value(self, tool: Tool) -> Json:
         """Return the value of the argument, or None if the expression has no answer for this caller."""
         try:
-            return whole(
+            return with_integers(
                 self.expression.evaluate(ConditionVariables(principal=self.party, tool=tool, arguments={}, now=0.0))
             )
         except Unevaluated:

@@ -1,6 +1,6 @@
 """The names that a path of a policy ends with, and what it has to find besides in answers with aliases.
 
-Apart from what reads GraphQL (`graphql/hidden.py`), which is imported where there is some.
+Apart from what reads GraphQL (`connectors/graphql/hidden_fields.py`), which is imported where there is some.
 """
 
 from __future__ import annotations

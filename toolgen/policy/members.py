@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from toolgen.core.json_codec import MAX_DEPTH, deeper_than
+from toolgen.core.json_codec import MAX_DEPTH, deeper_than, with_integers
 from toolgen.core.spelling import near
 from toolgen.model.schema import Json, Schema
 
@@ -21,14 +21,12 @@ __all__ = [
     "never_empty",
     "pointer_step",
     "spelt_out",
-    "whole",
 ]
 
 CHECKED_FORMATS = frozenset({"date", "date-time", "email", "uuid", "uri", "hostname", "ipv4", "ipv6"})
 """Formats that constrain values of arguments."""
 
 _MAX_DEPTH = 64
-_EXACT = 2**53  # beyond it a float stands for several integers
 _MAX_UNKNOWN = 100  # names that are compared with the known ones
 _MAX_REPAIR_LENGTH = 65_536
 _JSON_SPACE = " \t\r\n"
@@ -358,25 +356,5 @@ def spelt_out(text: str, types: frozenset[str]) -> tuple[Json] | None:
         return None
     kind = _TYPES[type(value)]
     if kind in types or (kind == "integer" and "number" in types):
-        return (whole(value),)
+        return (with_integers(value),)
     return None
-
-
-def whole(value: Json, depth: int = 0) -> Json:
-    """The value with an integer for every float that is one (`7.0`): JSON and JSON Schema know no difference, services do.
-
-    The very same object where there is none. Beyond 2**53, where a float stands for several integers, it stays what it is.
-    """
-    match value:
-        case float():
-            return int(value) if value.is_integer() and -_EXACT <= value <= _EXACT else value
-        case str() | bool() | int() | None:
-            return value
-        case _ if depth > _MAX_DEPTH:  # more than anybody looks at; the record refuses it
-            return value
-        case Mapping():
-            made = {key: whole(item, depth + 1) for key, item in value.items()}
-            return made if any(made[key] is not item for key, item in value.items()) else value
-        case _:
-            items = [whole(item, depth + 1) for item in value]
-            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value

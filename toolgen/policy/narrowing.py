@@ -44,7 +44,7 @@ from toolgen.policy.redact import UnredactedArguments
 from toolgen.policy.value_tokens import TokenGrant
 
 if TYPE_CHECKING:
-    from toolgen.policy.sql.grants import SqlScope, TableScope
+    from toolgen.model.sql_scope import SqlScope, TableScope
 
 __all__ = ["NarrowedAccess", "narrowed", "narrowed_credentials"]
 

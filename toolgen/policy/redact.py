@@ -188,7 +188,7 @@ def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], d
     text = arguments.get(key)
     if not isinstance(binding, GraphQLDocumentBinding | GraphQLBinding) or not isinstance(text, str):
         return arguments
-    from toolgen.policy.graphql.hidden import conceal_document  # noqa: PLC0415 - where there is GraphQL
+    from toolgen.connectors.graphql.hidden_fields import conceal_document  # noqa: PLC0415 - where there is GraphQL
 
     ends = [last_names(path) for path in sensitive]
     names = None if None in ends else frozenset(name for end in ends for name in end or ())

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from toolgen.audit.config import AuditPlan, CheckpointDestination, DeliverCheckpoint
 from toolgen.audit.keys import keep_in
 from toolgen.config.audit import AuditSettings, CheckpointPlace
+from toolgen.connectors.executor import Permit
+from toolgen.connectors.http.outbound.upload import UploadRequest, upload
 from toolgen.core.clock import Clock
-from toolgen.execute.base import Permit
-from toolgen.execute.outbound.upload import UploadRequest, upload
 
 __all__ = ["plan_of"]
 

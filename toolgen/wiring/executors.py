@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from toolgen.config.settings import SourceSettings
 from toolgen.config.tools import ToolSettings, of_tools
-from toolgen.core.clock import Clock, SystemClock
-from toolgen.core.errors import ConfigError, DescriptionError
-from toolgen.execute.base import (
+from toolgen.connectors.device.executor import DeviceExecutor, DeviceQueue
+from toolgen.connectors.error_limit import ErrorLimits
+from toolgen.connectors.executor import (
     Destination,
     Executor,
     FileSource,
@@ -26,20 +26,20 @@ from toolgen.execute.base import (
     PollConfig,
     SourcePermit,
 )
-from toolgen.execute.device import DeviceExecutor, DeviceQueue
-from toolgen.execute.error_limit import ErrorLimits
-from toolgen.execute.function import FunctionExecutor, FunctionRuntime
-from toolgen.execute.http import HttpExecutor
-from toolgen.execute.http.credentials import Provision, SourceCredentials
-from toolgen.execute.http.executor import Reader, pieces_of
-from toolgen.execute.http.request_builder import HttpRequest, repeatable
-from toolgen.execute.http.response import result
-from toolgen.execute.oauth import OAuthClients
-from toolgen.execute.resilience import ResilientExecutor
-from toolgen.execute.secrets import SecretReference, SecretResolver
-from toolgen.functions.declared import load_tools
-from toolgen.functions.resource import read_resource
-from toolgen.functions.signature import FunctionTool
+from toolgen.connectors.functions.declared import load_tools
+from toolgen.connectors.functions.executor import FunctionExecutor, FunctionRuntime
+from toolgen.connectors.functions.signature import FunctionTool
+from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
+from toolgen.connectors.http.credentials import Provision, SourceCredentials
+from toolgen.connectors.http.executor import HttpExecutor, Reader, pieces_of
+from toolgen.connectors.http.oauth.tokens import OAuthClients
+from toolgen.connectors.http.request_builder import HttpRequest, repeatable
+from toolgen.connectors.http.response import result
+from toolgen.connectors.resilience import ResilientExecutor
+from toolgen.connectors.secrets import SecretReference, SecretResolver
+from toolgen.connectors.tool_resource import read_resource
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.generator.callability import check_auth
 from toolgen.model.auth_schemes import SCHEMES, with_headers
 from toolgen.model.call import Principal
@@ -49,15 +49,14 @@ from toolgen.model.mcp import ServerTools, write_listing
 from toolgen.model.names import ADDED, join
 from toolgen.model.result import Failed
 from toolgen.model.verdict import Allow, Verdict
-from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
 from toolgen.wiring.identity_providers import fetch_key_set
 
 if TYPE_CHECKING:
-    from toolgen.execute.graphql import GraphQLExecutor
-    from toolgen.execute.mcp.command import CommandSpec
-    from toolgen.execute.mcp.command_client import CommandClient
-    from toolgen.execute.mcp.command_server import CommandServer
-    from toolgen.execute.mcp.executor import McpExecutor
+    from toolgen.connectors.graphql.executor import GraphQLExecutor
+    from toolgen.connectors.mcp.command import CommandSpec
+    from toolgen.connectors.mcp.command_client import CommandClient
+    from toolgen.connectors.mcp.command_server import CommandServer
+    from toolgen.connectors.mcp.executor import McpExecutor
 
 __all__ = [
     "ExecutorDependencies",
@@ -176,14 +175,14 @@ def with_added(
 
 def make_command_server(sources: Mapping[str, SourceSettings]) -> CommandServer:
     """Return the server that runs the commands of MCP servers for several workers. Each is started when a worker needs it."""
-    from toolgen.execute.mcp.command_server import CommandServer  # noqa: PLC0415 - where there is such a source
+    from toolgen.connectors.mcp.command_server import CommandServer  # noqa: PLC0415 - where there is such a source
 
     return CommandServer(_spec(source) for source in sources.values() if source.config.command)
 
 
 def make_command_client(descriptor: int) -> CommandClient:
     """A worker's way to it, over the socket with this descriptor."""
-    from toolgen.execute.mcp.command_client import CommandClient  # noqa: PLC0415 - where there is such a source
+    from toolgen.connectors.mcp.command_client import CommandClient  # noqa: PLC0415 - where there is such a source
 
     return CommandClient(descriptor)
 
@@ -216,7 +215,7 @@ def _make(
         case "sql":
             password = source.auth.get("password")
             reference = password if isinstance(password, SecretReference) else None
-            from toolgen.execute.sql.executor import SqlExecutor  # noqa: PLC0415 - where there is such a source
+            from toolgen.connectors.sql.execution.executor import SqlExecutor  # noqa: PLC0415 - where there is such a source
 
             return SqlExecutor(config.location, password=reference, secrets=secrets, permit=permit)
         case "python":
@@ -233,7 +232,7 @@ def _make(
             mcp = _mcp(source, secrets, permit, provision, None if dependencies is None else dependencies.commands)
             return mcp if config.command else _resilient(mcp, source)
         case "workflow":
-            from toolgen.execute.workflow.executor import WorkflowExecutor  # noqa: PLC0415 - where there is such a source
+            from toolgen.connectors.workflow.executor import WorkflowExecutor  # noqa: PLC0415 - where there is such a source
 
             return (
                 WorkflowExecutor(None)
@@ -255,7 +254,7 @@ def _code(source: str, dependencies: ExecutorDependencies | None) -> Executor:
             where=f"sources.{source}.code",
             suggestion='install it with: pip install "toolgen[code]"',
         )
-    from toolgen.execute.code.executor import CodeExecutor  # noqa: PLC0415 - where there is such a source
+    from toolgen.connectors.functions.code.executor import CodeExecutor  # noqa: PLC0415 - where there is such a source
 
     return CodeExecutor(None if dependencies is None else dependencies.inner)
 
@@ -294,7 +293,7 @@ def _polling(source: SourceSettings, manifest: Manifest, make: Callable[..., Htt
     followed = [one for one in (source.poll, *source.tool_polls.values()) if one is not None and one.url]
     if not followed:
         return _resilient(make(), source)
-    from toolgen.execute.http.polling import PollingExecutor, reader_for  # noqa: PLC0415 - where anything is followed
+    from toolgen.connectors.http.polling import PollingExecutor, reader_for  # noqa: PLC0415 - where anything is followed
 
     schemes = manifest.sources[source.config.name].security_schemes.values()
     hidden = frozenset(one.name for one in schemes if one.type == "apiKey" and one.in_ == "query")
@@ -310,7 +309,7 @@ def _graphql(
     provision: Provision | None,
     files: FileSource | None,
 ) -> GraphQLExecutor:
-    from toolgen.execute.graphql import GraphQLExecutor  # noqa: PLC0415 - where there is such a source
+    from toolgen.connectors.graphql.executor import GraphQLExecutor  # noqa: PLC0415 - where there is such a source
 
     info = manifest.sources[source.config.name]
     return GraphQLExecutor(
@@ -337,9 +336,9 @@ def _mcp(
     provision: Provision | None = None,
     commands: CommandClient | None = None,
 ) -> McpExecutor:
-    from toolgen.execute.mcp.executor import McpExecutor  # noqa: PLC0415 - where there is such a source
-    from toolgen.execute.mcp.http import HttpWire  # noqa: PLC0415
-    from toolgen.execute.mcp.stdio import StdioWire  # noqa: PLC0415
+    from toolgen.connectors.mcp.executor import McpExecutor  # noqa: PLC0415 - where there is such a source
+    from toolgen.connectors.mcp.http import HttpWire  # noqa: PLC0415
+    from toolgen.connectors.mcp.stdio import StdioWire  # noqa: PLC0415
 
     config, timeouts, largest = source.config, source.resilience.timeouts, source.resilience.largest
     if config.location.startswith("http"):
@@ -360,7 +359,7 @@ def _mcp(
 
 
 def _spec(source: SourceSettings) -> CommandSpec:
-    from toolgen.execute.mcp.command import CommandSpec  # noqa: PLC0415 - where there is such a source
+    from toolgen.connectors.mcp.command import CommandSpec  # noqa: PLC0415 - where there is such a source
 
     config = source.config
     return CommandSpec(

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from toolgen.connectors.executor import Destination, Permit, Resolver, system_resolver
+from toolgen.connectors.http.outbound.client import ask
+from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, Via
+from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.errors import SecretError
 from toolgen.core.files import read_file
-from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
-from toolgen.execute.outbound.client import ask
-from toolgen.execute.outbound.request import OutboundError, OutboundRequest, Via
-from toolgen.execute.secrets import SecretResolver
 from toolgen.model.secret import Secret, SecretReference
 
 __all__ = ["Asker", "fetch_key_set", "make_asker"]

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from toolgen.config.checks import DecisionPoint, MiddlewareSettings
+from toolgen.connectors.executor import Destination, Permit
+from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.canonical import canonical
 from toolgen.core.clock import Clock
 from toolgen.core.errors import ConfigError, place_of
-from toolgen.execute.base import Destination, Permit
-from toolgen.execute.secrets import SecretResolver
 from toolgen.model.middleware import Middleware
 from toolgen.pipeline.stages.middleware import Hook
 
@@ -141,8 +141,8 @@ def _files(point: DecisionPoint) -> list[str]:
 
 
 def _decision_point(kind: str, point: DecisionPoint, where: str, permit: Permit, clock: Clock) -> Middleware:
-    from toolgen.execute import decision_points  # noqa: PLC0415 - where one is asked
-    from toolgen.execute.outbound.request import Via  # noqa: PLC0415 - the same
+    from toolgen.connectors.http import decision_points  # noqa: PLC0415 - where one is asked
+    from toolgen.connectors.http.outbound.request import Via  # noqa: PLC0415 - the same
 
     asked: decision_points.Point
     if kind == "cedar":

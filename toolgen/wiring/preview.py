@@ -8,10 +8,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolgen.config.settings import SourceSettings
+from toolgen.connectors.executor import Destination
+from toolgen.connectors.graphql.options import GraphOptions
+from toolgen.connectors.secrets import MASK, SecretReference
+from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import ToolgenError
 from toolgen.core.spelling import nearest
-from toolgen.execute.base import Destination
-from toolgen.execute.secrets import MASK, SecretReference
 from toolgen.model.call import Call, DatabaseDescription, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import MAX_INT
@@ -23,8 +25,6 @@ from toolgen.pipeline.graphql_documents import GuardParts, document_guards
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.deliver import failure
 from toolgen.policy.arguments import Validator, excess, unknown_arguments
-from toolgen.sources.base import SourceConfig
-from toolgen.sources.graphql_options import GraphOptions
 from toolgen.wiring.executors import make_executors
 
 __all__ = ["preview"]
@@ -90,8 +90,9 @@ def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
     database = manifest.sources[call.tool.source].database
     if database is None:
         return Deny(rule="sql", code="sql_refused", reason="the manifest holds no tables for this source")
+    from toolgen.connectors.sql.guard.grants import full_name  # noqa: PLC0415 - as above
+    from toolgen.model.sql_scope import SqlScope, TableScope  # noqa: PLC0415 - as above
     from toolgen.pipeline.stages.inspect_guards import sql_guard  # noqa: PLC0415 - behind an extra
-    from toolgen.policy.sql.grants import SqlScope, TableScope, full_name  # noqa: PLC0415 - as above
 
     scope = SqlScope(tables={full_name(table): TableScope() for table in database.tables})
     answer = sql_guard(call, database=database, scope=scope)

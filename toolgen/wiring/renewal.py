@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from toolgen.execute.base import Executor
-from toolgen.functions.signature import forget
+from toolgen.connectors.executor import Executor
+from toolgen.connectors.functions.signature import forget
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import FunctionBinding
 

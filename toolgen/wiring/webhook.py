@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from toolgen.config.notify import Webhook
-from toolgen.core.errors import SecretError
-from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
-from toolgen.execute.http.response import retry_after
-from toolgen.execute.outbound.client import ask
-from toolgen.execute.outbound.request import (
+from toolgen.connectors.executor import Destination, Permit, Resolver, system_resolver
+from toolgen.connectors.http.outbound.client import ask
+from toolgen.connectors.http.outbound.request import (
     OutboundError,
     OutboundRequest,
     OutboundResponse,
@@ -18,7 +16,9 @@ from toolgen.execute.outbound.request import (
     TlsMaterial,
     Via,
 )
-from toolgen.execute.secrets import SecretResolver
+from toolgen.connectors.http.response import retry_after
+from toolgen.connectors.secrets import SecretResolver
+from toolgen.core.errors import SecretError
 from toolgen.model.webhook import key_of, signed_headers, url_fault
 
 __all__ = ["MAX_WAIT_S", "DeliveryError", "WebhookSender"]

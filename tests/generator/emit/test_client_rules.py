@@ -14,6 +14,7 @@ import pytest
 from tests.catalogs import http_tool
 from tests.generator.emit.client_rules import CLIENTS, NAMES, RULES, Rule, broken
 from tests.golden.small import small_manifest
+from toolgen.connectors.naming import assign
 from toolgen.generator.build import build
 from toolgen.generator.emit.formats import FORMATS, mcp_tool, render
 from toolgen.generator.emit.schema_budget import listed
@@ -22,7 +23,6 @@ from toolgen.model.manifest import Manifest, load
 from toolgen.model.names import MAX_NAME_LENGTH, TOOL_NAME
 from toolgen.model.tool import Tool
 from toolgen.quality.verify.examples import Examples
-from toolgen.sources.naming import assign
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT.parent / "shared" / "corpus" / "openapi"

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.execute.http.bindings import binding, call, parameter
+from tests.connectors.http.bindings import binding, call, parameter
 from toolgen.model.tool import Tool, seal
 from toolgen.pipeline.responses.pagination import NO_LINK, joined, next_link, paging_of
 

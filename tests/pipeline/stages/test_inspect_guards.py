@@ -9,10 +9,10 @@ import pytest
 from tests.catalogs import SHOP
 from tests.databases import sql_call
 from toolgen.model.call import Call, Statement
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Allow, Deny
 from toolgen.pipeline.stages.inspect_guards import sql_guard, sql_verdict
 from toolgen.policy.egress import Egress, destination_of
-from toolgen.policy.sql.grants import SqlScope, TableScope
 
 SCOPE = SqlScope(tables={"customers": TableScope(columns=("id", "name"))})
 SLOW = "SELECT " + ", ".join(f"CAST(id AS INTEGER) + {number}" for number in range(400)) + " FROM customers"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.policy.test_readings import tool
-from toolgen.execute.http.request_builder import bind
+from toolgen.connectors.http.request_builder import bind
 from toolgen.model.tool import HttpBinding, HttpBody, HttpPart
 from toolgen.policy.readings.call import readings_of
 

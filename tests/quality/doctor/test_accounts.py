@@ -14,7 +14,7 @@ import pytest
 
 from tests.databases import mysql, mysql_database, postgres, postgres_database, sql_call, statement
 from toolgen.cli import main
-from toolgen.execute.sql.executor import SqlExecutor
+from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.gateway.service import Gateway
 from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.result import Envelope, Failed, Success

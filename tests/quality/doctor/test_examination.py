@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.audit.drawn_logs import calls
-from tests.execute.oauth.test_rotation import keep
+from tests.connectors.http.oauth.test_rotation import keep
 from tests.projects import POLICY, make_project
 from toolgen.audit.verify import verify
 from toolgen.cli import main

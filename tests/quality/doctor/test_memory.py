@@ -11,9 +11,9 @@ import pymysql
 
 from tests.mariadb_server import mariadb_server
 from tests.postgres_server import postgres_server
+from toolgen.connectors.sql.reading.mysql_rights import mysql_rights
+from toolgen.connectors.sql.reading.postgres_rights import postgres_rights
 from toolgen.model.database_url import ServerLocation, parse_location
-from toolgen.sources.sql.mysql_rights import mysql_rights
-from toolgen.sources.sql.postgres_rights import postgres_rights
 
 _PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "databases.md"
 

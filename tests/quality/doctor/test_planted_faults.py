@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from tests.exhaustive import EXHAUSTIVE
 from tests.projects import POLICY, make_project
 from toolgen.audit import segment, verify
+from toolgen.connectors.http import connector, redirects
+from toolgen.connectors.sql.guard import guard, relations
 from toolgen.console import app as console_app
-from toolgen.execute.http import connector, redirects
 from toolgen.gateway import compiled_policy
 from toolgen.gateway.identity import jwks, principals, token_claims
 from toolgen.gateway.service import Gateway
@@ -28,7 +29,6 @@ from toolgen.pipeline.stages import approve, idempotency, record
 from toolgen.policy import access, arguments, egress, rules, sensitive_arguments
 from toolgen.policy.binding import BoundArguments
 from toolgen.policy.credentials import PolicyCredentials
-from toolgen.policy.sql import guard, relations
 from toolgen.quality.doctor.examination import attempts_on
 from toolgen.quality.doctor.scratch_gateway import Trial, tried
 from toolgen.state import pauses, rate_limits, turn_counter

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.sources.openapi.readings import document
+from tests.connectors.openapi.readings import document
 from toolgen.cli.lint import command
 from toolgen.quality.lint.check import lines
 

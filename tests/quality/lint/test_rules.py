@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.sources.openapi.readings import document
+from tests.connectors.openapi.readings import document
 from toolgen.config.settings import from_mapping
 from toolgen.quality.lint.check import RULES, LintFinding, check
 

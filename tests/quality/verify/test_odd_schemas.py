@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.exhaustive import spread
+from toolgen.connectors.source import SourceConfig
 from toolgen.quality.verify import FailedTool, ProvenTool, Unproven, verify_source
 from toolgen.quality.verify import source as proving
-from toolgen.sources.base import SourceConfig
 
 ODD: dict[str, dict[str, Any]] = {
     **{

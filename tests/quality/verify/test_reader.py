@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.sources.openapi.readings import document, operation
+from tests.connectors.openapi.readings import document, operation
+from toolgen.connectors.openapi.documents import Documents
 from toolgen.quality.verify.reader import ABSENT, Undefined, equal, nested, same_parameter
 from toolgen.quality.verify.received import UnreadableError, receive
 from toolgen.quality.verify.refusals import may_be_refused
 from toolgen.quality.verify.spec_operation import SERVER, Descriptions, SpecOperation
-from toolgen.sources.documents import Documents
 
 ARRAY = {"type": "array", "items": {"type": "string"}}
 OBJECT = {"type": "object", "additionalProperties": {"type": "integer"}}

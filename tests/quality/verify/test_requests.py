@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.sources.openapi.readings import document, only, operation, read
+from tests.connectors.openapi.readings import document, only, operation, read
+from toolgen.connectors.openapi.documents import Documents
 from toolgen.model.tool import HttpBinding, HttpBody, HttpPart, Tool
 from toolgen.quality.verify.requests import prove_request
 from toolgen.quality.verify.spec_operation import Descriptions
 from toolgen.quality.verify.verdicts import FailedTool, ProvenTool, Unproven, Verdict
-from toolgen.sources.documents import Documents
 
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer"}

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.sources.openapi.readings import document, only, operation, read
-from toolgen.execute.http.request_builder import bind
+from tests.connectors.openapi.readings import document, only, operation, read
+from toolgen.connectors.http.request_builder import bind
+from toolgen.connectors.source import SourceConfig
 from toolgen.quality.verify import FailedTool, ProvenTool, Unproven, Verdict, requests
 from toolgen.quality.verify.judge import RequestJudge, RequestJudgement
 from toolgen.quality.verify.source import prove_http_tools
-from toolgen.sources.base import SourceConfig
 
 ITEM = {
     "type": "object",

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.sources.openapi.readings import document, operation, read
+from tests.connectors.openapi.readings import document, operation, read
+from toolgen.connectors.openapi.documents import Documents
 from toolgen.quality.verify import unmarshal
 from toolgen.quality.verify.judge import RequestJudge, RequestJudgement
 from toolgen.quality.verify.received import receive
 from toolgen.quality.verify.spec_operation import SERVER, Descriptions
-from toolgen.sources.documents import Documents
 
 SCHEMA = {
     "type": "object",

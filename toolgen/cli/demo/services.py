@@ -20,8 +20,8 @@ from starlette.routing import Mount, Route
 
 from toolgen.audit.keys import PRIVATE, make_key
 from toolgen.config.settings import from_mapping
-from toolgen.mock.description import MockDescription
-from toolgen.mock.server import MockApp, mocked
+from toolgen.connectors.openapi.mock.description import MockDescription
+from toolgen.connectors.openapi.mock.server import MockApp, mocked
 from toolgen.policy.key_list import new_key
 
 __all__ = ["HIDDEN", "Shop", "shop"]

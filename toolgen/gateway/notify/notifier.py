@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from toolgen.config.notify import NotifyEvent, NotifySettings
+from toolgen.connectors.executor import Permit
 from toolgen.core.background import Background, FaultLog, cancel
 from toolgen.core.clock import Clock
 from toolgen.core.errors import StateError, ToolgenError, place_of
-from toolgen.execute.base import Permit
 from toolgen.gateway.approval_view import recorded_rows
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.call_rows import in_schema_order

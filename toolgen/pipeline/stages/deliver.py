@@ -13,8 +13,8 @@ import jsonschema_rs
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from toolgen.connectors.executor import ChecksFirst, Executor, FileSource
 from toolgen.core.errors import SecretError, ToolgenError
-from toolgen.execute.base import ChecksFirst, Executor, FileSource
 from toolgen.model.call import Call
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.excerpt import current_masking

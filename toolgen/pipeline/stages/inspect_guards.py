@@ -8,16 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeAlias
 
+from toolgen.connectors.sql.guard.alternatives import name_tools
+from toolgen.connectors.sql.guard.changes import guard_change
+from toolgen.connectors.sql.guard.grants import visible
+from toolgen.connectors.sql.guard.guard import counting_of, explainable, guard, is_seen, sampling_of
+from toolgen.connectors.sql.guard.scope import Misfit, fits, kind_of, row_attributes
 from toolgen.model.call import Call, DatabaseDescription, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.schema import Json
+from toolgen.model.sql_scope import SqlScope
 from toolgen.model.tool import SqlBinding
 from toolgen.model.verdict import Deny
-from toolgen.policy.sql.alternatives import name_tools
-from toolgen.policy.sql.changes import guard_change
-from toolgen.policy.sql.grants import SqlScope, visible
-from toolgen.policy.sql.guard import counting_of, explainable, guard, is_seen, sampling_of
-from toolgen.policy.sql.scope import Misfit, fits, kind_of, row_attributes
 
 __all__ = ["attributes_for", "sql_guard", "sql_verdict"]
 

@@ -253,7 +253,7 @@ class AuditRedaction:
             start = "" if field is None else named(field.type)
         if text is None:
             return variables is None
-        from toolgen.policy.graphql.hidden import fits  # noqa: PLC0415 - where there is GraphQL
+        from toolgen.connectors.graphql.hidden_fields import fits  # noqa: PLC0415 - where there is GraphQL
 
         return isinstance(text, str) and (graph is None or fits(graph, text, variables, start))
 

@@ -56,7 +56,7 @@ from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles, RoleGrantRule,
 from toolgen.policy.value_tokens import TokenGrant
 
 if TYPE_CHECKING:
-    from toolgen.policy.sql.grants import SqlScope
+    from toolgen.model.sql_scope import SqlScope
 
 __all__ = ["Policy", "PolicyReader", "documents", "load", "load_credentials"]
 

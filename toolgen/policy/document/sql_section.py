@@ -11,16 +11,17 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
+from toolgen.connectors.sql.guard.cross_check import AVAILABLE as CROSS_CHECKED
+from toolgen.connectors.sql.guard.grants import find_table
+from toolgen.connectors.sql.guard.scope import check_scope, compared_kinds, row_attributes
 from toolgen.core.errors import PolicyError
 from toolgen.core.units import parse_duration
 from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.database import Database, Table
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.tool import Tool
 from toolgen.policy.document.schema import RowsShape, SqlShape
 from toolgen.policy.redact import Redaction, column_of
-from toolgen.policy.sql.cross_check import AVAILABLE as CROSS_CHECKED
-from toolgen.policy.sql.grants import SqlScope, TableScope, find_table
-from toolgen.policy.sql.scope import check_scope, compared_kinds, row_attributes
 
 __all__ = ["masked", "read_scope", "row_attributes"]
 

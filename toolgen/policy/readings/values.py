@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from toolgen.core.json_codec import MAX_DEPTH, deeper_than, file_json
+from toolgen.core.json_codec import MAX_DEPTH, deeper_than, file_json, with_integers
 from toolgen.model.schema import Json, Schema, json_type
-from toolgen.policy.members import whole
 
 __all__ = ["ALL", "SCALARS", "alike", "distinct", "kinds", "number_of", "parsed", "text_of"]
 
@@ -132,7 +131,7 @@ def _json(text: str, allowed: frozenset[str]) -> Json:
         value: Json = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return text
-    return whole(value) if json_type(value) in allowed else text
+    return with_integers(value) if json_type(value) in allowed else text
 
 
 def distinct(values: Iterable[Json]) -> list[Json]:

@@ -13,20 +13,13 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from toolgen.config.settings import SourceSettings, password_of
+from toolgen.connectors.sql.guard.filters import columns_of, read_filter
+from toolgen.connectors.sql.guard.grants import DEFAULT_SCHEMA, find_table, fold_column, full_name, visible_columns
+from toolgen.connectors.sql.reading.read import read_rights
 from toolgen.core.errors import ToolgenError
 from toolgen.model.database import Database, DialectName, Rights, Sequence, Table, TablePrivilege
 from toolgen.model.database_url import ServerLocation, parse_location
-from toolgen.policy.sql.filters import columns_of, read_filter
-from toolgen.policy.sql.grants import (
-    DEFAULT_SCHEMA,
-    SqlScope,
-    TableScope,
-    find_table,
-    fold_column,
-    full_name,
-    visible_columns,
-)
-from toolgen.sources.sql.read import read_rights
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 __all__ = ["AccountFinding", "DatabaseReport", "examined"]
 

@@ -20,12 +20,12 @@ from msgspec.structs import replace
 from toolgen.audit.entry import timestamp
 from toolgen.audit.reader import entry_at
 from toolgen.config.audit import AuditSettings
+from toolgen.connectors.executor import Destination
+from toolgen.connectors.functions.declared import load_tools
+from toolgen.connectors.functions.signature import Broken, FunctionTool
+from toolgen.connectors.rotated_tokens import Rotated, rotated_tokens
+from toolgen.connectors.secrets import SecretReference, SecretResolver
 from toolgen.core.errors import SecretError, ToolgenError
-from toolgen.execute.base import Destination
-from toolgen.execute.rotated_tokens import Rotated, rotated_tokens
-from toolgen.execute.secrets import SecretReference, SecretResolver
-from toolgen.functions.declared import load_tools
-from toolgen.functions.signature import Broken, FunctionTool
 from toolgen.gateway.service import Gateway
 from toolgen.generator.callability import names_in_short, uncallable, unpaid
 from toolgen.model.auth_schemes import with_headers

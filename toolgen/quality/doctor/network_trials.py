@@ -21,8 +21,8 @@ from msgspec import Struct
 from toolgen.audit import segment
 from toolgen.audit import verify as verification
 from toolgen.audit.verify import verify
-from toolgen.execute.base import Destination
-from toolgen.execute.http.redirects import moved
+from toolgen.connectors.executor import Destination
+from toolgen.connectors.http.redirects import moved
 from toolgen.gateway import compiled_policy
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.service import Gateway

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from toolgen.config.settings import load as load_settings
+from toolgen.connectors.executor import Executor
 from toolgen.core.errors import ToolgenError, place_of
-from toolgen.execute.base import Executor
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call
 from toolgen.model.database import Column, Database, Table

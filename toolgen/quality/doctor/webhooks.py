@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from toolgen.config.settings import Settings
+from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import SecretError, StateError
-from toolgen.execute.secrets import SecretResolver
 from toolgen.gateway.shared_state import outbox_of
 from toolgen.model.verdict import Allow
 from toolgen.policy.document.policy import Policy

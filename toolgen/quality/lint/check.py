@@ -15,6 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.config.settings import SourceSettings
+from toolgen.connectors.overrides import ToolOverride
+from toolgen.connectors.source import SourceConfig
+from toolgen.connectors.syntax import escape
 from toolgen.core.files import read_file
 from toolgen.generator.build import build_sources
 from toolgen.generator.emit.tokens import tokens
@@ -33,9 +36,6 @@ from toolgen.quality.lint.rule import (
 from toolgen.quality.lint.safety import SOURCE_SAFETY, TOOL_SAFETY
 from toolgen.quality.lint.schemas import TOOL_SHAPES
 from toolgen.quality.lint.wording import CATALOG_RULES, SOURCE_WORDING, TEXT_RULES, TOOL_WORDING
-from toolgen.sources.base import SourceConfig
-from toolgen.sources.overrides import ToolOverride
-from toolgen.sources.syntax import escape
 
 __all__ = ["RULES", "LintFinding", "check", "lines"]
 

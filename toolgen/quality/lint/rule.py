@@ -15,18 +15,18 @@ import msgspec
 from graphql import GraphQLEnumType, GraphQLInputObjectType, GraphQLInterfaceType, GraphQLObjectType, GraphQLSchema
 from msgspec import Struct, field
 
+from toolgen.connectors.graphql.description import load_description
+from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
+from toolgen.connectors.openapi.operation import FaultError
+from toolgen.connectors.openapi.read import overlaid_documents, version_of
+from toolgen.connectors.openapi.routes import Route, routes
+from toolgen.connectors.source import SourceConfig, is_remote
+from toolgen.connectors.syntax import escape
 from toolgen.core.errors import DescriptionError
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.mcp import read_listing, texts_of
 from toolgen.model.schema import Schema
 from toolgen.model.tool import HttpBinding, Tool
-from toolgen.sources.base import SourceConfig, is_remote
-from toolgen.sources.documents import Documents, UnresolvedRefError
-from toolgen.sources.graphql.description import load_description
-from toolgen.sources.openapi.operation import FaultError
-from toolgen.sources.openapi.read import overlaid_documents, version_of
-from toolgen.sources.openapi.routes import Route, routes
-from toolgen.sources.syntax import escape
 
 __all__ = [
     "Argument",

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from toolgen.connectors.naming import words
 from toolgen.model.tool import Effect, HttpBinding
 from toolgen.quality.lint.rule import Level, LintRule, LintTool, RuleHit, SourceView
-from toolgen.sources.naming import words
 
 __all__ = ["SOURCE_SAFETY", "TOOL_SAFETY"]
 

@@ -11,10 +11,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from toolgen.connectors.naming import words
 from toolgen.model.prompt_injection import INVISIBLE, order_in
 from toolgen.model.tool import HttpBinding, SqlBinding
 from toolgen.quality.lint.rule import CatalogView, Level, LintRule, LintTool, ModelText, RuleHit, SourceView
-from toolgen.sources.naming import words
 
 __all__ = ["CATALOG_RULES", "SOURCE_WORDING", "TEXT_RULES", "TOOL_WORDING"]
 

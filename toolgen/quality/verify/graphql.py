@@ -31,8 +31,8 @@ from graphql import (
 )
 from graphql.execution.values import get_variable_values
 
-from toolgen.execute.graphql.selection import choose_fields
-from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.connectors.graphql.selection import choose_fields
+from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.model.graphql_schema import Graph, identifies
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, GraphQLSchemaBinding, Tool
 from toolgen.quality.verify.examples import Examples, valid_for

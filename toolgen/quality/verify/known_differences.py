@@ -7,9 +7,9 @@
 - Raw bytes are an object that holds base64, because JSON has no bytes. `is_file_argument`, `is_bytes`.
 - Answers of more than `MAX_ANSWER_SIZE` bytes of definitions are cut: a definition that says nothing stands for the rest, and what could
   then refuse too much is left out (`CONTRARY`), exactly one of several branches becomes any of them.
-- Arguments that no value fits by the letter are repaired (`sources/openapi/satisfiable.py`): values of an enum take the type beside them,
-  bounds that exclude each other are left out, `oneOf` of which a branch always fits another is `anyOf`, and a composition that a part of it
-  closes is closed as a whole.
+- Arguments that no value fits by the letter are repaired (`connectors/openapi/satisfiable.py`): values of an enum take the type beside
+  them, bounds that exclude each other are left out, `oneOf` of which a branch always fits another is `anyOf`, and a composition that a
+  part of it closes is closed as a whole.
 - A constant or a list of values that no manifest can hold, such as an integer of more than 300 digits, is left out. `carried`.
 - An answer whose schema is nested more than 60 levels deep has none.
 - Bounds beyond 2**53 are doubles where a double is exact; patterns that the engine cannot compile are left out; words for no JSON type
@@ -28,11 +28,11 @@ from typing import Any
 
 import msgspec
 
+from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
 from toolgen.core.canonical import schema_digest
 from toolgen.core.errors import CanonicalError
 from toolgen.model.tool import HttpBinding
 from toolgen.quality.verify.spec_references import References
-from toolgen.sources.documents import Documents, UnresolvedRefError
 
 __all__ = [
     "CONTRARY",

@@ -9,8 +9,8 @@ from urllib.parse import quote_plus, unquote, unquote_plus
 import msgspec
 from msgspec import Struct
 
-from toolgen.execute.http.parameter_styles import UnbindableError
-from toolgen.execute.http.request_builder import HttpRequest, bind, keyed
+from toolgen.connectors.http.parameter_styles import UnbindableError
+from toolgen.connectors.http.request_builder import HttpRequest, bind, keyed
 from toolgen.model.call import Call, Principal
 from toolgen.model.http import GATEWAY_HEADERS, written
 from toolgen.model.manifest import SecurityScheme

@@ -17,6 +17,7 @@ from urllib.parse import unquote, unquote_plus
 
 import jsonschema_rs
 
+from toolgen.connectors.openapi.documents import Documents
 from toolgen.generator.samples.json_schema import NoSampleError, samples
 from toolgen.model.exact_bounds import with_exact_bounds
 from toolgen.quality.verify.agreement import SchemaDisagreement
@@ -25,7 +26,6 @@ from toolgen.quality.verify.counterexample import SCALARS
 from toolgen.quality.verify.reader import Absent
 from toolgen.quality.verify.received import BODY, Received
 from toolgen.quality.verify.spec_operation import Descriptions, SpecOperation
-from toolgen.sources.documents import Documents
 
 __all__ = ["Validators", "accepts", "plainly_wrong"]
 

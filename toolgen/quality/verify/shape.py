@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolgen.connectors.openapi.documents import Documents
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, Tool
 from toolgen.quality.verify.agreement import Agreement, SchemaDisagreement, Side
 from toolgen.quality.verify.bodies import media_of
@@ -22,7 +23,6 @@ from toolgen.quality.verify.spec_schemas import (
     parameter_pointers,
     parameter_schema,
 )
-from toolgen.sources.documents import Documents
 
 __all__ = ["ShapeComparison"]
 

@@ -12,6 +12,18 @@ from typing import assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.connectors.declared.read import read_requests
+from toolgen.connectors.device.read import read_device
+from toolgen.connectors.functions.code.read import read_code
+from toolgen.connectors.functions.read import read_python
+from toolgen.connectors.graphql.description import load_description
+from toolgen.connectors.graphql.read import read_graphql
+from toolgen.connectors.mcp.read import read_mcp
+from toolgen.connectors.openapi.documents import Documents
+from toolgen.connectors.openapi.overlay import apply_overlays
+from toolgen.connectors.openapi.read import open_documents, read_openapi
+from toolgen.connectors.source import SourceConfig
+from toolgen.connectors.workflow.read import read_workflow
 from toolgen.core.errors import ToolgenError, place_of
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, Tool
@@ -24,19 +36,6 @@ from toolgen.quality.verify.security_checks import broken_demands
 from toolgen.quality.verify.shape import ShapeComparison
 from toolgen.quality.verify.spec_operation import Descriptions, SpecOperation
 from toolgen.quality.verify.verdicts import FailedTool, NotApplicable, ProvenTool, ToolReport, Unproven, Verdict
-from toolgen.sources.base import SourceConfig
-from toolgen.sources.code import read_code
-from toolgen.sources.declared import read_requests
-from toolgen.sources.device import read_device
-from toolgen.sources.documents import Documents
-from toolgen.sources.graphql import read_graphql
-from toolgen.sources.graphql.description import load_description
-from toolgen.sources.mcp import read_mcp
-from toolgen.sources.openapi import read_openapi
-from toolgen.sources.openapi.overlay import apply_overlays
-from toolgen.sources.openapi.read import open_documents
-from toolgen.sources.python import read_python
-from toolgen.sources.workflow import read_workflow
 
 __all__ = ["SourceReport", "prove_http_tools", "verify_source"]
 

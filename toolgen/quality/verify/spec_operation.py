@@ -7,10 +7,10 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct, field
 
+from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
 from toolgen.quality.verify.known_differences import carried
 from toolgen.quality.verify.spec_references import References
 from toolgen.quality.verify.well_formed import type_of, well_formed
-from toolgen.sources.documents import Documents, UnresolvedRefError
 
 __all__ = ["ONE_FILE", "SERVER", "Descriptions", "SpecOperation"]
 

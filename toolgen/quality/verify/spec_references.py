@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-from toolgen.sources.documents import Documents, UnresolvedRefError
+from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
 
 __all__ = ["References"]
 

@@ -1,0 +1,135 @@
+"""A command's lines however they come, and a command that does not read what it is written, or reads no more."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import pytest
+import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolgen.connectors.mcp.child_process import LineReader, LongLine
+from toolgen.connectors.mcp.command import CommandSpec, LocalCommand
+from toolgen.connectors.mcp.process import CommandFault, CommandReply
+
+Loop: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
+LARGEST = 300
+PIECES = st.lists(
+    st.one_of(st.binary(max_size=40), st.sampled_from([b"\n", b"\n\n", b"x" * LARGEST, b"y" * 2000, b"z\n"])),
+    max_size=20,
+)
+
+
+def cut(pieces: list[bytes]) -> tuple[list[bytes | LongLine], list[str]]:
+    heard: list[bytes | LongLine] = []
+    ended: list[str] = []
+    lines = LineReader(LARGEST, heard.append, ended.append)
+    for piece in pieces:
+        lines.data_received(piece)
+    lines.connection_lost(None)
+    return heard, ended
+
+
+@given(PIECES)
+def test_lines_are_the_same_however_they_are_cut(pieces: list[bytes]) -> None:
+    heard, ended = cut(pieces)
+    *whole, rest = b"".join(pieces).split(b"\n")
+    for line, found in zip([one + b"\n" for one in whole], heard, strict=False):
+        if isinstance(found, LongLine):
+            assert len(line) > LARGEST + 1
+            assert line.startswith(found.head)
+            assert line.endswith(found.tail)
+            assert found.tail
+        else:
+            assert found == line
+            assert len(line) <= LARGEST + 1
+    assert heard[len(whole) :] == ([rest] if rest and len(rest) <= LARGEST else [])
+    assert ended == [""]
+
+
+def test_a_line_without_end_is_given_up() -> None:
+    heard, ended = cut([b"x" * 2**24] * 17)
+    assert heard == []
+    assert ended == ["wrote a line without end"]
+
+
+@pytest.fixture(name="loop", params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def _loop(request: pytest.FixtureRequest) -> Loop:
+    """What the command line and what the server runs on."""
+    loop: Loop = request.param
+    return loop
+
+
+def with_command(loop: Loop, server: str, work: Callable[[LocalCommand], Awaitable[Any]]) -> Any:
+    async def main() -> Any:
+        command = LocalCommand(CommandSpec(words=(sys.executable, "-I", "-S", "-c", f"import json, os, sys\n{server}")))
+        try:
+            assert await command.begin({}) == 1
+            return await work(command)
+        finally:
+            await command.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        return runner.run(main())
+
+
+async def asked(command: LocalCommand, number: int = 1) -> CommandReply:
+    return await command.ask({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {}}, None)
+
+
+ASKING = """
+for at in range(5000):
+    print(json.dumps({"jsonrpc": "2.0", "id": "p" * 200 + str(at), "method": "ping"}))
+for line in sys.stdin:
+    if (number := json.loads(line)["id"]) == 1:
+        print(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}), flush=True)
+"""
+LAST_WORDS = """
+number = json.loads(sys.stdin.readline())["id"]
+os.close(0)
+print(json.dumps({"jsonrpc": "2.0", "id": number, "result": {}}), flush=True)
+"""
+
+
+def test_a_server_that_asks_much_before_it_reads_holds_up_nothing(loop: Loop) -> None:
+    assert with_command(loop, ASKING, asked).fault is None
+
+
+def test_what_a_server_said_last_is_read_and_it_is_begun_anew(loop: Loop) -> None:
+    async def work(command: LocalCommand) -> list[Any]:
+        found: list[Any] = [(await asked(command)).fault]
+        while command.ready() is not None:  # noqa: ASYNC110 - until the loop heard of it
+            await asyncio.sleep(0)
+        found.append((await asked(command, 2)).fault)
+        found.append(await command.begin({}))
+        found.append((await asked(command, 3)).fault)
+        return found
+
+    assert with_command(loop, LAST_WORDS, work) == [None, CommandFault.NOT_SENT, 2, None]
+
+
+def test_a_server_that_reads_no_more_is_ended(loop: Loop) -> None:
+    """It runs on, and nobody could ever ask it."""
+
+    async def work(command: LocalCommand) -> tuple[CommandReply, Any]:
+        first, second = command.ask(request(1), None), command.ask(request(2), None)
+        await second
+        reply = await asked(command, 3)
+        return reply, (await first).fault
+
+    deaf = "sys.stdin.readline(); os.close(0)\n" + answering("2") + "import time\ntime.sleep(3600)"
+    reply, waited = with_command(loop, deaf, work)
+    assert reply.fault in {CommandFault.NOT_SENT, CommandFault.ENDED}
+    assert waited is CommandFault.ENDED
+
+
+def request(number: int) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {}}
+
+
+def answering(number: str) -> str:
+    return f'print(json.dumps({{"jsonrpc": "2.0", "id": {number}, "result": {{}}}}), flush=True)\n'

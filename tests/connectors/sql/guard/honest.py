@@ -1,0 +1,131 @@
+"""Honest statements as people write them, and the answers of the engines to them: one connection for all statements of an engine.
+
+`statements/common.sql` is for every engine, and so is `reports.sql` with queries of the forms of TPC-H and TPC-DS. `<dialect>.sql` is
+for one. `common_expressions.sql` and `<dialect>_expressions.sql` have expressions, one a line. The lines that begin with `-- ` above them
+are the statements that each of them is put into, at `{}`. `-- varies` before a statement says that its rows differ each time, so that only
+its columns are compared.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import duckdb
+from msgspec import Struct
+
+from tests.connectors.sql.guard.analysts import database, location
+from tests.databases import mysql, postgres
+from toolgen.model.database import Database
+
+__all__ = ["FOLDER", "Engine", "Honest", "Rows", "honest_statements", "open_engine", "same_rows"]
+
+FOLDER: Final = Path(__file__).parent / "statements"
+_VARIES: Final = "-- varies"
+Rows: TypeAlias = tuple[list[str], list[tuple[object, ...]]]
+
+
+class Honest(Struct, frozen=True, kw_only=True):
+    """A statement, and whether its rows are the same each time."""
+
+    sql: str
+    varies: bool = False
+
+
+def honest_statements(dialect: str) -> list[Honest]:
+    """All statements for one engine."""
+    return [
+        *_listed("common.sql"),
+        *_listed("reports.sql"),
+        *_expressions("common_expressions.sql"),
+        *_listed(f"{dialect}.sql"),
+        *_expressions(f"{dialect}_expressions.sql"),
+    ]
+
+
+def _listed(file: str) -> Iterator[Honest]:
+    for part in (FOLDER / file).read_text(encoding="utf-8").split(";\n"):
+        text = part.strip()
+        varies = text.startswith(_VARIES)
+        if text := text.removeprefix(_VARIES).strip():
+            yield Honest(sql=text, varies=varies)
+
+
+def _expressions(file: str) -> Iterator[Honest]:
+    frames: list[str] = []
+    above = False
+    for line in (FOLDER / file).read_text(encoding="utf-8").splitlines():
+        if line.startswith("-- "):
+            frames = [*frames, line] if above else [line]
+        elif line.strip():
+            for frame in frames:
+                varies = frame.startswith(_VARIES)
+                text = frame.removeprefix(_VARIES).removeprefix("-- ").strip()
+                yield Honest(sql=text.replace("{}", line.strip()), varies=varies)
+        above = line.startswith("-- ")
+
+
+class Engine(Struct, kw_only=True):
+    """A connection to a database of the analysts' schema."""
+
+    dialect: str
+    database: Database
+    connection: Any
+
+    def rows(self, sql: str) -> Rows:
+        """Column names and rows. Raises what the driver raises."""
+        if self.dialect == "duckdb":
+            found = self.connection.execute(sql)
+            return [column[0] for column in found.description], found.fetchall()
+        with closing(self.connection.cursor()) as cursor:
+            cursor.execute(sql)
+            return [column[0] for column in cursor.description], [tuple(row) for row in cursor.fetchall()]
+
+
+# As the gateway's sessions have them.
+_MYSQL_SETTINGS: Final = (
+    "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"
+)
+
+
+@contextmanager
+def open_engine(dialect: str, folder: Path) -> Iterator[Engine]:
+    """A fresh database of the schema; skips where there is no server."""
+    with location(dialect, folder) as place:
+        known = database(dialect, place)
+        name = place.rpartition("/")[2]
+        connection: Any
+        match dialect:
+            case "postgres":
+                connection = postgres(name)
+            case "mysql":
+                connection = mysql(name)
+                with closing(connection.cursor()) as cursor:
+                    cursor.execute(_MYSQL_SETTINGS)
+            case "duckdb":
+                connection = duckdb.connect(place.removeprefix("duckdb:///"), read_only=True)
+            case _:
+                connection = sqlite3.connect(place.removeprefix("sqlite:///"))
+        with closing(connection):
+            yield Engine(dialect=dialect, database=known, connection=connection)
+
+
+def _title(name: str) -> str:
+    """A column name. DuckDB makes those of expressions from its own text of them."""
+    return "" if "(" in name else name
+
+
+_ORDERED: Final = re.compile(r"\border\s+by\b[^()]*$", re.IGNORECASE)
+
+
+def same_rows(sql: str, found: Rows, wanted: Rows) -> bool:
+    """True if both have the same columns and rows, in the same order if the statement asks for one."""
+    if [*map(_title, found[0])] != [*map(_title, wanted[0])]:
+        return False
+    if _ORDERED.search(sql):
+        return repr(found[1]) == repr(wanted[1])
+    return sorted(map(repr, found[1])) == sorted(map(repr, wanted[1]))

@@ -1,0 +1,1 @@
+"""Connectors: one folder per kind of system, and what they share."""

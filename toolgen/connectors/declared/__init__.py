@@ -1,0 +1,1 @@
+"""Connector of tools declared in a file (`kind: Tool`)."""

@@ -1,0 +1,1 @@
+"""Connector of tools that run on the user's device."""

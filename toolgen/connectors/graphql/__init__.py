@@ -1,0 +1,1 @@
+"""GraphQL connector: schema reading, selections, the document guard, execution and subscriptions."""

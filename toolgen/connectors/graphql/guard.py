@@ -1,0 +1,420 @@
+"""The guard of documents: parsed, counted, validated and priced; what passes is rendered from its tree. Pure and bounded.
+
+Documents' values as the arguments of the tools that they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    GraphQLField,
+    GraphQLInputObjectType,
+    GraphQLInputType,
+    GraphQLInterfaceType,
+    GraphQLList,
+    GraphQLNamedType,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    GraphQLSchema,
+    GraphQLUnionType,
+    InlineFragmentNode,
+    Node,
+    OperationDefinitionNode,
+    SelectionSetNode,
+    Undefined,
+    Visitor,
+    get_named_type,
+    get_nullable_type,
+    parse,
+    print_ast,
+    validate,
+    value_from_ast_untyped,
+    visit,
+)
+from graphql.execution.values import get_variable_values
+from msgspec import Struct
+
+from toolgen.core.json_codec import with_integers
+from toolgen.model.excerpt import bounded
+from toolgen.model.graphql_schema import (
+    PAGE_SIZES,
+    UPLOAD,
+    identifies,
+    longest_list,
+    page_sizes,
+    rejects,
+    size_fault,
+)
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import GraphQLDocumentBinding
+from toolgen.model.verdict import Deny
+
+__all__ = ["CheckedDocument", "RootCall", "check_document", "listed"]
+
+
+def listed(type_: GraphQLInputType, value: Any) -> Any:
+    """A value of a document with lists where a single item stands for one (spec, section 3.11), and without what a variable that is not
+    given leaves out (section 3.10)."""
+    inner = type_.of_type if isinstance(type_, GraphQLNonNull) else type_
+    match inner:
+        case GraphQLList():
+            if value is None:
+                return None
+            items = value if isinstance(value, list) else [value]
+            return [None if item is Undefined else listed(inner.of_type, item) for item in items]
+        case GraphQLInputObjectType() if isinstance(value, Mapping):
+            known = inner.fields
+            given = {key: one for key, one in value.items() if one is not Undefined}
+            return {key: listed(known[key].type, one) if key in known else one for key, one in given.items()}
+        case _:
+            return value
+
+
+_TOKENS = 4000
+_MAX_VISITS = 5000  # fields met while fragments are followed
+_MAX_PAIRS = 1000  # of fields that answer under one name at one place: validation compares each with each
+_ASSUMED = 10  # items of a list that nobody sized
+_DIRECTIVES = frozenset({"include", "skip"})
+_RULE = "graphql"
+
+
+class RootCall(Struct, frozen=True, kw_only=True):
+    """A root field of a document with its arguments: what a call of that field's own tool would be."""
+
+    field: str
+    arguments: JsonObject
+
+
+class CheckedDocument(Struct, frozen=True, kw_only=True):
+    """A GraphQL document that passed the checks of the document itself. `rejections` are paths to where a mutation reports its errors."""
+
+    query: str
+    operation_name: str | None
+    roots: tuple[RootCall, ...]
+    aliased: bool
+    cost: int
+    rejections: tuple[tuple[str, ...], ...]
+
+
+class _TooMuch(Exception):  # noqa: N818 - a verdict on its way out
+    """A limit was passed, or something stands in the document that may not."""
+
+    def __init__(self, reason: str, code: str = "validation") -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+def check_document(
+    text: str, variables: JsonObject, *, schema: GraphQLSchema, limits: GraphQLDocumentBinding, max_page: int | None
+) -> CheckedDocument | Deny:
+    """Judges one document. A `Deny` says, for the agent, what to change."""
+    try:
+        document = parse(text, no_location=True, max_lexical_tokens=_TOKENS)
+    except (GraphQLError, RecursionError) as error:
+        reason = error.message if isinstance(error, GraphQLError) else "nested too deeply"
+        return _deny(f"it is not GraphQL: {bounded(reason, 300)}")
+    try:
+        operation, fragments = _parts(document, limits)
+        _refuse_foreign(document, limits)
+        counter = _Counter(limits, fragments)
+        counter.count(operation.selection_set, 1, (), ())
+        counter.check()
+        if errors := validate(schema, document, max_errors=1):
+            return _deny(f"it is not valid for the schema: {bounded(errors[0].message, 400)}")
+        coerced = get_variable_values(schema, operation.variable_definitions or (), dict(variables))
+        if isinstance(coerced, list):
+            return _deny(f"its variables do not fit: {bounded(coerced[0].message, 400)}")
+        known = {one.variable.name.value for one in operation.variable_definitions or ()}
+        if stray := sorted(set(variables) - known):
+            return _deny(f"it has no variable ${bounded(stray[0], 60)}")
+        values = _values(operation, variables)
+        pricer = _Pricer(schema, fragments, values, limits, max_page, _fronts(schema))
+        root = schema.get_root_type(operation.operation)
+        assert root is not None  # noqa: S101 - the document is valid
+        cost = pricer.price(root, operation.selection_set, 1, top=True)
+    except _TooMuch as much:
+        return _deny(str(much), much.code)
+    except RecursionError:
+        return _deny(f"it is more than {limits.max_depth} levels deep")
+    if cost > limits.max_cost:
+        return _deny(f"it costs {cost}, more than {limits.max_cost}: ask for smaller pages or fewer fields")
+    return CheckedDocument(
+        query=print_ast(document),
+        operation_name=operation.name.value if operation.name is not None else None,
+        roots=tuple(_roots(root, operation.selection_set, fragments, values)),
+        aliased=_count_aliases(document) > 0,
+        cost=cost,
+        rejections=tuple(pricer.rejections) if limits.type == "mutation" else (),
+    )
+
+
+def _parts(
+    document: DocumentNode, limits: GraphQLDocumentBinding
+) -> tuple[OperationDefinitionNode, dict[str, FragmentDefinitionNode]]:
+    operations = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
+    fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
+    if len(operations) != 1 or len(operations) + len(fragments) != len(document.definitions):
+        raise _TooMuch("it must hold exactly one operation, and besides it only fragments of different names")
+    kind = operations[0].operation.value
+    if kind != limits.type:
+        raise _TooMuch(f"it is a {kind}, and this tool runs a {limits.type}", "forbidden")
+    return operations[0], fragments
+
+
+def _refuse_foreign(document: DocumentNode, limits: GraphQLDocumentBinding) -> None:
+    """Directives other than the two of the spec, introspection, and more aliases or fragments than there may be."""
+    fragments = 0
+
+    class Look(Visitor):
+        def enter(self, node: Node, *_: object) -> None:
+            nonlocal fragments
+            fragments += isinstance(node, FragmentDefinitionNode | InlineFragmentNode)
+            if isinstance(node, FieldNode) and node.name.value.startswith("__") and node.name.value != "__typename":
+                raise _TooMuch("introspection is off; the tool that describes types says what there is", "forbidden")
+            for directive in getattr(node, "directives", None) or ():
+                if directive.name.value not in _DIRECTIVES:
+                    raise _TooMuch(f"the directive @{bounded(directive.name.value, 60)} is not taken")
+
+    visit(document, Look())
+    if (aliases := _count_aliases(document)) > limits.max_aliases:
+        raise _TooMuch(f"it has {aliases} aliases, more than {limits.max_aliases}")
+    if fragments > limits.max_fragments:
+        raise _TooMuch(f"it has {fragments} fragments, more than {limits.max_fragments}")
+
+
+def _count_aliases(document: DocumentNode) -> int:
+    count = 0
+
+    class Look(Visitor):
+        def enter_field(self, node: FieldNode, *_: object) -> None:
+            nonlocal count
+            count += node.alias is not None
+
+    visit(document, Look())
+    return count
+
+
+class _Counter(Struct):
+    """Depth, root fields and size with every fragment followed, before anything slower looks at the document."""
+
+    limits: GraphQLDocumentBinding
+    fragments: Mapping[str, FragmentDefinitionNode]
+    visits: int = 0
+    roots: int = 0
+    deepest: int = 0
+    pairs: int = 0
+    places: dict[tuple[str, ...], int] = {}
+
+    def count(self, selections: SelectionSetNode, depth: int, above: tuple[str, ...], place: tuple[str, ...]) -> None:
+        """Counts a selection at a `place` of the answer, inside of the fragments `above`."""
+        for node in selections.selections:
+            self.visits += 1
+            if self.visits > _MAX_VISITS:
+                raise _TooMuch(f"it reads more than {_MAX_VISITS} fields when its fragments are followed")
+            match node:
+                case FieldNode():
+                    self.roots += depth == 1
+                    self.deepest = max(self.deepest, depth)
+                    here = (*place, (node.alias or node.name).value)
+                    earlier = self.places.get(here, 0)
+                    self.places[here] = earlier + 1
+                    self.pairs += earlier
+                    if self.pairs > _MAX_PAIRS:
+                        name = bounded(here[-1], 60)
+                        raise _TooMuch(f"it selects {name} and other fields many times at one place: select each once")
+                    if node.selection_set is not None:
+                        self.count(node.selection_set, depth + 1, above, here)
+                case InlineFragmentNode():
+                    self.count(node.selection_set, depth, above, place)
+                case FragmentSpreadNode():
+                    name = node.name.value
+                    if name in above:
+                        raise _TooMuch(f"its fragment {bounded(name, 60)} leads back to itself")
+                    if name in self.fragments:
+                        self.count(self.fragments[name].selection_set, depth, (*above, name), place)
+
+    def check(self) -> None:
+        """Refuses a document that was counted, and is more than the limits."""
+        if self.roots > self.limits.max_root_fields:
+            raise _TooMuch(f"it has {self.roots} root fields, more than {self.limits.max_root_fields}")
+        if self.deepest > self.limits.max_depth:
+            raise _TooMuch(f"it is {self.deepest} levels deep, more than {self.limits.max_depth}")
+
+
+class _Pricer(Struct):
+    """Computation of the cost of a document: a field costs 1, multiplied by the number of items of the lists above it."""
+
+    schema: GraphQLSchema
+    fragments: Mapping[str, FragmentDefinitionNode]
+    values: JsonObject
+    limits: GraphQLDocumentBinding
+    max_page: int | None
+    fronts: frozenset[str]  # the types a root may stand behind
+    cost: int = 0
+    rejections: dict[tuple[str, ...], None] = {}
+    path: tuple[str, ...] = ()
+
+    def price(self, type_: GraphQLNamedType, selections: SelectionSetNode, several: int, *, top: bool = False) -> int:
+        """Adds the cost of a selection; `top` is the operation's own, whose fields are judged as calls of their tools."""
+        for node in selections.selections:
+            match node:
+                case FieldNode():
+                    self._field(type_, node, several, top=top)
+                case InlineFragmentNode():
+                    on = node.type_condition.name.value if node.type_condition is not None else type_.name
+                    self.price(self.schema.type_map[on], node.selection_set, several, top=top)
+                case FragmentSpreadNode():
+                    fragment = self.fragments[node.name.value]
+                    on = fragment.type_condition.name.value
+                    self.price(self.schema.type_map[on], fragment.selection_set, several, top=top)
+        return self.cost
+
+    def _field(self, type_: GraphQLNamedType, node: FieldNode, several: int, *, top: bool) -> None:
+        self.cost += several
+        fields = type_.fields if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType) else {}
+        definition = fields.get(node.name.value)
+        if definition is None:
+            return
+        inner = get_named_type(definition.type)
+        if inner.name in self.fronts and isinstance(inner, GraphQLObjectType) and not (top and _names_its_type(node)):
+            raise _TooMuch(f"{node.name.value} leads back to a root type", "forbidden")
+        if not top and type_.name in self.fronts and not identifies(str(definition.type)):
+            raise _TooMuch(
+                f"{node.name.value} may be a field of a root type: say whose it is (... on Type)", "forbidden"
+            )
+        self._refuse_files(definition, node)
+        size = self._size(type_, definition, node)
+        path, self.path = self.path, (*self.path, (node.alias or node.name).value)
+        if path and rejects(node.name.value, str(definition.type), entity="id" in fields, depth=len(path)):
+            self.rejections[self.path] = None
+        if node.selection_set is not None:
+            self.price(inner, node.selection_set, several * _items(type_, node.name.value, definition, inner, size))
+        self.path = path
+
+    def _refuse_files(self, definition: GraphQLField, node: FieldNode) -> None:
+        """A file cannot be sent beside a document, and as JSON no service takes it; a text may be a reference."""
+        for argument in node.arguments or ():
+            value = value_from_ast_untyped(argument.value, dict(self.values))
+            if _holds_file(definition.args[argument.name.value].type, value):
+                raise _TooMuch(
+                    f"{node.name.value} takes a file, which no document can hold: call the tool of that field"
+                )
+
+    def _size(self, type_: GraphQLNamedType, definition: GraphQLField, node: FieldNode) -> int | None:
+        """How many items a field is asked for: by the size of a page, otherwise by the longest list among its arguments where that is long.
+        What a mutation is told may be called as a page's size and be none, as of its own tool."""
+        changes = type_ is self.schema.mutation_type
+        if changes and not (_is_list(definition) or _is_connection(get_named_type(definition.type))):
+            return None
+        sizes, longest = [], 0
+        for argument in node.arguments or ():
+            name = argument.name.value
+            value = value_from_ast_untyped(argument.value, dict(self.values))
+            longest = max(longest, longest_list(value))
+            if changes and isinstance(value, Mapping):
+                continue
+            for where, size in page_sizes(value, name, sized=name in PAGE_SIZES):
+                if fault := size_fault(size, self.max_page):
+                    raise _TooMuch(f"the argument {where} of {node.name.value} {fault}")
+                sizes.append(int(size))
+        if sizes:
+            return max(sizes)
+        return longest if longest > _ASSUMED else None
+
+
+def _names_its_type(node: FieldNode) -> bool:
+    """Return True if `__typename` is the only field selected: a mutation that leads back to a root answers with it."""
+    below = node.selection_set.selections if node.selection_set is not None else ()
+    return all(isinstance(one, FieldNode) and one.name.value == "__typename" for one in below)
+
+
+def _fronts(schema: GraphQLSchema) -> frozenset[str]:
+    """The types a root may stand behind: itself, the interfaces it implements and the unions it is in."""
+    roots = [one for one in (schema.query_type, schema.mutation_type, schema.subscription_type) if one is not None]
+    found = {one.name for root in roots for one in (root, *root.interfaces)}
+    unions = [one for one in schema.type_map.values() if isinstance(one, GraphQLUnionType)]
+    return frozenset(found | {one.name for one in unions if any(root in one.types for root in roots)})
+
+
+def _items(
+    type_: GraphQLNamedType, name: str, definition: GraphQLField, inner: GraphQLNamedType, size: int | None
+) -> int:
+    """How many objects a field leads to. A connection counts its items once, and not again as its nodes or edges."""
+    if size is not None:
+        return max(size, 1)
+    if _is_connection(inner):
+        return _ASSUMED
+    return _ASSUMED if _is_list(definition) and not (_is_connection(type_) and name in {"edges", "nodes"}) else 1
+
+
+def _holds_file(type_: GraphQLInputType | GraphQLNamedType, value: object) -> bool:
+    inner = get_named_type(type_)
+    match value:
+        case list():
+            return any(_holds_file(inner, one) for one in value)
+        case Mapping() if isinstance(inner, GraphQLInputObjectType):
+            return any(_holds_file(inner.fields[key].type, one) for key, one in value.items() if key in inner.fields)
+        case Mapping():
+            return inner.name == UPLOAD
+        case _:
+            return False
+
+
+def _is_list(definition: GraphQLField) -> bool:
+    return isinstance(get_nullable_type(definition.type), GraphQLList)
+
+
+def _is_connection(type_: GraphQLNamedType) -> bool:
+    return isinstance(type_, GraphQLObjectType) and "pageInfo" in type_.fields
+
+
+def _values(operation: OperationDefinitionNode, variables: JsonObject) -> JsonObject:
+    """The variables with the defaults that the document gives them."""
+    values: dict[str, Json] = {}
+    for one in operation.variable_definitions or ():
+        name = one.variable.name.value
+        if name in variables:
+            values[name] = variables[name]
+        elif one.default_value is not None:
+            values[name] = value_from_ast_untyped(one.default_value)
+    return values
+
+
+def _roots(
+    root: GraphQLObjectType,
+    selections: SelectionSetNode,
+    fragments: Mapping[str, FragmentDefinitionNode],
+    values: JsonObject,
+) -> Iterator[RootCall]:
+    for node in selections.selections:
+        match node:
+            case FieldNode():
+                if node.name.value != "__typename":
+                    definition = root.fields[node.name.value]
+                    yield RootCall(field=node.name.value, arguments=_arguments(node, definition, values))
+            case InlineFragmentNode():
+                yield from _roots(root, node.selection_set, fragments, values)
+            case FragmentSpreadNode():
+                yield from _roots(root, fragments[node.name.value].selection_set, fragments, values)
+
+
+def _arguments(node: FieldNode, definition: GraphQLField, values: JsonObject) -> JsonObject:
+    found: dict[str, Json] = {}
+    for argument in node.arguments or ():
+        value = value_from_ast_untyped(argument.value, dict(values))
+        if value is not Undefined:
+            found[argument.name.value] = with_integers(listed(definition.args[argument.name.value].type, value))
+    return found
+
+
+def _deny(reason: str, code: str = "validation") -> Deny:
+    return Deny(
+        rule=_RULE, code=code, reason=f"the document cannot be run: {reason}", suggestion="change it and call again"
+    )

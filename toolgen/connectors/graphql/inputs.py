@@ -1,0 +1,340 @@
+"""Arguments as JSON Schema 2020-12: nullable is not optional, recursion lives in `$defs`, `@oneOf` is exactly one property.
+
+Definitions that are used once, written where they are used: the same schema in fewer words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from graphql import (
+    GraphQLArgument,
+    GraphQLEnumType,
+    GraphQLEnumValue,
+    GraphQLInputField,
+    GraphQLInputObjectType,
+    GraphQLInputType,
+    GraphQLList,
+    GraphQLNonNull,
+    GraphQLScalarType,
+    ListValueNode,
+    NullValueNode,
+    ObjectValueNode,
+    ValueNode,
+    get_named_type,
+    get_nullable_type,
+    is_specified_scalar_type,
+    value_from_ast_untyped,
+)
+from graphql.utilities.get_default_value_ast import get_default_value_ast
+from msgspec import Struct
+
+from toolgen.connectors.graphql.repair import gist, prose
+from toolgen.connectors.graphql.scalars import input_scalar
+from toolgen.model.schema import Json, Schema
+from toolgen.model.shown_schema import is_large
+
+__all__ = ["InputTooLargeError", "Inputs", "Wording", "is_required"]
+
+_PREFIX = "#/$defs/"
+_MAX_COUNT = 60  # definitions; they may be nested one in another
+
+
+def inlined(schema: Schema, definitions: Mapping[str, Schema]) -> tuple[Schema, dict[str, Schema]]:
+    """The schema and what is left of its definitions. One that leads back to itself stays a definition."""
+    if len(definitions) > _MAX_COUNT:
+        return schema, dict(definitions)
+    uses = Counter(name for one in (schema, *definitions.values()) for name in _references(one))
+    once = {name for name in definitions if uses[name] == 1 and not _returns(name, definitions)}
+    if not once:
+        return schema, dict(definitions)
+    kept: dict[str, Schema] = {
+        name: _replaced(one, definitions, once) for name, one in definitions.items() if name not in once
+    }
+    return _replaced(schema, definitions, once), kept
+
+
+def _references(schema: Schema) -> Iterator[str]:
+    """The definitions that a schema of ours refers to. A property may be called `default`, so only what holds schemas is looked into."""
+    if "$ref" in schema:
+        yield schema["$ref"].removeprefix(_PREFIX)
+    for inner in (*schema.get("properties", {}).values(), *schema.get("anyOf", ())):
+        yield from _references(inner)
+    if "items" in schema:
+        yield from _references(schema["items"])
+
+
+def _returns(name: str, definitions: Mapping[str, Schema]) -> bool:
+    """Return True if a definition refers to itself, directly or through others."""
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for other in _references(definitions[waiting.pop()]):
+            if other == name:
+                return True
+            if other not in seen and other in definitions:
+                seen.add(other)
+                waiting.append(other)
+    return False
+
+
+def _replaced(schema: Schema, definitions: Mapping[str, Schema], once: set[str]) -> dict[str, Any]:
+    name = schema["$ref"].removeprefix(_PREFIX) if "$ref" in schema else ""
+    if name in once:
+        inner = _replaced(definitions[name], definitions, once)
+        return {**inner, **{key: one for key, one in schema.items() if key != "$ref"}}
+    built = dict(schema)
+    if "properties" in schema:
+        built["properties"] = {key: _replaced(one, definitions, once) for key, one in schema["properties"].items()}
+    if "items" in schema:
+        built["items"] = _replaced(schema["items"], definitions, once)
+    if "anyOf" in schema:
+        built["anyOf"] = [_replaced(one, definitions, once) for one in schema["anyOf"]]
+    match built.pop("anyOf", None):
+        case [{"type": str() as type_, **rest}, {"type": "null"}]:
+            # What was a reference or null is now an object or null, which one schema can say.
+            widened: dict[str, Any] = {str(key): one for key, one in rest.items()}
+            if "enum" in widened:
+                widened["enum"] = [*widened["enum"], None]
+            return widened | {"type": [type_, "null"]} | built
+        case None:
+            return built
+        case alternatives:
+            return {"anyOf": alternatives, **built}
+
+
+_MAX_INLINE = 16  # values of an enum that is written out where it is used; longer ones are written once
+_MAX_SIZE = 2**53 - 1
+
+
+_MAX_DEFINITIONS = 10_000  # types that arguments of one operation lead to; a database of 1,000 tables has 8,000
+_MAX_VALUES_LENGTH = 4096  # characters about all values of an enum
+_MAX_NOTE_LENGTH = 300  # characters about one enum value or scalar
+_MAX_GIST_LENGTH = 56
+_RELAY_ID = "clientMutationId"  # known by name (GraphQL Input Object Mutations Specification)
+_Definable: TypeAlias = GraphQLEnumType | GraphQLInputObjectType
+
+
+class Wording(Struct, frozen=True, kw_only=True):
+    """How arguments are written: `scalars` are JSON Schemas by scalar, as toolgen.yaml gives them.
+
+    A `brief` schema takes exactly what the whole one takes. It says the first sentence of what descriptions say, and writes a definition
+    that is used once where it is used.
+    """
+
+    scalars: Mapping[str, Schema] = {}
+    brief: bool = False
+
+
+class _Found(Struct):
+    """The types that one schema refers to, as they are met."""
+
+    wording: Wording
+    types: dict[str, _Definable] = {}
+
+
+class InputTooLargeError(Exception):
+    """The arguments of one operation need more types than a tool can carry."""
+
+
+class _NoJsonError(Exception):
+    """A default value that JSON cannot say."""
+
+
+class Inputs:
+    """Schemas of the input types of one GraphQL schema, each made once and shared between tools."""
+
+    def __init__(self, wording: Wording) -> None:
+        self._wording = wording
+        self._definitions: dict[str, Schema] = {}
+        self._references: dict[str, dict[str, _Definable]] = {}
+
+    def arguments(self, members: Mapping[str, GraphQLArgument]) -> Schema:
+        """The input schema of a tool that takes these arguments. Raises `InputTooLargeError`."""
+        found = _Found(self._wording)
+        schema: Schema = _object(members, found)
+        definitions = self._closure(found.types)
+        whole = {**schema, "$defs": definitions} if definitions else schema
+        if definitions and self._wording.brief:
+            schema, definitions = inlined(schema, definitions)
+            shorter = {**schema, "$defs": definitions} if definitions else schema
+            return (
+                whole if is_large(shorter) else shorter
+            )  # what is too long to be shown is shown in parts, by the names of types
+        return whole
+
+    def _closure(self, found: dict[str, _Definable]) -> dict[str, Schema]:
+        """The definitions of what was found and of everything it leads to; in a loop, because inputs may be nested without end."""
+        reached: set[str] = set()
+        waiting = list(found.values())
+        while waiting:
+            type_ = waiting.pop()
+            if type_.name not in reached:
+                if len(reached) >= _MAX_DEFINITIONS:
+                    raise InputTooLargeError
+                reached.add(type_.name)
+                self._define(type_)
+                waiting.extend(self._references[type_.name].values())
+        return {name: self._definitions[name] for name in sorted(reached)}
+
+    def _define(self, type_: _Definable) -> None:
+        if type_.name not in self._definitions:
+            found = _Found(self._wording)
+            match type_:
+                case GraphQLEnumType():
+                    self._definitions[type_.name] = _enum(type_, self._wording)
+                case GraphQLInputObjectType():
+                    self._definitions[type_.name] = _input_object(type_, found)
+            self._references[type_.name] = found.types
+
+
+def is_required(member: GraphQLArgument | GraphQLInputField) -> bool:
+    """Non-null and without a default (spec, sections 3.6.1 and 3.10)."""
+    return isinstance(member.type, GraphQLNonNull) and get_default_value_ast(member) is None
+
+
+def _object(members: Mapping[str, GraphQLArgument] | Mapping[str, GraphQLInputField], found: _Found) -> dict[str, Any]:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: _member(name, member, member.type, found) for name, member in members.items()},
+    }
+    if required := [name for name, member in members.items() if is_required(member)]:
+        schema["required"] = required
+    # A service refuses what it does not know (spec, section 5.6.2), so a name that does not exist is refused here already.
+    schema["additionalProperties"] = False
+    return schema
+
+
+def _input_object(type_: GraphQLInputObjectType, found: _Found) -> Schema:
+    schema = _object(type_.fields, found)
+    if type_.is_one_of:
+        # Exactly one member, and not null (GraphQL September 2025, section 3.10.1).
+        schema["properties"] = {
+            name: _member(name, member, GraphQLNonNull(get_nullable_type(member.type)), found)
+            for name, member in type_.fields.items()
+        }
+        schema |= {"minProperties": 1, "maxProperties": 1}
+    if (about := prose(type_.description)) and not found.wording.brief:
+        schema["description"] = about
+    return schema
+
+
+def _member(name: str, member: GraphQLArgument | GraphQLInputField, type_: GraphQLInputType, found: _Found) -> Schema:
+    schema = dict(_type(type_, found))
+    about = [prose(member.description), schema.pop("description", "")]
+    if member.deprecation_reason is not None:
+        schema["deprecated"] = True
+        about.append(f"Deprecated: {prose(member.deprecation_reason)}")
+    text = "\n".join(line for line in about if line)
+    if found.wording.brief:
+        text = "" if name == _RELAY_ID else gist(text, f"{name} {get_named_type(type_).name}", limit=_MAX_GIST_LENGTH)
+    if text:
+        schema["description"] = text
+    node = get_default_value_ast(member)
+    if node is not None:
+        with suppress(_NoJsonError):
+            schema["default"] = _literal(node, member.type)
+    return schema
+
+
+def _type(type_: GraphQLInputType, found: _Found) -> Schema:
+    if isinstance(type_, GraphQLNonNull):
+        return _present(type_.of_type, found)
+    return _nullable(_present(type_, found))
+
+
+def _present(type_: GraphQLInputType, found: _Found) -> Schema:
+    """The schema of a type without null among its values."""
+    match type_:
+        case GraphQLList():
+            return {"type": "array", "items": _type(type_.of_type, found)}
+        case GraphQLEnumType() if len(type_.values) <= _MAX_INLINE:
+            return _enum(type_, found.wording)
+        case GraphQLEnumType() | GraphQLInputObjectType():
+            found.types[type_.name] = type_
+            return {"$ref": f"#/$defs/{type_.name}"}
+        case GraphQLScalarType():
+            return _scalar(type_, found.wording)
+        case _:
+            raise TypeError(f"{type_} is no input type")
+
+
+def _nullable(schema: Schema) -> Schema:
+    if "$ref" in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    widened = {**schema, "type": [*types, "null"]}
+    if "enum" in schema:
+        widened["enum"] = [*schema["enum"], None]
+    return widened
+
+
+def _scalar(type_: GraphQLScalarType, wording: Wording) -> Schema:
+    schema = input_scalar(type_.name, wording.scalars)
+    if is_specified_scalar_type(type_):
+        return schema
+    if wording.brief:
+        return schema if "format" in schema else {**schema, "description": type_.name}
+    about = [
+        f"{type_.name}: {prose(type_.description, limit=_MAX_NOTE_LENGTH)}".rstrip(": "),
+        type_.specified_by_url or "",
+    ]
+    return {**schema, "description": " ".join(part for part in about if part)}
+
+
+def _enum(type_: GraphQLEnumType, wording: Wording) -> Schema:
+    if wording.brief:
+        return {"type": "string", "enum": list(type_.values)}
+    lines = [prose(type_.description)]
+    lines += [f"{name}: {about}" for name, value in type_.values.items() if (about := _about_value(value))]
+    schema: dict[str, Any] = {"type": "string", "enum": list(type_.values)}
+    if text := prose("\n".join(line for line in lines if line), limit=_MAX_VALUES_LENGTH):
+        schema["description"] = text
+    return schema
+
+
+def _about_value(value: GraphQLEnumValue) -> str:
+    about = prose(value.description, limit=_MAX_NOTE_LENGTH)
+    if value.deprecation_reason is None:
+        return about
+    return f"{about} (deprecated: {prose(value.deprecation_reason, limit=_MAX_NOTE_LENGTH)})".strip()
+
+
+def _literal(node: ValueNode, type_: GraphQLInputType) -> Json:
+    """A default as the JSON an agent would write for it. Raises `_NoJsonError` where there is none."""
+    inner = type_.of_type if isinstance(type_, GraphQLNonNull) else type_
+    match node, inner:
+        case NullValueNode(), _:
+            return None
+        case ListValueNode(values=items), GraphQLList():
+            return [_literal(item, inner.of_type) for item in items]
+        case _, GraphQLList():
+            return [_literal(node, inner.of_type)]  # input coercion of a single value (spec, section 3.11)
+        case ObjectValueNode(fields=members), GraphQLInputObjectType():
+            known = [member for member in members if member.name.value in inner.fields]
+            return {one.name.value: _literal(one.value, inner.fields[one.name.value].type) for one in known}
+        case _:
+            return _exact(value_from_ast_untyped(node))
+
+
+def _exact(value: Any) -> Json:
+    """JSON numbers that every reader reads alike: no NaN, no infinity, no integer beyond 2**53 (RFC 8259, section 6)."""
+    match value:
+        case bool() | str() | None:
+            return value
+        case int() if not -_MAX_SIZE <= value <= _MAX_SIZE:
+            return str(value)
+        case float() if not math.isfinite(value):
+            raise _NoJsonError
+        case int() | float():
+            return value
+        case list():
+            return [_exact(item) for item in value]
+        case dict():
+            return {key: _exact(item) for key, item in value.items()}
+        case _:
+            raise _NoJsonError

@@ -1,0 +1,358 @@
+"""Output schemas and pagination of trusted operations, read from their syntax tree and the schema.
+
+Pagination: the arguments that set the page size, and the place of the next cursor in an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLArgument,
+    GraphQLEnumType,
+    GraphQLField,
+    GraphQLInputField,
+    GraphQLInputObjectType,
+    GraphQLInterfaceType,
+    GraphQLList,
+    GraphQLNamedType,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    GraphQLOutputType,
+    GraphQLScalarType,
+    GraphQLSchema,
+    GraphQLUnionType,
+    InlineFragmentNode,
+    ListValueNode,
+    ObjectValueNode,
+    OperationDefinitionNode,
+    OperationType,
+    SelectionSetNode,
+    ValueNode,
+    VariableNode,
+    get_named_type,
+    get_nullable_type,
+    is_list_type,
+)
+from graphql.utilities.get_default_value_ast import get_default_value_ast
+from msgspec import Struct
+
+from toolgen.connectors.graphql.default_selection import Selected, Selection, is_connection
+from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
+from toolgen.connectors.graphql.scalars import output_scalar
+from toolgen.model.graphql_schema import MAX_INT, PAGE_SIZES, rejects
+from toolgen.model.schema import Schema
+
+__all__ = [
+    "capped",
+    "connections_of",
+    "cursor_of",
+    "default_page",
+    "holds_file",
+    "is_size",
+    "largest_page",
+    "output_of",
+    "page_arguments",
+    "rejections_of",
+    "sizes_of",
+    "sizing_inputs",
+]
+
+_DEFAULT_PAGE = 20
+_AFTER, _PAGE_INFO_FIELDS = "after", "pageInfo"
+_NO_NUMBERS = frozenset({"String", "ID", "Boolean"})
+_NEEDED = frozenset({"hasNextPage", "endCursor"})
+
+
+def page_arguments(field: GraphQLField, kind: str, sizing: frozenset[str]) -> tuple[str, ...]:
+    """The arguments of a root field that say how many items it answers with, themselves or inside an input object.
+
+    `sizing` are the schema's `sizing_inputs`. What a mutation is told may be called `limit` and be anything, so it is one only where the
+    mutation answers with a list.
+    """
+    named = get_named_type(field.type)
+    many = is_list_type(get_nullable_type(field.type)) or is_connection(named)
+    if kind == "mutation":
+        return tuple(name for name, one in field.args.items() if many and is_size(name, one))
+    holds = isinstance(named, GraphQLObjectType) and any(
+        is_list_type(get_nullable_type(one.type)) for one in named.fields.values()
+    )
+    if not many and not holds:
+        return ()
+    return tuple(
+        name for name, one in field.args.items() if is_size(name, one) or get_named_type(one.type).name in sizing
+    )
+
+
+def is_size(name: str, argument: GraphQLArgument | GraphQLInputField) -> bool:
+    """Return True if an argument, or a member of an input object, is a page size."""
+    type_ = get_nullable_type(argument.type)
+    return name in PAGE_SIZES and isinstance(type_, GraphQLScalarType) and type_.name not in _NO_NUMBERS
+
+
+def sizing_inputs(schema: GraphQLSchema) -> frozenset[str]:
+    """The input objects in which, however deep, the size of a page can stand."""
+    inputs = [one for one in schema.type_map.values() if isinstance(one, GraphQLInputObjectType)]
+    above: dict[str, set[str]] = {}
+    for one in inputs:
+        for member in one.fields.values():
+            above.setdefault(get_named_type(member.type).name, set()).add(one.name)
+    found = {one.name for one in inputs if any(is_size(name, member) for name, member in one.fields.items())}
+    new = set(found)
+    while new:
+        new = {upper for name in new for upper in above.get(name, ())} - found
+        found |= new
+    return frozenset(found)
+
+
+def cursor_of(name: str, field: GraphQLField, below: Iterable[Selection]) -> tuple[str, ...]:
+    """`("after", name)` for a connection whose next page can be asked for (GraphQL Cursor Connections Specification), or nothing."""
+    if _AFTER not in field.args:
+        return ()
+    for one in below:
+        if isinstance(one, Selected) and one.key == _PAGE_INFO_FIELDS:
+            inside = {inner.key for inner in one.below if isinstance(inner, Selected)}
+            return (_AFTER, name) if inside >= _NEEDED else ()
+    return ()
+
+
+def capped(schema: Schema, max_page: int | None) -> Schema:
+    """The size of a page with its largest value where toolgen.yaml sets one.
+
+    The gateway's own is no part of what the service takes, so a tool that is used without the gateway's settings does not have it.
+    """
+    return schema if max_page is None else {**schema, "maximum": max_page}
+
+
+def largest_page(max_page: int | None) -> int:
+    """The most that may be asked for, toolgen.yaml's or the gateway's own; 0 for any number."""
+    return 0 if max_page == MAX_INT else max_page or DEFAULT_MAX_PAGE
+
+
+def default_page(field: GraphQLField, max_page: int | None) -> int:
+    """How many items a connection is asked for where nobody says; 0 where it cannot be asked, or the service has a default of its own."""
+    first = field.args.get("first")
+    if first is None or not is_connection(get_named_type(field.type)) or get_default_value_ast(first) is not None:
+        return 0
+    return min(_DEFAULT_PAGE, largest_page(max_page) or _DEFAULT_PAGE) if is_size("first", first) else 0
+
+
+def holds_file(schema: Any) -> bool:
+    """Return True if an argument in a schema is a file."""
+    if isinstance(schema, Mapping):
+        return schema.get("contentEncoding") == "base64" or any(map(holds_file, schema.values()))
+    return isinstance(schema, list) and any(map(holds_file, schema))
+
+
+_MAX_DEPTH = 30
+_PAGE_INFO = "pageInfo"
+
+
+class _ResponseField(Struct):
+    """Response name of an object: its type, the selection below it, and whether it is always present."""
+
+    definition: GraphQLField | None  # None for __typename
+    name: str = ""
+    entity: bool = False  # whether the object that the field is of has an id
+    nodes: list[FieldNode] = []
+    always: bool = False
+
+
+class _ResultReader:
+    def __init__(self, schema: GraphQLSchema, document: DocumentNode) -> None:
+        self.schema = schema
+        self.fragments = {
+            node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)
+        }
+        [self.operation] = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
+        root = schema.get_root_type(self.operation.operation)
+        assert root is not None  # noqa: S101 - the operation is valid
+        self.root: GraphQLObjectType = root
+
+    def collect(
+        self,
+        type_: GraphQLNamedType,
+        sets: list[SelectionSetNode],
+        found: dict[str, _ResponseField],
+        *,
+        always: bool = True,
+    ) -> dict[str, _ResponseField]:
+        """The response names of an object and what stands behind each (spec, section 6.3.2, without looking at a value)."""
+        for selections in sets:
+            for node in selections.selections:
+                sure = always and not node.directives
+                match node:
+                    case FieldNode():
+                        key = node.alias.value if node.alias is not None else node.name.value
+                        entity = self.definition(type_, "id") is not None
+                        made = _ResponseField(
+                            self.definition(type_, node.name.value), name=node.name.value, entity=entity
+                        )
+                        place = found.setdefault(key, made)
+                        place.nodes.append(node)
+                        place.always = place.always or sure
+                    case InlineFragmentNode():
+                        on = node.type_condition.name.value if node.type_condition is not None else type_.name
+                        inner = self.schema.type_map[on]
+                        self.collect(inner, [node.selection_set], found, always=sure and self._fits(type_, inner))
+                    case FragmentSpreadNode():
+                        fragment = self.fragments[node.name.value]
+                        inner = self.schema.type_map[fragment.type_condition.name.value]
+                        self.collect(inner, [fragment.selection_set], found, always=sure and self._fits(type_, inner))
+        return found
+
+    def definition(self, type_: GraphQLNamedType, name: str) -> GraphQLField | None:
+        fields = type_.fields if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType) else {}
+        return fields.get(name)
+
+    def _fits(self, outer: GraphQLNamedType, inner: GraphQLNamedType) -> bool:
+        """Return True if every value of the outer type is a value of the inner one."""
+        if outer is inner:
+            return True
+        if not isinstance(inner, GraphQLInterfaceType | GraphQLUnionType):
+            return False
+        return isinstance(outer, GraphQLObjectType | GraphQLInterfaceType) and self.schema.is_sub_type(inner, outer)
+
+    def object(self, type_: GraphQLNamedType, sets: list[SelectionSetNode], depth: int) -> Schema:
+        if depth > _MAX_DEPTH:
+            return {"type": "object"}
+        found = self.collect(type_, sets, {})
+        properties = {key: self._of(place, depth) for key, place in found.items()}
+        required = [key for key, place in found.items() if place.always]
+        return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+    def _of(self, place: _ResponseField, depth: int) -> Schema:
+        if place.definition is None:
+            return {"type": "string"}
+        sets = [node.selection_set for node in place.nodes if node.selection_set is not None]
+        return self._type(place.definition.type, sets, depth)
+
+    def _type(self, type_: GraphQLOutputType, sets: list[SelectionSetNode], depth: int) -> Schema:
+        if isinstance(type_, GraphQLNonNull):
+            return self._present(type_.of_type, sets, depth)
+        schema: dict[str, Any] = dict(self._present(type_, sets, depth))
+        if "type" in schema:
+            schema["type"] = [schema["type"], "null"]
+        return schema
+
+    def _present(self, type_: GraphQLOutputType, sets: list[SelectionSetNode], depth: int) -> Schema:
+        match type_:
+            case GraphQLList():
+                return {"type": "array", "items": self._type(type_.of_type, sets, depth)}
+            case GraphQLEnumType():
+                return {"type": "string"}
+            case GraphQLScalarType():
+                return output_scalar(type_.name)
+            case _:
+                return self.object(get_named_type(type_), sets, depth + 1)
+
+    def nodes(
+        self, type_: GraphQLNamedType, selections: SelectionSetNode, above: frozenset[str]
+    ) -> Iterator[tuple[GraphQLField, FieldNode]]:
+        """Every field that stands in the operation, with its definition."""
+        for node in selections.selections:
+            match node:
+                case FieldNode():
+                    definition = self.definition(type_, node.name.value)
+                    if definition is not None:
+                        yield definition, node
+                        if node.selection_set is not None:
+                            yield from self.nodes(get_named_type(definition.type), node.selection_set, above)
+                case InlineFragmentNode():
+                    on = node.type_condition.name.value if node.type_condition is not None else type_.name
+                    yield from self.nodes(self.schema.type_map[on], node.selection_set, above)
+                case FragmentSpreadNode(name=name) if name.value not in above:
+                    fragment = self.fragments[name.value]
+                    inner = self.schema.type_map[fragment.type_condition.name.value]
+                    yield from self.nodes(inner, fragment.selection_set, above | {name.value})
+
+    def places(
+        self, type_: GraphQLNamedType, sets: list[SelectionSetNode], path: tuple[str, ...] = ()
+    ) -> Iterator[tuple[tuple[str, ...], _ResponseField]]:
+        """Every field that is read, with the response names that lead to it; fields of lists are not one place, and left out."""
+        if len(path) > _MAX_DEPTH:
+            return
+        for key, place in self.collect(type_, sets, {}).items():
+            yield (*path, key), place
+            below = [node.selection_set for node in place.nodes if node.selection_set is not None]
+            if place.definition is None or isinstance(get_nullable_type(place.definition.type), GraphQLList):
+                continue
+            if below:
+                yield from self.places(get_named_type(place.definition.type), below, (*path, key))
+
+
+def rejections_of(schema: GraphQLSchema, document: DocumentNode) -> tuple[tuple[str, ...], ...]:
+    """The response names that lead to where a mutation says why it did not do what was asked."""
+    reader = _ResultReader(schema, document)
+    if reader.operation.operation is not OperationType.MUTATION:
+        return ()
+    return tuple(_rejections(reader, reader.root, [reader.operation.selection_set], ()))
+
+
+def _rejections(
+    reader: _ResultReader, type_: GraphQLNamedType, sets: list[SelectionSetNode], path: tuple[str, ...]
+) -> Iterator[tuple[str, ...]]:
+    for key, place in reader.collect(type_, sets, {}).items() if len(path) < _MAX_DEPTH else ():
+        if place.definition is None:
+            continue
+        if path and rejects(place.name, str(place.definition.type), entity=place.entity, depth=len(path)):
+            yield (*path, key)
+        elif below := [node.selection_set for node in place.nodes if node.selection_set is not None]:
+            yield from _rejections(reader, get_named_type(place.definition.type), below, (*path, key))
+
+
+def output_of(schema: GraphQLSchema, document: DocumentNode) -> Schema:
+    """The schema of an operation's `data`. What `@include` or a type decides about is not promised."""
+    reader = _ResultReader(schema, document)
+    return reader.object(reader.root, [reader.operation.selection_set], 0)
+
+
+def sizes_of(schema: GraphQLSchema, document: DocumentNode) -> tuple[str, ...]:
+    """The variables that say how many items a field answers with."""
+    reader = _ResultReader(schema, document)
+    sizing = sizing_inputs(schema)
+    changes = schema.mutation_type.fields.values() if schema.mutation_type is not None else ()
+    found: dict[str, None] = {}
+    for definition, node in reader.nodes(reader.root, reader.operation.selection_set, frozenset()):
+        pages = page_arguments(definition, "mutation", sizing) if definition in changes else definition.args
+        for argument in node.arguments or ():
+            name = argument.name.value
+            if name in pages and name in definition.args:
+                found |= dict.fromkeys(_sizes(name, definition.args[name], argument.value, sizing))
+    return tuple(found)
+
+
+def _sizes(
+    name: str, declared: GraphQLArgument | GraphQLInputField, value: ValueNode, sizing: frozenset[str]
+) -> Iterator[str]:
+    """The variables in a value that size a page, or are input objects in which something may."""
+    inner = get_named_type(declared.type)
+    match value:
+        case VariableNode() if is_size(name, declared) or inner.name in sizing:
+            yield value.name.value
+        case ObjectValueNode() if isinstance(inner, GraphQLInputObjectType):
+            for member in value.fields:
+                key = member.name.value
+                yield from _sizes(key, inner.fields[key], member.value, sizing)
+        case ListValueNode():
+            for one in value.values:
+                yield from _sizes(name, declared, one, sizing)
+
+
+def connections_of(schema: GraphQLSchema, document: DocumentNode) -> Iterator[tuple[str, ...]]:
+    """For each connection whose next page a variable asks for: that variable, and the response names that lead to the connection."""
+    reader = _ResultReader(schema, document)
+    found = dict(reader.places(reader.root, [reader.operation.selection_set]))
+    for path, place in found.items():
+        info = found.get((*path, _PAGE_INFO))
+        if info is None or not {(*path, _PAGE_INFO, key) for key in ("hasNextPage", "endCursor")} <= found.keys():
+            continue
+        for node in place.nodes:
+            for argument in node.arguments or ():
+                if argument.name.value == "after" and isinstance(argument.value, VariableNode):
+                    yield (argument.value.name.value, *path)

@@ -1,0 +1,375 @@
+"""Fields that a caller chooses: a selection set, held against the schema's index and put in place of the stored one.
+
+Whether a JSON value is one of a type of the schema's index (spec, section 3), as a service would coerce it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from graphql import (
+    ArgumentNode,
+    DocumentNode,
+    FieldNode,
+    GraphQLError,
+    InlineFragmentNode,
+    NamedTypeNode,
+    NameNode,
+    Node,
+    OperationDefinitionNode,
+    SelectionNode,
+    SelectionSetNode,
+    VariableDefinitionNode,
+    VariableNode,
+    parse,
+    parse_type,
+    print_ast,
+    value_from_ast_untyped,
+)
+from graphql.language import ValueNode
+from msgspec import Struct
+
+from toolgen.connectors.graphql.rejection_fields import with_rejections
+from toolgen.connectors.graphql.unknown_fields import unknown_field, unknown_fields
+from toolgen.connectors.http.parameter_styles import UnbindableError
+from toolgen.core.spelling import nearest
+from toolgen.model.excerpt import bounded
+from toolgen.model.graphql_schema import (
+    PAGE_SIZES,
+    Graph,
+    GraphField,
+    GraphType,
+    identifies,
+    longest_list,
+    named,
+    page_sizes,
+    size_fault,
+)
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import GraphQLBinding
+
+__all__ = ["choose_fields", "fault_of"]
+
+_MAX_VALUE_DEPTH = 30
+
+
+def fault_of(graph: Graph, type_: str, value: Any, depth: int = 0) -> str:
+    """Return the fault of a value as a sentence without its subject; "" if the value is valid."""
+    if depth > _MAX_VALUE_DEPTH:
+        return f"is nested more than {_MAX_VALUE_DEPTH} levels deep"
+    if type_.endswith("!"):
+        return "must not be null" if value is None else fault_of(graph, type_[:-1], value, depth)
+    if value is None:
+        return ""
+    if type_.startswith("["):
+        items = value if isinstance(value, list) else [value]  # a single value is a list of one (spec, section 3.11)
+        faults = (fault_of(graph, type_[1:-1], item, depth + 1) for item in items)
+        return next((fault for fault in faults if fault), "")
+    known = graph.types.get(type_)
+    if known is None:
+        return f"is of the type {type_}, which the index does not have"
+    match known.kind:
+        case "enum":
+            return "" if value in known.members else f"must be one of {', '.join(known.members[:20])}"
+        case "input":
+            return _input(graph, type_, known, value, depth)
+        case _:
+            return _scalar(type_, value)
+
+
+def _scalar(name: str, value: Any) -> str:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    fits = {
+        "Int": whole and -(2**31) <= value < 2**31,
+        "Float": whole or isinstance(value, float),
+        "String": isinstance(value, str),
+        "Boolean": isinstance(value, bool),
+        "ID": whole or isinstance(value, str),
+    }
+    return "" if fits.get(name, True) else f"must be of the type {name}"
+
+
+def _input(graph: Graph, name: str, type_: GraphType, value: Any, depth: int) -> str:
+    if not isinstance(value, dict):
+        return f"must be an object of the type {name}"
+    for key, inner in value.items():
+        if key not in type_.inputs:
+            return f"has {bounded(key, 60)!r}, which {name} does not have{nearest(bounded(key, 60), type_.inputs)}"
+        if fault := fault_of(graph, type_.inputs[key].type, inner, depth + 1):
+            return f"has {key}, which {fault}"
+    missing = [key for key, one in type_.inputs.items() if one.required and key not in value]
+    if missing:
+        return f"lacks {missing[0]}"
+    if type_.one_of and (len(value) != 1 or None in value.values()):
+        return f"must have exactly one member of {name}, and not null"
+    return ""
+
+
+_MAX_LENGTH, _TOKENS = 4000, 1000
+_MAX_DEPTH, _MAX_FIELDS, _MAX_COST = 8, 200, 10_000
+_PAGE, _ASSUMED = 20, 10  # asked for where a page has no size; taken for the length of a list
+_TYPENAME = "__typename"
+_FEWER = "ask for fewer, or for smaller pages"
+_LISTED = re.compile(r"\[")
+_AnyNode = TypeVar("_AnyNode", bound=Node)
+
+
+def choose_fields(
+    graph: Graph, binding: GraphQLBinding, stored: DocumentNode, fields: str, max_page: int | None
+) -> tuple[str, JsonObject]:
+    """The stored operation with another selection below its root field, and the variables that the selection adds.
+
+    What is written is parsed and rendered from its tree; arguments in it become variables. Raises `UnbindableError`, naming the field,
+    for whatever the schema does not have, an alias, a directive, a way back to a root type, or too much.
+    """
+    root = graph.root(binding.type)
+    definition = root.fields.get(binding.field) if root is not None else None
+    if definition is None:
+        raise UnbindableError(f"the schema's index has no {binding.type} {binding.field}")
+    written = _parsed(fields)
+    if (asked := _count_fields(written)) > _MAX_FIELDS:
+        raise UnbindableError(
+            f"the fields are too many ({asked}, and at most {_MAX_FIELDS} are read)", suggestion=_FEWER
+        )
+    chooser = _Chooser(graph, binding.fields, max_page)
+    inner = graph.types[named(definition.type)]
+    several = _ASSUMED if _LISTED.search(definition.type) or "pageInfo" in inner.fields else 1
+    chosen = chooser.below(named(definition.type), written, binding.field, 1, several)
+    if chooser.cost > _MAX_COST:
+        raise UnbindableError(
+            f"the fields are too many for lists ({chooser.cost} reads with each item, and at most {_MAX_COST} are made)",
+            suggestion=_FEWER,
+        )
+    operation = stored.definitions[0]
+    if not isinstance(operation, OperationDefinitionNode) or len(stored.definitions) != 1:
+        raise UnbindableError("the stored operation has no fields to choose")
+    [field_] = operation.selection_set.selections
+    if isinstance(field_, FieldNode) and field_.selection_set is not None:
+        chosen = with_rejections(chosen, field_.selection_set, [path[1:] for path in binding.rejections])
+    replaced = SelectionSetNode(selections=(_with(field_, selection_set=chosen),))
+    variables = (*(operation.variable_definitions or ()), *chooser.definitions)
+    made = _with(operation, selection_set=replaced, variable_definitions=variables)
+    return print_ast(made), chooser.variables
+
+
+def _count_fields(selection: SelectionSetNode) -> int:
+    """The number of fields of a selection, at every level."""
+    below = (node.selection_set for node in selection.selections if isinstance(node, FieldNode | InlineFragmentNode))
+    own = sum(isinstance(node, FieldNode) for node in selection.selections)
+    return own + sum(_count_fields(inner) for inner in below if inner is not None)
+
+
+def _parsed(fields: str) -> SelectionSetNode:
+    suggestion = "write a GraphQL selection: id name owner { login }"
+    if len(fields) > _MAX_LENGTH:
+        raise UnbindableError(
+            f"the fields take {len(fields)} characters, and at most {_MAX_LENGTH} are read", suggestion="ask for less"
+        )
+    try:
+        document = parse(fields, no_location=True, max_lexical_tokens=_TOKENS)
+    except (GraphQLError, RecursionError) as error:
+        reason = error.message if isinstance(error, GraphQLError) else "nested too deeply"
+        raise UnbindableError(
+            f"the fields are no selection set: {bounded(reason, 200)}", suggestion=suggestion
+        ) from error
+    [first, *others] = document.definitions
+    if others or not isinstance(first, OperationDefinitionNode) or first.name is not None:
+        raise UnbindableError("the fields are more than one selection set", suggestion=suggestion)
+    if not fields.lstrip("\ufeff \t\r\n,").startswith("{"):
+        raise UnbindableError("the fields are no selection set", suggestion=suggestion)
+    return first.selection_set
+
+
+class _Chooser(Struct):
+    """Walks one selection, counting what it costs and collecting the variables it needs."""
+
+    graph: Graph
+    argument: str
+    max_page: int | None
+    cost: int = 0
+    variables: dict[str, Json] = {}
+    definitions: list[VariableDefinitionNode] = []
+    fronts: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.fronts = self.graph.fronts
+
+    def below(self, type_: str, written: SelectionSetNode, where: str, depth: int, several: int) -> SelectionSetNode:
+        """The selection below a field of this type, which may be there `several` times."""
+        if depth > _MAX_DEPTH:
+            raise UnbindableError(f"{where} is more than {_MAX_DEPTH} levels deep", suggestion="ask for less")
+        found = self.graph.types[type_]
+        if found.is_leaf:
+            raise UnbindableError(f"{where} is a {type_}, which has no fields")
+        asked = [one.name.value for one in written.selections if isinstance(one, FieldNode) and one.alias is None]
+        if fault := unknown_fields(self.graph, type_, asked, self._possible(type_)):
+            raise UnbindableError(f"{fault} (at {where})")
+        seen: dict[str, str] = {}
+        selections = [one for node in written.selections for one in self._one(type_, node, where, depth, several, seen)]
+        if not selections:
+            raise UnbindableError(f"nothing is chosen below {where}")
+        if "pageInfo" in found.fields and found.fields.keys() & {"edges", "nodes"}:
+            selections += self._page_info(found, selections)
+        return SelectionSetNode(selections=tuple(selections))
+
+    def _page_info(self, type_: GraphType, chosen: list[SelectionNode]) -> Iterable[SelectionNode]:
+        """Where the next page begins, which is read of every page: a second `pageInfo` is one with the first (spec, section 5.3.2)."""
+        info = self.graph.types[named(type_.fields["pageInfo"].type)]
+        wanted = [
+            name for name in ("hasNextPage", "endCursor") if name in info.fields and not info.fields[name].arguments
+        ]
+        asked = [one.selection_set for one in chosen if isinstance(one, FieldNode) and one.name.value == "pageInfo"]
+        there = {node.name.value for one in asked if one for node in one.selections if isinstance(node, FieldNode)}
+        missing = [_leaf(name) for name in wanted if name not in there]
+        if missing and not type_.fields["pageInfo"].arguments:
+            below = SelectionSetNode(selections=tuple(missing))
+            yield FieldNode(name=NameNode(value="pageInfo"), arguments=(), directives=(), selection_set=below)
+
+    def _one(
+        self, type_: str, node: SelectionNode, where: str, depth: int, several: int, seen: dict[str, str]
+    ) -> Iterable[SelectionNode]:
+        if node.directives:
+            raise UnbindableError(f"a directive below {where} is not taken")
+        match node:
+            case FieldNode(alias=None):
+                yield self._field(type_, node, where, depth, several, seen)
+            case FieldNode():
+                raise UnbindableError(
+                    f"an alias below {where} is not taken", suggestion="ask for fields by their names"
+                )
+            case InlineFragmentNode():
+                on = node.type_condition.name.value if node.type_condition is not None else type_
+                possible = self._possible(type_)
+                if possible.isdisjoint(self._possible(on)):
+                    raise UnbindableError(f"{where} is never a {bounded(on, 60)}{nearest(bounded(on, 60), possible)}")
+                inner = [
+                    one
+                    for below in node.selection_set.selections
+                    for one in self._one(on, below, where, depth, several, seen)
+                ]
+                yield InlineFragmentNode(
+                    type_condition=NamedTypeNode(name=NameNode(value=on)),
+                    directives=(),
+                    selection_set=SelectionSetNode(selections=tuple(inner)),
+                )
+            case _:
+                raise UnbindableError(f"a named fragment below {where} is not taken", suggestion="write `... on Type`")
+
+    def _field(
+        self, type_: str, node: FieldNode, where: str, depth: int, several: int, seen: dict[str, str]
+    ) -> FieldNode:
+        name = node.name.value
+        place = f"{where}.{name}"
+        self.cost += several
+        if name == _TYPENAME:
+            return _leaf(name)
+        known = self.graph.types[type_]
+        definition = known.fields.get(name)
+        if definition is None:
+            raise UnbindableError(f"{unknown_field(self.graph, type_, name, self._possible(type_))} (at {place})")
+        inner = self.graph.types[named(definition.type)]
+        if named(definition.type) in self.graph.roots:
+            raise UnbindableError(f"{place} leads back to everything, which other tools are for")
+        if type_ in self.fronts and not identifies(definition.type):
+            raise UnbindableError(
+                f"{place} may be a field of everything, which other tools are for",
+                suggestion="say whose field it is: { ... on Type { name } }",
+            )
+        if seen.setdefault(name, definition.type) != definition.type:
+            raise UnbindableError(f"{place} is of another type elsewhere, so only one of the two can be read at a time")
+        arguments, size = self._arguments(node, definition, inner, place)
+        below = None
+        if not inner.is_leaf:
+            if node.selection_set is None:
+                raise UnbindableError(
+                    f"{place} is a {named(definition.type)}, of which fields must be chosen, as {{ id }}"
+                )
+            many = several * _items(known, name, definition, inner, size)
+            below = self.below(named(definition.type), node.selection_set, place, depth + 1, many)
+        elif node.selection_set is not None:
+            raise UnbindableError(f"{place} is a {named(definition.type)}, which has no fields")
+        return FieldNode(name=NameNode(value=name), arguments=arguments, directives=(), selection_set=below)
+
+    def _arguments(
+        self, node: FieldNode, definition: GraphField, inner: GraphType, place: str
+    ) -> tuple[tuple[ArgumentNode, ...], int | None]:
+        """The arguments with variables for values, and how many items they ask for. A page that nobody sized is a small one."""
+        values: dict[str, Any] = {}
+        for argument in node.arguments or ():
+            name = argument.name.value
+            if name not in definition.arguments:
+                known = nearest(bounded(name, 60), definition.arguments)
+                raise UnbindableError(f"{place} has no argument {bounded(name, 60)!r}{known}")
+            if name in values:
+                raise UnbindableError(f"{place} is given {name} twice")
+            values[name] = _value(argument.value, place)
+            if fault := fault_of(self.graph, definition.arguments[name].type, values[name]):
+                raise UnbindableError(f"the argument {name} of {place} {fault}")
+        for name, declared in definition.arguments.items():
+            if declared.required and name not in values:
+                raise UnbindableError(f"{place} needs the argument {name}")
+        sizes = []
+        for name, value in values.items():
+            for path, size in page_sizes(value, name, sized=name in PAGE_SIZES):
+                if fault := size_fault(size, self.max_page):
+                    raise UnbindableError(f"the argument {path} of {place} {fault}")
+                sizes.append(int(size))
+        if values.keys().isdisjoint(PAGE_SIZES) and "pageInfo" in inner.fields and "first" in definition.arguments:
+            values["first"] = _PAGE
+            sizes.append(_PAGE)
+        made = tuple(
+            ArgumentNode(name=NameNode(value=name), value=self._variable(definition.arguments[name].type, value))
+            for name, value in values.items()
+        )
+        if sizes:
+            return made, max(sizes)
+        longest = longest_list(values)
+        return made, longest if longest > _ASSUMED else None
+
+    def _variable(self, type_: str, value: Json) -> VariableNode:
+        name = f"{self.argument}_{len(self.definitions) + 1}"
+        node = VariableNode(name=NameNode(value=name))
+        self.definitions.append(VariableDefinitionNode(variable=node, type=parse_type(type_, no_location=True)))
+        self.variables[name] = value
+        return node
+
+    def _possible(self, type_: str) -> frozenset[str]:
+        """The objects that a value of this type may turn out to be; none of a type that has no fields or is not there."""
+        known = self.graph.types.get(type_)
+        match known.kind if known is not None else "":
+            case "object":
+                return frozenset({type_})
+            case "union" if known is not None:
+                return frozenset(known.members)
+            case "interface":
+                types = self.graph.types.items()
+                return frozenset(name for name, one in types if one.kind == "object" and type_ in one.members)
+            case _:
+                return frozenset()
+
+
+def _leaf(name: str) -> FieldNode:
+    return FieldNode(name=NameNode(value=name), arguments=(), directives=())
+
+
+def _items(type_: GraphType, name: str, definition: GraphField, inner: GraphType, size: int | None) -> int:
+    """How many objects a field leads to. A connection counts its items once, and not again as its nodes or edges."""
+    if size is not None:
+        return max(size, 1)
+    if "pageInfo" in inner.fields:
+        return _ASSUMED
+    listed = bool(_LISTED.search(definition.type)) and not ("pageInfo" in type_.fields and name in {"edges", "nodes"})
+    return _ASSUMED if listed else 1
+
+
+def _value(node: ValueNode, place: str) -> Any:
+    try:
+        return value_from_ast_untyped(node, {})
+    except (ValueError, TypeError) as error:
+        raise UnbindableError(f"an argument of {place} is no value") from error
+
+
+def _with(node: _AnyNode, **changes: object) -> _AnyNode:
+    return type(node)(**{**{key: getattr(node, key) for key in node.keys if hasattr(node, key)}, **changes})

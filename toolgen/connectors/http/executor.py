@@ -1,0 +1,407 @@
+"""The HTTP executor: bind, choose credentials, check the address, send once, read within limits."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import math
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from toolgen.connectors.executor import Destination, FileSource, LocalApp, Permit
+from toolgen.connectors.http.asgi_client import AppDialer
+from toolgen.connectors.http.bodies import with_open_files
+from toolgen.connectors.http.client import PLACES
+from toolgen.connectors.http.connection import ORDINARY
+from toolgen.connectors.http.connector import Dialer, EgressRefusal, Resolver, Target, Timeouts, system_resolver
+from toolgen.connectors.http.credentials import CredentialSelector, Provision, Signed
+from toolgen.connectors.http.downloads import AnswerDownload
+from toolgen.connectors.http.message import UndecodableError
+from toolgen.connectors.http.oauth.call_tokens import NoTokenError
+from toolgen.connectors.http.parameter_styles import UnbindableError
+from toolgen.connectors.http.redirects import MAX_HOPS, moved
+from toolgen.connectors.http.reply import BodyListener, BrokenError, RawResponse, TimedOutError, UnsentError
+from toolgen.connectors.http.request_builder import HttpRequest, bind, keyed, repeatable, traced
+from toolgen.connectors.http.response import MAX_ANSWER_SIZE, HttpResponse, lifetime, result, retry_after, told
+from toolgen.connectors.http.scrubber import Scrubber, scrubber_of
+from toolgen.connectors.http.streamed import Pieces
+from toolgen.connectors.http.totals import TOTALS, total_in
+from toolgen.connectors.rejection import rejection_in
+from toolgen.connectors.secrets import SecretResolver
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import SecretError, StateError, ToolgenError, distrust_advice
+from toolgen.model.call import Call
+from toolgen.model.excerpt import bounded
+from toolgen.model.file_arguments import with_files
+from toolgen.model.files import OpenFile
+from toolgen.model.manifest import SecurityScheme
+from toolgen.model.media import is_binary, may_hold_files
+from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Shape, Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import HttpBinding, HttpBody
+from toolgen.model.unavailable import fault_error
+from toolgen.model.verdict import Allow
+
+__all__ = ["HttpExecutor", "Reader", "pieces_of"]
+
+_TIMEOUTS = Timeouts()
+Reader = Callable[[HttpResponse, Scrubber, str, Delivery], Success | Failed]
+_CLOCK = SystemClock()
+# What is known of a failure, for the decision about another attempt.
+_JSON = "application/json"
+_UNSENT = Delivery(attempts=1, unsent=True)
+
+
+class _Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one call, redirects and new tokens included: whether breaking it off is harmless, and when it is over then (the loop's time)."""
+
+    call: Call
+    binding: HttpBinding
+    harmless: bool
+    until: float
+
+
+class HttpExecutor:
+    """Sends the calls of one source.
+
+    `schemes` are the source's security schemes, `auth` its credentials as parsed from toolgen.yaml: a `SecretReference` per scheme, or a
+    mapping of them (`username` and `password`, or `token`). `permit` is asked about every address, and whether an answer may redirect to
+    its own origin. `reader` makes a result of an answer.
+    `listen` makes what hears the body of a call's answer, where anything is to. `files` are those that calls send; with `downloads` a
+    long file that is answered is kept there. `app` is the application of this process that the source is, None for any other.
+    """
+
+    def __init__(  # noqa: PLR0913 - everything a source is made of
+        self,
+        *,
+        schemes: Mapping[str, SecurityScheme],
+        auth: Mapping[str, object],
+        secrets: SecretResolver,
+        permit: Permit,
+        provision: Provision | None = None,
+        resolver: Resolver = system_resolver,
+        timeouts: Timeouts = _TIMEOUTS,
+        clock: Clock = _CLOCK,
+        http2: bool = False,
+        key_header: str = "",
+        traces: bool = False,
+        reader: Reader = result,
+        largest: int = MAX_ANSWER_SIZE,
+        listen: Callable[[Call, Scrubber], BodyListener | None] | None = None,
+        files: FileSource | None = None,
+        downloads: bool = False,
+        app: LocalApp | None = None,
+    ) -> None:
+        self._files = files
+        self._downloads = downloads
+        self._largest = largest
+        self._listen = listen
+        self._reader = reader
+        self._key_header = key_header
+        self._traces = traces
+        self._selector = CredentialSelector(
+            schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock
+        )
+        self._dialer: Dialer | AppDialer
+        if app is not None:
+            self._dialer = AppDialer(app, timeouts)
+        else:
+            self._dialer = Dialer(permit=permit, resolver=resolver, timeouts=timeouts, clock=clock, http2=http2)
+        self._places = asyncio.Semaphore(PLACES)
+        self._clock = clock
+        self._permit = permit
+        self._total_s = timeouts.total_s
+        self._query_names = frozenset(
+            one.name for one in schemes.values() if one.type == "apiKey" and one.in_ == "query"
+        )
+
+    async def execute(self, call: Call) -> Success | Failed:
+        """Never raises for what the other system does. A request that cannot be bound is Failed with the code `validation`."""
+        binding = call.tool.binding
+        if not isinstance(binding, HttpBinding):
+            raise _unbound(call)
+        try:
+            if (body := binding.body) is not None and (body.file or body.parts or body.others is not None):
+                call = await self._with_files(body, call)
+            request = self._request(binding, call)
+        except UnbindableError as error:
+            return _failed(error.code, error.message, error.suggestion)
+        except StateError as error:
+            return Failed(error=fault_error(error, "a file of the call cannot be read, so nothing was sent"))
+        harmless = repeatable(call, self._key_header)
+        ends = asyncio.get_running_loop().time() + self._total_s if harmless else math.inf
+        course = _Attempt(call=call, binding=binding, harmless=harmless, until=ends)
+        for hop in range(MAX_HOPS + 1):
+            outcome = await self._once(request, course)
+            further = self._further(request, outcome) if hop < MAX_HOPS and outcome.delivery.location else None
+            if further is None:
+                break
+            request = further
+        return outcome if not hop else _redirected(outcome, hop, harmless=harmless)
+
+    async def _with_files(self, body: HttpBody, call: Call) -> Call:
+        """The call with the files that its arguments name: opened, and a short one with its content. Raises `UnbindableError` for one that
+        is not there, and `StateError`."""
+
+        async def opened(uri: str) -> bytes | OpenFile:
+            found = None if self._files is None else await self._files.open(call.principal, uri)
+            if found is None:
+                raise UnbindableError(
+                    "a file of the arguments is not here (any more)",
+                    suggestion="make the call again that answered with it, or upload it again",
+                )
+            return await found.read() if found.info.size <= ORDINARY else found
+
+        return replace(call, arguments=await with_open_files(body, call.arguments, opened))
+
+    def _request(self, binding: HttpBinding, call: Call) -> HttpRequest:
+        """Return the unsigned request of a call. Raises `UnbindableError`."""
+        request = keyed(bind(binding, call.arguments, call.tool.input_schema), call, self._key_header)
+        return traced(request, call) if self._traces else request
+
+    def _further(self, request: HttpRequest, outcome: Success | Failed) -> HttpRequest | None:
+        """The request that an answer redirects to, where the policy lets it."""
+        status, location = outcome.delivery.status or 0, outcome.delivery.location
+        further = moved(request, status, location, self._query_names)
+        if further is None:
+            return None
+        target = Target.of(request.url)  # it was sent, so it has one
+        verdict = self._permit(Destination(host=target.host, port=target.port, service="redirect"))
+        return further if isinstance(verdict, Allow) else None
+
+    async def _once(self, request: HttpRequest, course: _Attempt, *, renewed: bool = False) -> Success | Failed:
+        """Send one request to its URL, with the credentials of its operation.
+
+        A token that the server rejects (401: nothing was done) is replaced once, and the request is sent again with the new one.
+        """
+        prepared = await self._prepared(request, course)
+        if isinstance(prepared, Failed):
+            return prepared
+        signed, target, addresses = prepared
+        # While an answer is awaited nobody needs what was sent: each address is given the request, which is not kept.
+        requests, renewal, certificate = [signed.request] * len(addresses), signed.renewal, signed.certificate
+        scrubber = scrubber_of(signed.secrets)
+        listener = None if self._listen is None else self._listen(course.call, scrubber)
+        del prepared, signed
+        reply = unsent = download = None
+        if self._downloads and self._files is not None:
+            download = AnswerDownload(call=course.call, files=self._files, scrubber=scrubber)
+        try:
+            for address in addresses:
+                client = self._dialer.client(target, address, len(addresses), certificate)
+                try:
+                    reply = await client.send(
+                        requests.pop(), self._largest, self._places, course.until, listener, download
+                    )
+                    break
+                except UnsentError as error:
+                    unsent = error
+                except (ValueError, TimedOutError, UndecodableError, BrokenError) as error:
+                    return _unanswered(error, target, harmless=course.harmless)
+            if reply is None:
+                return _unreached(unsent, target)
+            if download is not None and download.portions is not None:
+                return await self._kept(reply, download)
+            outcome = self._outcome(reply, scrubber, request.method, course.call)
+        finally:
+            if download is not None and download.sink is not None:
+                await download.stop()
+        if renewed or renewal is None or outcome.delivery.status != 401 or not renewal.mends():
+            return outcome
+        again = await self._once(request, course, renewed=True)
+        return replace(again, delivery=replace(again.delivery, attempts=2))
+
+    async def _prepared(
+        self, request: HttpRequest, course: _Attempt
+    ) -> tuple[Signed, Target, tuple[str, ...]] | Failed:
+        """The request with its credentials, and the addresses to send it to, each of them permitted."""
+        binding = course.binding
+        try:
+            signed = await self._selector.sign(request, binding.security, course.call.principal)
+            target = Target.of(signed.request.url)
+            return signed, target, await self._dialer.addresses(target)
+        except (UnbindableError, SecretError, NoTokenError) as fault:
+            return _failed(fault.code, fault.message, fault.suggestion)
+        except ValueError:
+            return _failed("validation", "the request's URL cannot be sent as it is described", "")
+        except EgressRefusal as refusal:
+            verdict = refusal.verdict
+            error = Error(
+                code="egress_refused", message=verdict.reason, suggestion=verdict.suggestion, rule=verdict.rule
+            )
+            return Failed(error=error)
+        except TimeoutError:
+            message = f"the name {_host(binding)} was not resolved in time; nothing was sent"
+            return _failed("upstream_timeout", message, "try again later", _UNSENT)
+        except OSError:
+            message = f"the name {_host(binding)} cannot be resolved"
+            return _failed("upstream_unavailable", message, "try again later", _UNSENT)
+
+    async def _kept(self, reply: RawResponse, download: AnswerDownload) -> Success | Failed:
+        """How a call ended whose answer is a file that was kept, or begun to be."""
+        answer = self._read(reply, html=False)
+        delivery = Delivery(attempts=1, status=answer.status, rates=answer.rates or None, lifetime_s=0.0)
+        return await download.finish(reply.body, delivery)
+
+    def preview(self, call: Call) -> JsonObject:
+        """Return the request that `execute` would send, with `***` for every secret. Resolves no secret and uses no network.
+
+        Raises `UnbindableError` (code `validation`) or `SecretError` where `execute` would return Failed with that code.
+        """
+        binding = call.tool.binding
+        if not isinstance(binding, HttpBinding):
+            raise _unbound(call)
+        request = self._request(binding, replace(call, arguments=_named_files(binding, call)))
+        return _shown(self._selector.mask(request, binding.security, call.principal))
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._selector.close()
+        await self._dialer.close()
+
+    def _outcome(self, reply: RawResponse, scrubber: Scrubber, method: str, call: Call) -> Success | Failed:
+        binding = call.tool.binding
+        answer = self._read(reply, html=isinstance(binding, HttpBinding) and binding.html is True)
+        delivery = Delivery(
+            attempts=1,
+            bytes=len(answer.body),
+            status=answer.status,
+            rates=answer.rates or None,
+            link=answer.headers.get("link", ""),
+            total=None if TOTALS.isdisjoint(answer.headers) else total_in(answer.headers),
+            location=answer.location,
+            lifetime_s=answer.lifetime_s,
+            files=not answer.content_type.startswith(_JSON) or may_hold_files(answer.body),
+        )
+        outcome = self._reader(answer, scrubber, method, delivery)
+        data = outcome.data
+        if (
+            not delivery.files
+            and isinstance(data, dict)
+            and "base64" in data
+            and is_binary(answer.body, answer.content_type)
+        ):
+            outcome = replace(outcome, delivery=replace(delivery, files=True))
+        # Looked for in C: most answers hold nothing that could say no.
+        if isinstance(outcome, Success) and isinstance(outcome.data, dict) and False in outcome.data.values():
+            rejection = rejection_in(call.tool, outcome.data)
+            if rejection is not None:
+                return Failed(error=rejection, data=outcome.data, delivery=delivery, shape=Shape.WHOLE)
+        return outcome
+
+    def _read(self, reply: RawResponse, *, html: bool) -> HttpResponse:
+        headers = reply.headers
+        wait, now = headers.get("retry-after"), self._clock.now()
+        return HttpResponse(
+            status=reply.status,
+            content_type=headers.get("content-type", ""),
+            body=reply.body,
+            truncated=reply.truncated,
+            largest=self._largest,
+            retry_after_s=retry_after(wait, now) if wait else None,
+            rates=told(headers, reply.status, now),
+            location=headers.get("location", "") if 300 <= reply.status < 400 else "",
+            lifetime_s=lifetime(headers),
+            headers=headers,
+            html=html,
+        )
+
+
+def pieces_of(call: Call, scrubber: Scrubber) -> Pieces | None:
+    """Return the listener that forwards parts of the response to the caller; None if the caller does not listen for them."""
+    return None if call.line is None or not call.line.listens else Pieces(call.line, scrubber)
+
+
+def _named_files(binding: HttpBinding, call: Call) -> JsonObject:
+    """The arguments with a text that names it in place of each file that stands there by its URI."""
+
+    def named(file: Mapping[str, Json]) -> Mapping[str, Json]:
+        if "uri" not in file:
+            return file
+        text = f"<{file.get('filename') or 'file'}, {file.get('size', '?')} bytes, sha256 {file.get('sha256', '?')}>"
+        rest = {key: value for key, value in file.items() if key != "uri"}
+        return {**rest, "base64": base64.b64encode(text.encode()).decode()}
+
+    body = binding.body
+    if body is None or not (body.file or body.parts or body.others is not None):
+        return call.arguments
+    return with_files(call.tool.input_schema, call.arguments, named)
+
+
+def _redirected(outcome: Success | Failed, hops: int, *, harmless: bool) -> Success | Failed:
+    """How a call ended that was redirected: its first request was sent, whatever became of the last."""
+    delivery = replace(outcome.delivery, unsent=False, attempts=hops + 1)
+    if isinstance(outcome, Failed) and not harmless and delivery.status is None:
+        return _unknown("the redirect that was its answer could not be followed", delivery)
+    return replace(outcome, delivery=delivery)
+
+
+def _unbound(call: Call) -> ToolgenError:
+    return ToolgenError(f"the tool {call.tool.name} is not bound to HTTP")
+
+
+def _host(binding: HttpBinding) -> str:
+    return binding.servers[0].partition("://")[2].partition("/")[0] if binding.servers else ""
+
+
+def _failed(code: str, message: str, suggestion: str, delivery: Delivery = UNTRIED) -> Failed:
+    return Failed(error=Error(code=code, message=message, suggestion=suggestion), delivery=delivery)
+
+
+def _unreached(cause: UnsentError | None, target: Target) -> Failed:
+    """How a call ends that was sent to none of its addresses; `cause` is why not to the last of them."""
+    place = f"{target.host}:{target.port}"
+    if cause is not None and cause.late:
+        message = f"{place} did not accept a connection in time; nothing was sent"
+        return _failed("upstream_timeout", message, "try again later", _UNSENT)
+    reason = f" ({bounded(cause.reason, 200)})" if cause is not None and cause.reason else ""
+    suggestion = "try again later"
+    if cause is not None and cause.distrusted:
+        suggestion = f"tell the operator of the gateway: {distrust_advice(cause.reason)}"
+    return _failed("upstream_unavailable", f"no connection to {place}{reason}; nothing was sent", suggestion, _UNSENT)
+
+
+def _unanswered(error: Exception, target: Target, *, harmless: bool) -> Failed:
+    """How a call ends that was sent, or begun to be, and has no answer that can be read."""
+    place, broken = f"{target.host}:{target.port}", Delivery(attempts=1, broken=True)
+    match error:
+        case UndecodableError(reason=reason):
+            what = f"{place} answered, but the body {reason}"
+            delivery = Delivery(attempts=1)
+            return _failed("upstream_error", what, "find out what happened before trying again", delivery)
+        case TimedOutError():
+            what = f"{place} did not answer in time"
+            return _failed("upstream_timeout", what, "try again later", broken) if harmless else _unknown(what, broken)
+        case BrokenError():
+            what = f"the connection to {place} broke before the answer was complete"
+            return _failed("upstream_error", what, "try again", broken) if harmless else _unknown(what, broken)
+        case _:
+            return _failed("validation", "the request holds something HTTP cannot send", "")
+
+
+def _unknown(what: str, delivery: Delivery) -> Failed:
+    return _failed(
+        "outcome_unknown",
+        f"the request was sent, but {what}; it may or may not have taken effect",
+        "find out what happened before trying again",
+        delivery,
+    )
+
+
+def _shown(request: HttpRequest) -> JsonObject:
+    shown: dict[str, Json] = {
+        "method": request.method,
+        "url": request.url,
+        "headers": [list(pair) for pair in request.headers],
+    }
+    if request.body is None:
+        shown["body"] = None
+        return shown
+    try:
+        shown["body"] = request.body.decode("utf-8")
+    except UnicodeDecodeError:
+        shown["body"] = None
+        shown["body_base64"] = base64.b64encode(request.body).decode()
+    return shown

@@ -1,0 +1,159 @@
+"""HTTP/2 requests to one origin at one checked address, for sources that ask for HTTP/2.
+
+Calls share a connection as far as its server allows, and HTTP/1.1 is not spoken. There is no proxy, no redirect and no cookie.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import ssl
+from collections.abc import Callable
+
+from toolgen.connectors.executor import Timeouts
+from toolgen.connectors.http.client import authority_of, body_length, checked_target, connection_failure
+from toolgen.connectors.http.http2_connection import Http2Connection, RefusedStreamError
+from toolgen.connectors.http.http2_frames import field, request_fields
+from toolgen.connectors.http.http2_stream import Reading
+from toolgen.connectors.http.message import ACCEPTED
+from toolgen.connectors.http.reply import BodyListener, RawResponse, Sink, UnsentError
+from toolgen.connectors.http.request_builder import HttpRequest
+
+__all__ = ["Http2Client"]
+
+_ATTEMPTS = 2
+_OTHER_PROTOCOL = "it does not speak HTTP/2"
+
+
+class Http2Client:
+    """HTTP/2 with prior knowledge (RFC 9113, section 3.3), negotiated over TLS. `tls` returns the context where the scheme is https."""
+
+    def __init__(
+        self,
+        *,
+        scheme: str,
+        host: str,
+        port: int,
+        address: str,
+        timeouts: Timeouts,
+        tls: Callable[[], ssl.SSLContext],
+    ) -> None:
+        self._scheme, self._host, self._port, self._address = scheme, host, port, address
+        self._tls = tls if scheme == "https" else None
+        self._timeouts = timeouts
+        self._authority = authority_of(scheme, host, port)
+        self._accepts = field("accept-encoding", ACCEPTED)
+        self._connections: list[Http2Connection] = []
+        self._connecting: asyncio.Task[Http2Connection] | None = None
+        self._users = 0
+        self._closed = False
+
+    @property
+    def idle(self) -> bool:
+        return not self._users
+
+    async def send(
+        self,
+        request: HttpRequest,
+        limit: int,
+        places: asyncio.Semaphore,
+        until: float = math.inf,
+        listener: BodyListener | None = None,
+        sink: Sink | None = None,
+    ) -> RawResponse:
+        block = self._block(request)
+        now = asyncio.get_running_loop().time()
+        if until <= now:
+            raise UnsentError("", late=True)
+        until = min(until, now + self._timeouts.total_s)
+        reading = Reading(request.method, limit, places, until, listener, sink)
+        stream, body = request.stream, request.body or b""
+        del request
+        self._users += 1
+        try:
+            for _ in range(_ATTEMPTS):  # what a server refused, it has not processed
+                connection = self._usable() or await self._connected(until)
+                try:
+                    return await connection.exchange(block, body if stream is None else stream.parts(), reading)
+                except RefusedStreamError:
+                    pass
+            raise UnsentError("it refused the request")
+        finally:
+            self._users -= 1
+
+    def close(self) -> None:
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+
+    def _block(self, request: HttpRequest) -> bytes:
+        """Return the header block of a request. Raises `ValueError`."""
+        fields = [request_fields(request.method, self._scheme, self._authority, checked_target(request)), self._accepts]
+        fields += [field(name, value) for name, value in request.headers]
+        length = body_length(request)
+        if length is not None:
+            fields.append(field("content-length", str(length)))
+        return b"".join(fields)
+
+    def _usable(self) -> Http2Connection | None:
+        """Return a connection that takes a request now. Those that never will are forgotten, and closed if nothing is under way."""
+        for connection in self._connections:
+            if connection.usable:
+                return connection
+        for connection in [one for one in self._connections if not one.busy and not one.is_open]:
+            self._connections.remove(connection)
+            connection.close()
+        return None
+
+    async def _connected(self, until: float) -> Http2Connection:
+        """Return a new connection. Calls that need one at the same time share it."""
+        while True:
+            if self._connecting is None:
+                self._connecting = asyncio.get_running_loop().create_task(self._connect())
+                self._connecting.add_done_callback(self._was_connected)
+            connecting = self._connecting
+            try:
+                async with asyncio.timeout_at(until):
+                    made = await asyncio.shield(connecting)
+            except asyncio.CancelledError:
+                if connecting.cancelled() and self._closed:
+                    raise UnsentError("the client was closed") from None
+                raise
+            except OSError as error:
+                raise connection_failure(error) from None
+            found = self._usable()
+            if found is not None:
+                return found
+            if not made.is_open:
+                raise UnsentError(_OTHER_PROTOCOL)
+            if not made.busy:
+                raise UnsentError("it takes no request at the moment")
+
+    def _was_connected(self, connecting: asyncio.Task[Http2Connection]) -> None:
+        self._connecting = None
+        if not connecting.cancelled():
+            connecting.exception()  # nobody may be waiting any more
+
+    async def _connect(self) -> Http2Connection:
+        loop = asyncio.get_running_loop()
+        context, name = (None, None) if self._tls is None else (self._tls(), self._host)
+        connection: Http2Connection | None = None
+        try:
+            async with asyncio.timeout(self._timeouts.connect_s):
+                _, connection = await loop.create_connection(
+                    lambda: Http2Connection(self._timeouts.first_byte_s),
+                    self._address,
+                    self._port,
+                    ssl=context,
+                    server_hostname=name,
+                )
+                await connection.ready
+        except BaseException:
+            if connection is not None:
+                connection.close()
+            raise
+        self._connections.append(connection)
+        return connection

@@ -1,0 +1,119 @@
+"""The token of a call: whose it is, and which endpoint may be asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urljoin, urlsplit
+
+from toolgen.connectors.executor import Destination
+from toolgen.connectors.http.oauth.tokens import OAuthClient, OAuthClients
+from toolgen.core.errors import SecretError, ToolgenError
+from toolgen.model.auth import OAuth
+from toolgen.model.call import Principal, parties
+from toolgen.model.excerpt import bounded
+from toolgen.model.manifest import SecurityScheme
+from toolgen.model.secret import Secret, Unprinted
+from toolgen.model.verdict import Allow
+
+__all__ = ["CallTokens", "NoTokenError", "Renewal"]
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class NoTokenError(ToolgenError):
+    """The caller came without a token that could be exchanged."""
+
+    code = "forbidden"
+
+
+class Renewal(Unprinted, frozen=True, kw_only=True):
+    """A token that was sent and that its grant can replace, if the system does not accept it."""
+
+    grant: OAuthClient
+    who: str
+    subject: Secret | None
+    token: str
+
+    def mends(self) -> bool:
+        """Return True if signing the request again with a new token may help."""
+        return self.grant.reject(self.who, self.subject, self.token)
+
+
+class CallTokens:
+    """The tokens of one source, by scheme and by the origin that is called. Without `grants` none can be asked for."""
+
+    def __init__(self, schemes: Mapping[str, SecurityScheme], grants: OAuthClients | None) -> None:
+        self._schemes = schemes
+        self._grants = grants
+        self._bound: dict[tuple[str, str], OAuthClient] = {}
+
+    async def renewal(self, name: str, form: OAuth, url: str, principal: Principal | None) -> Renewal:
+        """The token for a request to a URL, as the scheme `name` says it is had. Raises `SecretError` and `NoTokenError`."""
+        grant = self._grant(name, form, url)
+        who, subject = "", None
+        if form.grant == "token_exchange":
+            who, subject = _subject(principal)
+        token = grant.known(who, subject) or await grant.fetch(who, subject)
+        return Renewal(grant=grant, who=who, subject=subject, token=token)
+
+    def _grant(self, name: str, form: OAuth, url: str) -> OAuthClient:
+        origin = url[: url.find("/", url.find("://") + 3)] if url.find("/", url.find("://") + 3) > 0 else url
+        found = self._bound.get((name, origin))
+        if found is None:
+            if self._grants is None:
+                raise SecretError(f"a token for {name} is asked for when a call is made, and this is none")
+            endpoint = form.token_url or self._described(name, origin, self._grants)
+            found = self._bound[name, origin] = self._grants.grant(form, endpoint)
+        return found
+
+    def _described(self, name: str, origin: str, grants: OAuthClients) -> str:
+        """The description's token endpoint, where it may say: at the server itself, or where the policy lists it.
+
+        A description is somebody else's text, and a server it names would be sent the client's secret.
+        """
+        written = self._schemes[name].token_url
+        if not written:
+            raise SecretError(
+                f"the description names no token endpoint for {name}", suggestion="set token_url: beside it"
+            )
+        endpoint = urljoin(f"{origin}/", written)
+        try:
+            to, here = urlsplit(endpoint), urlsplit(origin)
+            port = to.port or {"https": 443, "http": 80}[to.scheme]
+            same = (to.scheme, to.hostname, port) == (
+                here.scheme,
+                here.hostname,
+                here.port or {"https": 443, "http": 80}[here.scheme],
+            )
+        except (ValueError, KeyError):
+            raise SecretError(f"the token endpoint that the description names for {name} is no http(s) URL") from None
+        near = to.hostname in _LOOPBACK and here.hostname in _LOOPBACK
+        if same or near or (to.hostname and self._listed(to.hostname, port, grants)):
+            return endpoint
+        raise SecretError(
+            f"the description names a token endpoint for {name} at {bounded(to.hostname or '', 100)}, which is not where the API is",
+            suggestion="if it is the right one, set token_url: beside the client's credentials",
+        )
+
+    def _listed(self, host: str, port: int, grants: OAuthClients) -> bool:
+        verdict = grants.permit(Destination(host=host, port=port))
+        return isinstance(verdict, Allow) and verdict.rule == "egress.allow"
+
+
+def _subject(principal: Principal | None) -> tuple[str, Secret]:
+    """Whom a call is made as, and the token that says so: the caller's own, or that of the user it acts for, and no other in its place."""
+    party = principal
+    while party is not None and party.on_behalf_of is not None:
+        party = party.on_behalf_of
+    if party is not None and party.token is None and party.proof is not None and party.proof.issuer:
+        # It may have ended since; and an attacker who reads what is kept of calls that wait could act as their callers.
+        raise NoTokenError(
+            "this tool acts upstream by its caller's own token, which is not kept while a call waits for a person; nothing was sent",
+            suggestion="the author of the policy can allow it without approval, or give its callers a credential of the system's own",
+        )
+    if principal is None or party is None or party.token is None:
+        raise NoTokenError(
+            "this tool acts upstream as the user it is called for, who came without a token of an identity provider",
+            suggestion="call with a token of an issuer of the policy, not with an API key",
+        )
+    return "\0".join(parties(principal)), party.token

@@ -1,0 +1,137 @@
+"""Refresh tokens that a service gave out in place of the configured one: kept on disk, sealed, so that a restart does not lose them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import secrets as randomness
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from toolgen.connectors.rotated_tokens import NOTE, note_of
+from toolgen.core.errors import SecretError
+from toolgen.core.files import read_file
+
+__all__ = ["Rotation"]
+
+_MAX_SIZE = 65_536
+_NONCE = 12
+_TRIES = 200
+_PAUSE_S = 0.05
+
+log = logging.getLogger("toolgen.secrets")
+
+
+class Rotation:
+    """The refresh tokens of one folder. Each file is sealed (AES-256-GCM) under a key made of the refresh token that is configured, so a
+    copy of the folder is worth nothing without it; and another configured token is another file, so an operator's new one always counts.
+
+    A service that rotates takes a token that is used twice for a stolen one. So a file is locked for the length of a refresh, and who had
+    to wait reads it again.
+    """
+
+    def __init__(self, folder: Path | None, source: str = "") -> None:
+        self._folder = folder
+        self._source = source
+        self._kept: dict[str, str] = {}  # where there is no folder
+
+    @contextlib.asynccontextmanager
+    async def held(self, endpoint: str, client: str, configured: str) -> AsyncIterator[TokenStorage]:
+        """The place of one client's refresh token, which no other process looks at meanwhile. Raises `SecretError`."""
+        name = hashlib.sha256(f"{endpoint}\0{client}\0{configured}".encode()).hexdigest()[:32]
+        if self._folder is None:
+            yield TokenStorage(self, name, None, configured, b"")
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise SecretError(
+                f"refresh tokens cannot be kept: {error.strerror}", suggestion=f"see {self._folder}"
+            ) from None
+        try:
+            await _locked(lock)
+            note = note_of(self._source, endpoint)
+            yield TokenStorage(self, name, self._folder / name, configured, note)
+        finally:
+            os.close(lock)
+
+    def read(self, name: str) -> str:
+        """Return the token kept in memory, because there is no folder or writing to it failed; "" if there is none."""
+        return self._kept.get(name, "")
+
+    def keep(self, name: str, token: str) -> None:
+        """Keep a token in memory; "" removes it."""
+        self._kept[name] = token
+
+
+class TokenStorage:
+    """Where one refresh token is kept. `note` says whose it is, for people: it stands beside the token, and nothing depends on it."""
+
+    def __init__(self, rotation: Rotation, name: str, path: Path | None, configured: str, note: bytes) -> None:
+        self._rotation = rotation
+        self._name = name
+        self._path = path
+        self._configured = configured
+        self._note = note
+
+    def read(self) -> str:
+        """The newest refresh token: the one that was kept, or the configured one."""
+        if (kept := self._rotation.read(self._name)) or self._path is None:
+            return kept or self._configured
+        try:
+            sealed = read_file(self._path, _MAX_SIZE)
+            return AESGCM(self._key()).decrypt(sealed[:_NONCE], sealed[_NONCE:], self._name.encode()).decode()
+        except (OSError, ValueError, InvalidTag):
+            return self._configured
+
+    def keep(self, token: str) -> None:
+        """Puts a new one in its place, whole and durably; in memory alone, which is said, where that is not possible."""
+        self._rotation.keep(self._name, token)
+        if self._path is None:
+            return
+        nonce = randomness.token_bytes(_NONCE)
+        sealed = nonce + AESGCM(self._key()).encrypt(nonce, token.encode(), self._name.encode())
+        try:
+            _put(self._path, sealed)
+        except OSError as error:
+            log.error("a new refresh token is in memory alone: %s: %s", self._path, error.strerror)  # noqa: TRY400
+        else:
+            self._rotation.keep(self._name, "")
+            with contextlib.suppress(OSError):
+                _put(self._path.with_suffix(NOTE), self._note)
+
+    def _key(self) -> bytes:
+        derived = HKDF(algorithm=SHA256(), length=32, salt=self._name.encode(), info=b"toolgen refresh token")
+        return derived.derive(self._configured.encode())
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Writes a file for its owner alone, whole and durably. Raises `OSError`."""
+    draft = path.with_suffix(".new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+async def _locked(descriptor: int) -> None:
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            await asyncio.sleep(_PAUSE_S)
+        else:
+            return
+    raise SecretError("another process has been refreshing this token for too long", suggestion="try again")

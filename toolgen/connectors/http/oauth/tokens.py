@@ -1,0 +1,270 @@
+"""Tokens that are kept: asked for once however many calls want them, replaced ahead of their end, and not asked for in vain."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from toolgen.connectors.executor import Destination, Permit, Resolver, system_resolver
+from toolgen.connectors.http.oauth.rotation import Rotation
+from toolgen.connectors.http.oauth.token_endpoint import Issued, ResolvedSecrets, read_answer, request
+from toolgen.connectors.http.outbound.client import ask
+from toolgen.connectors.http.outbound.request import OutboundError, TlsMaterial, Via
+from toolgen.connectors.secrets import Secret, SecretReference, SecretResolver
+from toolgen.core.clock import Clock
+from toolgen.core.errors import SecretError
+from toolgen.model.auth import OAuth
+from toolgen.model.secret import Unprinted
+
+__all__ = ["BearerToken", "OAuthClient", "OAuthClients"]
+
+_MAX_GRANTS = 256
+_MAX_TOKENS = 10_000
+_AHEAD = (0.75, 0.9)  # of a token's life; another share each time, so that processes do not ask together
+_SPARE_S = 10.0  # for the way, and for clocks that differ
+_FAILED_S = (1.0, 60.0)
+_MENDED_S = 30.0
+
+log = logging.getLogger("toolgen.secrets")
+
+Jitter = Callable[[float, float], float]
+
+
+class BearerToken(Unprinted, frozen=True, kw_only=True):
+    """A bearer token. It may be sent until `until`, and is worth replacing from `ahead` on (monotonic seconds)."""
+
+    value: str
+    ahead: float
+    until: float
+
+    def __repr__(self) -> str:
+        return "Token(***)"
+
+
+class _Slot(Struct, kw_only=True):
+    """State of one token: available, being requested, or not available for a while after a failure."""
+
+    token: BearerToken | None = None
+    asking: asyncio.Task[BearerToken] | None = None
+    fault: str = ""
+    wait: float = 0.0
+    faults: int = 0
+    mended: float = -_MENDED_S
+
+
+class OAuthClients:
+    """The tokens of one source. `folder` is where refresh tokens that services rotate are kept; `permit` is asked about every endpoint."""
+
+    def __init__(
+        self,
+        *,
+        secrets: SecretResolver,
+        permit: Permit,
+        clock: Clock,
+        source: str = "",
+        folder: Path | None = None,
+        resolver: Resolver = system_resolver,
+        jitter: Jitter = random.uniform,
+    ) -> None:
+        self.secrets = secrets
+        self.permit = permit
+        self.source = source
+        self.clock = clock
+        self.rotation = Rotation(folder, source)
+        self.resolver = resolver
+        self.jitter = jitter
+        self._grants: OrderedDict[tuple[OAuth, str], OAuthClient] = OrderedDict()
+
+    def grant(self, form: OAuth, endpoint: str) -> OAuthClient:
+        """The tokens of one form at one endpoint: the same object for the same, also after a policy was read again."""
+        key = (form, endpoint)
+        found = self._grants.get(key)
+        if found is None:
+            found = self._grants[key] = OAuthClient(self, form, endpoint)
+            if len(self._grants) > _MAX_GRANTS:
+                self._grants.popitem(last=False)
+        return found
+
+    async def close(self) -> None:
+        """Waits for nobody: what is being asked for is given up."""
+        for grant in self._grants.values():
+            await grant.close()
+
+
+class OAuthClient:
+    """The tokens of one client at one endpoint: one, or for an exchange one for each caller and its token."""
+
+    def __init__(self, grants: OAuthClients, form: OAuth, endpoint: str) -> None:
+        self._grants = grants
+        self._clock = grants.clock
+        self.form = form
+        self._endpoint = endpoint
+        self._own = _Slot()
+        self._exchanged: OrderedDict[tuple[str, bytes], _Slot] = OrderedDict()
+
+    def known(self, who: str, subject: Secret | None) -> str | None:
+        """A token that can be sent at once, or None. One that grows old is replaced meanwhile, without anybody waiting for it."""
+        slot = self._slot(who, subject)
+        token = slot.token
+        if token is None:
+            return None
+        now = self._clock.monotonic()
+        if now >= token.ahead:
+            if now >= token.until:
+                return None
+            if slot.asking is None and now >= slot.wait:
+                self._ask(slot, subject)
+        return token.value
+
+    async def fetch(self, who: str, subject: Secret | None) -> str:
+        """A token, asked for where there is none. Raises `SecretError`."""
+        known = self.known(who, subject)
+        if known is not None:
+            return known
+        slot = self._slot(who, subject)
+        if slot.asking is None:
+            if self._clock.monotonic() < slot.wait:
+                raise self._failure(slot.fault)
+            self._ask(slot, subject)
+        asking = slot.asking
+        if asking is None:  # it has just been begun
+            raise self._failure(slot.fault)
+        try:
+            return (await asyncio.shield(asking)).value
+        except asyncio.CancelledError:
+            if asking.cancelled():
+                raise self._failure("the gateway is closing") from None
+            raise
+
+    def reject(self, who: str, subject: Secret | None, value: str) -> bool:
+        """Says that the system did not accept a token; whether a fresh one may mend that.
+
+        Where a fresh one did not help a moment ago either, the token is not what is wrong, and nobody is asked for another.
+        """
+        slot = self._slot(who, subject)
+        if slot.token is None or slot.token.value != value:
+            return True  # another call has seen to it already
+        now = self._clock.monotonic()
+        if now < slot.mended + _MENDED_S:
+            return False
+        slot.mended = now
+        slot.token = None
+        return True
+
+    async def close(self) -> None:
+        """Gives up what is being asked for."""
+        asking = [slot.asking for slot in (self._own, *self._exchanged.values()) if slot.asking is not None]
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    def _slot(self, who: str, subject: Secret | None) -> _Slot:
+        if self.form.grant != "token_exchange":
+            return self._own
+        if subject is None:
+            raise ValueError("an exchange takes the caller's token")
+        # By both: whatever a caller shows, it is never answered with what another's token was exchanged for.
+        key = (who, hashlib.sha256(subject.reveal().encode()).digest())
+        slot = self._exchanged.get(key)
+        if slot is None:
+            slot = self._exchanged[key] = _Slot()
+            while len(self._exchanged) > _MAX_TOKENS:
+                self._exchanged.popitem(last=False)
+        else:
+            self._exchanged.move_to_end(key)
+        return slot
+
+    def _ask(self, slot: _Slot, subject: Secret | None) -> None:
+        task = slot.asking = asyncio.get_running_loop().create_task(self._renewed(slot, subject))
+
+        def done(finished: asyncio.Task[BearerToken]) -> None:
+            slot.asking = None
+            if not finished.cancelled():
+                finished.exception()  # said already; nobody may be waiting
+
+        task.add_done_callback(done)
+
+    async def _renewed(self, slot: _Slot, subject: Secret | None) -> BearerToken:
+        began = self._clock.monotonic()
+        try:
+            issued = await self._issued(subject)
+        except (OutboundError, SecretError) as error:
+            why = error.message if isinstance(error, SecretError) else str(error)
+            slot.fault, slot.faults = why, slot.faults + 1
+            longest = min(_FAILED_S[0] * 2 ** min(slot.faults, 10), _FAILED_S[1])
+            slot.wait = self._clock.monotonic() + self._grants.jitter(longest / 2, longest)
+            log.warning("no token for %s from %s: %s", self._grants.source, self._host, why)
+            raise self._failure(why) from None
+        slot.fault, slot.faults, slot.wait = "", 0, 0.0
+        spare = min(_SPARE_S, issued.seconds / 10)
+        slot.token = BearerToken(
+            value=issued.token,
+            ahead=began + issued.seconds * self._grants.jitter(*_AHEAD),
+            until=began + issued.seconds - spare,
+        )
+        return slot.token
+
+    async def _issued(self, subject: Secret | None) -> Issued:
+        form = self.form
+        held = ResolvedSecrets(
+            client_id=await self._value(form.client_id),
+            client_secret=await self._value(form.client_secret),
+            private_key=await self._value(form.private_key),
+            subject_token=subject.reveal() if subject is not None else "",
+        )
+        if form.refresh_token is None:
+            return await self._post(held)
+        configured = await self._value(form.refresh_token)
+        async with self._grants.rotation.held(self._endpoint, held.client_id, configured) as place:
+            given = place.read()
+            used = ResolvedSecrets(
+                client_id=held.client_id,
+                client_secret=held.client_secret,
+                private_key=held.private_key,
+                refresh_token=given,
+            )
+            issued = await self._post(used)
+            if issued.refresh_token and issued.refresh_token != given:
+                place.keep(issued.refresh_token)
+            return issued
+
+    async def _post(self, held: ResolvedSecrets) -> Issued:
+        via = Via(
+            permit=self._grants.permit,
+            destination=Destination(host="", port=0, service="http"),
+            resolver=self._grants.resolver,
+            tls=await self._tls(),
+        )
+        asked = request(self.form, self._endpoint, held, self._clock.now())
+        return read_answer(await ask(asked, via), self.form.scopes)
+
+    async def _tls(self) -> TlsMaterial:
+        given = self.form.tls
+        if given is None:
+            return TlsMaterial()
+        return TlsMaterial(
+            certificate=await self._value(given.certificate),
+            key=await self._value(given.key),
+            authorities=await self._value(given.authorities),
+        )
+
+    async def _value(self, reference: SecretReference | None) -> str:
+        return "" if reference is None else (await self._grants.secrets.fetch(reference)).reveal()
+
+    @property
+    def _host(self) -> str:
+        return urlsplit(self._endpoint).hostname or ""
+
+    def _failure(self, why: str) -> SecretError:
+        return SecretError(
+            f"no token can be had from {self._host}: {why}",
+            suggestion="tell the operator of the gateway; trying again at once does not help",
+        )

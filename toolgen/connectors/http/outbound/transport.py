@@ -1,0 +1,210 @@
+"""Requests that are no tool calls, over httpx: every address is put to the policy as it is dialled, and nothing is followed.
+
+TLS of these requests: the authorities that are believed, and the certificate that is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Iterable
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import IO
+from urllib.parse import urlsplit
+
+import httpcore
+import httpx
+from msgspec.structs import replace
+
+from toolgen.connectors.http.outbound.request import (
+    OutboundError,
+    OutboundRequest,
+    OutboundResponse,
+    RefusedError,
+    TlsMaterial,
+    UnreachableError,
+    Via,
+)
+from toolgen.core.errors import connection_failure
+from toolgen.model.verdict import Allow
+
+__all__ = ["exchange"]
+
+
+@lru_cache(maxsize=16)
+def context_of(tls: TlsMaterial) -> ssl.SSLContext:
+    """Return the TLS context of a connection. The server's certificate and name are always checked.
+
+    Raises `OutboundError`, whose message contains nothing of the TLS material.
+    """
+    context = ssl.create_default_context()
+    if tls.authorities:
+        try:
+            context.load_verify_locations(cadata=tls.authorities)
+        except (ssl.SSLError, ValueError):
+            raise OutboundError("the authorities to be believed are no PEM certificates") from None
+    if tls.certificate:
+        try:
+            _show(context, tls)
+        except (ssl.SSLError, ValueError):
+            raise OutboundError(
+                "the client certificate and its key are no PEM without a password, or do not belong together"
+            ) from None
+    return context
+
+
+def _show(context: ssl.SSLContext, tls: TlsMaterial) -> None:
+    """OpenSSL takes these from files alone: where that can be, from one that is in memory and has no name."""
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("certificate", os.MFD_CLOEXEC), "wb") as file:
+            _load(context, tls, file, f"/proc/self/fd/{file.fileno()}")
+    else:
+        with tempfile.NamedTemporaryFile() as file:  # for its owner alone, and gone at once
+            _load(context, tls, file, file.name)
+
+
+def _load(context: ssl.SSLContext, tls: TlsMaterial, file: IO[bytes], name: str) -> None:
+    file.write(f"{tls.key.strip()}\n{tls.certificate.strip()}\n".encode())
+    file.flush()
+    context.load_cert_chain(name, password=lambda: "")  # nobody is there to be asked for one
+
+
+# At DEBUG httpcore writes down the headers of answers, and a stranger may repeat there what it was sent.
+logging.getLogger("httpcore").setLevel(logging.INFO)
+
+_MAX_SIZE = 256 * 1024
+_STEP_S = 5.0
+_MAX_ADDRESSES = 4
+
+
+async def exchange(asked: OutboundRequest, via: Via) -> OutboundResponse:
+    """Send one request and return its response, as `client.ask` describes."""
+    host = urlsplit(asked.url).hostname or "the host"
+    try:
+        async with (
+            asyncio.timeout(via.total_s),
+            httpx.AsyncClient(
+                transport=_Transport(via), trust_env=False, follow_redirects=False, timeout=_STEP_S
+            ) as client,
+        ):
+            request = client.build_request(asked.method, asked.url, headers=dict(asked.headers), content=asked.body)
+            # Nobody needs compression for so little, and nothing can be a bomb without it.
+            request.headers["accept-encoding"] = "identity"
+            response = await client.send(request, stream=True)
+            try:
+                body = await _body(response) if asked.reads else b""
+            finally:
+                await response.aclose()
+    except TimeoutError:
+        raise UnreachableError(f"{host} did not answer in time") from None
+    except (httpx.TimeoutException, httpcore.TimeoutException):
+        raise UnreachableError(f"{host} did not answer in time") from None
+    except (httpx.HTTPError, httpx.InvalidURL, httpcore.NetworkError, httpcore.ProtocolError, OSError) as error:
+        raise UnreachableError(f"no answer from {host} ({connection_failure(error)[0]})") from None
+    return OutboundResponse(
+        status=response.status_code,
+        content_type=response.headers.get("content-type", ""),
+        body=body,
+        retry_after=response.headers.get("retry-after", ""),
+    )
+
+
+async def _body(response: httpx.Response) -> bytes:
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise OutboundError("the answer is compressed, which was not asked for")
+    parts, size = [], 0
+    async for part in response.aiter_raw():
+        size += len(part)
+        if size > _MAX_SIZE:
+            raise OutboundError(f"the answer is larger than {_MAX_SIZE} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+class _Transport(httpx.AsyncBaseTransport):
+    """httpx over a pool that connects only where the policy lets it; TLS still asks for the certificate of the name in the URL."""
+
+    def __init__(self, via: Via) -> None:
+        context = context_of(via.tls)
+        self._pool = httpcore.AsyncConnectionPool(ssl_context=context, network_backend=_Network(via), max_connections=1)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        answer = await self._pool.handle_async_request(
+            httpcore.Request(
+                method=request.method,
+                url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                headers=request.headers.raw,
+                content=request.stream,
+                extensions=request.extensions,
+            )
+        )
+        return httpx.Response(
+            status_code=answer.status, headers=answer.headers, stream=_BodyStream(answer), extensions=answer.extensions
+        )
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+class _BodyStream(httpx.AsyncByteStream):
+    """A body as httpx wants it."""
+
+    def __init__(self, answer: httpcore.Response) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._answer.aiter_stream():
+            yield part
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+class _Network(httpcore.AsyncNetworkBackend):
+    """Resolves a name, puts every address to the policy, and connects to one that was checked."""
+
+    def __init__(self, via: Via) -> None:
+        self._via = via
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        addresses = await self._checked(host, port)
+        failure: Exception | None = None
+        for address in addresses:
+            try:
+                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure or OSError("the name has no address")
+
+    async def _checked(self, host: str, port: int) -> list[str]:
+        plain = host.strip("[]")
+        try:
+            found = [str(ip_address(plain))]
+        except ValueError:
+            try:
+                found = [str(ip_address(one.partition("%")[0])) for one in await self._via.resolver(plain, port)]
+            except (socket.gaierror, UnicodeError):  # a label of more than 63 characters is the latter
+                raise UnreachableError(f"the name {plain} cannot be resolved") from None
+        if self._via.permit is not None:
+            for address in found:  # one forbidden address among several is how a name is rebound
+                verdict = self._via.permit(replace(self._via.destination, host=plain, port=port, address=address))
+                if not isinstance(verdict, Allow):
+                    raise RefusedError(verdict.reason)
+        return found[:_MAX_ADDRESSES]
+
+    async def sleep(self, seconds: float) -> None:
+        await self._network.sleep(seconds)

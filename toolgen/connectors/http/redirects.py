@@ -1,0 +1,70 @@
+"""Redirects (RFC 9110, section 15.4) that may be followed: within one origin, and as another request of the same kind."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import unquote_plus, urljoin, urlsplit
+
+from msgspec.structs import replace
+
+from toolgen.connectors.http.request_builder import HttpRequest
+
+__all__ = ["MAX_HOPS", "moved", "origin_of", "resolved"]
+
+MAX_HOPS = 3
+_SAFE = frozenset({"GET", "HEAD", "QUERY"})
+_ANY_METHOD = frozenset({307, 308})
+_SAFE_ONLY = frozenset({301, 302, 303})
+_MAX_LOCATION_LENGTH = 8192
+_PORTS = {"http": 80, "https": 443}
+
+
+def moved(request: HttpRequest, status: int, location: str, secret_names: Collection[str]) -> HttpRequest | None:
+    """The request that a redirect asks for, without credentials; None where it is not one to follow.
+
+    `request` is the one that was sent, before it was signed. 301, 302 and 303 are followed for reads alone: elsewhere they would make
+    another request of it. A place on another origin is never one to follow, so no credential crosses to one. What a server repeated
+    of a credential in the query is left out, because the next request is signed again.
+    """
+    if status not in _ANY_METHOD and not (status in _SAFE_ONLY and request.method in _SAFE):
+        return None
+    url = resolved(request.url, location, secret_names)
+    return None if url is None else replace(request, url=url)
+
+
+def resolved(
+    base: str, location: str, secret_names: Collection[str], origins: Collection[tuple[str, str, int]] = ()
+) -> str | None:
+    """The URL that a service names in its answer to a request for `base`; None where it is none to ask for.
+
+    It is on the same origin, or one of `origins`, and holds no user name. What its query repeats under one of the secret names is left out.
+    """
+    if (
+        not location
+        or len(location) > _MAX_LOCATION_LENGTH
+        or not location.isascii()
+        or not location.isprintable()
+        or "\\" in location
+    ):
+        return None
+    try:
+        to = urlsplit(urljoin(base, location))
+        there = origin_of(to.geturl())
+        known = there in origins or there == origin_of(base)
+    except (ValueError, KeyError):
+        return None
+    if not known or "@" in to.netloc:
+        return None
+    names = {name.casefold() for name in secret_names}
+    kept = [
+        pair for pair in to.query.split("&") if pair and unquote_plus(pair.partition("=")[0]).casefold() not in names
+    ]
+    return f"{to.scheme}://{to.netloc}{to.path or '/'}" + (f"?{'&'.join(kept)}" if kept else "")
+
+
+def origin_of(url: str) -> tuple[str, str, int]:
+    """RFC 6454, section 4. Raises `ValueError` and `KeyError` for what has none."""
+    parts = urlsplit(url)
+    if not parts.hostname:
+        raise ValueError("no host")
+    return parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme]

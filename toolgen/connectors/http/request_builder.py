@@ -1,0 +1,407 @@
+"""An `HttpBinding` and checked arguments into the exact request; pure, so that a dry run shows what would be sent.
+
+No name that an object brings to a request speaks for another: for an argument, a credential or the request's method.
+
+Two names may be one as `model/parameter_names.py` has it, and all places of a request are held together: services look for a name in the
+query, the form, the path and the cookies alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from itertools import chain
+from operator import attrgetter
+from types import MappingProxyType
+from typing import TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from msgspec.structs import replace
+
+from toolgen.connectors.http.bodies import StreamedBody, encode_body
+from toolgen.connectors.http.parameter_styles import (
+    UnbindableError,
+    content,
+    cookie_pairs,
+    header_text,
+    joined,
+    percent,
+    query_pairs,
+    template,
+    undefined,
+)
+from toolgen.model.call import Call
+from toolgen.model.excerpt import bounded
+from toolgen.model.http import JSON, NO_KEY_HEADER, is_gateway_header, written
+from toolgen.model.parameter_names import (
+    NameSet,
+    Spread,
+    brought,
+    described_override,
+    is_form,
+    may_override,
+    members,
+    owned,
+    spreads,
+)
+from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.model.secret import Unprinted
+from toolgen.model.tool import Binding, HttpBinding, HttpKey, HttpParameter
+
+__all__ = ["HttpRequest", "UnbindableError", "bind", "free_names", "keyed", "repeatable", "traced"]
+
+_MAX_NAMES, _SHOWN = 2_000, 80
+_ARGUMENT = attrgetter("argument")
+_NAMELESS = frozenset({str, int, float, bool, type(None)})
+
+
+def free_names(binding: HttpBinding, arguments: JsonObject, schema: Schema) -> tuple[str, ...]:
+    """The names on the wire that are the arguments' own, and that no description has. `schema` is the tool's input schema.
+
+    Raises `UnbindableError` for one that some service could take for another name of the request, or for a change of its method.
+    """
+    _check_described(binding, arguments, schema)
+    if _NAMELESS.issuperset(map(type, arguments.values())):
+        return ()  # names come out of objects alone
+    found = [*spreads(binding, arguments, schema)]
+    claims = [*owned(binding)]
+    offered: list[tuple[str, str]] = []  # by descriptions of objects, more than one of which may offer the same name
+    free: list[str] = []
+    for spread in found:
+        known = members(spread.schema, schema)
+        _check_siblings(spread, spread.value, known, schema)
+        if not spread.name:  # the fields of a form
+            free += _check(spread, [name for name in spread.value if name not in known], claims)
+            claims += ((f"{spread.owner}.{name}", name) for name in {*spread.value, *known})
+            continue
+        names = [one.name for one in brought(spread)]
+        own = [name for name in names if not spread.deep and name in known]
+        _check(spread, own, claims, described=True)
+        free += _check(spread, [name for name in names if spread.deep or name not in known], [*claims, *offered])
+        claims += ((spread.owner, name) for name in names if spread.deep or name not in known)
+        offered += ((spread.owner, name) for name in own)
+    return tuple(free)
+
+
+def _check(
+    spread: Spread, names: list[str], claims: Iterable[tuple[str, str]], *, described: bool = False
+) -> list[str]:
+    """The names, none of which may be one with what others claim."""
+    if len(names) > _MAX_NAMES:
+        raise UnbindableError(f"{spread.argument!r} holds more than {_MAX_NAMES} names", suggestion="send fewer")
+    others = NameSet(name for owner, name in claims if owner != spread.owner) if names else NameSet()
+    for name in names:
+        if (other := others.find(name)) is not None:
+            raise _mixed(spread, name, other)
+        if described_override(name) if described or spread.deep else may_override(name):
+            raise _override(name, f"{spread.argument!r} holds")
+    return names
+
+
+def _check_siblings(spread: Spread, value: Mapping[str, Json], known: Mapping[str, Schema], root: Schema) -> None:
+    """Of the members of one object no two are one: what a rule says of the first would not hold for the second."""
+    seen = NameSet(known)  # sent or not: a service that reads them as one takes the first for the second
+    for name in value:
+        if name not in known:
+            if (other := seen.find(name)) is not None:
+                raise _mixed(spread, name, other)
+            seen.add(name)
+    for name, item in value.items() if spread.deep else ():
+        below = members(known.get(name, {}), root)
+        for one in item if isinstance(item, (list, tuple)) else (item,):
+            if isinstance(one, Mapping):
+                _check_siblings(spread, one, below, root)
+
+
+def _check_described(binding: HttpBinding, arguments: JsonObject, schema: Schema) -> None:
+    """No argument overrides the method, whatever the description says of it: the policy decides by the method that is sent."""
+    for parameter in binding.parameters:
+        if parameter.in_ == "query" and parameter.argument in arguments and described_override(parameter.name):
+            raise _override(parameter.name, f"{parameter.argument!r} is")
+    body = binding.body
+    if body is None:
+        return
+    for argument, name in body.properties.items():
+        if argument in arguments and is_form(body.media_type) and described_override(name):
+            raise _override(name, f"{argument!r} is")
+    whole = arguments.get(body.argument) if body.argument is not None else None
+    if isinstance(whole, Mapping) and (is_form(body.media_type) or JSON.match(body.media_type)):
+        known = members(members(schema, schema).get(str(body.argument), {}), schema)
+        for name in whole:  # Laravel reads `_method` in JSON too
+            if described_override(name) and (is_form(body.media_type) or name not in known):
+                raise _override(name, f"{body.argument!r} holds")
+
+
+def _mixed(spread: Spread, name: str, other: str) -> UnbindableError:
+    return UnbindableError(
+        f"{spread.argument!r} holds {bounded(name, _SHOWN)!r}, a name that is another's to some services: {bounded(other, _SHOWN)!r}",
+        suggestion="leave it out, or send the value as the argument of that name",
+    )
+
+
+def _override(name: str, where: str) -> UnbindableError:
+    return UnbindableError(
+        f"{where} {bounded(name, _SHOWN)!r}, by which some services take a request for one of another method",
+        suggestion="leave it out, and call the tool that does what is meant",
+    )
+
+
+Headers: TypeAlias = tuple[tuple[str, str], ...]
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_UNSAFE_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_ORIGIN = re.compile(r"https?://[^/?#@\s\\]+\Z", re.IGNORECASE)
+_SAFE_TARGET = re.compile(r"[A-Za-z0-9._~!$&()*+,;=:@/?%|\[\]-]*\Z")
+_LITERAL = ":@!$&()*+,;=%"
+_QUERY_LITERAL = f"{_LITERAL}/?[]"
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+_ACCEPT = "application/json, */*;q=0.5"
+_AGENT = "toolgen"
+_DECODINGS = 4
+_NO_SCHEMA: Schema = MappingProxyType({})
+
+
+class HttpRequest(Unprinted, frozen=True, kw_only=True):
+    """Everything that goes on the wire but framing; credentials too once it is signed, so it is never printed.
+
+    `url` is percent-encoded and sent unchanged.
+    """
+
+    method: str
+    url: str
+    headers: Headers
+    body: bytes | None
+    stream: StreamedBody | None = None
+    free_names: tuple[str, ...] = ()  # in query, path, cookies and body: those that the arguments brought themselves
+
+
+def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEMA) -> HttpRequest:
+    """The request of one call. `schema` is the tool's input schema, which tells the names in an object that a description has.
+
+    Raises `UnbindableError`, naming the argument, for what cannot be sent as it is described, or could be read as something else.
+    """
+    free = free_names(binding, arguments, schema)
+    base = _base(binding.servers[0].strip(" ") if binding.servers else "")
+    path, question, fixed = binding.path.partition("?")
+    query: list[str] = []
+    headers: list[tuple[str, str]] = [("Accept", _ACCEPT), ("User-Agent", _AGENT)]
+    cookies: list[str] = []
+    filled: dict[str, str] = {}
+    given_names = map(arguments.get, map(_ARGUMENT, binding.parameters))
+    constants = ((one.parameter, one.value) for one in binding.constants) if binding.constants else ()
+    for parameter, given in chain(zip(binding.parameters, given_names, strict=True), constants):
+        value = joined(given, parameter.nested) if parameter.nested else given
+        if value is None:
+            if parameter.required and parameter.in_ == "path":
+                raise UnbindableError(f"the argument {parameter.argument!r} is missing")
+            continue
+        match parameter.in_:
+            case "path":
+                filled[parameter.name] = _path_value(parameter, value)
+            case "query" | "querystring":
+                query.extend(_query(parameter, value))
+            case "header":
+                _set_header(headers, parameter, value)
+            case "cookie":
+                cookies.extend(_cookies(parameter, value))
+            case place:
+                raise UnbindableError(f"the tool has a parameter in {place!r}, which does not exist")
+    target = base + _fill(path, filled, base)
+    if question and fixed:
+        # What a path may hold can divide a query.
+        query.insert(
+            0, _filled(fixed, {name: percent(text, keep="%,") for name, text in filled.items()}, _QUERY_LITERAL)
+        )
+    if query:
+        target += "?" + "&".join(query)
+    if cookies:
+        headers.append(("Cookie", "; ".join(cookies)))
+    body, stream = None, None
+    if binding.body is not None and (encoded := encode_body(binding.body, arguments)) is not None:
+        headers.append(("Content-Type", encoded.media_type))
+        if isinstance(encoded.content, bytes):
+            body = encoded.content
+        else:
+            stream = encoded.content
+    return HttpRequest(
+        method=binding.method, url=target, headers=tuple(headers), body=body, stream=stream, free_names=free
+    )
+
+
+@lru_cache(maxsize=4096)
+def _base(server: str) -> str:
+    """The server's URL without a slash at its end; what it may hold was decided by configuration and the pinned description."""
+    try:
+        parts = urlsplit(server)
+        origin = f"{parts.scheme}://{parts.netloc}"
+    except ValueError:
+        origin = ""
+    # `urlsplit` takes line breaks and tabs out, which would make one host of two lines.
+    if not _ORIGIN.match(origin) or parts.query or parts.fragment or _CONTROLS.search(server):
+        raise UnbindableError(
+            "the tool's description names no server that can be called",
+            suggestion="set `server:` for its source in toolgen.yaml",
+        )
+    return origin + percent(parts.path, keep="/:@!$&()*+,;=%~").rstrip("/")
+
+
+def _fill(path: str, filled: Mapping[str, str], base: str) -> str:
+    """The path with its values in place. No value can add, remove or climb a segment (RFC 3986, sections 3.3 and 5.2.4)."""
+    built = ""
+    for plain, name in _path_pieces(path):
+        built += plain
+        if name is not None:
+            if (value := filled.get(name)) is None:
+                raise UnbindableError(f"the path parameter {name!r} is missing")
+            if not value:
+                raise UnbindableError("an empty path argument would change the route")
+            built += value
+    for segment in f"{base}{built}".split("/")[3:]:  # behind the scheme and the host
+        if ("." in segment or "%" in segment) and _climbs(unquote(segment)):
+            raise UnbindableError("a path argument is a dot segment, which would change the route")
+    if not _SAFE_TARGET.match(built):
+        raise UnbindableError("the path holds a character that cannot be sent")
+    return built
+
+
+def _climbs(segment: str) -> bool:
+    """Return True for a dot segment, also for servers that first remove a segment's parameters (`..;a`, RFC 3986, section 3.3)."""
+    return segment.partition(";")[0] in {".", ".."}
+
+
+def _filled(text: str, filled: Mapping[str, str], keep: str) -> str:
+    """A piece of the template with its placeholders replaced and the rest of it encoded, but for `keep`."""
+    parts: list[str] = []
+    for plain, name in _pieces(text, keep):
+        parts.append(plain)
+        if name is not None:
+            if name not in filled:
+                raise UnbindableError(f"the path parameter {name!r} is missing")
+            parts.append(filled[name])
+    return "".join(parts)
+
+
+@lru_cache(maxsize=4096)
+def _path_pieces(path: str) -> tuple[tuple[str, str | None], ...]:
+    """Split a path template into pieces, as `_pieces` does. No placeholder extends over a slash."""
+    pieces: list[tuple[str, str | None]] = []
+    for number, segment in enumerate(path.split("/")):
+        if number:
+            pieces.append(("/", None))
+        pieces += _pieces(segment, _LITERAL)
+    return tuple(pieces)
+
+
+@lru_cache(maxsize=4096)
+def _pieces(text: str, keep: str) -> tuple[tuple[str, str | None], ...]:
+    """Split a template into pairs of encoded text and the placeholder that follows it; None after the last text. `keep` is not encoded."""
+    pieces: list[tuple[str, str | None]] = []
+    last = 0
+    for match in _PLACEHOLDER.finditer(text):
+        pieces.append((percent(text[last : match.start()], keep=keep), match[1]))
+        last = match.end()
+    return (*pieces, (percent(text[last:], keep=keep), None))
+
+
+def _path_value(parameter: HttpParameter, value: Json) -> str:
+    text = template(parameter, value) if parameter.content_type is None else percent(_content(parameter, value))
+    # A server that decodes before it routes would see the dots, so they are refused however deep they are hidden.
+    plain = text
+    for _ in range(_DECODINGS if "." in text or "%" in text else 0):
+        plain = unquote(plain)
+        if any(_climbs(segment) for segment in re.split(r"[/\\]", plain)):
+            raise UnbindableError(
+                f"the argument {parameter.argument!r} holds a dot segment, which would change the route",
+                suggestion="send the plain identifier",
+            )
+    return text
+
+
+def _content(parameter: HttpParameter, value: Json) -> str:
+    return content(parameter.content_type or "", value, parameter.parts)
+
+
+def _query(parameter: HttpParameter, value: Json) -> list[str]:
+    if parameter.content_type is None:
+        return query_pairs(parameter, value)
+    text = _content(parameter, value)
+    if parameter.in_ == "query":
+        return [f"{percent(parameter.name)}={percent(text)}"]
+    # The whole query string (3.2, section 4.12.1), where a form is encoded as it stands.
+    form = parameter.content_type.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded"
+    if form and not isinstance(value, Mapping):
+        raise UnbindableError(f"the argument {parameter.argument!r} must be an object")
+    return [pair for pair in text.split("&") if pair] if form else [percent(text)]
+
+
+def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value: Json) -> None:
+    name = parameter.name
+    # Accept is free here, because a GraphQL operation asks for its own.
+    if not _TOKEN.match(name) or (is_gateway_header(name) and name.lower() != "accept"):
+        raise UnbindableError(f"the header {bounded(name, 80)!r} is not an argument's to set")
+    text = header_text(parameter, value) if parameter.content_type is None else _content(parameter, value)
+    if not text and undefined(value):
+        return
+    if _UNSAFE_VALUE.search(text):
+        raise UnbindableError(f"the argument {parameter.argument!r} holds a control character, which a header cannot")
+    if text != text.strip():
+        raise UnbindableError(f"the argument {parameter.argument!r} begins or ends with a space, which a header cannot")
+    headers[:] = [header for header in headers if header[0].lower() != name.lower()]
+    headers.append((name, text))
+
+
+def _cookies(parameter: HttpParameter, value: Json) -> list[str]:
+    """`style: form` percent-encodes; `style: cookie` (3.2) sends the value as it is, so it must already be a cookie value (RFC 6265)."""
+    if not _TOKEN.match(parameter.name):
+        raise UnbindableError(f"{bounded(parameter.name, 80)!r} is not a cookie name")
+    if parameter.content_type is not None:
+        return [f"{parameter.name}={percent(_content(parameter, value))}"]
+    return cookie_pairs(parameter, value) if parameter.style == "cookie" else query_pairs(parameter, value)
+
+
+_KNOWN = frozenset({"idempotency-key", "x-idempotency-key"})
+_TRACE = frozenset({"traceparent", "tracestate"})
+
+
+def repeatable(call: Call, configured: str) -> bool:
+    """Return True if sending the call twice has the effect of sending it once: it is idempotent or has an idempotency key."""
+    return call.tool.idempotent or _key(call.tool.binding, configured) is not None
+
+
+def keyed(request: HttpRequest, call: Call, configured: str) -> HttpRequest:
+    """The request with the caller's key, or the call's own id, where it needs one and the system knows it.
+
+    A key that is an argument stays as it was given.
+    """
+    if call.tool.idempotent and not (isinstance(call.tool.binding, HttpBinding) and call.tool.binding.key):
+        return request  # only what a description names can be required
+    key = _key(call.tool.binding, configured)
+    if key is None or (call.tool.idempotent and not key.required):
+        return request
+    if any(given.lower() == key.header.lower() for given, _ in request.headers):
+        return request
+    text = written(call.tool.binding, call.idempotency_key or call.id)
+    return replace(request, headers=(*request.headers, (key.header, text)))
+
+
+def traced(request: HttpRequest, call: Call) -> HttpRequest:
+    """The request with the place that its call has in a trace, in place of any that an argument gave."""
+    if call.trace is None:
+        return request
+    kept = (header for header in request.headers if header[0].lower() not in _TRACE)
+    return replace(request, headers=(*kept, *call.trace.headers))
+
+
+def _key(binding: Binding, configured: str) -> HttpKey | None:
+    """The header as the description has it, else as toolgen.yaml has it; None where neither does, or toolgen.yaml wants none."""
+    if configured == NO_KEY_HEADER:
+        return None
+    if isinstance(binding, HttpBinding):
+        if isinstance(binding.key, HttpKey):
+            return binding.key
+        for parameter in binding.parameters:
+            if parameter.in_ == "header" and parameter.name.lower() in _KNOWN:
+                return HttpKey(header=parameter.name)
+    return HttpKey(header=configured) if configured else None

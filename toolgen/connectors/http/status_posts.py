@@ -1,0 +1,53 @@
+"""The status of an operation, where it is had by a POST: what is sent."""
+
+from __future__ import annotations
+
+import msgspec
+
+from toolgen.connectors.executor import StatusPost
+from toolgen.connectors.http.operations import value_at
+from toolgen.model.call import Call
+from toolgen.model.result import Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Effect, HttpBinding, HttpBody, HttpConstant, HttpParameter
+
+__all__ = ["status_body", "with_body"]
+
+_MAX_VALUE_LENGTH = 4096
+_BODY = "body"
+
+
+def status_body(post: StatusPost, first: Success) -> JsonObject | None:
+    """The body that a status is asked for with; None where the answer that began the operation lacks something of it."""
+    body: dict[str, Json] = {}
+    for name, value in post.body:
+        found: Json = value_at(first.data, value) if isinstance(value, tuple) else value
+        if not isinstance(found, str | int | float) or (isinstance(found, str) and len(found) > _MAX_VALUE_LENGTH):
+            return None
+        body[name] = found
+    return body
+
+
+def with_body(asking: Call, post: StatusPost, body: JsonObject) -> Call:
+    """A question about an operation with a body and its headers. It changes nothing: who wrote `post:` says so."""
+    binding = asking.tool.binding
+    if not isinstance(binding, HttpBinding):
+        return asking
+    said = {name.lower() for name, _ in post.headers}
+    kept = [one for one in binding.constants or () if one.parameter.name.lower() not in said]
+    made = [HttpConstant(parameter=_header(name), value=value) for name, value in post.headers]
+    binding = msgspec.structs.replace(
+        binding,
+        method="POST",
+        body=HttpBody(media_type=post.media_type, argument=_BODY, required=True),
+        constants=(*kept, *made) or msgspec.UNSET,
+    )
+    schema = {"type": "object", "properties": {_BODY: {"type": "object"}}, "required": [_BODY]}
+    tool = msgspec.structs.replace(
+        asking.tool, binding=binding, input_schema=schema, effect=Effect.READ, idempotent=True
+    )
+    return msgspec.structs.replace(asking, tool=tool, arguments={_BODY: body})
+
+
+def _header(name: str) -> HttpParameter:
+    return HttpParameter(argument="", in_="header", name=name, style="simple", explode=False)

@@ -1,0 +1,1 @@
+"""MCP connector: bridged servers over HTTP and over the pipes of a command."""

@@ -1,0 +1,268 @@
+"""Processes, error log and output lines of an MCP server's command.
+
+Descendants: all processes that a command started are found and ended on Linux; on other systems, only its process group is known.
+A command starts as the subreaper of its descendants (prctl(2), PR_SET_CHILD_SUBREAPER), so that a process that forked twice or has a
+session of its own is still below it. Processes that outlive the command itself are found by a mark in their environment.
+
+Error log: the command's standard error goes to the gateway's log, with the name of the source and without secrets.
+
+Output lines: each line is read whole up to a size limit; the rest of a longer line is skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import secrets
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from toolgen.connectors.http.scrubber import Scrubber
+from toolgen.connectors.secrets import MASK
+from toolgen.model.schema import Json, JsonObject
+
+__all__ = ["MARK", "Descendants", "ErrorLog", "LineReader", "LongLine", "begun_as_subreaper"]
+
+MARK: Final = "TOOLGEN_COMMAND"
+"""The environment variable that every process of a command is begun with."""
+_MAX_ROUNDS = 20
+# Becomes the command, so that nothing of it stays in memory. 36 is PR_SET_CHILD_SUBREAPER (linux/prctl.h).
+_LAUNCHER = "import ctypes,os,sys;ctypes.CDLL(None).prctl(36,1,0,0,0);os.execvp(sys.argv[1],sys.argv[1:])"
+
+
+class _Process(NamedTuple):
+    """A process by what no other has, however often its number is given out."""
+
+    number: int
+    started: str
+
+
+def begun_as_subreaper(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command line that makes a process the subreaper of what it starts, and then becomes the command."""
+    return (sys.executable, "-I", "-S", "-c", _LAUNCHER, *command) if sys.platform == "linux" else command
+
+
+class Descendants:
+    """Processes that one command started. `mark` belongs into its environment."""
+
+    def __init__(self) -> None:
+        self.mark = secrets.token_hex(16)
+        self._seen: frozenset[_Process] = frozenset()
+
+    def look(self, command: int) -> None:
+        """Remembers what runs below the command now: once it is gone, nobody could tell."""
+        self._seen = frozenset(_below(command, self.mark))
+
+    def end(self, command: int) -> None:
+        """Ends the command's process group and all that is below it, or was when somebody last looked."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(command, signal.SIGSTOP)  # so that it starts nothing more meanwhile
+        for _ in range(_MAX_ROUNDS):
+            alive = {one for one in _below(command, self.mark) if one.number != command}
+            alive |= {one for one in self._seen if one.number != command and _started(one.number) == one.started}
+            if not alive:
+                break
+            _kill(alive)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(command, signal.SIGKILL)
+
+
+def _kill(processes: Iterable[_Process]) -> None:
+    for one in processes:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(one.number, signal.SIGKILL)
+
+
+def _below(command: int, mark: str) -> Iterator[_Process]:
+    """Every process that runs below the command, or has its mark."""
+    parents: dict[int, int] = {}
+    found: dict[int, _Process] = {}
+    for number in _numbers():
+        if (fields := _stat(number)) and fields[0] not in "ZX":
+            parents[number], found[number] = int(fields[1]), _Process(number, fields[19])
+    for number, one in found.items():
+        if _is_below(number, command, parents) or _is_marked(number, mark):
+            yield one
+
+
+def _is_below(number: int, command: int, parents: dict[int, int]) -> bool:
+    seen: set[int] = set()
+    while (parent := parents.get(number)) and parent not in seen:
+        if parent == command:
+            return True
+        seen.add(parent)
+        number = parent
+    return False
+
+
+def _is_marked(number: int, mark: str) -> bool:
+    try:
+        with open(f"/proc/{number}/environ", "rb") as file:
+            return f"{MARK}={mark}".encode() in file.read().split(b"\0")
+    except OSError:  # gone meanwhile, or another account's
+        return False
+
+
+def _started(number: int) -> str:
+    """When the process with this number began; "" where there is none, or one that has ended."""
+    fields = _stat(number)
+    return fields[19] if fields and fields[0] not in "ZX" else ""
+
+
+def _stat(number: int) -> list[str]:
+    """The fields of /proc/PID/stat (proc(5)) from its state on; the name before them may hold anything."""
+    try:
+        with open(f"/proc/{number}/stat", encoding="latin-1") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _numbers() -> Iterator[int]:
+    try:
+        return (int(name) for name in os.listdir("/proc") if name.isdigit())
+    except OSError:
+        return iter(())
+
+
+_logger = logging.getLogger("toolgen.mcp")
+_MAX_LENGTH = 4096
+_MAX_CALLS = 64
+_MAX_VALUES = 1000
+_MIN_INSIDE_LENGTH = 6  # of a value that is masked within words too
+_MIN_LENGTH = 3
+
+
+class ErrorLog(asyncio.Protocol):
+    """The first 4 KiB of what one command writes, line by line. Secrets of its environment are masked, and so are the values of the
+    arguments of its last calls: which of them are sensitive only the policy knows, and a log has no use for any."""
+
+    def __init__(self, source: str, scrubber: Scrubber) -> None:
+        self._source = source
+        self._scrubber = scrubber
+        self._recent: deque[JsonObject] = deque(maxlen=_MAX_CALLS)
+        self._left = _MAX_LENGTH
+        self._unfinished = b""
+
+    def note(self, arguments: JsonObject) -> None:
+        """A call with these arguments is on its way to the command."""
+        self._recent.append(arguments)
+
+    def data_received(self, data: bytes) -> None:
+        """Takes what the command wrote, all of it, so that the pipe is never full; whole lines are logged, so that nothing that is
+        masked comes in two parts."""
+        taken = data[: self._left]
+        self._left -= len(taken)
+        lines, end, rest = (self._unfinished + taken).rpartition(b"\n")
+        self._unfinished = rest
+        if end:
+            self._say(lines)
+        if not self._left:
+            self.connection_lost(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The last line, which may have no end."""
+        self._say(self._unfinished, cut=True)
+        self._unfinished = b""
+
+    def _say(self, raw: bytes, *, cut: bool = False) -> None:
+        if not raw.strip():
+            return
+        values = [value for arguments in self._recent for value in _texts(arguments)][:_MAX_VALUES]
+        given = Scrubber([value for value in values if len(value) >= _MIN_INSIDE_LENGTH])
+        said = given.text(self._scrubber.text(raw.decode("utf-8", "replace")))
+        said = given.cut(self._scrubber.cut(said)) if cut else said
+        short = {value for value in values if _MIN_LENGTH <= len(value) < _MIN_INSIDE_LENGTH}
+        if short:
+            said = re.sub(
+                rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(short, key=len, reverse=True)))})(?!\w)", MASK, said
+            )
+        _logger.warning("the command of the source %s says: %s", self._source, " ".join(said.split()))
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Every value of arguments that is a text or a number, as text."""
+    todo = [value]
+    while todo:
+        match todo.pop():
+            case bool():
+                pass
+            case str() | int() | float() as one:
+                yield str(one)
+            case Mapping() as members:
+                todo += members.values()
+            case list() as items:
+                todo += items
+
+
+_EDGE = 256  # what is kept of either end of a line that is too long
+_MAX_SKIPPED_LENGTH = 256 * 1024 * 1024
+
+
+class LongLine(Struct, frozen=True):
+    """A line of more bytes than are kept: how it begins, and how it ends."""
+
+    head: bytes
+    tail: bytes
+
+
+class LineReader(asyncio.Protocol):
+    """Cuts what is read into lines of at most `largest` bytes, and never holds much more than one.
+
+    `heard` is given each, and `ended` what happened when there are no more: "" at the end, a reason for a line without end.
+    """
+
+    def __init__(self, largest: int, heard: Callable[[bytes | LongLine], None], ended: Callable[[str], None]) -> None:
+        self._largest = largest
+        self._heard = heard
+        self._ended = ended
+        self._held = bytearray()
+        self._head = b""  # of a line that is too long
+        self._skipped = 0
+        self._is_over = False
+
+    def data_received(self, data: bytes) -> None:
+        start = 0
+        while not self._is_over and (end := data.find(b"\n", start) + 1):
+            self._heard(self._line(data[start:end]))
+            start = end
+        if not self._is_over:
+            self._keep(data[start:])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._held and not self._is_over and not self._skipped:
+            self._heard(self._line(b""))
+        self.end("")
+
+    def end(self, reason: str) -> None:
+        """Reads no further."""
+        if not self._is_over:
+            self._is_over = True
+            self._ended(reason)
+
+    def _line(self, last: bytes) -> bytes | LongLine:
+        """The line that ends with this piece."""
+        line = bytes(self._held) + last if self._held else last
+        self._held.clear()
+        if self._skipped:
+            self._skipped = 0
+            return LongLine(self._head, line[-_EDGE:])
+        return line if len(line) <= self._largest + 1 else LongLine(line[:_EDGE], line[-_EDGE:])
+
+    def _keep(self, piece: bytes) -> None:
+        """Takes what has no end yet; of a line that is too long its head and the last of it."""
+        self._held += piece
+        if self._skipped or len(self._held) > self._largest:
+            self._head = self._head if self._skipped else bytes(self._held[:_EDGE])
+            self._skipped += len(self._held) if not self._skipped else len(piece)
+            del self._held[:-_EDGE]
+            if self._skipped > _MAX_SKIPPED_LENGTH:
+                self.end("wrote a line without end")

@@ -1,0 +1,217 @@
+"""The command that a server is: begun when it is needed, begun again when it ended, and ended with the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import shutil
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from toolgen.connectors.http.response import MAX_ANSWER_SIZE
+from toolgen.connectors.http.scrubber import Scrubber, scrubber_of
+from toolgen.connectors.mcp.child_process import MARK, Descendants, ErrorLog, begun_as_subreaper
+from toolgen.connectors.mcp.messages import failed
+from toolgen.connectors.mcp.process import CommandFault, CommandReply, ServerProcess, replied
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.model.client_channel import ClientChannel
+from toolgen.model.result import Delivery, Failed
+from toolgen.model.schema import JsonObject
+from toolgen.model.secret import SecretReference
+
+__all__ = ["NOT_SENT", "Command", "CommandSpec", "LocalCommand"]
+
+# What most programs need, and nothing that is only the gateway's.
+_INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+_LEAVING_S = 2.0
+_SIGN_OF_LIFE_S = 2.0
+_AGAIN_S = 1.0  # a command that ended before it answered anything is not started more often
+_CLOCK = SystemClock()
+NOT_SENT: Final = Delivery(attempts=1, unsent=True)
+
+
+class CommandSpec(Struct, frozen=True, kw_only=True):
+    """Command of a source: its words, its working folder, its environment variables and the maximum length of a line in bytes."""
+
+    source: str = ""
+    words: tuple[str, ...]
+    folder: str = ""
+    environment: Mapping[str, SecretReference] = {}
+    largest: int = MAX_ANSWER_SIZE
+
+
+class Command(Protocol):
+    """A way to one command, wherever it runs. Nothing here raises for what it does."""
+
+    @property
+    def scrubber(self) -> Scrubber:
+        """Takes the secrets that the command was given out of what it says."""
+
+    def ready(self) -> int | None:
+        """The number of the process that can be asked; None where `begin` has to see to that first."""
+
+    async def begin(self, values: Mapping[str, str] | None) -> int | Failed | None:
+        """Starts the command where it does not run. `values` are those of its variables; None asks for them where they are needed."""
+
+    def ask(self, message: JsonObject, line: ClientChannel | None) -> Awaitable[CommandReply]:
+        """Sends a request and waits for its answer."""
+
+    def doubt(self) -> None:
+        """Asks the command for a sign of life; one that gives none is ended once nobody else waits for it."""
+
+    async def tell(self, message: JsonObject) -> None:
+        """Sends a notification."""
+
+    def stale(self) -> bool:
+        """Return True if the server has announced a changed tool list since the last call."""
+
+    async def close(self) -> None: ...
+
+
+def _nothing() -> None:
+    pass
+
+
+class LocalCommand:
+    """A command that this process starts. `on_change` is called whenever `ready` or `stale` may say something else than before."""
+
+    def __init__(self, spec: CommandSpec, *, clock: Clock = _CLOCK, on_change: Callable[[], None] = _nothing) -> None:
+        self._spec = spec
+        self._clock = clock
+        self._on_change = on_change
+        self.scrubber = Scrubber(())
+        self.hidden: tuple[str, ...] = ()
+        self.epoch = 0
+        self._starting = asyncio.Lock()
+        self._started = -math.inf
+        self._running: ServerProcess | None = None
+        self._doubting: asyncio.Task[None] | None = None
+        self._pings = 0  # downwards: the numbers above are those of the callers
+
+    def ready(self) -> int | None:
+        """Return the number of the process while it runs and its liveness is not in doubt; otherwise None."""
+        doubted = self._doubting is not None and not self._doubting.done()
+        return self.epoch if self._running is not None and self._running.alive and not doubted else None
+
+    async def begin(self, values: Mapping[str, str] | None) -> int | Failed | None:
+        """Starts the command where it does not run."""
+        async with self._starting:
+            if self._doubting is not None:
+                await asyncio.wait({self._doubting})
+                self._doubting = None
+            if self._running is not None and self._running.alive:
+                return self.epoch
+            if self._running is not None:
+                await self._running.stop(0.0)
+                if self._running.served:
+                    self._started = -math.inf
+                self._running = None
+            wait = self._started + _AGAIN_S - self._clock.monotonic()
+            if wait > 0:
+                message = "the command ended before it answered anything; nothing was sent"
+                return failed("upstream_unavailable", message, "try again in a moment", NOT_SENT)
+            if values is None:
+                return None
+            self._started = self._clock.monotonic()
+            return await self._start({name: values.get(name, "") for name in self._spec.environment})
+
+    async def _start(self, given: Mapping[str, str]) -> int | Failed:
+        spec = self._spec
+        self.hidden = tuple(given[name] for name, one in spec.environment.items() if one.provider != "literal")
+        self.scrubber = scrubber_of(self.hidden)
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        descendants = Descendants()
+        environment = {**inherited, **given, MARK: descendants.mark}
+        if not _exists(spec.words[0], spec.folder, environment):
+            return _not_started("there is no such program")
+        pipe = subprocess.PIPE
+        try:
+            # The loop of uvloop would fork this whole process, and stand still meanwhile; this begins a child without a copy (vfork).
+            process = subprocess.Popen(  # noqa: ASYNC220, S603 - it takes less than a millisecond; the operator wrote the command
+                begun_as_subreaper(spec.words),
+                bufsize=0,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                cwd=spec.folder or None,
+                env=environment,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            return _not_started(type(error).__name__)
+        log = ErrorLog(spec.source, self.scrubber)
+        running = ServerProcess(process, log, spec.largest, descendants, self.scrubber, self._on_change)
+        try:
+            await running.open()
+        except BaseException:
+            await running.stop(0.0)
+            raise
+        self._running = running
+        self.epoch += 1
+        self._on_change()
+        return self.epoch
+
+    def ask(self, message: JsonObject, line: ClientChannel | None) -> asyncio.Future[CommandReply]:
+        """Sends a request; its answer comes, unless it is cancelled before."""
+        running = self._running
+        if running is None or not running.alive:
+            return replied(CommandReply(fault=CommandFault.NOT_SENT))
+        params = message.get("params")
+        arguments = params.get("arguments") if isinstance(params, Mapping) else None
+        if isinstance(arguments, Mapping):
+            running.log.note(arguments)
+        return running.ask(message, line)
+
+    def doubt(self) -> None:
+        """Asks the command for a sign of life; one that gives none is ended once nobody else waits for it."""
+        running = self._running
+        if running is not None and (self._doubting is None or self._doubting.done()):
+            self._doubting = asyncio.create_task(self._probe(running))
+            self._doubting.add_done_callback(lambda _: self._on_change())
+            self._on_change()
+
+    async def _probe(self, running: ServerProcess) -> None:
+        self._pings -= 1
+        try:
+            async with asyncio.timeout(_SIGN_OF_LIFE_S):
+                await running.ask({"jsonrpc": "2.0", "id": self._pings, "method": "ping"}, None)
+        except TimeoutError:
+            if running.idle:
+                await running.stop(0.0)
+
+    async def tell(self, message: JsonObject) -> None:
+        """Sends a notification; what became of it shows with the next request."""
+        if self._running is not None:
+            self._running.send(message)
+
+    def stale(self) -> bool:
+        """Return True if the server has announced a changed tool list since the last call."""
+        running = self._running
+        if running is None or not running.changed:
+            return False
+        running.changed = False
+        return True
+
+    async def close(self) -> None:
+        """Ends the command, and whatever it started."""
+        if self._doubting is not None:
+            self._doubting.cancel()
+            await asyncio.gather(self._doubting, return_exceptions=True)
+        if self._running is not None:
+            await self._running.stop(_LEAVING_S)
+            self._running = None
+
+
+def _exists(program: str, folder: str, environment: Mapping[str, str]) -> bool:
+    """Return True if the program exists. Otherwise only the standard error of its starter would report it as missing."""
+    place = os.path.join(folder, program) if os.path.dirname(program) else program
+    return shutil.which(place, path=environment.get("PATH", os.defpath)) is not None
+
+
+def _not_started(reason: str) -> Failed:
+    message = f"the command cannot be started ({reason}); nothing was sent"
+    return failed("upstream_unavailable", message, "tell the operator of the gateway", NOT_SENT)

@@ -1,0 +1,363 @@
+"""Conversation with an MCP server: negotiates a protocol revision, lists tools and calls them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+from toolgen.connectors.mcp.messages import (
+    STATELESS,
+    Agreed,
+    SharedSession,
+    Wire,
+    cancel_notification,
+    failed,
+    harmless,
+    initialize,
+    modern,
+    request,
+    result_of,
+    speaks,
+)
+from toolgen.core.clock import Clock
+from toolgen.core.errors import CanonicalError
+from toolgen.model.call import Call
+from toolgen.model.mcp import ListedTool, ServerTools, parts_of
+from toolgen.model.result import Delivery, Failed, Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Effect
+
+__all__ = ["Conversation", "Parts"]
+
+_MAX_PAGES = 100
+_MAX_TOOLS = 2000
+_MAX_LISTING_SIZE = 8 * 1024 * 1024
+_LISTED_S = 60.0
+_LISTING_S = 15.0  # for a build
+_PARTING_S = 5.0
+# The answers of the official SDKs of TypeScript and Python to a session that they do not know, beside 404.
+_NO_SUCH_SESSION: Final = frozenset({-32000, -32001, -32600})
+_DENIED: Final = frozenset({401, 403})
+Parts: TypeAlias = dict[str, dict[str, str]]
+
+
+class Conversation:
+    """Conversation with an MCP server for one caller: negotiated revision and session, and the server's tools. Requests run concurrently.
+
+    `total_s` is the time limit of negotiating and listing. Both are done once for all callers that wait for them, each with its own time
+    limit. `shared` is the session that several workers share.
+    """
+
+    def __init__(self, wire: Wire, clock: Clock, total_s: float, shared: SharedSession | None = None) -> None:
+        self._wire = wire
+        self._shared = shared
+        self._lost_epoch: int | None = None
+        self._clock = clock
+        self._total_s = total_s
+        self._epoch: int | None = None
+        self._agreed = Agreed()
+        self._number = 0
+        self._who = ("", "")
+        self._listed: Parts | None = None
+        self._listed_at = 0.0
+        self._listing: asyncio.Task[Parts | Failed] | None = None
+        self._telling: set[asyncio.Task[None]] = set()
+
+    async def listing(self, call: Call) -> ServerTools | Failed:
+        """Every tool the server shows this caller, over all pages; starting it and agreeing with it count as well."""
+        longest_s, agreed = min(self._total_s, _LISTING_S), False
+        try:
+            async with asyncio.timeout(longest_s):
+                if fault := await self._agree(call):
+                    return fault
+                agreed = True
+                return await self._list(call)
+        except TimeoutError:
+            what = "its list of tools" if agreed else "its answer to the handshake (`initialize`)"
+            return _late(f"{what} did not come in time: the limit for both is {longest_s:g} seconds")
+
+    async def parts(self, call: Call, until: float) -> Parts | Failed:
+        """The digests of what the server says of its tools, by name: as it said a minute ago at the longest. One that is listed twice
+        has none. `until` (the loop's time) is how long this caller waits."""
+        while True:
+            if (known := self._known()) is not None:
+                return known
+            task, joined = self._listing, self._listing is not None
+            if task is None:
+                task = self._listing = asyncio.create_task(self._refresh(call))
+                task.add_done_callback(self._refreshed)
+            await asyncio.wait({task}, timeout=max(0.0, until - asyncio.get_running_loop().time()))
+            if not task.done():
+                return _late("the server did not say in time which tools it has")
+            found = task.result()
+            if not (joined and isinstance(found, Failed) and found.error.code == "upstream_timeout"):
+                return found  # one whose time began before this caller's is begun again
+
+    def _known(self) -> Parts | None:
+        age = self._clock.monotonic() - self._listed_at
+        if self._listed is None or age > _LISTED_S or self._epoch is None or self._ready() != self._epoch:
+            return None
+        if self._wire.stale():
+            self._listed = None
+        return self._listed
+
+    def _ready(self) -> int | None:
+        return self._wire.ready() if self._shared is None else self._shared.epoch
+
+    def _forget(self) -> None:
+        """The server is to be met again."""
+        self._lost_epoch, self._epoch = self._epoch or self._lost_epoch, None
+
+    def _refreshed(self, task: asyncio.Task[Parts | Failed]) -> None:
+        self._listing = None
+
+    async def _refresh(self, call: Call) -> Parts | Failed:
+        """Agrees where that has to be, and lists. A session whose list cannot be had is forgotten."""
+        try:
+            async with asyncio.timeout(self._total_s):
+                listing = await self._listed_again(call)
+        except TimeoutError:
+            self._wire.doubt()
+            listing = _late("the server did not say in time which tools it has")
+        if isinstance(listing, Failed):
+            self._forget()
+            return listing
+        self._listed, self._listed_at = _parts(listing), self._clock.monotonic()
+        return self._listed
+
+    async def _listed_again(self, call: Call) -> ServerTools | Failed:
+        known = self._epoch is not None
+        if fault := await self._agree(call):
+            return fault
+        listing = await self._list(call)
+        if (
+            isinstance(listing, Failed) and known and self._epoch is None
+        ):  # the session was there before, and is no more
+            listing = await self._agree(call) or await self._list(call)
+        return listing
+
+    async def call(self, method: str, params: JsonObject, call: Call, until: float) -> Success | Failed | None:
+        """Send a caller's request and return the server's answer, until `until` (the loop's time).
+
+        Returns None if the server no longer knows the session: nothing was done, and `parts` begins a new one.
+
+        If the caller disconnects, the server is sent a cancellation. A request that may change something is then awaited for a little
+        longer, so that its outcome is known.
+        """
+        agreed, number = self._agreed, self._next()
+        if call.line is not None and call.line.listens:
+            params = {**params, "_meta": {"progressToken": number}}
+        asking = asyncio.create_task(self._wire.ask(self._request(method, params, number), agreed, call))
+        try:
+            await asyncio.wait({asking}, timeout=max(0.0, until - asyncio.get_running_loop().time()))
+            if asking.done():
+                return None if self._lost(asking.result(), agreed) else result_of(asking.result(), call, method)
+            self._call_off(number, agreed, call)
+            self._wire.doubt()
+            return _unanswered(call, method, "did not answer in time", broken=True)
+        except asyncio.CancelledError:
+            self._call_off(number, agreed, call)
+            if (
+                call.line is None
+                or not call.line.disconnected()
+                or call.tool.effect is Effect.READ
+                or method != "tools/call"
+            ):
+                raise
+            left = until - asyncio.get_running_loop().time()
+            await asyncio.wait({asking}, timeout=min(_PARTING_S, max(0.0, left)))
+            if asking.done():
+                return result_of(asking.result(), call, method)
+            return _unanswered(
+                call, method, "was told that its caller left, and did not say how the call ended", broken=False
+            )
+        finally:
+            asking.cancel()
+
+    def _call_off(self, number: int, agreed: Agreed, call: Call) -> None:
+        """Tells the server that nobody waits for an answer, without waiting for that."""
+        telling = asyncio.create_task(self._wire.tell(cancel_notification(number), agreed, call))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+
+    async def close(self) -> None:
+        """Ends what goes on without anybody waiting for it."""
+        tasks = {*self._telling, *((self._listing,) if self._listing is not None else ())}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _asked(self, method: str, params: JsonObject, call: Call) -> Success | Failed:
+        """The `result` of a request that changes nothing."""
+        agreed, number = self._agreed, self._next()
+        try:
+            outcome = await self._wire.ask(self._request(method, params, number), agreed, call)
+        except asyncio.CancelledError:
+            self._call_off(number, agreed, call)
+            raise
+        self._lost(outcome, agreed)
+        return result_of(outcome, call, method)
+
+    def _request(self, method: str, params: JsonObject, number: int) -> JsonObject:
+        return request(method, modern(params) if self._agreed.version == STATELESS else params, number)
+
+    def _lost(self, outcome: Success | Failed, agreed: Agreed) -> bool:
+        """Return True if the server no longer knows the session of the request, and forget that session."""
+        if not _is_lost(outcome, agreed):
+            return False
+        if self._agreed is agreed:
+            self._forget()
+        return True
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    async def _agree(self, call: Call) -> Failed | None:
+        """Meets the server, unless that was done."""
+        epoch = await self._wire.begin()
+        if isinstance(epoch, Failed):
+            return epoch
+        if self._shared is not None:
+            return await self._agree_together(self._shared, call)
+        if epoch == self._epoch:
+            return None
+        fault = await self._handshake(call)
+        if fault is None:
+            self._epoch = epoch
+        return fault
+
+    async def _agree_together(self, shared: SharedSession, call: Call) -> Failed | None:
+        """Joins the session that another worker began, or begins it for all."""
+        if self._epoch is not None and shared.epoch == self._epoch:
+            return None
+        met = await shared.meet(self._lost_epoch)
+        if isinstance(met, Failed):
+            return met
+        self._number, self._listed = met.above, None
+        if met.agreed is not None:
+            self._agreed, self._who, self._epoch = met.agreed, met.server, met.epoch
+            return None
+        agreed = None
+        try:
+            if fault := await self._handshake(call):
+                return fault
+            agreed, self._epoch = self._agreed, met.epoch
+        finally:
+            shared.settle(agreed, self._who)
+        return None
+
+    async def _handshake(self, call: Call) -> Failed | None:
+        """Begins with the handshake, which every server but the newest knows; those answer it with an error."""
+        self._listed = None
+        answer = await self._wire.ask(initialize(self._next()), Agreed(), call)
+        outcome = result_of(answer, call, "initialize")
+        if isinstance(outcome, Success) and isinstance(outcome.data, dict):
+            return await self._shake(outcome, call)
+        if _is_other_era(answer):
+            return await self._discover(call, outcome)
+        return outcome if isinstance(outcome, Failed) else None
+
+    async def _shake(self, outcome: Success, call: Call) -> Failed | None:
+        result = outcome.data
+        assert isinstance(result, dict)  # noqa: S101 - as `_agree` saw
+        version, session = speaks(result), outcome.delivery.session
+        if not version:
+            return failed("upstream_error", "the server speaks a revision of MCP that this gateway does not")
+        self._agreed = Agreed(version=version, session=session)
+        self._who = _who(result.get("serverInfo"))
+        await self._wire.tell({"jsonrpc": "2.0", "method": "notifications/initialized"}, self._agreed, call)
+        return None
+
+    async def _discover(self, call: Call, refused: Success | Failed) -> Failed | None:
+        agreed = Agreed(version=STATELESS)
+        asked = request("server/discover", modern({}), self._next())
+        found = result_of(await self._wire.ask(asked, agreed, call), call, "server/discover")
+        if isinstance(found, Failed):
+            return refused if isinstance(refused, Failed) else found
+        self._agreed = agreed
+        result = found.data if isinstance(found.data, dict) else {}
+        self._who = _who(result.get("serverInfo"))
+        return None
+
+    async def _list(self, call: Call) -> ServerTools | Failed:
+        tools: list[ListedTool] = []
+        cursors: set[str] = set()
+        params: JsonObject = {}
+        size = 0
+        for _ in range(_MAX_PAGES):
+            page = await self._asked("tools/list", params, call)
+            if isinstance(page, Failed):
+                return page
+            result = page.data if isinstance(page.data, dict) else {}
+            try:
+                tools += msgspec.convert(result.get("tools"), tuple[ListedTool, ...])
+            except (msgspec.ValidationError, RecursionError):
+                return failed("upstream_error", "the server's list of tools is not as MCP has it")
+            size += page.delivery.bytes or 0
+            if len(tools) > _MAX_TOOLS or size > _MAX_LISTING_SIZE:
+                return failed("response_too_large", f"the server lists more than {_MAX_TOOLS} tools, or larger ones")
+            cursor = result.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor:
+                name, version = self._who
+                return ServerTools(server=name, version=version, tools=tuple(tools))
+            if cursor in cursors:
+                break
+            cursors.add(cursor)
+            params = {"cursor": cursor}
+        return failed("upstream_error", f"the server's list of tools has no end, or more than {_MAX_PAGES} pages")
+
+
+def _is_lost(outcome: Success | Failed, agreed: Agreed) -> bool:
+    """Return True if a server does not know the session of a request (MCP 2025-11-25, basic/transports, Session Management).
+
+    The server must answer 404; many answer 400 with a JSON-RPC error.
+    """
+    status = outcome.delivery.status
+    if not agreed.session or status not in {400, 404}:
+        return False
+    error = outcome.data.get("error") if isinstance(outcome.data, Mapping) else None
+    return status == 404 or (isinstance(error, Mapping) and error.get("code") in _NO_SUCH_SESSION)
+
+
+def _late(message: str) -> Failed:
+    return failed("upstream_timeout", message, "try again later", Delivery(attempts=1))
+
+
+def _unanswered(call: Call, method: str, what: str, *, broken: bool) -> Failed:
+    """A call was sent and its answer given up; `broken` where that was the server's fault."""
+    delivery = Delivery(attempts=1, broken=broken)
+    if harmless(call, method):
+        return failed("upstream_timeout", f"the server {what}", "try again later", delivery)
+    message = f"the server {what}; it may or may not have taken effect"
+    return failed("outcome_unknown", message, "find out what happened before trying again", delivery)
+
+
+def _is_other_era(answer: Success | Failed) -> bool:
+    """Return True if the server rejected the handshake itself: with a JSON-RPC error, or with a 4xx status other than 401 and 403."""
+    if isinstance(answer, Success):
+        return isinstance(answer.data, dict) and "error" in answer.data
+    status = answer.delivery.status
+    return isinstance(status, int) and 400 <= status < 500 and status not in _DENIED
+
+
+def _who(info: Json) -> tuple[str, str]:
+    said = info if isinstance(info, dict) else {}
+    name, version = said.get("title") or said.get("name"), said.get("version")
+    return str(name or "")[:200], str(version or "")[:100]
+
+
+def _parts(listing: ServerTools) -> Parts:
+    found: Parts = {}
+    twice: set[str] = set()
+    for tool in listing.tools:
+        if tool.name in found:
+            twice.add(tool.name)
+        try:
+            found[tool.name] = parts_of(tool)
+        except CanonicalError:
+            twice.add(tool.name)
+    return {name: parts for name, parts in found.items() if name not in twice}

@@ -1,0 +1,323 @@
+"""Streamable HTTP: every message is a POST by the HTTP executor, with its credentials, egress rules, limits and scrubbing.
+
+Answers that are streams of events: read to the answer, and no further. What comes before may say how far the call has come. A stream that
+ends before its answer is asked for again where it said from where (MCP 2025-11-25, basic/transports, Resumability and Redelivery).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from contextvars import ContextVar
+from functools import partial
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from toolgen.connectors.executor import Permit, Timeouts
+from toolgen.connectors.http.credentials import Provision
+from toolgen.connectors.http.executor import HttpExecutor, Reader
+from toolgen.connectors.http.reply import BodyListener
+from toolgen.connectors.http.response import MAX_ANSWER_SIZE, HttpResponse, result
+from toolgen.connectors.http.scrubber import Scrubber
+from toolgen.connectors.http.streamed import EVENT_ENDING, MAX_EVENT_ENDING_LENGTH, events
+from toolgen.connectors.mcp.messages import STATELESS, Agreed, addressed, tell_progress
+from toolgen.connectors.secrets import SecretResolver
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.json_codec import decode_json
+from toolgen.model.auth_schemes import SCHEMES, with_headers
+from toolgen.model.call import Call, Principal
+from toolgen.model.client_channel import ClientChannel
+from toolgen.model.result import Delivery, Failed, Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
+
+__all__ = ["Cursor", "EventReader", "HttpWire"]
+
+_PAUSE_S = 0.1
+_MAX_DIGITS = 9
+
+
+class Cursor(Struct):
+    """Where a stream of events was when it ended, and how long to wait before it is asked for again."""
+
+    last: str = ""
+    pause_s: float = _PAUSE_S
+
+    def hear(self, block: bytes) -> None:
+        for line in block.splitlines():
+            name, _, value = line.partition(b":")
+            said = value.removeprefix(b" ").decode("latin-1")
+            if name == b"id":
+                self.last = said if _is_header(said) else ""
+            elif name == b"retry" and said.isascii() and said.isdigit() and len(said) < _MAX_DIGITS:
+                self.pause_s = max(_PAUSE_S, int(said) / 1000)
+
+
+_CURSOR: ContextVar[Cursor | None] = ContextVar("mcp_cursor", default=None)
+"""That of the request that is being made."""
+
+
+class EventReader:
+    """Hears the events of one answer: of the request `number`, whose caller is told of progress over `line`."""
+
+    def __init__(
+        self, number: Json, line: ClientChannel | None, scrubber: Scrubber, cursor: Cursor | None = None
+    ) -> None:
+        self._number = number
+        self._cursor = cursor
+        self._line = line
+        self._scrubber = scrubber
+        self._held = bytearray()
+
+    def wants(self, headers: Mapping[str, str]) -> bool:
+        """Event streams alone: another body is an answer when it ends."""
+        return headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
+
+    def enough(self, data: bytes) -> bool:
+        """Return True if the answer has arrived, even if it cannot be read."""
+        looked = max(0, len(self._held) - MAX_EVENT_ENDING_LENGTH)
+        self._held += data
+        while ending := EVENT_ENDING.search(self._held, looked):
+            block = bytes(self._held[: ending.end()])
+            del self._held[: ending.end()]
+            looked = 0
+            if self._cursor is not None:
+                self._cursor.hear(block)
+            if any(self._heard(event) for event in events(block)):
+                return True
+        return False
+
+    def _heard(self, event: bytes) -> bool:
+        try:
+            message = decode_json(event)
+        except ValueError:
+            return self._number in addressed(event, event)
+        if not isinstance(message, Mapping):
+            return isinstance(message, list)
+        if message.get("method") == "notifications/progress" and self._line is not None:
+            params = message.get("params")
+            token = params.get("progressToken") if isinstance(params, Mapping) else None
+            if type(token) is int and token == self._number:
+                tell_progress(self._line, params, self._scrubber)
+        return "method" not in message
+
+
+_EVENTS = "text/event-stream"
+_ACCEPT = f"application/json, {_EVENTS}"
+_HEADERS = {
+    "accept": "Accept",
+    "version": "MCP-Protocol-Version",
+    "session": "Mcp-Session-Id",
+    "method": "Mcp-Method",
+    "name": "Mcp-Name",
+    "last": "Last-Event-ID",
+}
+_BODY = HttpBody(media_type="application/json", argument="message", required=True)
+_SESSION = "mcp-session-id"
+_MAX_HEADER_LENGTH = 1024
+_TIMEOUTS = Timeouts()
+_CLOCK = SystemClock()
+# What may be asked twice: it changes nothing.
+_HARMLESS = frozenset(
+    {
+        *("initialize", "server/discover", "tools/list", "resources/read"),
+        *("notifications/initialized", "notifications/cancelled"),
+    }
+)
+_NAMED_BY: Mapping[str, str] = {"tools/call": "name", "resources/read": "uri"}
+"""The member of a request's params that the header `Mcp-Name` repeats (2026-07-28, basic/transports)."""
+_PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )\Z")
+
+
+class HttpWire:
+    """Wire to an MCP server at a URL. `auth` are its credentials, as for a GraphQL source: every message carries all of them."""
+
+    def __init__(  # noqa: PLR0913 - what a source may say
+        self,
+        url: str,
+        *,
+        auth: Mapping[str, object],
+        secrets: SecretResolver,
+        permit: Permit,
+        provision: Provision | None = None,
+        timeouts: Timeouts = _TIMEOUTS,
+        largest: int = MAX_ANSWER_SIZE,
+        clock: Clock = _CLOCK,
+    ) -> None:
+        schemes, auth = with_headers(SCHEMES, auth)
+        self._url = url
+        self._security = (tuple(sorted(auth)),) if auth else ()
+        self._provision = provision
+        made = partial(
+            HttpExecutor,
+            schemes=schemes,
+            auth=auth,
+            secrets=secrets,
+            permit=permit,
+            provision=provision,
+            timeouts=timeouts,
+            clock=clock,
+            largest=largest,
+            listen=_listener,
+        )
+        self._http = made(reader=partial(_read, read=result))
+        self._lister = made(reader=partial(_read, read=_as_written))
+
+    def ready(self) -> int:
+        """Always."""
+        return 0
+
+    def doubt(self) -> None:
+        """Each message finds its own way, whatever became of the last."""
+
+    async def begin(self) -> int:
+        """There is nothing to make ready: each message finds its own way."""
+        return 0
+
+    async def ask(self, message: JsonObject, agreed: Agreed, call: Call) -> Success | Failed:
+        """The answer to a request, out of the body or out of the stream of events that the body is."""
+        http = self._lister if message["method"] == "tools/list" else self._http
+        cursor = Cursor()
+        given = _CURSOR.set(cursor)
+        try:
+            first = outcome = _answer(await http.execute(self._over_http(message, agreed, call)), message["id"])
+            while _is_unfinished(outcome) and cursor.last and agreed.version not in {"", STATELESS}:
+                last, cursor.last = cursor.last, ""
+                await asyncio.sleep(cursor.pause_s)
+                found = await http.execute(self._over_http(message, agreed, call, last))
+                cursor.last = cursor.last or last
+                if isinstance(found, Failed) and not _is_unfinished(found):
+                    return first  # what this says is of the stream, and not of the request
+                outcome = _answer(found, message["id"])
+        finally:
+            _CURSOR.reset(given)
+        return first if _is_unfinished(outcome) else outcome
+
+    async def tell(self, message: JsonObject, agreed: Agreed, call: Call) -> None:
+        """A notification, to which there is no answer: what became of it shows with the next request."""
+        await self._http.execute(self._over_http(message, agreed, call))
+
+    def stale(self) -> bool:
+        """A server that is asked over HTTP has no way to say so unasked."""
+        return False
+
+    def preview(self, message: JsonObject, call: Call) -> JsonObject:
+        """The request of a message, secrets masked."""
+        return self._http.preview(self._over_http(message, Agreed(), call))
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._http.close()
+        await self._lister.close()
+
+    def _over_http(self, message: JsonObject, agreed: Agreed, call: Call, last: str = "") -> Call:
+        """The message as a call over HTTP; with `last`, the rest of the stream that answers it."""
+        method, params = str(message["method"]), message.get("params")
+        accept = _EVENTS if last else _ACCEPT
+        said: dict[str, str] = {
+            "accept": accept,
+            "version": agreed.version,
+            "session": agreed.session,
+            "last": last,
+        }
+        if agreed.version == STATELESS:
+            said["method"] = method
+            name = params.get(_NAMED_BY.get(method, "name")) if isinstance(params, Mapping) else None
+            said["name"] = _header_value(name) if isinstance(name, str) else ""
+        said = {key: value for key, value in said.items() if value}
+        parts = urlsplit(self._url)
+        binding = HttpBinding(
+            method="GET" if last else "POST",
+            path=f"{parts.path}?{parts.query}" if parts.query else parts.path,
+            servers=(f"{parts.scheme}://{parts.netloc}",),
+            parameters=tuple(
+                HttpParameter(argument=key, in_="header", name=_HEADERS[key], style="simple", explode=False)
+                for key in said
+            ),
+            body=None if last else _BODY,
+            security=self._security_of(call.principal),
+        )
+        tool = msgspec.structs.replace(
+            call.tool,
+            binding=binding,
+            output_schema=None,  # that is of a result, not of the message that it comes in
+            idempotent=call.tool.idempotent or method in _HARMLESS or bool(last),
+        )
+        return msgspec.structs.replace(call, tool=tool, arguments={**said, "message": message})
+
+    def _security_of(self, principal: Principal) -> tuple[tuple[str, ...], ...]:
+        given = None if self._provision is None else self._provision.assigned(principal)
+        return self._security if given is None else (tuple(sorted(given)),)
+
+
+def _header_value(text: str) -> str:
+    """A text as a header's value: in base64 where it would not arrive as it is (2026-07-28, basic/transports, Value Encoding)."""
+    if _PLAIN.match(text) and not text.startswith("=?"):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+
+
+def _read(
+    answer: HttpResponse, scrubber: Scrubber, method: str, delivery: Delivery, *, read: Reader
+) -> Success | Failed:
+    """The list of the messages in an event stream, each read as JSON is; of one message in any other body."""
+    session = answer.headers.get(_SESSION, "")
+    if session and _is_header(session):
+        delivery = msgspec.structs.replace(delivery, session=session)
+    kind = answer.content_type.partition(";")[0].strip().lower()
+    if answer.status != 200 or kind != "text/event-stream" or answer.truncated:
+        whole = read(answer, scrubber, method, delivery)
+        return msgspec.structs.replace(whole, data=[whole.data]) if isinstance(whole, Success) else whole
+    messages: list[Json] = []
+    for event in events(answer.body):
+        one = msgspec.structs.replace(answer, body=event, content_type="application/json")
+        found = read(one, scrubber, method, delivery)
+        if isinstance(found, Failed):  # nested too deeply
+            return found
+        messages.append(found.data)
+    return Success(data=messages, delivery=delivery)
+
+
+def _as_written(answer: HttpResponse, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
+    """A listing, without what was sent in confidence, but with all that nobody sees: its reader has to know that it is there."""
+    if answer.status == 200 and not answer.truncated:
+        with suppress(ValueError):
+            return Success(data=decode_json(scrubber.raw(answer.body)), delivery=delivery)
+    return result(answer, scrubber, method, delivery)
+
+
+def _listener(call: Call, scrubber: Scrubber) -> BodyListener:
+    message = call.arguments["message"]
+    number = message.get("id") if isinstance(message, Mapping) else None
+    return EventReader(number, call.line, scrubber, _CURSOR.get())
+
+
+def _is_header(value: str) -> bool:
+    return len(value) <= _MAX_HEADER_LENGTH and value.isascii() and value.isprintable()
+
+
+def _answer(outcome: Success | Failed, number: Json) -> Success | Failed:
+    """The answer among the messages; what the server wants of us beside it is not given, nor what answers somebody else."""
+    if isinstance(outcome, Failed) or outcome.truncated:
+        return outcome
+    messages = outcome.data if isinstance(outcome.data, list) else []
+    return msgspec.structs.replace(outcome, data=next((one for one in messages if _answers(one, number)), None))
+
+
+def _is_unfinished(outcome: Success | Failed) -> bool:
+    """Return True if the connection ended, cleanly or not, before the answer arrived."""
+    if isinstance(outcome, Failed):
+        return outcome.delivery.broken
+    return outcome.data is None and not outcome.truncated
+
+
+def _answers(message: Json, number: Json) -> bool:
+    if not isinstance(message, Mapping) or "method" in message:
+        return False
+    claimed = message.get("id")
+    return (type(claimed) is int and claimed == number) or (claimed is None and "error" in message)

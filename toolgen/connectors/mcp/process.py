@@ -1,0 +1,233 @@
+"""The running command of a server: what is written to it, who waits for which of its answers, and how it is ended."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from toolgen.connectors.http.scrubber import Scrubber
+from toolgen.connectors.mcp.child_process import Descendants, ErrorLog, LineReader, LongLine
+from toolgen.connectors.mcp.messages import addressed, claimed, tell_progress
+from toolgen.core.json_codec import TooDeepError, decode_json, encode_json
+from toolgen.model.client_channel import ClientChannel
+from toolgen.model.schema import Json, JsonObject
+
+__all__ = ["CommandFault", "CommandReply", "ServerProcess", "replied"]
+
+_MAX_UNASKED: Final = 10_000  # messages between two answers
+_MUCH_UNREAD: Final = 1024 * 1024  # bytes that the command has not read; what it asks for then is not answered
+_LAST_WORDS_S: Final = 2.0
+
+
+class CommandFault(StrEnum):
+    """Why an answer cannot be given."""
+
+    TOO_LONG = "too_long"
+    UNREADABLE = "unreadable"
+    TOO_DEEP = "too_deep"
+    ENDED = "ended"
+    NOT_SENT = "not_sent"
+
+
+class CommandReply(Struct, frozen=True):
+    """The line that answers a request, or what is wrong with it; `reason` is what the command did that ended."""
+
+    line: bytes = b""
+    fault: CommandFault | None = None
+    reason: str = ""
+
+
+class _Waiter(Struct, frozen=True):
+    """Who waits for an answer; `line` is the way back to its caller."""
+
+    answer: asyncio.Future[CommandReply]
+    line: ClientChannel | None
+
+
+class ServerProcess(asyncio.BaseProtocol):
+    """A running command, and who waits for which of its answers. As a protocol, the end of what is written to it."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        log: ErrorLog,
+        largest: int,
+        descendants: Descendants,
+        scrubber: Scrubber,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._process = process
+        self._descendants = descendants
+        self._scrubber = scrubber
+        self._on_change = on_change
+        self._lines = LineReader(largest, self._heard, self._end)
+        self._transports: list[asyncio.BaseTransport] = []
+        self._stdin: asyncio.WriteTransport | None = None
+        self._waiting: dict[int, _Waiter] = {}
+        self._unasked = 0
+        self._ended = False
+        self._gone: asyncio.Future[int] | None = None
+        self._reason = "ended before it answered"
+        self.log = log
+        self.changed = False
+        self.served = False
+
+    async def open(self) -> None:
+        """Takes over the pipes. Raises `OSError`."""
+        loop, process = asyncio.get_running_loop(), self._process
+        self._stdin, _ = await loop.connect_write_pipe(lambda: self, process.stdin)
+        self._transports.append(self._stdin)
+        for pipe, protocol in ((process.stderr, self.log), (process.stdout, self._lines)):
+            transport, _ = await loop.connect_read_pipe(lambda one=protocol: one, pipe)  # type: ignore[misc]
+            self._transports.append(transport)
+
+    @property
+    def alive(self) -> bool:
+        """True if requests can be sent to the process."""
+        return not self._ended and self._stdin is not None and not self._stdin.is_closing() and self._is_running()
+
+    @property
+    def idle(self) -> bool:
+        """True if no request waits for an answer."""
+        return not self._waiting
+
+    def ask(self, message: JsonObject, line: ClientChannel | None) -> asyncio.Future[CommandReply]:
+        """The line that answers, or what is wrong with it: `CommandFault.ENDED` where none ever will. Cancelled, it is not waited for."""
+        answer: asyncio.Future[CommandReply] = asyncio.get_running_loop().create_future()
+        number = _number(message)
+        self._waiting[number] = _Waiter(answer, line)
+        answer.add_done_callback(lambda _: self._waiting.pop(number, None))
+        if not self.send(message):
+            answer.set_result(CommandReply(fault=CommandFault.ENDED, reason=self._reason))
+        return answer
+
+    def send(self, message: JsonObject) -> bool:
+        """Send a message. Returns False if the command no longer reads. A message that the command has not read yet is buffered."""
+        if self._ended or self._stdin is None or self._stdin.is_closing():
+            return False
+        self._stdin.write(encode_json(message) + b"\n")
+        return not self._stdin.is_closing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Handle the end of the command's standard input. Its remaining output is awaited for a short time."""
+        if not self._ended:
+            asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._lines.end, "")
+
+    def _end(self, reason: str) -> None:
+        """Handle the end of the command's output, or of reading it. All requests that wait for an answer end."""
+        self._ended, self._reason = True, reason or self._reason
+        if self._gone is None:  # otherwise it is given time to end, and then ended, by `stop`
+            self._kill()
+            self._leave()
+        self._on_change()
+        for waiter in tuple(self._waiting.values()):
+            if not waiter.answer.done():
+                waiter.answer.set_result(CommandReply(fault=CommandFault.ENDED, reason=self._reason))
+
+    def _heard(self, line: bytes | LongLine) -> None:
+        self._unasked += 1
+        if self._unasked > _MAX_UNASKED:
+            self._lines.end("said more than anybody asked for")
+            return
+        if isinstance(line, LongLine):
+            self._spoiled(addressed(line.head, line.tail), line.head, CommandFault.TOO_LONG)
+            return
+        try:
+            message = decode_json(line)
+        except TooDeepError:
+            self._spoiled(addressed(line, line), line, CommandFault.TOO_DEEP)
+            return
+        except ValueError:
+            self._spoiled(addressed(line, line), line, CommandFault.UNREADABLE)
+            return
+        method, number = (message.get("method"), message.get("id")) if isinstance(message, dict) else (None, None)
+        if method is None:
+            if type(number) is int and number in self._waiting:
+                self._settle(number, CommandReply(line))
+            else:
+                self._spoiled(claimed(message), line, CommandFault.UNREADABLE)
+        elif number is None:
+            self._notified(method, message.get("params"))
+        elif isinstance(number, str | int) and self._unread() < _MUCH_UNREAD:
+            self.send(_turned_down(method, number))
+
+    def _unread(self) -> int:
+        return 0 if self._stdin is None else self._stdin.get_write_buffer_size()
+
+    def _settle(self, number: int, answer: CommandReply) -> None:
+        waiter = self._waiting.pop(number, None)
+        if waiter is not None and not waiter.answer.done():
+            self._unasked, self.served = 0, True
+            waiter.answer.set_result(answer)
+
+    def _spoiled(self, numbers: tuple[int, ...], line: bytes, fault: CommandFault) -> None:
+        """Tells those whose answer this is and cannot be read. Where that shows nowhere, it is the answer of the only one that waits;
+        what a library printed is nobody's."""
+        if not numbers and len(self._waiting) == 1 and line.lstrip().startswith((b"{", b"[")) and b'"jsonrpc"' in line:
+            numbers = tuple(self._waiting)
+        for number in numbers:
+            self._settle(number, CommandReply(fault=fault))
+
+    def _notified(self, method: object, params: Json) -> None:
+        if method == "notifications/tools/list_changed":
+            self.changed = True
+            self._on_change()
+        elif method == "notifications/progress" and isinstance(params, Mapping):
+            token = params.get("progressToken")
+            waiter = self._waiting.get(token) if type(token) is int else None
+            if waiter is not None and waiter.line is not None:
+                tell_progress(waiter.line, params, self._scrubber)
+
+    def _is_running(self) -> bool:
+        return self._gone is None and self._process.poll() is None
+
+    def _leave(self) -> asyncio.Future[int]:
+        """When the process has ended, which it is waited for in a thread."""
+        if self._gone is None:
+            self._gone = asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+        return self._gone
+
+    def _kill(self) -> None:
+        self._descendants.end(self._process.pid)
+
+    async def stop(self, leaving_s: float) -> None:
+        """Closes its input, as MCP has it, and ends it with all that it started when it is not gone by then."""
+        self._descendants.look(self._process.pid)
+        if self._stdin is not None:
+            self._stdin.close()
+        gone = self._leave()
+        if leaving_s:
+            await asyncio.wait({gone}, timeout=leaving_s)
+        self._kill()
+        await gone
+        self._lines.end("")
+        for transport in self._transports:
+            transport.close()
+        for pipe in (self._process.stdin, self._process.stderr, self._process.stdout)[len(self._transports) :]:
+            if pipe is not None:
+                pipe.close()
+
+
+def replied(reply: CommandReply) -> asyncio.Future[CommandReply]:
+    """An answer that is known."""
+    answer: asyncio.Future[CommandReply] = asyncio.get_running_loop().create_future()
+    answer.set_result(reply)
+    return answer
+
+
+def _number(message: JsonObject) -> int:
+    number = message["id"]
+    assert isinstance(number, int)  # noqa: S101 - ours are
+    return number
+
+
+def _turned_down(method: object, number: str | int) -> JsonObject:
+    if method == "ping":
+        return {"jsonrpc": "2.0", "id": number, "result": {}}
+    error: JsonObject = {"code": -32601, "message": "this client offers tools to agents, and nothing to servers"}
+    return {"jsonrpc": "2.0", "id": number, "error": error}

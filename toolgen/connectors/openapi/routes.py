@@ -1,0 +1,297 @@
+"""Every operation of a description, found before anything about it is understood.
+
+`include:` and `exclude:` of a source, decided from an operation as written: what is left out need not be readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
+from toolgen.connectors.openapi.operation import METHODS, FaultError
+from toolgen.connectors.source import SourceConfig
+from toolgen.connectors.syntax import escape
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
+from toolgen.model.tool import Effect
+
+__all__ = ["READING", "OperationFilter", "Route", "effect_of", "opened_object", "routes"]
+
+_NEWEST_ONLY = frozenset({"query"})
+_OF_A_PATH = frozenset({"$ref", "summary", "description", "servers", "parameters", "additionalOperations", *METHODS})
+_MARKS = ("responses", "operationId", "requestBody")
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """An operation as written, the path item it stands in, and the document's version (`2.0`, `3.0`, `3.1`, `3.2`)."""
+
+    origin: str
+    method: str
+    path: str
+    item: Mapping[str, Any]
+    raw: Mapping[str, Any]
+    version: str
+
+    @property
+    def above(self) -> str:
+        """The origin of its path item; where that is a `$ref`, of what refers to it."""
+        return "/".join(self.origin.split("/", 3)[:3])
+
+    def opened(self, documents: Documents) -> Route:
+        """Return the route with every reference of its operation followed, except those of schemas. Raises `FaultError`."""
+        raw = opened_object(documents, self.raw, "operation", self.origin)
+        return replace(self, item=opened_object(documents, self.item, "path", self.above), raw=raw)
+
+    def parameters(self, documents: Documents) -> dict[tuple[str, str], tuple[str, dict[str, Any]]]:
+        """(place, name) -> (origin, parameter), the operation's own over those of its path. Raises `FaultError`."""
+        merged: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
+        for holder, base in ((self.item, self.above), (self.raw, self.origin)):
+            written = holder.get("parameters")
+            if written is None:
+                continue
+            if not isinstance(written, list):
+                raise FaultError("bad_parameter", f"{base}/parameters", "its parameters are not a list")
+            for index, one in enumerate(written):
+                origin = f"{base}/parameters/{index}"
+                raw = opened_object(documents, one, "parameter", origin)
+                if (
+                    not isinstance(raw, dict)
+                    or not isinstance(raw.get("name"), str)
+                    or not isinstance(raw.get("in"), str)
+                ):
+                    raise FaultError("bad_parameter", origin, "a parameter has no `name` or no `in`")
+                merged[raw["in"], raw["name"]] = (origin, raw)
+        return merged
+
+
+# What of an operation is no schema, by kind: the fields that hold further objects, and what kind those are; `*` is each member.
+_HELD: Mapping[str, Mapping[str, str]] = {
+    "path": {"parameters": "parameters", "servers": "servers", "summary": "", "description": ""},
+    "operation": {
+        "parameters": "parameters",
+        "requestBody": "body",
+        "responses": "",  # what is below costs an answer its schema, not the operation its tool
+        "servers": "servers",
+        "security": "list",
+        **dict.fromkeys(("tags", "consumes", "produces", "schemes", "summary", "description", "operationId"), ""),
+    },
+    "parameters": {"*": "parameter"},
+    "parameter": {"content": "content", "examples": "list"},
+    "body": {"content": "content"},
+    "response": {"content": "content"},
+    "content": {"*": "media"},
+    "media": {"encoding": "encoding", "examples": "list"},
+    "encoding": {"*": "part"},
+    "part": {"headers": "headers"},
+    "headers": {"*": "header"},
+    "header": {"schema": ""},
+    "servers": {"*": "server"},
+    "server": {"variables": "list"},
+    "list": {"*": ""},
+    "": {},
+}
+# Kinds of objects of which nothing but a reference in their own place is followed.
+_WHOLE = frozenset(kind for kind, held in _HELD.items() if not held)
+# Where the specification has a Reference Object itself, beside whose `$ref` nothing counts (3.0.4, section 4.7.23).
+_REFERABLE = frozenset({"parameter", "body", "response", "media"})
+# What is no part of a request or of an answer, and so costs no operation its tool.
+_DISPENSABLE = frozenset({"summary", "description", "examples", "operationId", "tags"})
+
+
+def opened_object(documents: Documents, written: Any, kind: str, origin: str) -> Any:
+    """An object of a kind with the references in it followed, wherever they stand in place of an object; itself where there are none."""
+    ref = written.get("$ref") if kind in _REFERABLE and isinstance(written, dict) else None
+    if not isinstance(ref, str):
+        return _opened(documents, written, kind, origin)
+    if (kind, ref) not in documents.opened_objects:
+        documents.opened_objects[kind, ref] = _opened(documents, written, kind, origin)
+    return documents.opened_objects[kind, ref]
+
+
+def _opened(documents: Documents, written: Any, kind: str, origin: str) -> Any:
+    try:
+        node = documents.follow(written) if kind in _REFERABLE else documents.opened(written)
+    except UnresolvedRefError as error:
+        raise FaultError(error.code, origin, str(error)) from error
+    held = _HELD[kind]
+    if not held or not isinstance(node, (dict, list)):
+        return node
+    members: Any = enumerate(node) if isinstance(node, list) else node.items()
+    changed: dict[Any, Any] = {}
+    for key, value in members:
+        if not isinstance(value, (dict, list)):
+            continue
+        below = held.get("*") if "*" in held else held.get(key) if isinstance(key, str) else None
+        if below is None or (below in _WHOLE and "$ref" not in value):
+            continue
+        try:
+            found = opened_object(documents, value, below, f"{origin}/{escape(str(key))}")
+        except FaultError:
+            if key not in _DISPENSABLE:
+                raise
+            found = None
+        if found is not value:
+            changed[key] = found
+    if not changed:
+        return node
+    if isinstance(node, list):
+        return [changed.get(index, value) for index, value in enumerate(node)]
+    return {key: changed.get(key, value) for key, value in node.items()}
+
+
+def routes(documents: Documents, version: str) -> Iterator[Route | FaultError]:
+    """Each operation in the document's order; a path or an operation that is none comes as the fault it is."""
+    try:
+        paths = documents.opened(documents.root.get("paths"))
+    except UnresolvedRefError as error:
+        yield FaultError(error.code, "#/paths", f"{error}; whatever operations it holds are left out")
+        return
+    if not isinstance(paths, dict):
+        if paths is not None:
+            yield FaultError("bad_paths", "#/paths", "`paths` is not an object")
+        return
+    for path, written in paths.items():
+        if path.startswith("x-"):
+            continue
+        origin = f"#/paths/{escape(path)}"
+        try:
+            item = documents.opened(written)
+        except UnresolvedRefError as error:
+            yield FaultError(error.code, origin, f"{error}; whatever operations it holds are left out")
+            continue
+        if not isinstance(item, dict):
+            yield FaultError("bad_path", origin, "a path item is not an object")
+            continue
+        misplaced = dict(_misplaced(item, version))
+        for place, reason in misplaced.items():
+            yield FaultError("bad_method", f"{origin}/{place}", reason)
+        for method, place, raw in _operations(item, version):
+            if place in misplaced:
+                continue
+            here = f"{origin}/{place}"
+            try:
+                found = documents.opened(raw)
+            except UnresolvedRefError as error:
+                yield FaultError(error.code, here, str(error))
+                continue
+            if isinstance(found, dict):
+                yield Route(origin=here, method=method, path=path, item=item, raw=found, version=version)
+            else:
+                yield FaultError("bad_operation", here, "an operation is not an object")
+
+
+def _operations(item: dict[str, Any], version: str) -> Iterator[tuple[str, str, Any]]:
+    for method in METHODS:
+        if method in item and (version == "3.2" or method not in _NEWEST_ONLY):
+            yield method.upper(), method, item[method]
+    more = item.get("additionalOperations")
+    if version == "3.2" and isinstance(more, dict):
+        for method, raw in more.items():
+            yield method, f"additionalOperations/{escape(method)}", raw
+
+
+def _misplaced(item: dict[str, Any], version: str) -> Iterator[tuple[str, str]]:
+    """Where else in a path item an operation seems to be meant, and why it is none."""
+    for key, value in item.items():
+        if key in _NEWEST_ONLY and version != "3.2":
+            yield key, f"`{key}` is a method since OpenAPI 3.2, and this is {version}"
+        elif key == "additionalOperations" and (version != "3.2" or not isinstance(value, dict)):
+            why = f"exist since OpenAPI 3.2, and this is {version}" if version != "3.2" else "are an object"
+            yield key, f"`additionalOperations` {why}"
+        elif (
+            key not in _OF_A_PATH
+            and not key.startswith("x-")
+            and isinstance(value, dict)
+            and any(mark in value for mark in _MARKS)
+        ):
+            lower = "; methods are written in lower case" if key.lower() in METHODS else ""
+            yield escape(key), f"{key[:40]!r} is no method of a path{lower}"
+    more = item.get("additionalOperations")
+    for method in more if version == "3.2" and isinstance(more, dict) else ():
+        if method.lower() in METHODS:
+            # A second operation of one method, or one whose effect would be taken for another's.
+            yield f"additionalOperations/{escape(method)}", f"{method!r} has a field of its own in a path item"
+
+
+READING = frozenset({"GET", "HEAD", "QUERY", "OPTIONS", "TRACE"})
+_FILTERS = ("tags", "operations", "methods", "effects")
+_SEVERITY = (Effect.READ, Effect.WRITE, Effect.DESTRUCTIVE)
+
+
+def effect_of(method: str, hint: object) -> Effect:
+    """The effect of a method, or the graver one that a description's hint names."""
+    effect = Effect.READ if method in READING else Effect.WRITE
+    if method.upper() == "DELETE":  # methods are case-sensitive (RFC 9110, section 9.1), and not every server knows
+        effect = Effect.DESTRUCTIVE
+    if isinstance(hint, str) and hint in set(Effect):
+        return max(effect, Effect(hint), key=_SEVERITY.index)
+    return effect
+
+
+class OperationFilter:
+    """Every kind of filter in `include` must agree; one in `exclude` is enough to leave an operation out.
+
+    Raises `ConfigError` for a filter that is none, and for one that is empty.
+    """
+
+    def __init__(self, config: SourceConfig) -> None:
+        self._seen: dict[str, dict[str, None]] = {kind: {} for kind in _FILTERS}
+        self._unused: dict[tuple[str, str, str], None] = {}
+        self._sides = {"include": config.include, "exclude": config.exclude}
+        for side, filters in self._sides.items():
+            for kind, values in filters.items():
+                self._check(f"sources.{config.name}", side, kind, values)
+                self._unused |= {(side, kind, value): None for value in values}
+
+    def _check(self, where: str, side: str, kind: str, values: Any) -> None:
+        if kind not in _FILTERS:
+            raise ConfigError(f"{side} has no filter {kind!r}{nearest(kind, _FILTERS)}", where=where)
+        if not isinstance(values, (list, tuple)) or not all(isinstance(value, str) for value in values):
+            raise ConfigError(f"{side}.{kind} is not a list of texts", where=where)
+        if not values:
+            raise ConfigError(f"{side}.{kind} is empty, so it matches nothing; leave it out", where=where)
+        if kind == "effects" and (wrong := [value for value in values if value not in set(Effect)]):
+            raise ConfigError(f"{side}.effects: {wrong[0]!r} is not read, write or destructive", where=where)
+
+    def wants(self, route: Route) -> bool:
+        """Return True if an operation passes the filter and becomes a tool."""
+        said = _said(route)
+        for kind, values in said.items():
+            self._seen[kind] |= dict.fromkeys(values)
+        included = [self._matches("include", kind, said[kind]) for kind in self._sides["include"]]
+        excluded = [self._matches("exclude", kind, said[kind]) for kind in self._sides["exclude"]]
+        return all(included) and not any(excluded)
+
+    def _matches(self, side: str, kind: str, said: tuple[str, ...]) -> bool:
+        found = [value for value in self._sides[side][kind] if any(_agrees(kind, value, one) for one in said)]
+        for value in found:
+            self._unused.pop((side, kind, value), None)
+        return bool(found)
+
+    def idle(self) -> Iterator[str]:
+        """A sentence on every value that no operation matched, which is most often one that is misspelt."""
+        for side, kind, value in self._unused:
+            if kind != "effects":
+                hint = nearest(value, self._seen[kind])
+                yield f"{side}.{kind}: no operation of the description matches {value[:80]!r}{hint}"
+
+
+def _agrees(kind: str, value: str, said: str) -> bool:
+    if kind == "operations":
+        return fnmatchcase(said, value)
+    return value.upper() == said.upper() if kind == "methods" else value == said
+
+
+def _said(route: Route) -> dict[str, tuple[str, ...]]:
+    tags, identifier = route.raw.get("tags"), route.raw.get("operationId")
+    return {
+        "tags": tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
+        "operations": (identifier if isinstance(identifier, str) else "",),
+        "methods": (route.method,),
+        "effects": (effect_of(route.method, route.raw.get("x-toolgen-effect")),),
+    }

@@ -1,0 +1,130 @@
+"""DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from toolgen.connectors.sql.dialects.call_rewrites import enclose_ordered_arrows, rename_list_functions
+from toolgen.connectors.sql.dialects.computed_counts import SMALL_COUNTS, bound_counts
+from toolgen.connectors.sql.dialects.dollar_signs import separate_parameters
+from toolgen.connectors.sql.dialects.duckdb_costs import DUCKDB_FUNCTIONS, DUCKDB_OPERATORS
+from toolgen.connectors.sql.dialects.duckdb_pivots import rewrite_pivots
+from toolgen.connectors.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
+from toolgen.connectors.sql.dialects.reserved_names import quote_reserved_names, reserved_names
+from toolgen.connectors.sql.dialects.token_rewrites import enclose_interval_values, enclose_limits
+from toolgen.connectors.sql.dialects.value_rows import select_from_values
+from toolgen.connectors.sql.dialects.whole_rows import select_rows
+
+__all__ = ["DUCKDB", "SUMMARY_COLUMNS"]
+
+# https://duckdb.org/docs/stable/sql/data_types/interval
+_SINGULAR: Final = words(
+    "YEAR MONTH DAY HOUR MINUTE SECOND WEEK QUARTER DECADE CENTURY MILLENNIUM MILLISECOND MICROSECOND"
+)
+_UNITS: Final = _SINGULAR | {f"{unit}S" for unit in _SINGULAR} | {"CENTURIES", "MILLENNIA"}
+
+_JSON_EACH: Final = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")
+# https://duckdb.org/docs/stable/guides/meta/summarize
+SUMMARY_COLUMNS: Final = (
+    *("column_name", "column_type", "min", "max", "approx_unique", "avg", "std", "q25", "q50", "q75", "count"),
+    "null_percentage",
+)
+_STATEMENTS: Final = frozenset({TokenType.PIVOT, TokenType.UNPIVOT, TokenType.SUMMARIZE})
+_AFTER_A_STATEMENT: Final = frozenset({TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET})
+_NAMES: Final = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
+
+
+def _select_from_statement(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`PIVOT t … ORDER BY x` is `SELECT * FROM (PIVOT t …) ORDER BY x`, and so are UNPIVOT and SUMMARIZE."""
+    first = tokens[0]
+    if first.token_type not in _STATEMENTS:
+        yield from tokens
+        return
+    end = len(tokens) if first.token_type is TokenType.SUMMARIZE else _statement_end(tokens)
+    yield from _select_all(first)
+    yield _like(first, TokenType.L_PAREN, "(")
+    yield from tokens[:end]
+    yield _like(tokens[end - 1], TokenType.R_PAREN, ")")
+    yield from tokens[end:]
+
+
+def _statement_end(tokens: Sequence[Token]) -> int:
+    end = depth = 0
+    while end < len(tokens) and not (depth == 0 and tokens[end].token_type in _AFTER_A_STATEMENT):
+        depth += (tokens[end].token_type is TokenType.L_PAREN) - (tokens[end].token_type is TokenType.R_PAREN)
+        end += 1
+    return end
+
+
+def _summarize_queries(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`SUMMARIZE t` is `SUMMARIZE SELECT * FROM t`."""
+    for index, token in enumerate(tokens):
+        yield token
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
+        if token.token_type is TokenType.SUMMARIZE and following is not None and following.token_type in _NAMES:
+            yield from _select_all(following)
+
+
+def _select_all(token: Token) -> Iterator[Token]:
+    for kind, text in ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM")):
+        yield _like(token, kind, text)
+
+
+def _like(token: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, token.line, token.col, token.start, token.end, [])
+
+
+def _column_arguments(root: exp.Expr) -> None:
+    """Makes columns of the names in `f(name).g()`, which the parser leaves bare."""
+    for call in root.find_all(exp.Anonymous):
+        for argument in list(call.expressions):
+            if isinstance(argument, exp.Identifier):
+                argument.replace(exp.Column(this=argument.copy()))
+
+
+def _join_in_selects(root: exp.Expr) -> None:
+    """Moves the joins of `FROM a JOIN b SELECT …` to the SELECT, where the parser puts those of `SELECT … FROM a JOIN b`."""
+    for source in root.find_all(exp.From):
+        joins, query = source.this.args.get("joins"), source.parent
+        if joins and isinstance(query, exp.Select):
+            source.this.set("joins", None)
+            query.set("joins", [*joins, *(query.args.get("joins") or [])])
+
+
+DUCKDB: Final = Dialect(
+    name="duckdb",
+    engine="DuckDB",
+    functions=DUCKDB_FUNCTIONS,
+    operators=DUCKDB_OPERATORS,
+    max_row_memory=5e6,  # it works on many rows at once
+    table_functions={"json_each": _JSON_EACH, "json_tree": _JSON_EACH},
+    interval_units=_UNITS,
+    text_rewrite=separate_parameters,
+    token_rewrites=(
+        TokenRewrite(TokenType.INTERVAL, partial(enclose_interval_values, units=_UNITS)),
+        TokenRewrite(TokenType.MOD, enclose_limits),
+        TokenRewrite(TokenType.SUMMARIZE, _summarize_queries),
+        TokenRewrite(TokenType.VALUES, select_from_values),
+        TokenRewrite(TokenType.ARROW, enclose_ordered_arrows),
+        *(TokenRewrite(name, rename_list_functions) for name in ("APPLY", "FILTER")),
+        *(
+            TokenRewrite(kind, _select_from_statement)
+            for kind in (TokenType.PIVOT, TokenType.UNPIVOT, TokenType.SUMMARIZE)
+        ),
+    ),
+    tree_rewrites=(
+        TreeRewrite((exp.Join,), _join_in_selects, makes_nodes=False),
+        TreeRewrite((exp.Dot,), _column_arguments),
+        TreeRewrite((exp.Pivot,), rewrite_pivots),
+        TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["duckdb"])),
+        TreeRewrite((exp.Select,), select_rows, makes_nodes=False),
+        TreeRewrite(
+            (exp.Identifier,), quote_reserved_names("duckdb"), makes_nodes=False, names=reserved_names("duckdb")
+        ),
+    ),
+)

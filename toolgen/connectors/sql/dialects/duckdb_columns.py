@@ -1,0 +1,152 @@
+"""COLUMNS(…) and `* LIKE` of DuckDB: expressions in a SELECT list that stand for several columns, chosen by name.
+
+https://duckdb.org/docs/stable/sql/expressions/star. The guard writes each column out, because a pattern would find hidden ones too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, NoReturn, TypeAlias
+
+from msgspec import Struct
+from sqlglot import exp
+
+from toolgen.connectors.sql.guard.marks import CALL
+from toolgen.connectors.sql.guard.refusal import refuse
+
+__all__ = ["ColumnSelection", "is_selector", "replaced", "selection_of"]
+
+_Test: TypeAlias = Callable[[str], bool]
+_SELECTOR: Final = f"{CALL}columns"
+# Regular expressions that take linear time, and mean the same to RE2 and to Python.
+_PLAIN_PATTERN: Final = re.compile(
+    r"(?:[\w \-/:,]|\[\^?[\w\-]+\][*+?]?|\\[dws.][*+?]?|\.[*+?]?|[\^$|()]|\w[*+?])*\Z", re.ASCII
+)
+_MAX_PATTERN_LENGTH: Final = 100
+_MAX_REPETITIONS: Final = 3
+_EXAMPLE: Final = "write COLUMNS(['a', 'b']), or name the columns"
+
+
+class ColumnSelection(Struct, frozen=True, kw_only=True):
+    """The nodes of an item that stand for columns, and which columns these are. `star` has the relation and what it leaves out."""
+
+    nodes: tuple[exp.Expr, ...]
+    star: exp.Star
+    qualifier: exp.Identifier | None
+    chosen: _Test
+    named: tuple[str, ...] = ()  # columns that have to be there
+
+
+def is_selector(node: exp.Expr) -> bool:
+    """True for COLUMNS(…)."""
+    return isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() == _SELECTOR
+
+
+def selection_of(item: exp.Expr) -> ColumnSelection | None:
+    """Return the columns of a star item of a SELECT list, or None for an ordinary item. Raises `StatementRefusal` for other forms."""
+    if (test := _star_pattern(item)) is not None:
+        star = next(item.find_all(exp.Star))
+        return ColumnSelection(nodes=(item,), star=star, qualifier=None, chosen=test)
+    nodes = tuple(_selectors(item))
+    if not nodes:
+        return None
+    if any(node != nodes[0] for node in nodes):
+        refuse("column", "an expression holds two different COLUMNS", _EXAMPLE)
+    return _selection(nodes)
+
+
+def _selectors(item: exp.Expr) -> Iterator[exp.Expr]:
+    """COLUMNS of this query, and none of a query inside of it."""
+    return (node for node in item.walk(prune=lambda node: isinstance(node, exp.Query)) if is_selector(node))
+
+
+def _selection(nodes: tuple[exp.Expr, ...]) -> ColumnSelection:
+    arguments = nodes[0].expressions
+    argument = arguments[0] if len(arguments) == 1 else None
+    match argument:
+        case exp.Star():
+            return ColumnSelection(nodes=nodes, star=argument, qualifier=None, chosen=lambda _: True)
+        case exp.Column() if isinstance(argument.this, exp.Star):
+            qualifier = argument.args.get("table")
+            return ColumnSelection(nodes=nodes, star=argument.this, qualifier=qualifier, chosen=lambda _: True)
+        case exp.Array():
+            names = tuple(_name(part) for part in argument.expressions)
+            folded = frozenset(name.lower() for name in names)
+            return ColumnSelection(
+                nodes=nodes, star=exp.Star(), qualifier=None, chosen=lambda name: name.lower() in folded, named=names
+            )
+        case exp.Literal() if argument.is_string:
+            return ColumnSelection(nodes=nodes, star=exp.Star(), qualifier=None, chosen=_pattern(argument.name))
+        case exp.Lambda():
+            return ColumnSelection(nodes=nodes, star=exp.Star(), qualifier=None, chosen=_lambda(argument))
+    return _refuse_form()
+
+
+def _name(part: exp.Expr) -> str:
+    return part.name if isinstance(part, exp.Literal) and part.is_string else _refuse_form()
+
+
+def _star_pattern(item: exp.Expr) -> _Test | None:
+    """`* LIKE 'a%'` and its kind."""
+    test = item.this if isinstance(item, exp.Not) else item
+    if not isinstance(test, (exp.Like, exp.ILike)) or not isinstance(test.this, exp.Star):
+        return None
+    matches = _like(test)
+    return (lambda name: not matches(name)) if test is not item else matches
+
+
+def _lambda(node: exp.Lambda) -> _Test:
+    """`lambda c: c LIKE 'a%'`."""
+    test = node.this.this if isinstance(node.this, exp.Not) else node.this
+    plain = len(node.expressions) == 1 and isinstance(test, (exp.Like, exp.ILike))
+    if not plain or test.this.name != node.expressions[0].name:
+        _refuse_form()
+    matches = _like(test)
+    return (lambda name: not matches(name)) if test is not node.this else matches
+
+
+def _like(test: exp.Expr) -> _Test:
+    if not (isinstance(test.expression, exp.Literal) and test.expression.is_string):
+        _refuse_form()
+    pattern = test.expression.name
+    if len(pattern) > _MAX_PATTERN_LENGTH or pattern.count("%") > _MAX_REPETITIONS:
+        refuse(
+            "size",
+            f"the pattern of columns has {len(pattern)} characters and {pattern.count('%')} %, and at most {_MAX_PATTERN_LENGTH} and "
+            f"{_MAX_REPETITIONS} are read",
+            _EXAMPLE,
+        )
+    text = "".join({"%": ".*", "_": "."}.get(character, re.escape(character)) for character in pattern)
+    flags = re.DOTALL | (re.IGNORECASE if isinstance(test, exp.ILike) else 0)
+    compiled = re.compile(text, flags)
+    negated = bool(test.args.get("negate"))
+    return lambda name: (compiled.fullmatch(name) is not None) is not negated
+
+
+def _pattern(text: str) -> _Test:
+    """A regular expression that is found anywhere in a name."""
+    repetitions = sum(text.count(sign) for sign in "*+")
+    if not _PLAIN_PATTERN.match(text) or len(text) > _MAX_PATTERN_LENGTH or repetitions > _MAX_REPETITIONS:
+        refuse("size", "the regular expression of COLUMNS is not a simple one", _EXAMPLE)
+    try:
+        compiled = re.compile(text, re.DOTALL)
+    except re.error:
+        refuse("syntax", "the regular expression of COLUMNS is malformed", _EXAMPLE)
+    return lambda name: compiled.search(name) is not None
+
+
+def _refuse_form() -> NoReturn:
+    refuse("syntax", "this form of COLUMNS is not supported", _EXAMPLE)
+
+
+def replaced(item: exp.Expr, selection: ColumnSelection, column: exp.Column) -> exp.Expr:
+    """A copy of the item with a column in place of what stands for several."""
+    if selection.nodes[0] is item:
+        return column
+    places = [place for place, node in enumerate(item.walk()) if any(node is one for one in selection.nodes)]
+    copy = item.copy()
+    nodes = [node for place, node in enumerate(copy.walk()) if place in places]
+    for node in nodes:
+        node.replace(column.copy())
+    return copy

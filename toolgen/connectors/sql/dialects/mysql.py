@@ -1,0 +1,149 @@
+"""MySQL and MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from toolgen.connectors.sql.dialects.call_rewrites import spell_out_characters
+from toolgen.connectors.sql.dialects.computed_counts import MYSQL_COUNTS, bound_counts
+from toolgen.connectors.sql.dialects.mysql_costs import MYSQL_FUNCTIONS, MYSQL_OPERATORS
+from toolgen.connectors.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
+from toolgen.connectors.sql.dialects.reserved_names import quote_reserved_names, reserved_names
+from toolgen.connectors.sql.dialects.token_rewrites import enclose_interval_values
+from toolgen.connectors.sql.guard.marks import CALL
+
+__all__ = ["MYSQL"]
+
+# https://dev.mysql.com/doc/refman/8.4/en/expressions.html#temporal-intervals
+_UNITS: Final = words(
+    """
+    MICROSECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR SECOND_MICROSECOND MINUTE_MICROSECOND MINUTE_SECOND HOUR_MICROSECOND
+    HOUR_SECOND HOUR_MINUTE DAY_MICROSECOND DAY_SECOND DAY_MINUTE DAY_HOUR YEAR_MONTH
+    """
+)
+
+
+def _restore_values(root: exp.Expr) -> None:
+    """Makes an interval without a unit the value or the call that it is.
+
+    The parser reads `INTERVAL 1 DAY + '2024-01-31'` as a sum of two intervals, and the function `INTERVAL(n, 1, 10)` as an interval.
+    """
+    for interval in list(root.find_all(exp.Interval)):
+        value = interval.this
+        if interval.args.get("unit") is not None:
+            continue
+        if isinstance(value, exp.Tuple):
+            value = exp.Anonymous(this=f"{CALL}INTERVAL", expressions=value.expressions)
+        interval.replace(value)
+
+
+def _replace_before_gathering(root: exp.Expr) -> None:
+    """Makes `REPLACE(GROUP_CONCAT(x SEPARATOR ','), ',', ' | ')` a GROUP_CONCAT of replaced values with a replaced separator.
+
+    MariaDB moves the rest of the text at each replacement that is longer than what it replaces, which takes minutes for 1 MB. One
+    character is never half of a value and half of a separator, so the answer is the same.
+    """
+    for call in list(root.find_all(exp.Anonymous)):
+        if call.name.lower() != f"{CALL}replace" or len(call.expressions) != 3:
+            continue
+        gathered, sought, given = call.expressions
+        if not (
+            isinstance(gathered, exp.GroupConcat) and _is_text(sought) and _is_text(given) and len(sought.name) == 1
+        ):
+            continue
+        ordered = gathered.this if isinstance(gathered.this, exp.Order) else None
+        value = ordered.this if ordered is not None else gathered.this
+        separator = gathered.args.get("separator")
+        if isinstance(value, (exp.Distinct, exp.Concat)) or not (separator is None or _is_text(separator)):
+            continue
+        between = (separator.name if separator is not None else ",").replace(sought.name, given.name)
+        (ordered or gathered).set("this", exp.Anonymous(this=call.this, expressions=[value, sought, given]))
+        gathered.set("separator", exp.Literal.string(between))
+        call.replace(gathered)
+
+
+def _call_soundex(root: exp.Expr) -> None:
+    """`a SOUNDS LIKE b` is `SOUNDEX(a) = SOUNDEX(b)`: https://mariadb.com/kb/en/sounds-like/."""
+    for node in reversed(list(root.find_all(exp.Soundex))):
+        node.replace(exp.Anonymous(this=f"{CALL}soundex", expressions=[node.this]))
+
+
+_SET_OPERATORS: Final = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
+
+
+def _select_values(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`VALUES (1, 'a'), (2, 'b')` is `SELECT 1, 'a' UNION ALL SELECT 2, 'b'` to MariaDB, with the same column names.
+
+    https://mariadb.com/kb/en/table-value-constructors/. In MySQL each row has the word ROW. Beside another set operator it stays: the
+    rows are one operand there.
+    """
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        begins = index == 0 or tokens[index - 1].token_type is TokenType.L_PAREN
+        rows = _rows_of_values(tokens, index + 1) if token.token_type is TokenType.VALUES and begins else []
+        end = rows[-1][1] + 1 if rows else len(tokens)
+        if not rows or (end < len(tokens) and tokens[end].token_type in _SET_OPERATORS):
+            yield token
+            index += 1
+            continue
+        for number, (first, last) in enumerate(rows):
+            if number:
+                yield _like(token, TokenType.UNION, "UNION")
+                yield _like(token, TokenType.ALL, "ALL")
+            yield _like(token, TokenType.SELECT, "SELECT")
+            yield from tokens[first:last]
+        index = end
+
+
+def _rows_of_values(tokens: Sequence[Token], index: int) -> list[tuple[int, int]]:
+    """Where the values of each row begin and end; [] for what is no list of rows."""
+    rows: list[tuple[int, int]] = []
+    while index < len(tokens) and tokens[index].token_type is TokenType.L_PAREN:
+        depth, end = 1, index + 1
+        while end < len(tokens) and depth:
+            kind = tokens[end].token_type
+            depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+            end += 1
+        if depth or end == index + 2:
+            return []
+        rows.append((index + 1, end - 1))
+        if end >= len(tokens) or tokens[end].token_type is not TokenType.COMMA:
+            return rows
+        index = end + 1
+    return []
+
+
+def _like(token: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, token.line, token.col, token.start, token.end, [])
+
+
+def _is_text(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
+
+
+MYSQL: Final = Dialect(
+    name="mysql",
+    engine="MySQL",
+    functions=MYSQL_FUNCTIONS,
+    operators=MYSQL_OPERATORS,
+    uninterruptible=True,
+    interval_units=_UNITS,
+    token_rewrites=(
+        TokenRewrite(TokenType.INTERVAL, partial(enclose_interval_values, units=_UNITS)),
+        TokenRewrite(TokenType.VALUES, _select_values),
+        *(TokenRewrite(name, spell_out_characters) for name in ("CHAR", "SUBSTR", "MID")),
+    ),
+    tree_rewrites=(
+        TreeRewrite((exp.Interval,), _restore_values),
+        TreeRewrite((exp.GroupConcat,), _replace_before_gathering),
+        TreeRewrite((exp.Soundex,), _call_soundex),
+        TreeRewrite((exp.Anonymous,), bound_counts(MYSQL_COUNTS)),
+        TreeRewrite((exp.Identifier,), quote_reserved_names("mysql"), makes_nodes=False, names=reserved_names("mysql")),
+    ),
+)

@@ -1,0 +1,51 @@
+"""SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from toolgen.connectors.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite
+from toolgen.connectors.sql.dialects.sqlite_costs import SQLITE_FUNCTIONS, SQLITE_OPERATORS
+from toolgen.connectors.sql.dialects.token_rewrites import enclose_limits
+
+__all__ = ["NUMERIC", "SQLITE"]
+
+NUMERIC: Final = "UNSIGNED"
+"""A type name that SQLite takes for NUMERIC, and that is read again as it was written."""
+_CROSS_JOIN: Final = "_toolgen_cross_join"
+
+
+def _mark_cross_joins(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Marks JOIN after CROSS with a comment. The parser reads a comma between tables as CROSS JOIN too."""
+    previous: Token | None = None
+    for token in tokens:
+        if token.token_type is TokenType.JOIN and previous is not None and previous.token_type is TokenType.CROSS:
+            yield Token(token.token_type, token.text, token.line, token.col, token.start, token.end, [_CROSS_JOIN])
+        else:
+            yield token
+        previous = token
+
+
+def _restore_commas(root: exp.Expr) -> None:
+    """Makes joins without the mark comma joins again.
+
+    SQLite never reorders the tables of a CROSS JOIN (https://www.sqlite.org/optoverview.html#manual_control_of_query_plans_using_cross_join).
+    """
+    for join in root.find_all(exp.Join):
+        if join.args.get("kind") == "CROSS" and _CROSS_JOIN not in (join.comments or ()):
+            join.set("kind", None)
+
+
+SQLITE: Final = Dialect(
+    name="sqlite",
+    engine="SQLite",
+    functions=SQLITE_FUNCTIONS,
+    operators=SQLITE_OPERATORS,
+    types=frozenset({NUMERIC}),
+    token_rewrites=(TokenRewrite("CROSS", _mark_cross_joins), TokenRewrite(TokenType.MOD, enclose_limits)),
+    tree_rewrites=(TreeRewrite((exp.Join,), _restore_commas, makes_nodes=False),),
+)

@@ -1,0 +1,285 @@
+"""The executor of a database's tools: a statement that was checked goes to its engine; text of an agent never reaches one.
+
+`list_tables`, `describe_table` and `search_schema` are answered here, without the database: from the part of the
+manifest's database that the inspect stage left for this principal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any, Final, assert_never
+
+from msgspec.structs import replace
+
+from toolgen.connectors.executor import Permit
+from toolgen.connectors.secrets import SecretReference, SecretResolver
+from toolgen.connectors.sql.execution.connections import Reach
+from toolgen.connectors.sql.execution.engine import EXPLAIN, CommitState, Engine
+from toolgen.connectors.sql.execution.result_rows import failed, with_samples
+from toolgen.connectors.sql.execution.sandbox_pool import FileEngine
+from toolgen.connectors.sql.execution.table_descriptions import describe_table, list_tables, with_estimate
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import ConfigError
+from toolgen.model.call import Call, Statement
+from toolgen.model.database import Database, Table
+from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
+from toolgen.model.result import Error, Failed, Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import SqlBinding
+
+__all__ = ["SqlExecutor", "search_schema"]
+
+DEFAULT_TABLES: Final = 10
+_MAX_COLUMNS: Final = 12  # of a table
+_MAX_WORDS: Final = 40  # of a query
+_MIN_PART: Final = 4  # letters of a word that another may begin with
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
+_ENDINGS: Final = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("xes", "x"), ("ss", "ss"), ("us", "us"), ("s", ""))
+_NAME, _COLUMN, _TEXT, _PART = 3.0, 1.5, 0.7, 0.5
+
+
+def search_schema(database: Database, query: str, limit: int) -> Json:
+    """The tables that fit best, best first, each with the columns that fit; of one that fits by its name alone, the first columns.
+
+    A table counts for the words it holds, rare ones most, in its name before its columns and those before comments and labels.
+    """
+    asked = tuple(dict.fromkeys(_words(query)))[:_MAX_WORDS]
+    held = [(table, _weights(table)) for table in database.tables]
+    known = Counter(word for _, weights in held for word in weights)
+    meant = [_meant(word, known, len(held)) for word in asked]
+    scored: list[tuple[float, Table]] = []
+    for table, weights in held:
+        found = [
+            max((weights[word] * worth for word, worth in words.items() if word in weights), default=0.0)
+            for words in meant
+        ]
+        if total := sum(found):  # all of the words count more than one of them often
+            scored.append((total * sum(map(bool, found)) / len(found), table))
+    scored.sort(key=lambda item: (-item[0], _full(item[1])))
+    hits: list[Json] = [_hit(table, asked) for _, table in scored[:limit]]
+    return {"tables": hits, "matching": len(scored), "searched": len(database.tables)}
+
+
+def _meant(word: str, known: Counter[str], tables: int) -> dict[str, float]:
+    """The words of the database that a word may mean, with what each is worth: a rare one more, one that only begins alike less."""
+    worth = {other: _PART * math.log(1 + tables / known[other]) for other in known if _is_part(word, other)}
+    return worth | ({word: math.log(1 + tables / known[word])} if word in known else {})
+
+
+def _weights(table: Table) -> dict[str, float]:
+    found: dict[str, float] = {}
+
+    def add(texts: Iterable[str], weight: float) -> None:
+        for text in texts:
+            for word in _words(text):
+                found[word] = max(found.get(word, 0.0), weight)
+
+    add((table.schema, table.name), _NAME)
+    add((column.name for column in table.columns), _COLUMN)
+    add((table.comment, *(column.comment for column in table.columns)), _TEXT)
+    add((label for column in table.columns for label in column.labels), _TEXT)
+    return found
+
+
+def _hit(table: Table, asked: Iterable[str]) -> Json:
+    wanted = tuple(asked)
+    fitting = [column for column in table.columns if any(_fits(wanted, (column.name, column.comment, *column.labels)))]
+    columns: list[Json] = []
+    for column in (fitting or table.columns)[:_MAX_COLUMNS]:
+        told: dict[str, Json] = {"name": column.name, "type": column.type}
+        if column.comment:
+            told["comment"] = column.comment
+        columns.append(told)
+    hit: dict[str, Json] = {
+        "name": _full(table),
+        "kind": "view" if table.view else "table",
+        "columns": columns,
+        "column_count": len(table.columns),
+    }
+    return {**hit, "comment": table.comment} if table.comment else hit
+
+
+def _fits(asked: Iterable[str], texts: Iterable[str]) -> Iterator[bool]:
+    held = [word for text in texts for word in _words(text)]
+    return (word == other or _is_part(word, other) for word in asked for other in held)
+
+
+def _is_part(word: str, other: str) -> bool:
+    """Return True if one word begins with the other: `cust` and `customer`."""
+    shorter, longer = (word, other) if len(word) <= len(other) else (other, word)
+    return len(shorter) >= _MIN_PART and longer.startswith(shorter)
+
+
+@lru_cache(maxsize=100_000)
+def _words(text: str) -> tuple[str, ...]:
+    """The words of a name or a sentence, in lower case and in the singular."""
+    return tuple(_singular(word.lower()) for word in _WORD.findall(text))
+
+
+def _singular(word: str) -> str:
+    for ending, instead in _ENDINGS:
+        if word.endswith(ending) and len(word) > len(ending) + 1:
+            return word[: -len(ending)] + instead
+    return word
+
+
+def _full(table: Table) -> str:
+    return f"{table.schema}.{table.name}" if table.schema else table.name
+
+
+def found_tables(database: Database | None, arguments: JsonObject) -> Success | Failed:
+    """The tables and columns that fit some words, of those that may be seen."""
+    if database is None:
+        return failed("internal", "nothing said which tables may be seen", "")
+    query, limit = arguments.get("query"), arguments.get("limit", DEFAULT_TABLES)
+    found = search_schema(database, str(query), limit if isinstance(limit, int) else DEFAULT_TABLES)
+    return Success(data=found)
+
+
+class SqlExecutor:
+    """Executes `query`, `named`, `explain` and `change` from `call.statement` alone, and what describes the database (`list_tables`,
+    `search_schema`, `describe_table`) from `call.database`.
+
+    `location` is that of toolgen.yaml without its password; the password is resolved at every connection and kept nowhere. `permit` is
+    asked about every address before one is made. Nothing is opened, and no driver loaded, before the first statement.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        *,
+        password: SecretReference | None = None,
+        secrets: SecretResolver | None = None,
+        permit: Permit | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Raises `ConfigError` for a location that is none."""
+        self._location = parse_location(location)
+        self._reach = Reach(password=password, secrets=secrets or SecretResolver(), permit=permit)
+        self._clock = clock or SystemClock()
+        self._opened: Engine | None = None
+
+    async def execute(self, call: Call) -> Success | Failed:
+        """`data` is `{"columns": [{"name", "type"}], "rows": [[…]], "row_count": n}` for a query or a plan,
+        and `{"row_count": n}` for a change.
+
+        Fails with `internal` when the inspect stage left nothing to run, `upstream_timeout` when the statement's time is up,
+        `response_too_large` when a value grew too large, `upstream_unavailable` when the server cannot be reached or all connections
+        are in use or its driver is not installed, `egress_refused` when it may not be reached, `sql_failed` for what the statement
+        itself did wrong, and `upstream_error` for anything else the database said. A change of too many rows is `sql_refused` and taken
+        back; one whose commit was not answered is `outcome_unknown`. Raises `SecretError` without its password.
+        """
+        binding = call.tool.binding
+        if not isinstance(binding, SqlBinding):
+            return failed("internal", "this tool is not a database's", "")
+        match binding.operation:
+            case "query" | "named":
+                return await self._statement(call.statement, "query")
+            case "explain":
+                return await self._statement(call.statement, "explain")
+            case "change":
+                return await self._statement(call.statement, "change")
+            case "list_tables":
+                return list_tables(call.database, call.arguments)
+            case "describe_table":
+                return await self._described(call)
+            case "search_schema":
+                # A thousand tables take a tenth of a second.
+                return await asyncio.to_thread(found_tables, call.database, call.arguments)
+            case _:
+                return failed("internal", "this tool does something with a database that is not known", "")
+
+    async def check(self, call: Call) -> Error | None:
+        """Count the rows of a change with a query, and return an error if there are too many, as `ChecksFirst` describes.
+
+        A count that fails is no reason to refuse the change, except for the errors `sql_failed` and `egress_refused`.
+        """
+        statement = call.statement
+        if statement is None or statement.counting is None:
+            return None
+        counted = await self._statement(statement.counting, "query")
+        if isinstance(counted, Failed):
+            return counted.error if counted.error.code in {"sql_failed", "egress_refused"} else None
+        rows: Any = counted.data
+        refused = CommitState(statement).refused(int(rows["rows"][0][0]))
+        return None if refused is None else refused.error
+
+    def preview(self, call: Call) -> JsonObject:
+        """`{"sql", "parameters"}` as they would be sent; both empty for a tool that sends nothing."""
+        statement = call.statement or (call.sampling.statement if call.sampling is not None else None)
+        if statement is None:
+            return {"sql": "", "parameters": []}
+        explains = isinstance(call.tool.binding, SqlBinding) and call.tool.binding.operation == "explain"
+        prefix = EXPLAIN[self._location.dialect] if explains else ""
+        return {"sql": prefix + statement.sql, "parameters": list(statement.parameters)}
+
+    async def close(self) -> None:
+        """Takes no more statements; those that run end at their own deadline."""
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def _statement(self, statement: Statement | None, operation: str) -> Success | Failed:
+        """Runs what the inspect stage left. A statement that writes is for `change` alone, and `change` runs nothing else."""
+        if statement is None or bool(statement.writes) is not (operation == "change"):
+            return failed("internal", "no checked statement reached the database", "")
+        engine = self._engine()
+        if isinstance(engine, Failed):
+            return engine
+        match operation:
+            case "change":
+                result = await engine.change(statement)
+            case "explain":
+                result = await engine.explain(statement)
+            case _:
+                result = await engine.run(statement)
+        noted = statement.row_notes and isinstance(result, Success)
+        return replace(result, row_notes=statement.row_notes) if noted else result
+
+    async def _described(self, call: Call) -> Success | Failed:
+        """A table, with an estimate of its rows and with samples where the inspect stage left something to read. A database that does not
+        give them leaves it without."""
+        described = describe_table(call.database, call.arguments.get("table"))
+        if isinstance(described, Failed):
+            return described
+        if call.counting is not None:
+            counted = await self._statement(call.counting, "query")
+            described = with_estimate(described, counted) if isinstance(counted, Success) else described
+        if call.sampling is None:
+            return described
+        read = await self._statement(call.sampling.statement, "query")
+        return with_samples(described, read, call.sampling) if isinstance(read, Success) else described
+
+    def _engine(self) -> Engine | Failed:
+        if self._opened is None:
+            try:
+                self._opened = self._open()
+            except ConfigError as error:
+                return failed("upstream_unavailable", error.message, error.suggestion)
+        return self._opened
+
+    def _open(self) -> Engine:
+        # The engines with a driver of their own are extras, so their modules are imported when there is such a source.
+        match self._location:
+            case FileLocation(dialect=dialect, path=path):
+                if dialect == "duckdb" and find_spec("duckdb") is None:
+                    raise ConfigError(
+                        "the driver of DuckDB is not installed",
+                        suggestion='install it with: pip install "toolgen[duckdb]"',
+                    )
+                return FileEngine(dialect, path, self._clock)
+            case ServerLocation(dialect="postgres") as location:
+                from toolgen.connectors.sql.execution.postgres import PostgresEngine  # noqa: PLC0415 - see above
+
+                return PostgresEngine(location, self._reach, self._clock)
+            case ServerLocation() as location:
+                from toolgen.connectors.sql.execution.mysql import MysqlEngine  # noqa: PLC0415 - see above
+
+                return MysqlEngine(location, self._reach, self._clock)
+            case _:
+                assert_never(self._location)

@@ -1,0 +1,217 @@
+"""The process that statements on a file run in: one at a time, in bounded memory, ended with the gateway or by it.
+
+It is told what to do by pickles and answers in JSON: it believes the gateway, and the gateway believes nothing it says to be code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import resource
+import select
+import signal
+import struct
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from toolgen.connectors.sql.execution.engine import EXPLAIN, CommitState, StatementWatch
+from toolgen.connectors.sql.execution.result_rows import failed
+from toolgen.core.clock import SystemClock
+from toolgen.core.core_dumps import forbid_core_dumps
+from toolgen.model.call import Statement
+from toolgen.model.database import DialectName
+from toolgen.model.result import Delivery, Failed, Success
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["ANSWER", "COMMITTING", "HEAD", "LAST_ANSWER", "OUT_OF_MEMORY", "READY", "Order", "main"]
+
+HEAD: Final = struct.Struct("<cI")
+"""Before every message of a child: what it is, and how many bytes of JSON follow."""
+READY: Final = b"r"
+COMMITTING: Final = b"c"
+ANSWER: Final = b"a"
+LAST_ANSWER: Final = b"l"
+"""An answer after which the child ends: it holds more memory than it should."""
+OUT_OF_MEMORY: Final = ("the statement needs more memory than it may use", "ask for less: filter, or aggregate")
+
+_NAG_S: Final = 0.05
+_REST_S: Final = 1.0
+_MEMORY: Final = {"sqlite": 256 * 2**20, "duckdb": 768 * 2**20}  # bytes beyond what the child has when it is ready
+_LENGTH: Final = struct.Struct("<I")
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """Order for a sandbox process: a statement and the operation to perform (query, explain or change)."""
+
+    statement: Statement
+    operation: str
+    path: Path
+
+    def packed(self) -> bytes:
+        """Serialize the order. Only the values are sent, which is faster than pickling an object."""
+        data = pickle.dumps((self.operation, str(self.path), astuple(self.statement)))
+        return _LENGTH.pack(len(data)) + data
+
+    @classmethod
+    def read(cls) -> Order:
+        """The next one from the gateway."""
+        operation, path, values = pickle.loads(_read(_LENGTH.unpack(_read(_LENGTH.size))[0]))  # noqa: S301 - the gateway's own
+        statement = Statement(**dict(zip(Statement.__struct_fields__, values, strict=True)))
+        return cls(statement=statement, operation=operation, path=Path(path))
+
+
+def main(dialect: DialectName) -> None:
+    """Serves orders until the gateway closes its end. Loads the engine's library first, so that its memory is not counted."""
+    forbid_core_dumps()
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # whatever prints must not come between answers
+    engine = _engine(dialect)
+    alarm = _Alarm()
+    roof = _bound_memory(_MEMORY[dialect])
+    _send(answers.fileno(), READY, b"")
+    orders = select.poll()
+    orders.register(0, select.POLLIN)
+    while True:
+        if not orders.poll(1000 * _REST_S):
+            engine.rest()
+        order = Order.read()
+        with alarm.set(order.statement.timeout_s) as watch:
+            try:
+                result = _obeyed(engine, order, watch, answers.fileno())
+            except (MemoryError, RecursionError):
+                result = failed("response_too_large", *OUT_OF_MEMORY, Delivery(sql=order.statement.sql))
+        last = bool(roof) and _memory() > roof
+        _send(answers.fileno(), LAST_ANSWER if last else ANSWER, _written(result, order))
+        if last:
+            os._exit(0)
+
+
+class _Alarm:
+    """Looks at the clock of the statement that runs, and ends the process when nobody is there to give more.
+
+    Two threads that sleep: a statement costs them nothing, as the kernel keeps its time.
+    """
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self._watch: StatementWatch | None = None
+        # In every thread, those of the library too: the alarm wakes the one that waits for it, and interrupts no system call.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        for work in (self._nag, _end_with_the_gateway):
+            Thread(target=work, daemon=True).start()
+
+    @contextlib.contextmanager
+    def set(self, seconds: float) -> Iterator[StatementWatch]:
+        """For one statement, which may take this long."""
+        self._watch = watch = StatementWatch(clock=self._clock, deadline=self._clock.monotonic() + seconds)
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, _NAG_S), _NAG_S)
+        try:
+            yield watch
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._watch = None
+
+    def _nag(self) -> None:
+        while True:
+            signal.sigwait({signal.SIGALRM})
+            if (watch := self._watch) is not None:
+                watch.nag()
+
+
+def _end_with_the_gateway() -> None:
+    poll = select.poll()
+    poll.register(0, select.POLLHUP)
+    poll.poll()
+    os._exit(0)
+
+
+def _engine(dialect: DialectName) -> ModuleType:
+    # Each child needs one library, and the other one costs a tenth of a second.
+    if dialect == "duckdb":
+        from toolgen.connectors.sql.execution import duckdb  # noqa: PLC0415 - see above
+
+        return duckdb
+    from toolgen.connectors.sql.execution import sqlite  # noqa: PLC0415 - see above
+
+    return sqlite
+
+
+def _obeyed(engine: ModuleType, order: Order, watch: StatementWatch, answers: int) -> Success | Failed:
+    statement = order.statement
+    result: Success | Failed
+    if order.operation == "change":
+        change = CommitState(statement)
+        result = engine.change(order.path, change, watch, partial(_send, answers, COMMITTING, b""))
+        return change.ended(result)
+    prefix = EXPLAIN[engine.DIALECT] if order.operation == "explain" else ""
+    result = engine.query(order.path, statement, prefix, watch)
+    return result
+
+
+def _read(count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        piece = os.read(0, count - len(data))
+        if not piece:
+            os._exit(0)
+        data += piece
+    return data
+
+
+def _send(file: int, kind: bytes, data: bytes) -> None:
+    message = memoryview(HEAD.pack(kind, len(data)) + data)
+    try:
+        while message:
+            message = message[os.write(file, message) :]
+    except OSError:
+        os._exit(0)
+
+
+def _written(result: Success | Failed, order: Order) -> bytes:
+    match result:
+        case Success():
+            shown: dict[str, object] = {
+                "data": result.data,
+                "truncated": result.truncated,
+                "next_cursor": result.next_cursor,
+                "delivery": msgspec.to_builtins(result.delivery),
+            }
+        case Failed():
+            error = result.error
+            shown = {
+                "error": {name: getattr(error, name) for name in error.__struct_fields__},
+                "delivery": msgspec.to_builtins(result.delivery),
+            }
+    try:
+        return msgspec.json.encode(shown)
+    except (TypeError, ValueError, RecursionError, MemoryError):
+        return _written(failed("response_too_large", *OUT_OF_MEMORY), order)
+
+
+def _bound_memory(more: int) -> int:
+    """From here on at most `more` bytes of address space are given; returns at how many the process should end by itself, 0: unknown."""
+    used = _memory()
+    if not used:
+        return 0
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (used + more, used + more))
+    return used + more // 2
+
+
+def _memory() -> int:
+    """Bytes of address space (Linux: proc(5), statm); 0 where nothing says so."""
+    try:
+        with open("/proc/self/statm", "rb", buffering=0) as statm:
+            return int(statm.read(40).split()[0]) * resource.getpagesize()
+    except (OSError, ValueError):
+        return 0

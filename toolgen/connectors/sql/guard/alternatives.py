@@ -1,0 +1,102 @@
+"""Suggestions for a refused statement: by its first word, by the table it reads, by its syntax."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from toolgen.connectors.sql.dialects.duckdb_pivots import PIVOTED
+from toolgen.model.verdict import Deny
+
+__all__ = ["SESSION", "catalog_alternative", "name_tools", "statement_alternative", "syntax_alternative"]
+
+_LIST: Final = "call the tool list_tables for the tables, and the tool describe_table for the columns of one"
+_DESCRIBE: Final = "call the tool describe_table with the name of the table"
+_EXPLAIN: Final = "call the tool explain with the statement behind the word, or send that statement alone"
+_CHANGE: Final = "this tool only reads; call the tool change, if the database has one"
+_ALONE: Final = "leave it out: each call is a transaction and a session of its own"
+_WITH: Final = "keep intermediate results in WITH … AS (…), in one SELECT"
+SESSION: Final = "leave it out: the gateway says nothing about the server, its users and its sessions"
+_NO_CALL: Final = "send a SELECT; this tool only reads"
+
+# By the first word of a statement.
+_STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("SHOW", ".TABLES", "\\DT", "LIST", "HELP"), _LIST),
+        **dict.fromkeys(("DESCRIBE", "DESC", "PRAGMA", ".SCHEMA", "\\D"), _DESCRIBE),
+        **dict.fromkeys(("EXPLAIN", "ANALYZE", "ANALYSE"), _EXPLAIN),
+        **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE", "UPSERT", "TRUNCATE"), _CHANGE),
+        **dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "END", "SET", "RESET", "USE"), _ALONE),
+        **dict.fromkeys(("CREATE", "DECLARE", "PREPARE", "EXECUTE"), _WITH),
+    }
+)  # fmt: skip
+_CATALOGS: Final = frozenset(
+    {
+        *("information_schema", "pg_catalog", "pg_toast", "mysql", "sys", "performance_schema"),
+        *("sqlite_master", "sqlite_schema", "sqlite_temp_master", "sqlite_sequence", "sqlite_stat1"),
+    }
+)
+_CATALOG_NAME: Final = re.compile(r"(pg_|sqlite_|duckdb_|pragma_|information_schema)", re.IGNORECASE)
+
+# By the kind of a node of the tree, and by kind and argument.
+_SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Pivot": PIVOTED,
+        "Table.pivots": PIVOTED,
+        "Subquery.pivots": PIVOTED,
+        "Abs": "write abs(x)",
+        "Dot": "write alias.column, without parentheses; call functions that give rows in FROM: FROM t, jsonb_each(t.x) AS e",
+        "PositionalColumn": "name the column, or write its number without # in ORDER BY",
+        "Any": "write IN (SELECT …), or compare with (SELECT min(x) FROM …)",
+        "All": "write NOT IN (SELECT …), or compare with (SELECT max(x) FROM …)",
+        "RegexpLike": "write LIKE or GLOB",
+        "WithinGroup": "number the rows with row_number() OVER (ORDER BY x), and take the one in the middle",
+        "Kwarg": "give the arguments in their order",
+        "Limit.limit_options": "write LIMIT and a number, or LIMIT (SELECT count(*) // 2 FROM t) for half of the rows",
+        "LimitOptions.with_ties": "number the rows with rank() OVER (ORDER BY x) in a subquery, and keep those up to n",
+        "Select.locks": "leave it out: this tool only reads",
+        "Select.into": "leave INTO out: the rows are the answer",
+        "Select.hint": "leave the hint out",
+        "Select.connect": "write WITH RECURSIVE",
+        "Select.match": "use window functions: lag(), lead(), sum() OVER (…)",
+        "Star.ilike": "name the columns",
+        "Limit.this": "write a subquery with LIMIT in FROM, and gather its rows",
+        "Command": _NO_CALL,
+        "Describe": _DESCRIBE,
+        **dict.fromkeys(("CurrentUser", "SessionUser", "CurrentSchema", "CurrentDatabase", "CurrentCatalog"), SESSION),
+        "Lambda": "write the values out, or use a subquery",
+        "MatchAgainst": "write LIKE '%word%'",
+        "Array": "write the values as rows: SELECT 1 UNION ALL SELECT 2",
+        "JSONTable": "write the path of one value in json_value()",
+    }
+)
+_PLAIN: Final = "write it with SELECT, joins, subqueries and the functions of this engine alone"
+_TOOL: Final = re.compile(r"\bthe tool (list_tables|describe_table|explain|change)\b")
+
+
+def statement_alternative(word: str) -> str:
+    """For a statement that is no query, by its first word in upper case."""
+    return _STATEMENTS.get(word, _NO_CALL)
+
+
+def catalog_alternative(table: str, schema: str) -> str:
+    """The tools to call in place of a query of the engine's catalog; "" for any other table."""
+    folded = schema.lower(), table.lower()
+    named = any(name in _CATALOGS for name in folded) or _CATALOG_NAME.match(table)
+    return _LIST if named else ""
+
+
+def syntax_alternative(kind: str, argument: str = "") -> str:
+    """For a node of the tree that is not supported, or an argument of it."""
+    return _SYNTAX.get(f"{kind}.{argument}" if argument else kind, _PLAIN)
+
+
+def name_tools(verdict: Deny, source: str) -> Deny:
+    """The refusal with the full names of the tools of a source: `shop__list_tables`."""
+    if _TOOL.search(verdict.suggestion) is None:
+        return verdict
+    return msgspec.structs.replace(verdict, suggestion=_TOOL.sub(rf"the tool {source}__\1", verdict.suggestion))

@@ -1,0 +1,117 @@
+"""Bound on a value of a statement: its size, and what one computation of it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from sqlglot import exp
+
+from toolgen.connectors.sql.dialects.computed_counts import bounded_count
+from toolgen.connectors.sql.guard.placeholders import CALL
+
+__all__ = [
+    "GATHERED",
+    "MAX_DIGITS",
+    "MAX_GATHERED",
+    "NUMBER",
+    "Bound",
+    "Bounds",
+    "argument",
+    "bare",
+    "called_name",
+    "digits_of",
+    "is_negative",
+    "is_smallest",
+    "written_number",
+]
+
+NUMBER: Final = 40
+"""Bytes of an ordinary number or date."""
+MAX_DIGITS: Final = 147_455
+"""https://www.postgresql.org/docs/current/datatype-numeric.html#DATATYPE-NUMERIC-TABLE"""
+GATHERED: Final = 100_000
+"""Bytes that are assumed of a value gathered from rows, at least."""
+MAX_GATHERED: Final = 10
+"""Values as large as they come that are assumed in one: rows are interrupted."""
+_UNKNOWN: Final = 20_000.0  # in place of a number that nothing bounds
+
+
+class Bound(NamedTuple):
+    """Bound on a value: its bytes, and the work and memory of one computation of it, in nanoseconds and bytes.
+
+    `depth`: brackets that open in it. `large`: gathered from rows, and bounded while it is. `digits`: of the numbers with an
+    exponent in a text, when they are written out. `json`: a document. `built`: put together by the statement, and not as a table has it.
+    """
+
+    size: float
+    work: float = 0.0
+    memory: float = 0.0
+    depth: int = 0
+    large: bool = False
+    digits: float = 0.0
+    json: bool = False
+    built: bool = True
+
+    def merged(self, other: Bound) -> Bound:
+        """The larger of both in each respect."""
+        return Bound(
+            max(self.size, other.size),
+            max(self.work, other.work),
+            max(self.memory, other.memory),
+            max(self.depth, other.depth),
+            self.large or other.large,
+            max(self.digits, other.digits),
+            self.json or other.json,
+            self.built or other.built,
+        )
+
+
+Bounds: TypeAlias = Sequence[Bound]
+
+
+def digits_of(node: exp.Expr) -> int:
+    """Count the digits of a number; a number like `1e1000` counts with its exponent written out."""
+    mantissa, _, exponent = node.name.lower().partition("e")
+    return len(mantissa) + (int(exponent.lstrip("+-")[:9] or 0) if exponent.lstrip("+-").isdigit() else 0)
+
+
+def argument(node: exp.Expr, place: int) -> exp.Expr | None:
+    arguments = node.expressions if isinstance(node, exp.Anonymous) else list(node.iter_expressions())
+    return arguments[place] if place < len(arguments) else None
+
+
+def bare(node: exp.Expr | None) -> exp.Expr | None:
+    while isinstance(node, (exp.Paren, exp.Cast)):
+        node = node.this
+    return node
+
+
+def written_number(node: exp.Expr | None) -> float:
+    """A number written out, or the largest that it can be; as many as nothing else bounds, for any other."""
+    if node is None:
+        return 1
+    if is_smallest(node):  # `least(level, 100)`
+        return min(map(written_number, node.expressions), default=1)
+    if is_negative(node):
+        return 1
+    if (largest := bounded_count(node)) > 0:
+        return largest
+    digits = node.name.partition(".")[0] if isinstance(node, exp.Literal) else ""
+    return int(digits[:9]) if digits.isdigit() else _UNKNOWN
+
+
+def is_negative(node: exp.Expr) -> bool:
+    """Return True if a value is a number with a minus before it. `-(0 - n)` does not count: its value may be positive."""
+    return isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string
+
+
+def is_smallest(node: exp.Expr) -> bool:
+    """Return True if a value is the smallest of several values of a row: `least(n, 100)`, and `min(n, 100)` in SQLite."""
+    name = called_name(node)
+    return name == "least" or (name == "min" and len(node.expressions) > 1)
+
+
+def called_name(node: exp.Expr) -> str:
+    name = node.this if isinstance(node, exp.Anonymous) else None
+    return name[len(CALL) :].lower() if isinstance(name, str) and name.startswith(CALL) else ""

@@ -1,0 +1,470 @@
+"""Column that each name means among the relations in reach, and the refusal of each that a principal may not see.
+
+Where a name that SELECT gives to a column of its result may be used, by engine; columns of tables come before it, except in ORDER BY.
+
+https://www.postgresql.org/docs/current/sql-select.html#SQL-GROUPBY, https://dev.mysql.com/doc/refman/8.4/en/problems-with-alias.html,
+lookupName in SQLite's src/resolve.c, https://duckdb.org/docs/stable/sql/dialect/friendly_sql.
+tests/connectors/sql/execution/test_names.py asks the engines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from sqlglot import exp
+
+from toolgen.connectors.sql.dialects.duckdb_columns import ColumnSelection, replaced, selection_of
+from toolgen.connectors.sql.dialects.whole_rows import ROW_FUNCTIONS
+from toolgen.connectors.sql.guard.column_names import computed_title
+from toolgen.connectors.sql.guard.corrections import alias_advice
+from toolgen.connectors.sql.guard.grants import IMPLICIT, NILADIC, NameRules, Names, fold_column, full_name
+from toolgen.connectors.sql.guard.placeholders import CALL, slot_number
+from toolgen.connectors.sql.guard.refusal import refuse, shown
+from toolgen.connectors.sql.guard.relations import QueryRelation, SelectScope
+from toolgen.core.spelling import nearest
+from toolgen.model.database import DialectName, Table
+from toolgen.model.sql_scope import TableScope
+
+__all__ = ["Columns", "row_ids_of"]
+
+# By dialect, the clauses of the SELECT itself in which its aliases answer inside of expressions too.
+_OWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "sqlite": frozenset({"where", "on", "group", "having", "order"}),
+        "postgres": frozenset(),
+        "mysql": frozenset({"group", "having", "order"}),
+        "duckdb": frozenset({"expressions", "where", "group", "having", "qualify", "order", "distinct", "windows"}),
+    }
+)
+# And the clauses whose subqueries see them.
+_WITHIN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "sqlite": frozenset({"where", "on", "group", "having", "order"}),
+        "postgres": frozenset(),
+        "mysql": frozenset({"expressions", "group", "having", "order"}),
+        "duckdb": frozenset({"expressions", "where", "order"}),
+    }
+)
+_BARE: Final = frozenset({"order", "group", "distinct"})
+
+
+def alias_answers(identifier: exp.Expr, around: SelectScope, scope: SelectScope, dialect: DialectName) -> bool:
+    """Return True if a name in `scope` can refer to an alias of `around`, which is `scope` itself or a query around it."""
+    if around is not scope:
+        return around.clause in _WITHIN[dialect]
+    if dialect == "postgres":
+        return around.clause in _BARE and _stands_bare(identifier)
+    if dialect == "mysql" and around.clause in {"expressions", "windows"}:
+        return isinstance(identifier.find_ancestor(exp.Window, exp.Query), exp.Window)
+    return around.clause in _OWN[dialect]
+
+
+def is_sorted_by(identifier: exp.Expr, scope: SelectScope, name: str) -> bool:
+    """Return True if a bare name in ORDER BY or GROUP BY is an alias of a result column of the same query (SQL-92 rule)."""
+    return name in scope.aliases and scope.clause in _BARE and _stands_bare(identifier)
+
+
+def _stands_bare(identifier: exp.Expr) -> bool:
+    """Return True if a name is a whole item of ORDER BY, GROUP BY or DISTINCT ON."""
+    node = identifier.parent
+    while node is not None and isinstance(node.parent, (exp.Paren, exp.Ordered)):
+        node = node.parent
+    holder = node.parent if node is not None else None
+    if isinstance(holder, exp.Tuple) and isinstance(holder.parent, exp.Distinct):
+        holder = holder.parent
+    return isinstance(holder, (exp.Order, exp.Group, exp.Distinct, exp.Rollup, exp.Cube, exp.GroupingSets))
+
+
+_ROW_IDS = frozenset({"sqlite", "duckdb"})  # whose implicit columns are the row's number, and nothing else
+
+
+class Columns:
+    """Resolves the columns of one statement. `used` are those it touches, as `table.column`."""
+
+    def __init__(self, spelling: NameRules, dialect: DialectName, schema: str = "") -> None:
+        """`schema` is where tables without one of their own are."""
+        self._dialect = dialect
+        self._schema = schema
+        self._spelling = spelling
+        self.used: set[str] = set()
+
+    def expanded(self, items: Iterable[exp.Expr], scope: SelectScope, merged: bool) -> list[exp.Expr]:
+        """The SELECT list with every `*` written out where a base table stands behind it."""
+        expanded: list[exp.Expr] = []
+        for item in items:
+            if isinstance(item, exp.Star):
+                expanded.extend(self._star(item, item, scope.relations, merged))
+            elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+                owner = self._owner(item, scope)
+                expanded.extend(self._star(item, item.this, [owner], False))
+            elif self._dialect == "duckdb" and (selection := selection_of(item)) is not None:
+                expanded.extend(self._selected(item, selection, scope, merged))
+            else:
+                expanded.append(item)
+        return expanded
+
+    def _selected(
+        self, item: exp.Expr, selection: ColumnSelection, scope: SelectScope, merged: bool
+    ) -> Iterator[exp.Expr]:
+        """An item for each of the columns that it stands for, called as the column is unless it has a name."""
+        owner = exp.Column(this=exp.Star(), table=selection.qualifier)
+        relations = [self._owner(owner, scope)] if selection.qualifier is not None else scope.relations
+        if merged:
+            refuse("column", "COLUMNS with USING or NATURAL is not supported", "name the columns you need")
+        changes = self._changes(selection.star)
+        if any(changes.values()):
+            refuse("syntax", "COLUMNS replaces a column", "write the expression beside COLUMNS(* EXCLUDE (…))")
+        columns = [
+            (column, relation)
+            for relation in relations
+            for column in self._own_columns(relation)
+            if selection.chosen(column) and fold_column(self._dialect, column, quoted=True) not in changes
+        ]
+        found = {column.lower() for column, _ in columns}
+        if missing := next((name for name in selection.named if name.lower() not in found), ""):
+            self._unknown(exp.to_identifier(missing), relations)
+        if not columns:
+            refuse("column", "COLUMNS stands for no column that is available", "name the columns you need")
+        for column, relation in columns:
+            assert relation.identifier is not None  # noqa: S101 - _own_columns refuses a relation without one
+            node = exp.Column(this=exp.to_identifier(column, quoted=True), table=relation.identifier.copy())
+            written = replaced(item, selection, node)
+            bare = written is node or isinstance(written, exp.Alias)
+            yield written if bare else exp.Alias(this=written, alias=exp.to_identifier(column, quoted=True))
+
+    def _own_columns(self, relation: QueryRelation) -> tuple[str, ...]:
+        """Return the names of all columns. Raises `StatementRefusal` for a subquery without an alias or with unnamed columns."""
+        if relation.identifier is None or (relation.table is None and None in relation.names):
+            refuse(
+                "syntax",
+                "* stands for a subquery without an alias or with unnamed columns",
+                "give it an alias, or name the columns",
+            )
+        if relation.table is None:
+            return tuple(name for name in relation.names if name)
+        invisible = _invisible(relation)
+        return tuple(name for name in relation.columns if name not in invisible)
+
+    def _star(self, item: exp.Expr, star: exp.Star, relations: Sequence[QueryRelation], merged: bool) -> list[exp.Expr]:
+        if not relations:
+            refuse("syntax", "* stands in a query without a table", "name the columns")
+        changes = self._changes(star)
+        known = {name for relation in relations for name in relation.names}
+        for name, change in changes.items():
+            if change is not None and name not in known and None not in known:
+                self._unknown(exp.to_identifier(name), relations)
+        for relation in relations:
+            self.use_all(relation)
+        if not any(relation.table for relation in relations) and not changes:
+            return [item]
+        hides = any(relation.hidden or _invisible(relation) for relation in relations) or bool(changes)
+        if merged and hides:
+            refuse(
+                "column",
+                "* with USING or NATURAL would include columns that are not available",
+                "name the columns you need",
+            )
+        if not hides and (merged or any(relation.identifier is None for relation in relations)):
+            return [item]
+        written: list[exp.Expr] = []
+        for relation in relations:
+            written.extend(self._all_of(relation, changes))
+        if not written:
+            refuse("column", "* stands for no column that is available", "name the columns you need")
+        return written
+
+    def _changes(self, star: exp.Star) -> dict[str, exp.Expr | None]:
+        """Return the replacements of columns of `*`, by name: None for EXCLUDE, an expression for REPLACE."""
+        left_out, changed = star.args.get("except_") or [], star.args.get("replace") or []
+        renamed = star.args.get("rename") or []
+        changes: dict[str, exp.Expr | None] = {}
+        for name in left_out:
+            if isinstance(name, (exp.Identifier, exp.Column)):
+                changes[self._spelling.column(name)] = None
+        for item in changed:
+            if isinstance(item, exp.Alias):
+                changes[self._spelling.column(item.args["alias"])] = item
+        for item in renamed:
+            if isinstance(item, exp.Alias) and isinstance(item.this, exp.Column):
+                changes[self._spelling.column(item.this)] = item
+        if len(changes) != len(left_out) + len(changed) + len(renamed):
+            refuse("syntax", "what * leaves out or replaces is not a list of columns", "name the columns")
+        return changes
+
+    def _all_of(self, relation: QueryRelation, changes: Mapping[str, exp.Expr | None]) -> list[exp.Expr]:
+        identifier = relation.identifier
+        if relation.table is None and not changes and identifier is not None:
+            return [exp.Column(this=exp.Star(), table=identifier.copy())]
+        written: list[exp.Expr] = []
+        for column in self._own_columns(relation):
+            assert identifier is not None  # noqa: S101 - _own_columns refuses a relation without one
+            name = fold_column(self._dialect, column, quoted=True)
+            if name not in changes:
+                written.append(exp.Column(this=exp.to_identifier(column, quoted=True), table=identifier.copy()))
+            elif (replacement := changes[name]) is not None:
+                written.append(replacement.copy())
+        return written
+
+    def use_all(self, relation: QueryRelation) -> None:
+        if relation.table:
+            self.used.update(f"{full_name(relation.table)}.{column}" for column in relation.columns)
+
+    def check(self, node: exp.Column, scope: SelectScope) -> None:
+        if slot_number(node) is not None:
+            return
+        if node.args.get("table") is None:
+            if isinstance(node.this, exp.Star):
+                refuse("syntax", "* stands where a column belongs", "name the column")
+            self.unqualified(node.this, scope)
+            return
+        if isinstance(node.this, exp.Star):
+            owner = self._owner(node, scope)
+            called = self._called_with(node)
+            if called == "count" and (key := self._visible_key(owner)) is not None:
+                node.set("this", exp.to_identifier(key, quoted=True))
+                self._touch(owner, fold_column(self._dialect, key, quoted=True))
+                return
+            taken = isinstance(node.parent, exp.Select) or called == "count" or called in ROW_FUNCTIONS
+            if owner.table is not None or not taken:
+                refuse(
+                    "whole-row",
+                    "a whole row stands where a value belongs",
+                    "name the columns you need; count(t.id) counts the rows that a LEFT JOIN finds",
+                )
+            return
+        if self._dialect == "duckdb" and self._is_field(node, scope):
+            return
+        owner = self._owner(node, scope)
+        name = self._spelling.column(node.this)
+        if name in owner.names:
+            self._touch(owner, name)
+        elif not self._row_id(owner, name) and not (_is_odd(node.this) and None in owner.names):
+            self._unknown(node.this, [owner])
+
+    def _visible_key(self, relation: QueryRelation) -> str | None:
+        """A column of a table that is null in no row: `count(t.*)` counts the rows in which it has a value."""
+        keys = relation.table.primary_key if relation.table is not None else ()
+        return next((one for one in keys if fold_column(self._dialect, one, quoted=True) in relation.names), None)
+
+    def _called_with(self, node: exp.Column) -> str:
+        """The function of PostgreSQL that is called with `alias.*`: `count` counts rows, others make JSON of them; "" for none."""
+        call = node.parent.parent if isinstance(node.parent, exp.Order) else node.parent
+        named = self._dialect == "postgres" and isinstance(call, exp.Anonymous)
+        return call.name.removeprefix(CALL).lower() if named and isinstance(call, exp.Anonymous) else ""
+
+    def _is_field(self, node: exp.Column, scope: SelectScope) -> bool:
+        """`column.field`, `table.column.field` and so on: what no table is called is a column, and what follows are fields of it."""
+        parts = node.parts
+        relations = [relation.alias for around in scope.chain() for relation in around.relations]
+        schemas = {self._schema, *(r.table.schema for around in scope.chain() for r in around.relations if r.table)}
+        first, second = parts[0], parts[1]
+        if len(parts) > 2 and first.name in schemas and self._spelling.relation(second) in relations:
+            return False
+        if self._spelling.relation(first) not in relations:
+            self.unqualified(first, scope)
+            return True
+        if len(parts) == 2:
+            return False
+        self.check(exp.Column(this=second.copy(), table=first.copy()), scope)
+        return True
+
+    def _owner(self, node: exp.Column, scope: SelectScope) -> QueryRelation:
+        """The relation a qualified name belongs to. An alias that any query around gives to a table hiding the name is refused."""
+        qualifier = node.args["table"]
+        alias = self._spelling.relation(qualifier)
+        found = [relation for around in scope.chain() for relation in around.relations if relation.alias == alias]
+        if not found:
+            refuse("column", f"there is no table or alias {shown(qualifier.name)} here", "use an alias that FROM gives")
+        if isinstance(node.this, exp.Identifier):
+            name = self._spelling.column(node.this)
+            for relation in found:
+                if name in relation.hidden:
+                    self._unknown(node.this, [relation])
+        if (schema := node.args.get("db")) is not None:
+            table = found[0].table
+            expected = self._schema_of(table) if table else ""
+            if self._spelling.relation(schema) != expected:
+                refuse(
+                    "column",
+                    f"{shown(schema.name)} is not the schema of that table",
+                    "leave the schema out of the column",
+                )
+            node.set("db", None)
+        return found[0]
+
+    def unqualified(self, identifier: exp.Expr, scope: SelectScope) -> None:
+        name = self._spelling.column(identifier)
+        scopes = list(scope.chain())
+        for around in scopes:
+            for relation in around.relations:
+                if name in relation.hidden:
+                    self._unknown(identifier, [relation])
+        self._refuse_niladic(identifier, name)
+        sorted_by = is_sorted_by(identifier, scope, name)
+        if self._dialect in {"postgres", "duckdb"} and not sorted_by:
+            self._refuse_row(identifier, scopes, name)
+        # DuckDB takes a function without parentheses before a name of a query around.
+        for around in scopes[:1] if self._dialect == "duckdb" and name in NILADIC["duckdb"] else scopes:
+            if name in around.lambdas:
+                return
+            owners = [relation for relation in around.relations if name in relation.names]
+            for owner in owners:
+                self._touch(owner, name)
+            if owners or (sorted_by and around is scope and scope.clause != "group"):
+                return
+            if len(around.relations) == 1 and self._row_id(around.relations[0], name):
+                return
+            if self._may_be_implicit(name, around):
+                break
+            answers = alias_answers(identifier, around, scope, self._dialect)
+            if answers and name in around.aliases:
+                return
+            if _is_odd(identifier) and (
+                (answers and around.computed) or any(None in other.names for other in around.relations)
+            ):
+                return
+        if self._dialect in {"postgres", "duckdb"}:
+            folded = self._spelling.relation(identifier)
+            if any(relation.alias == folded for around in scopes for relation in around.relations):
+                return
+        self._unknown(identifier, [relation for around in scopes for relation in around.relations])
+
+    def _may_be_implicit(self, name: str, around: SelectScope) -> bool:
+        """Return True if the engine may find a column of this name that no catalog lists, before it looks for an alias.
+
+        SQLite gives subqueries a row number too: NULL.
+        """
+        return name in IMPLICIT[self._dialect] and (
+            any(relation.table for relation in around.relations)
+            or (self._dialect == "sqlite" and len(around.relations) == 1)
+        )
+
+    def _refuse_niladic(self, identifier: exp.Expr, name: str) -> None:
+        """`user` is who asks, whatever columns and aliases there are. In DuckDB a query's own names come before such a function."""
+        if self._dialect != "duckdb" and name in NILADIC[self._dialect] and not identifier.args.get("quoted"):
+            refuse(
+                "function",
+                f"{shown(name)} without quotes is a function of the server, and not available",
+                "for a column or alias of that name, write it in quotes" + " (`…`)" * (self._dialect == "mysql"),
+            )
+
+    def _refuse_row(self, identifier: exp.Expr, scopes: Sequence[SelectScope], name: str) -> None:
+        """A table's name as a value is its whole row, hidden columns included. An alias in the SELECT list, or a column of a table that
+        is joined later, does not change that; only a column of the table itself does, because it is in reach wherever the table is.
+        """
+        folded = self._spelling.relation(identifier)
+        for around in scopes:
+            if name in around.lambdas:
+                return
+            for relation in around.relations:
+                if relation.alias == folded and not relation.whole and name not in relation.names:
+                    refuse(
+                        "whole-row",
+                        f"{shown(identifier.name)} is a whole row of a table",
+                        "name the columns you need, or give the alias another name",
+                    )
+
+    def _touch(self, relation: QueryRelation, name: str) -> None:
+        if relation.table:
+            index = relation.names.index(name)
+            self.used.add(f"{full_name(relation.table)}.{relation.columns[index]}")
+
+    def _row_id(self, owner: QueryRelation, name: str) -> bool:
+        """Return True if `name` is the row number of a table whose row numbers may be read, and record its use."""
+        if self._dialect not in _ROW_IDS or name not in IMPLICIT[self._dialect]:
+            return False
+        if owner.row_ids is None or owner.table is None:
+            return False
+        owner.row_ids.append(name)
+        self.used.add(f"{full_name(owner.table)}.{_row_key(owner.table) or 'rowid'}")
+        return True
+
+    def _schema_of(self, table: Table) -> str:
+        return self._spelling.relation(exp.to_identifier(table.schema, quoted=True)) if table.schema else self._schema
+
+    def _unknown(self, identifier: exp.Expr, relations: Sequence[QueryRelation]) -> None:
+        """Refuse an unknown column, with identical words for a hidden column and for one that does not exist."""
+        known = [
+            name for relation in relations for name in (relation.columns if relation.table else relation.names) if name
+        ]
+        where = ""
+        if len(relations) == 1 and relations[0].table:
+            where = f" of {shown(full_name(relations[0].table))}"
+        advice = (
+            f"available: {', '.join(map(shown, known[:40]))}"
+            if known
+            else "there is no table here to take a column from"
+        )
+        if alias := alias_advice(identifier, self._dialect):
+            advice = alias
+        elif identifier.args.get("quoted"):
+            advice += "; a string is written in single quotes"
+        refuse(
+            "column",
+            f"column {shown(identifier.name)}{where} is not available{nearest(identifier.name, known)}",
+            advice,
+        )
+
+    def natural(self, scope: SelectScope) -> None:
+        """NATURAL compares every column two tables share, hidden ones included."""
+        for relation in scope.relations:
+            others = {
+                name for other in scope.relations if other is not relation for name in (*other.names, *other.hidden)
+            }
+            # None is a column whose name only the database knows: it may be that of a hidden one.
+            if relation.hidden and (None in others or relation.hidden & others):
+                refuse(
+                    "column",
+                    "NATURAL JOIN would compare a column that is not available",
+                    "use JOIN … ON with the columns you mean",
+                )
+            self.use_all(relation)
+
+    def output_names(self, item: exp.Expr, scope: SelectScope) -> Names:
+        match item:
+            case exp.Alias():
+                return (self._spelling.column(item.args["alias"]),)
+            case exp.Column() if isinstance(item.this, exp.Star):
+                return self._owner(item, scope).names
+            case exp.Column():
+                return (self._spelling.column(item.this),) if slot_number(item) is None else (None,)
+            case exp.Star():
+                return tuple(name for relation in scope.relations for name in relation.names)
+            case _ if self._dialect == "postgres":
+                return (computed_title(item),)
+            case _:
+                return (None,)
+
+
+def _invisible(relation: QueryRelation) -> frozenset[str]:
+    """The columns of a table that `*` does not stand for."""
+    if relation.table is None:
+        return frozenset()
+    return frozenset(column.name for column in relation.table.columns if column.invisible)
+
+
+def row_ids_of(table: Table, columns: Sequence[str], scope: TableScope, dialect: DialectName) -> list[str] | None:
+    """Where to write down which row numbers are asked for.
+
+    None for a view, where one may be a column not to be seen as it is, and below a row filter: numbers that are left out count the hidden
+    rows. In SQLite the number may be a column of the table by another name.
+    """
+    told = any(name not in columns or name in scope.masks for name in table.primary_key)
+    counts = scope.rows is not None and not (dialect == "sqlite" and _row_key(table))
+    return None if table.view or told or counts else []
+
+
+def _row_key(table: Table) -> str:
+    """The column of SQLite that is the row's number by another name (https://www.sqlite.org/lang_createtable.html#rowid), or ""."""
+    key = table.primary_key[0] if len(table.primary_key) == 1 else ""
+    return next(
+        (column.name for column in table.columns if column.name == key and column.type.upper() == "INTEGER"), ""
+    )
+
+
+def _is_odd(identifier: exp.Expr) -> bool:
+    """A name in quotes that is no word: one an engine gave to a computed column, and never one of its own for a table's."""
+    return bool(identifier.args.get("quoted")) and not re.fullmatch(r"\w+", identifier.name)

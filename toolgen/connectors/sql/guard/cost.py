@@ -1,0 +1,612 @@
+"""Cost of a statement: a bound on the work and the memory of one row, worked out from its text before anything runs.
+
+A server looks at its clock, and at who cancels, between rows and not inside of most functions. What one row may take is therefore counted
+here, from the costs of functions and operators that the record of the dialect holds. Texts that the statement has, and parameters, count
+with their sizes; columns with those that the catalog gives, or one that is assumed. A column of an inner query costs again wherever it is
+used, because engines put its expression there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from sqlglot import exp
+
+from toolgen.connectors.sql.dialects import RECORDS, Dialect
+from toolgen.connectors.sql.dialects.costs import Cost
+from toolgen.connectors.sql.guard.bounds import (
+    MAX_DIGITS,
+    NUMBER,
+    Bound,
+    Bounds,
+    argument,
+    bare,
+    called_name,
+    digits_of,
+    written_number,
+)
+from toolgen.connectors.sql.guard.column_names import computed_title
+from toolgen.connectors.sql.guard.functions import TABLE_FUNCTIONS
+from toolgen.connectors.sql.guard.grants import ByIdentity
+from toolgen.connectors.sql.guard.json_paths import cost_of_path
+from toolgen.connectors.sql.guard.parameter_sizes import ORDINARY, Measure, written_digits
+from toolgen.connectors.sql.guard.patterns import is_linear, repetitions, states
+from toolgen.connectors.sql.guard.placeholders import CALL, slot_number
+from toolgen.connectors.sql.guard.refusal import refuse, shown
+from toolgen.connectors.sql.guard.result_sizes import DECIMAL, RESULT_SIZES, Arguments, gathered_size, series_length
+from toolgen.model.database import Database, DialectName
+from toolgen.model.sql_scope import SqlScope
+
+__all__ = ["check_cost"]
+
+MAX_WORK: Final = 800e6  # nanoseconds of one row
+_MAX_DEPTH: Final = 250  # of a document that the statement makes
+
+_TEXT: Final = 1_000  # of a column without a length
+_MAX_COLUMN: Final = 10_000
+_STAR: Final = 10_000  # of the columns that tables have
+_LARGE: Final = 9_500_000  # bytes that count for a value of many rows
+_SMALL_WORK: Final = 20.0  # at most so many nanoseconds a byte count for such a value
+_STEPS: Final = 32  # of a recursion: what doubles in each is too large by then
+_NODE_WORK: Final = 6_000.0  # to plan an expression again
+_NODE_MEMORY: Final = 600.0
+_ARCS: Final = 0.4  # bytes for each pair of states
+_MAX_AUTOMATON: Final = 160e6  # bytes, beyond which an engine gives up
+_ASSUMED_STATES: Final = 4_000.0  # of a pattern that is not written out
+_VISIT_WORK: Final = 40.0  # of one step of a jsonpath at one element
+_VISIT_MEMORY: Final = 9.0
+_PATTERN_WORK: Final = 350e6  # until an engine that backtracks gives up
+
+_Type = exp.DType
+_PADDED: Final = {
+    "postgres": frozenset({_Type.CHAR, _Type.NCHAR, _Type.BPCHAR, _Type.BIT}),
+    "mysql": frozenset({_Type.BINARY, _Type.BIT}),
+}
+_MAX_PADDED_LENGTH: Final = 1_000
+_MAX_TYPE_LENGTH: Final = 65_535
+_JSON: Final = frozenset({_Type.JSON, _Type.JSONB})
+_OF_TYPE: Final = re.compile(r"(?:char|varying|text|binary|bit)[^(]*\(([0-9]+)\)", re.IGNORECASE)
+_UNBOUNDED: Final = re.compile(
+    r"char|text|clob|blob|json|bytea|binary|xml|string|\[|vector|^$|struct|map|list|enum|set", re.IGNORECASE
+)
+
+
+_NOTHING: Final = Bound(0, built=False)
+_COLUMNS: ByIdentity[Mapping[str, Bound]] = ByIdentity(200)
+
+
+def _columns_of(database: Database, scope: SqlScope) -> Mapping[str, Bound]:
+    """The size of each column, by its name in lower case; the largest, where several tables have it."""
+    known = _COLUMNS.get(database, scope)
+    if known is None:
+        found: dict[str, float] = {}
+        for table in database.tables:
+            for column in table.columns:
+                name = column.name.lower()
+                found[name] = max(found.get(name, 0), _size_of_type(column.type))
+        known = MappingProxyType({name: Bound(size, built=False) for name, size in found.items()})
+        _COLUMNS.put(database, scope, known)
+    return known
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 1e6:,.0f} MB" if size < 1e12 else "more than 1,000,000 MB"
+
+
+def _seconds(work: float) -> str:
+    return f"{work / 1e9:,.1f} s" if work < 1e14 else "more than 100,000 s"
+
+
+def _size_of_type(written: str) -> int:
+    if (length := _OF_TYPE.search(written)) is not None:
+        return min(max(NUMBER, int(length[1][:9])), _MAX_COLUMN)
+    return _TEXT if _UNBOUNDED.search(written) else NUMBER
+
+
+def check_cost(root: exp.Expr, database: Database, scope: SqlScope, measured: Sequence[Measure] = ()) -> frozenset[int]:
+    """Refuse a statement one row of which takes more than MAX_WORK or the dialect's memory. Raises `StatementRefusal`, rule `size`.
+
+    `measured`: parameters, in order, where one is not small. Returns the parameters that are jsonpaths, to be checked with their values.
+    """
+    if not measured and _is_cheap(root, database.dialect):
+        return frozenset()
+    row = _Row(RECORDS[database.dialect], _columns_of(database, scope), measured)
+    row.check(root)
+    return frozenset(row.paths)
+
+
+def _is_light(cost: Cost) -> bool:
+    """Return True if the result is no larger than the arguments, and work and memory depend on their sizes alone."""
+    return (
+        cost.result in _LIGHT
+        and cost.factor == 1
+        and cost.work <= _SMALL_WORK
+        and cost.memory <= 1
+        and not (cost.pairs or cost.square)
+        and cost.path < 0
+        and cost.pattern < 0
+    )
+
+
+_LIGHT: Final = frozenset({"scalar", "one", "sum"})
+_FEW_NODES: Final = 120
+_CHEAP_KINDS: Final[Mapping[str, frozenset[type]]] = MappingProxyType(
+    {
+        name: frozenset(
+            kind
+            for operator, cost in record.operators.items()
+            if _is_light(cost) and (kind := getattr(exp, operator, None)) is not None
+        )
+        - {exp.Literal, exp.DataTypeParam, exp.Array}
+        for name, record in RECORDS.items()
+    }
+)
+_CHEAP_FUNCTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        name: frozenset(CALL + function for function, cost in record.functions.items() if _is_light(cost))
+        for name, record in RECORDS.items()
+    }
+)
+
+
+def _is_cheap(root: exp.Expr, dialect: DialectName) -> bool:
+    """Return True if a statement is so short, and its parts so light, that one row of it cannot cost much."""
+    kinds, functions = _CHEAP_KINDS[dialect], _CHEAP_FUNCTIONS[dialect]
+    left = _FEW_NODES
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        left -= 1
+        kind = type(node)
+        if left < 0:
+            return False
+        if kind is exp.Anonymous:
+            name = node.this
+            if name not in functions and not (isinstance(name, str) and name.lower() in functions):
+                return False
+        elif kind is exp.Literal:
+            if len(node.this) > NUMBER or not (node.is_string or node.this.isdigit()):
+                return False
+        elif kind not in kinds or (kind is exp.CTE and isinstance(node.args["this"], exp.SetOperation)):
+            return False
+        for value in node.args.values():
+            if isinstance(value, exp.Expr):
+                if type(value) is not exp.Identifier:
+                    stack.append(value)
+            elif isinstance(value, list):
+                stack.extend(item for item in value if isinstance(item, exp.Expr))
+    return True
+
+
+class _Row:
+    """Walk over a tree that computes the cost of a row, in evaluation order."""
+
+    def __init__(self, dialect: Dialect, catalog: Mapping[str, Bound], measured: Sequence[Measure]) -> None:
+        self._dialect = dialect
+        self._functions, self._operators = dialect.functions, dialect.operators
+        self._padded = _PADDED.get(dialect.name, frozenset())
+        self._measured = measured
+        self._catalog = catalog
+        self._columns: dict[str, Bound] = {}
+        self._wholes: dict[str, Bound] = {}  # rows as values, by the names of their queries
+        self._unnamed: Bound | None = None
+        self._work = self._memory = 0.0
+        self._rows = 1.0  # of the query that is looked at, as far as its text tells
+        self._common_rows: dict[str, float] = {}
+        self.paths: set[int] = set()
+
+    def check(self, root: exp.Expr) -> None:
+        self._clause(root)
+
+    def _clause(self, value: object) -> None:
+        """Adds what each expression of a clause takes to what the row takes."""
+        for node in value if isinstance(value, list) else [value]:
+            if isinstance(node, exp.Expr):
+                self._spend(self._value(node))
+
+    def _spend(self, value: Bound) -> None:
+        self._work += value.work
+        self._memory += value.memory
+        self._check(self._work, self._memory)
+
+    def _check(self, work: float, memory: float) -> None:
+        if memory > self._dialect.max_row_memory:
+            refuse(
+                "size",
+                f"the values of one row could have {_megabytes(memory)}, more than {_megabytes(self._dialect.max_row_memory)}",
+                "repeat, replace and join less of it, or take parts of it with substr first",
+            )
+        if work > MAX_WORK and self._dialect.uninterruptible:
+            refuse(
+                "size",
+                f"one row could take {_seconds(work)}, more than {_seconds(MAX_WORK)}, in which the server does not look at its clock",
+                "search and change less of it: take parts with substr first, or change values before they are put together",
+            )
+
+    # values
+
+    def _value(self, node: exp.Expr) -> Bound:
+        match node:
+            case exp.Select():
+                return self._query(node)
+            case exp.Literal():
+                return self._literal(node)
+            case exp.Column() | exp.Identifier():
+                return self._column(node)
+            case exp.DataType():
+                self._check_type(node)
+                return _NOTHING
+            case exp.TableAlias():
+                return _NOTHING
+            case exp.Array(expressions=[exp.Comprehension() as made]):
+                return self._value(made)  # the list that it makes
+            case exp.Star():
+                known = self._columns.values()
+                return Bound(sum(one.size for one in known) + _STAR, large=any(one.large for one in known))
+        common = node.args.get("with_")
+        if common is not None:
+            self._common(node)
+        values = [self._value(child) for child in node.iter_expressions() if child is not common]
+        if isinstance(node, exp.Anonymous):
+            cost = self._functions.get(called_name(node)) or _ADDED
+        else:
+            cost = self._operators.get(type(node).__name__, _ADDED)
+        if (
+            isinstance(node, _ARITHMETIC) or called_name(node) in _NUMERIC_FUNCTIONS
+        ):  # texts without a type are numbers there
+            values = [value._replace(size=max(value.size, min(value.digits, MAX_DIGITS))) for value in values]
+        if isinstance(node, (exp.DPipe, exp.Sub)) and any(value.json for value in values):
+            cost = _JOINED_DOCUMENTS if isinstance(node, exp.DPipe) else _WITHOUT_KEYS
+        value = self._computed(node, cost, values)
+        if isinstance(node, (exp.Table, exp.Unnest, exp.Lateral, exp.Values)):
+            self._name_source(node, value)
+        return value
+
+    def _literal(self, node: exp.Expr) -> Bound:
+        text = node.name
+        if not node.is_string:
+            return Bound(digits_of(node))
+        size = len(text) if text.isascii() else len(text.encode(errors="replace"))
+        return Bound(size, depth=text.count("[") + text.count("{"), digits=written_digits(text))
+
+    def _column(self, node: exp.Expr) -> Bound:
+        if isinstance(node, exp.Column) and (slot := slot_number(node)) is not None:
+            measure = self._measured[slot] if slot < len(self._measured) else ORDINARY
+            return Bound(measure.size, depth=measure.depth, digits=measure.digits)
+        name = node.name.lower()
+        own, physical = self._columns.get(name), self._catalog.get(name)
+        if (whole := self._wholes.get(name)) is not None:
+            own = whole.merged(own) if own is not None else whole
+        if own is None:
+            if physical is not None:
+                return physical
+            return self._unnamed.merged(_TEXT_COLUMN) if self._unnamed is not None else _TEXT_COLUMN
+        return own.merged(physical) if physical is not None else own
+
+    def _computed(self, node: exp.Expr, cost: Cost, values: Bounds) -> Bound:
+        sizes = [value.size for value in values]
+        total = sum(sizes)
+        size = RESULT_SIZES[cost.result](Arguments(node, cost, values, sizes, self._rows)) * cost.factor
+        depth = sum(value.depth for value in values)
+        large = any(value.large for value in values)
+        work = sum(value.work for value in values)
+        memory = sum(value.memory for value in values)
+        if not cost.work and not cost.memory:
+            built = any(value.built for value in values)
+            return Bound(
+                size,
+                work,
+                memory,
+                depth,
+                large,
+                sum(value.digits for value in values),
+                any(value.json for value in values),
+                built,
+            )
+        json = cost.result in _DOCUMENTS
+        if cost.result == "cast":
+            size, json, more = self._cast(node, values[0], size)
+            work += more * size
+            memory += (60.0 if more > _SMALL_WORK else 1.0) * size
+        work += _NODE_WORK + self._work_of(node, cost, values, total + size, large)
+        memory += _NODE_MEMORY + cost.memory * max(size, total if cost.memory > 1 else 0)
+        if cost.result == "filter":
+            size = values[0].size
+        if cost.pair_memory:
+            smaller, largest = sorted((_NOTHING, _NOTHING, *values), key=lambda value: value.size)[-2:]
+            memory += cost.pair_memory * smaller.size * largest.size * largest.built
+        if isinstance(node, exp.Array) and node.find(exp.Query) is not None:  # of the rows of a query
+            size, large = gathered_size(values, self._rows), self._dialect.name == "postgres"
+        if cost.result in _SHORT:
+            depth, large = 0, False
+        elif cost.result in _GATHERING:
+            large = self._dialect.name == "postgres"
+        elif cost.result == "document":
+            depth += 1
+        elif cost.result == "repeat":
+            depth = int(min(depth * written_number(argument(node, cost.count)), 1e9))
+        if cost.path >= 0:
+            size, visits = self._path(node, cost, values, size)
+            work += _VISIT_WORK * visits
+            memory += _VISIT_MEMORY * visits
+        if cost.compiling:
+            count = self._states(argument(node, cost.pattern), values)
+            memory += min(cost.compiling * count + _ARCS * count**2, _MAX_AUTOMATON)
+        elif cost.pattern >= 0:
+            work += self._pattern(node, cost, values)
+        if cost.result in _GATHERING and self._dialect.gathering is not None:
+            work, memory = 2 * work, 2 * memory  # arguments are worked out once more, to be counted
+        self._check(work, memory)
+        built = cost.result in _BUILDERS or sum(value.size for value in values if value.built) > NUMBER
+        return Bound(size, work, memory, depth, large, self._digits(node, cost, values), json, built)
+
+    def _work_of(self, node: exp.Expr, cost: Cost, values: Bounds, weight: float, large: bool) -> float:
+        work = cost.work * weight
+        if large:
+            work = max(work, min(cost.work, _SMALL_WORK) * _LARGE)
+        if cost.pairs and len(values) > 1:
+            first, *others = (max(value.size, _LARGE * value.large) for value in values)
+            work += cost.pairs * first * max(others)
+        if cost.square and values and not (cost.result == "replace" and _shrinks(node)):
+            work += cost.square * max(value.size for value in values) ** 2
+        return work
+
+    def _digits(self, node: exp.Expr, cost: Cost, values: Bounds) -> float:
+        """Digits of the numbers in a text, where they are written out."""
+        if cost.result == "digest":
+            return MAX_DIGITS
+        digits = sum(value.digits for value in values)
+        if cost.result in _NUMBERLESS or not digits:
+            return 0.0
+        if cost.result == "repeat":
+            return digits * written_number(argument(node, cost.count))
+        joined = len(values) < 2 or isinstance(node, _JOINING) or called_name(node) in _JOINING_FUNCTIONS
+        return digits if joined else digits * (1 + max(value.size for value in values))
+
+    def _cast(self, node: exp.Expr, value: Bound, size: float) -> tuple[float, bool, float]:
+        """The size of a cast value, whether it is a document, and nanoseconds a byte beyond those of any cast."""
+        kind = node.args["to"].this
+        if kind in _JSON:
+            if isinstance(node.this, exp.Literal):
+                return value.size + written_digits(node.this.name, whole=True), True, 350.0
+            if value.depth > _MAX_DEPTH and not value.json and value.built and not isinstance(node.this, exp.Column):
+                refuse(
+                    "size",
+                    f"a document could be more than {_MAX_DEPTH} levels deep",
+                    "write a document with fewer brackets",
+                )
+            return value.size + (0 if value.json else value.digits), True, 350.0 * (not value.json)
+        if kind in DECIMAL and not node.args["to"].expressions:
+            digits = written_digits(node.this.name, whole=True) if isinstance(node.this, exp.Literal) else value.digits
+            return max(size, min(digits, MAX_DIGITS)), False, 0.0
+        return size, value.json, 0.0
+
+    def _path(self, node: exp.Expr, cost: Cost, values: Bounds, size: float) -> tuple[float, float]:
+        """The size of what a jsonpath finds, and how many steps at elements it takes."""
+        path = bare(argument(node, cost.path))
+        if isinstance(path, exp.Column) and (slot := slot_number(path)) is not None:
+            self.paths.add(slot)
+            return size, 0.0
+        if isinstance(node, exp.MatchAgainst) and not (isinstance(path, exp.Literal) and "$" in path.name):
+            return size, 0.0  # it looks for words
+        if not isinstance(path, exp.Literal):
+            refuse(
+                "size", "a jsonpath is put together by the statement", "write the path out, or send it as a parameter"
+            )
+        document = values[0 if cost.path else -1]
+        found = cost_of_path(path.name, built=document.built or document.large)
+        elements = max(document.size, _LARGE * (document.large and found.exponent > 1)) / 2 + 1
+        return size * found.results, float(found.steps * found.results * elements**found.exponent)
+
+    def _states(self, pattern: exp.Expr | None, values: Bounds) -> float:
+        """How large the automaton of a regular expression is, at most."""
+        written = bare(pattern)
+        if isinstance(written, exp.Literal):
+            return states(written.name)
+        return max(values[1].size if len(values) > 1 else 0, _ASSUMED_STATES)
+
+    def _pattern(self, node: exp.Expr, cost: Cost, values: Bounds) -> float:
+        """Work of a regular expression for an engine that backtracks and is not interrupted."""
+        subject = values[0]
+        if not subject.built:
+            return 0.0
+        pattern = bare(argument(node, cost.pattern))
+        text = pattern.name if isinstance(pattern, exp.Literal) and pattern.is_string else None
+        every = cost.result == "insert"
+        if text is None or not is_linear(text):
+            if every:
+                refuse(
+                    "size",
+                    f"a regular expression of {shown(called_name(node) or 'REGEXP')} could take any time on a text of the statement",
+                    "use it on a column, or write a pattern without a repetition in another one",
+                )
+            return _PATTERN_WORK
+        work = 5.0 * (subject.size + 1) ** (1 + repetitions(text))
+        return work if every else min(work, _PATTERN_WORK)
+
+    # types
+
+    def _check_type(self, node: exp.Expr) -> None:
+        for size in node.expressions:
+            if not isinstance(size, exp.DataTypeParam):
+                if isinstance(size, exp.DataType):
+                    self._check_type(size)
+                continue
+            number = size.this
+            largest = _MAX_PADDED_LENGTH if node.this in self._padded else _MAX_TYPE_LENGTH
+            if not (isinstance(number, exp.Literal) and number.name.isdigit() and int(number.name[:9]) <= largest):
+                refuse(
+                    "size",
+                    f"the size of a type is not a number up to {largest}",
+                    "write a smaller one, or TEXT without a size",
+                )
+
+    # queries
+
+    def _query(self, select: exp.Select) -> Bound:
+        self._common(select)
+        for clause in ("from_", "joins", "laterals"):
+            self._clause(select.args.get(clause))
+        around = select.find_ancestor(exp.CTE, exp.Subquery) if select.parent is not None else None
+        renamed = [name.lower() for name in around.alias_column_names] if around is not None else []
+        once = around is not None and _is_computed_once(select, around)
+        around_rows, self._rows = self._rows, self._rows_of(select)
+        whole = _NOTHING
+        by_place = len(renamed) == len(select.expressions) and not any(item.is_star for item in select.expressions)
+        for place, item in enumerate(select.expressions):
+            given = self._value(item.unalias())
+            whole = Bound(
+                whole.size + given.size,
+                whole.work + given.work,
+                whole.memory + given.memory,
+                max(whole.depth, given.depth),
+                whole.large or given.large,
+                whole.digits + given.digits,
+                whole.json or given.json,
+                whole.built or given.built,
+            )
+            if select.parent is not None:
+                names = renamed[place : place + 1] if by_place else renamed
+                self._name_item(item, names, given._replace(work=0.0, memory=0.0) if once else given)
+        if around is not None and around.alias:
+            name = around.alias.lower()
+            self._wholes[name] = whole.merged(self._wholes.get(name, whole))
+        for clause, value in select.args.items():
+            if clause not in _CLAUSES_BEFORE:
+                self._clause(value)
+        self._rows = around_rows
+        return whole
+
+    def _rows_of(self, node: exp.Expr) -> float:
+        """Rows of a query or a source that functions in FROM make; a table counts as one."""
+        match node:
+            case exp.Select():
+                joins = [join.this for join in node.args.get("joins") or ()]
+                source = node.args.get("from_")
+                sources = [source.this, *joins] if source is not None else []
+                rows = float(math.prod(map(self._rows_of, [*sources, *(node.args.get("laterals") or ())])))
+                return 1.0 if node.args.get("group") else rows
+            case exp.SetOperation():
+                return self._rows_of(node.this) + self._rows_of(node.expression)
+            case exp.Subquery() | exp.CTE():
+                return self._rows_of(node.this)
+            case exp.Table() if isinstance(node.this, exp.Identifier):
+                return self._common_rows.get(node.name.lower(), 1.0)
+        return max((series_length(call) for call in node.find_all(exp.Anonymous)), default=1.0)
+
+    def _name_item(self, item: exp.Expr, renamed: Sequence[str], value: Bound) -> None:
+        if item.is_star:  # its columns keep their names, or are renamed as a whole
+            for known in list(self._columns.values()) if renamed else ():
+                self._name(renamed, known)
+            return
+        self._name((computed_title(item).lower(), *renamed), value)
+        if not isinstance(item, (exp.Alias, exp.Column)):
+            self._unnamed = value.merged(self._unnamed) if self._unnamed is not None else value
+
+    def _common(self, query: exp.Expr) -> None:
+        clause = query.args.get("with_")
+        if clause is None:
+            return
+        for cte in clause.expressions:
+            steps = _STEPS if _is_recursive(cte) else 1
+            for _ in range(steps):
+                self._spend(self._value(cte.this))
+            self._common_rows[cte.alias.lower()] = self._rows_of(cte.this)
+            if steps > 1:
+                self._deepen()
+
+    def _deepen(self) -> None:
+        """Documents of a recursion are as deep as it goes."""
+        for name, value in self._columns.items():
+            if value.json:
+                self._columns[name] = value._replace(depth=_ENDLESS)
+
+    def _name_source(self, node: exp.Expr, value: Bound) -> None:
+        """Names of a function or of rows in FROM."""
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            whole = self._wholes.get(node.name.lower())
+            if whole is not None and node.args.get("alias"):  # of a common table expression
+                self._wholes[node.alias.lower()] = whole
+                self._name([one.lower() for one in node.alias_column_names], whole)
+            return
+        function = node.find(exp.Anonymous)
+        name = called_name(function) if function is not None else ""
+        columns = TABLE_FUNCTIONS[self._dialect.name].get(name, ())
+        self._name((name, node.alias.lower(), *(one.lower() for one in node.alias_column_names), *columns), value)
+        self._unnamed = value.merged(self._unnamed) if self._unnamed is not None else value
+
+    def _name(self, names: Sequence[str], value: Bound) -> None:
+        for name in names:
+            known = self._columns.get(name)
+            self._columns[name] = value.merged(known) if known is not None else value
+
+
+_ENDLESS: Final = 1_000_000
+_ADDED: Final = Cost(result="sum")  # a function that a policy adds
+_TEXT_COLUMN: Final = Bound(_TEXT, built=False)
+_DOCUMENTS: Final = frozenset({"document", "json", "indent", "collect"})
+_GATHERING: Final = frozenset({"gather", "collect"})
+_BUILDERS: Final = frozenset({"gather", "collect", "repeat", "pad", "join", "join_rest", "template", "document"})
+_SHORT: Final = frozenset({"scalar", "digest", "space", "series"})
+_CLAUSES_BEFORE: Final = frozenset({"with_", "from_", "joins", "laterals", "expressions"})
+_ONCE: Final = ("group", "distinct", "limit", "offset", "having", "windows", "qualify")
+_NUMBERLESS: Final = frozenset({"scalar", "space", "series"})
+_JOINING: Final = (exp.DPipe, exp.Cast, exp.Tuple, exp.Array, exp.Case, exp.Order)
+_JOINING_FUNCTIONS: Final = frozenset(
+    {"coalesce", "concat", "concat_ws", "greatest", "least", "left", "nullif", "right", "string_agg", "substr"}
+)
+_ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Pow, exp.Sqrt, exp.Cbrt, exp.Neg)
+_NUMERIC_FUNCTIONS: Final = frozenset(
+    {
+        *(
+            "abs",
+            "avg",
+            "cbrt",
+            "ceil",
+            "ceiling",
+            "div",
+            "exp",
+            "floor",
+            "gcd",
+            "lcm",
+            "ln",
+            "log",
+            "log10",
+            "mod",
+            "pow",
+            "power",
+        ),
+        *("round", "sqrt", "sum", "trim_scale", "trunc", "width_bucket"),
+    }
+)
+_JOINED_DOCUMENTS: Final = Cost(result="json", work=350, memory=20)  # `document || document`
+_WITHOUT_KEYS: Final = Cost(result="json", work=350, memory=20, pairs=0.02)  # `document - keys`
+
+
+def _is_computed_once(select: exp.Select, around: exp.Expr) -> bool:
+    """Return True if no engine substitutes the columns of a query where they are used."""
+    return (
+        any(select.args.get(clause) for clause in _ONCE)
+        or isinstance(select.parent, exp.SetOperation)
+        or (isinstance(around, exp.CTE) and around.args.get("materialized") is True)
+    )
+
+
+def _is_recursive(cte: exp.Expr) -> bool:
+    if not isinstance(cte.this, exp.SetOperation):
+        return False
+    return any(table.name.lower() == cte.alias.lower() for table in cte.this.find_all(exp.Table))
+
+
+def _shrinks(node: exp.Expr) -> bool:
+    """`replace(x, 'abc', 'de')`: the text is changed where it is."""
+    parts = node.expressions[1:3]
+    return (
+        len(parts) == 2
+        and all(isinstance(part, exp.Literal) for part in parts)
+        and len(parts[1].name) <= len(parts[0].name)
+    )

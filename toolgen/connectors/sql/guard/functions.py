@@ -1,0 +1,143 @@
+"""Which functions a statement may call in each dialect, and how large their arguments may be.
+
+The lists are curated: a function is here because it computes a value from its arguments and reads or changes nothing else. What is not
+here is refused; a policy may add to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from toolgen.connectors.sql.dialects import RECORDS
+
+__all__ = [
+    "CAPS",
+    "FORMATTERS",
+    "FUNCTIONS",
+    "GROWING",
+    "KEYWORD_ARGUMENTS",
+    "LAMBDAS",
+    "MODIFIERS",
+    "SPECIAL",
+    "TABLE_FUNCTIONS",
+    "WRITTEN_OUT",
+    "Cap",
+]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+FUNCTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {name: frozenset(record.functions) for name, record in RECORDS.items()}
+)
+"""Allowed scalar, aggregate and window functions by dialect, folded to lower case."""
+
+_JSON_EACH = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")
+TABLE_FUNCTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "sqlite": MappingProxyType({"json_each": _JSON_EACH, "json_tree": _JSON_EACH}),
+        "postgres": MappingProxyType(
+            {
+                "generate_series": ("generate_series",),
+                "generate_subscripts": ("generate_subscripts",),
+                "json_array_elements": ("value",),
+                "json_array_elements_text": ("value",),
+                "json_each": ("key", "value"),
+                "json_each_text": ("key", "value"),
+                "json_object_keys": ("json_object_keys",),
+                "jsonb_array_elements": ("value",),
+                "jsonb_array_elements_text": ("value",),
+                "jsonb_each": ("key", "value"),
+                "jsonb_each_text": ("key", "value"),
+                "jsonb_object_keys": ("jsonb_object_keys",),
+                "jsonb_path_query": ("jsonb_path_query",),
+                "regexp_matches": ("regexp_matches",),
+                "regexp_split_to_table": ("regexp_split_to_table",),
+                "string_to_table": ("string_to_table",),
+                "unnest": ("unnest",),
+                **RECORDS["postgres"].table_functions,
+            }
+        ),
+        "mysql": MappingProxyType({}),
+        "duckdb": MappingProxyType(
+            {"generate_series": ("generate_series",), "range": ("range",), "unnest": ("unnest",)}
+            | dict(RECORDS["duckdb"].table_functions)
+        ),
+    }
+)
+"""Functions allowed in FROM, with the columns they give (SQLite's json1 manual, section 4.10; PostgreSQL's chapter 9.26)."""
+
+SPECIAL: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "sqlite": _names("cast"),
+        "postgres": _names("cast extract position overlay trim substring json_object interval"),
+        "mysql": _names("cast convert extract position trim substring group_concat interval json_table"),
+        "duckdb": _names("cast try_cast extract position trim substring unnest interval"),
+    }
+)
+"""Calls with a grammar of their own, which the parser must read as itself; everything else is `name(argument, …)`, kept as written."""
+
+KEYWORD_ARGUMENTS: Mapping[str, tuple[int, frozenset[str]]] = MappingProxyType(
+    {
+        "timestampdiff": (0, _names("microsecond second minute hour day week month quarter year")),
+        "timestampadd": (0, _names("microsecond second minute hour day week month quarter year")),
+        "get_format": (0, _names("date time datetime timestamp")),
+        "normalize": (1, _names("nfc nfd nfkc nfkd")),
+    }
+)
+"""Functions with an argument that is a keyword and reads like a column: its place and the keywords (MySQL; PostgreSQL's normalize)."""
+
+
+class Cap(Struct, frozen=True, kw_only=True):
+    """A number written out at `index` must be no larger than `largest`; with `strict`, nothing else may stand there."""
+
+    index: int
+    largest: int
+    strict: bool = True
+
+
+CAPS: Mapping[str, Cap] = MappingProxyType(
+    {
+        "repeat": Cap(index=1, largest=1_000),
+        "lpad": Cap(index=1, largest=1_000),
+        "rpad": Cap(index=1, largest=1_000),
+        "space": Cap(index=0, largest=1_000),
+        "zeroblob": Cap(index=0, largest=1_000),
+        "randomblob": Cap(index=0, largest=1_000),
+        "generate_series": Cap(index=1, largest=100_000, strict=False),
+        "range": Cap(index=-1, largest=100_000, strict=False),
+    }
+)
+MODIFIERS = frozenset(  # https://dev.mysql.com/doc/refman/8.4/en/select.html: those that only speak to the optimizer
+    [
+        "STRAIGHT_JOIN",
+        "HIGH_PRIORITY",
+        "SQL_NO_CACHE",
+        "SQL_CACHE",
+        "SQL_SMALL_RESULT",
+        "SQL_BIG_RESULT",
+        "SQL_BUFFER_RESULT",
+    ]
+)
+"""Words that MySQL reads behind SELECT, and that change no answer."""
+
+LAMBDAS = _names(
+    """
+    apply array_apply array_filter array_reduce array_transform filter list_apply list_filter list_reduce list_transform reduce
+    """
+)
+"""DuckDB's functions that take a function; in the arguments of any other an arrow reads JSON."""
+
+GROWING = _names("repeat lpad rpad space zeroblob randomblob")
+"""Functions whose result is as long as they are told. One in another would multiply what each may do alone."""
+
+WRITTEN_OUT: Mapping[str, int] = MappingProxyType({"translate": 1, "btrim": 1, "ltrim": 1, "rtrim": 1, "trim": 1})
+"""From this argument on, texts are written out: engines look up each character of one in all of the other, and not at the time."""
+
+FORMATTERS = _names("printf format")
+"""Functions whose first argument is a template with widths: it must be written out, and its widths small."""

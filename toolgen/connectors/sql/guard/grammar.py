@@ -1,0 +1,507 @@
+"""Which syntax a statement may consist of: every node class and every argument of it, listed; what is not listed is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType, NoneType
+
+from sqlglot import exp
+
+from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects.computed_counts import bounded_count
+from toolgen.connectors.sql.guard.alternatives import SESSION, catalog_alternative, syntax_alternative
+from toolgen.connectors.sql.guard.bounds import is_negative, is_smallest
+from toolgen.connectors.sql.guard.equivalents import function_advice
+from toolgen.connectors.sql.guard.functions import (
+    CAPS,
+    FORMATTERS,
+    FUNCTIONS,
+    GROWING,
+    MODIFIERS,
+    TABLE_FUNCTIONS,
+    WRITTEN_OUT,
+    Cap,
+)
+from toolgen.connectors.sql.guard.grants import check_name
+from toolgen.connectors.sql.guard.placeholders import CALL, RESERVED, SLOT, slot_number
+from toolgen.connectors.sql.guard.refusal import refuse, shown
+from toolgen.model.database import DialectName
+
+__all__ = ["GRAMMAR", "called", "check_grammar"]
+
+Arguments = frozenset[str]
+_WIDTH = re.compile(r"%[-+ 0,!#]*(\*|[0-9]*)(?:\.(\*|[0-9]*))?")
+_MAX_WIDTH = 1_000
+_MAX_ARRAY = 10_000
+
+
+def _arguments(text: str = "") -> Arguments:
+    return frozenset(text.split())
+
+
+_TWO, _ONE, _MANY = map(_arguments, ("this expression", "this", "expressions"))
+
+# By name, because a class that a version of sqlglot does not have simply cannot occur.
+_EVERYWHERE: Mapping[str, Arguments] = {
+    # queries
+    "Select": _arguments("with_ expressions distinct from_ joins laterals where group having qualify windows order limit offset"),
+    "Union": _arguments("with_ this expression distinct by_name order limit offset"),
+    "Except": _arguments("with_ this expression distinct by_name order limit offset"),
+    "Intersect": _arguments("with_ this expression distinct by_name order limit offset"),
+    "Subquery": _arguments("this alias with_ joins order limit offset"),
+    "Values": _arguments("expressions alias"),
+    "With": _arguments("expressions recursive"),
+    "CTE": _arguments("this alias materialized"),
+    "From": _ONE,
+    "Join": _arguments("this on side kind using method"),
+    "Lateral": _arguments("this alias ordinality"),
+    "Unnest": _arguments("expressions alias offset"),
+    "Table": _arguments("this alias db joins ordinality"),
+    "TableAlias": _arguments("this columns"),
+    "Where": _ONE,
+    "Group": _arguments("expressions grouping_sets cube rollup all"),
+    "GroupingSets": _MANY,
+    "Cube": _MANY,
+    "Rollup": _MANY,
+    "Having": _ONE,
+    "Qualify": _ONE,
+    "Order": _arguments("this expressions"),
+    "Ordered": _arguments("this desc nulls_first"),
+    "Limit": _arguments("expression"),
+    "Offset": _arguments("expression"),
+    "Fetch": _arguments("direction count limit_options"),
+    "LimitOptions": _arguments("rows"),
+    "Distinct": _arguments("expressions on"),
+    # names and values
+    "Column": _arguments("this table db"),
+    "Identifier": _arguments("this quoted"),
+    "Star": _arguments("except_"),
+    "Alias": _arguments("this alias"),
+    "Literal": _arguments("this is_string"),
+    "Boolean": _ONE,
+    "Null": _arguments(),
+    "HexString": _arguments("this is_integer"),
+    "BitString": _ONE,
+    "ByteString": _arguments("this is_bytes"),
+    "RawString": _ONE,
+    "Paren": _ONE,
+    "Tuple": _MANY,
+    "Var": _ONE,
+    "Interval": _arguments("this unit"),
+    # conditions
+    "And": _TWO, "Or": _TWO, "Xor": _TWO, "Not": _ONE,
+    "EQ": _TWO, "NEQ": _TWO, "GT": _TWO, "GTE": _TWO, "LT": _TWO, "LTE": _TWO, "NullSafeEQ": _TWO, "NullSafeNEQ": _TWO,
+    "Is": _arguments("this expression negate"),
+    "Between": _arguments("this low high symmetric"),
+    "In": _arguments("this expressions query"),
+    "Like": _arguments("this expression negate"),
+    "ILike": _arguments("this expression negate"),
+    "Glob": _TWO,
+    "Escape": _TWO,
+    "Exists": _ONE,
+    "Case": _arguments("this ifs default"),
+    "If": _arguments("this true false"),
+    # operators
+    "Add": _TWO, "Sub": _TWO, "Mul": _TWO, "Div": _arguments("this expression typed safe"), "Mod": _TWO, "IntDiv": _TWO, "Neg": _ONE,
+    "BitwiseAnd": _TWO, "BitwiseOr": _TWO, "BitwiseXor": _TWO, "BitwiseNot": _ONE, "BitwiseLeftShift": _TWO, "BitwiseRightShift": _TWO,
+    "DPipe": _arguments("this expression safe"),
+    "Collate": _TWO,
+    "Cast": _arguments("this to"),
+    "TryCast": _arguments("this to safe requires_string"),
+    "DataType": _arguments("this expressions nested kind"),
+    "DataTypeParam": _ONE,
+    "JSONExtract": _arguments("this expression only_json_types"),
+    "JSONExtractScalar": _arguments("this expression only_json_types scalar_only"),
+    # functions and windows
+    "Anonymous": _arguments("this expressions"),
+    "Window": _arguments("this partition_by order spec alias over"),
+    "WindowSpec": _arguments("kind start start_side end end_side exclude"),
+    "Filter": _TWO,
+    "RespectNulls": _ONE,
+    "IgnoreNulls": _ONE,
+    "CurrentDate": _arguments(), "CurrentTime": _arguments(), "CurrentTimestamp": _arguments(),
+}  # fmt: skip
+
+_ONLY: Mapping[DialectName, Mapping[str, Arguments]] = {
+    "sqlite": {},
+    "postgres": {
+        "RegexpLike": _TWO, "RegexpILike": _TWO, "SimilarTo": _TWO, "Any": _ONE, "All": _ONE,
+        "Array": _arguments("expressions bracket_notation"), "Bracket": _arguments("this expressions offset"), "Slice": _TWO,
+        "AtTimeZone": _arguments("this zone"), "Extract": _TWO, "Substring": _arguments("this start length"),
+        "Trim": _arguments("this expression position"), "StrPosition": _arguments("this substr"),
+        "Overlay": _arguments("this expression from_ for_"),
+        "ArrayContainsAll": _TWO, "ArrayContainedBy": _TWO, "ArrayOverlaps": _TWO, "JSONBContains": _TWO,
+        "JSONBExtract": _TWO, "JSONBExtractScalar": _arguments("this expression json_type"), "Pow": _TWO, "Sqrt": _ONE, "Cbrt": _ONE,
+        "JSONObject": _arguments("expressions"), "JSONKeyValue": _TWO, "Overlaps": _TWO, "WithinGroup": _TWO,
+        "Table": _arguments("this alias db joins ordinality sample only rows_from"),
+        "TableSample": _arguments("method percent size seed"), "LimitOptions": _arguments("rows with_ties"),
+        "Explode": _arguments("this expressions"), "MatchAgainst": _arguments("this expressions"), "StartsWith": _TWO,
+        "JSONBContainsTopKey": _TWO, "JSONBContainsAnyTopKeys": _TWO, "JSONBContainsAllTopKeys": _TWO, "JSONBPathExists": _TWO,
+        "JSONBDeleteAtPath": _TWO, "National": _ONE, "Localtime": _arguments(), "Localtimestamp": _arguments(), "Adjacent": _TWO,
+        "Kwarg": _TWO, "ColumnDef": _arguments("this kind"),
+        "With": _EVERYWHERE["With"] | {"search", "cycle"}, "RecursiveWithSearch": _arguments("kind this expression using"),
+    },
+    "mysql": {
+        "RegexpLike": _TWO, "Extract": _TWO, "Substring": _arguments("this start length"), "Trim": _arguments("this expression position"),
+        "StrPosition": _arguments("this substr"), "GroupConcat": _arguments("this separator"), "MemberOf": _TWO,
+        "Localtime": _arguments(), "Localtimestamp": _arguments(), "CharacterSet": _ONE,
+        "Select": _EVERYWHERE["Select"] | {"operation_modifiers"}, "Table": _EVERYWHERE["Table"] | {"hints"},
+        "IndexTableHint": _arguments("this expressions target"), "National": _ONE, "Any": _ONE, "All": _ONE,
+        "Introducer": _TWO, "WithinGroup": _TWO, "JSONTable": _arguments("this schema path"), "JSONSchema": _MANY,
+        "JSONColumnDef": _arguments("this kind path nested_schema ordinality"),
+    },
+    "duckdb": {
+        "RegexpLike": _TWO, "RegexpILike": _TWO, "StartsWith": _TWO, "RegexpFullMatch": _TWO, "SimilarTo": _TWO, "Any": _ONE, "All": _ONE,
+        "Array": _arguments("expressions bracket_notation"), "Bracket": _arguments("this expressions offset safe returns_list_for_maps"),
+        "Slice": _TWO, "AtTimeZone": _arguments("this zone"), "Extract": _TWO, "Substring": _arguments("this start length"),
+        "Trim": _arguments("this expression position"), "StrPosition": _arguments("this substr"),
+        "Struct": _MANY, "PropertyEQ": _TWO, "Pow": _TWO, "List": _MANY, "ToMap": _ONE, "Map": _arguments("keys values"),
+        "Lambda": _arguments("this expressions colon"), "Comprehension": _arguments("this expression iterator condition"),
+        "ArrayContainsAll": _TWO, "ArrayContainedBy": _TWO, "ArrayOverlaps": _TWO, "Parameter": _arguments(),
+        "Explode": _arguments("this expressions"), "Star": _arguments("except_ replace rename"), "WithinGroup": _TWO, "Dot": _TWO,
+        "Column": _arguments("this table db catalog"), "Localtime": _arguments(), "Localtimestamp": _arguments(),
+        "Select": _EVERYWHERE["Select"] | {"sample"}, "Table": _EVERYWHERE["Table"] | {"sample"},
+        "TableSample": _arguments("method percent size seed"), "Summarize": _ONE,
+        "DataType": _EVERYWHERE["DataType"] | {"values"},
+    },
+}  # fmt: skip
+
+
+def _listed(dialect: DialectName) -> Mapping[type[exp.Expr], Arguments]:
+    named = {**_EVERYWHERE, **_ONLY[dialect]}
+    return MappingProxyType(
+        {kind: allowed for name, allowed in named.items() if (kind := getattr(exp, name, None)) is not None}
+    )
+
+
+GRAMMAR: Mapping[DialectName, Mapping[type[exp.Expr], Arguments]] = {dialect: _listed(dialect) for dialect in _ONLY}
+"""Classes of the parser that a statement may have, with their arguments, by dialect."""
+
+_TYPES = _arguments(
+    """
+    BIGINT BINARY BIT BLOB BOOLEAN BPCHAR CHAR DATE DATETIME DATETIME2 DATE32 DECIMAL DOUBLE FLOAT HUGEINT INT INT128 INTERVAL JSON JSONB
+    LIST ARRAY LONGTEXT MEDIUMINT MEDIUMTEXT MONEY NAME NCHAR NVARCHAR SMALLINT SMALLDATETIME TEXT TIME TIMETZ TIMESTAMP TIMESTAMPTZ
+    TIMESTAMPNTZ TIMESTAMPLTZ TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS TINYINT TINYTEXT UBIGINT UDECIMAL UINT USMALLINT UTINYINT UUID VARBINARY
+    VARCHAR YEAR INET INT4RANGE INT8RANGE NUMRANGE TSRANGE TSTZRANGE DATERANGE
+    """
+)
+_FRAMES = frozenset({"CURRENT ROW", "UNBOUNDED"})
+_SIDES = frozenset({"LEFT", "RIGHT", "FULL"})
+_JOINS = frozenset({"INNER", "CROSS", "OUTER", "SEMI", "ANTI", "STRAIGHT_JOIN"})
+_METHODS = frozenset({"NATURAL"})
+_DUCKDB_METHODS = frozenset({"NATURAL", "ASOF", "POSITIONAL"})
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_CHARACTER_SETS = _arguments("ASCII BINARY LATIN1 UCS2 UTF16 UTF32 UTF8 UTF8MB3 UTF8MB4")
+
+
+def check_grammar(
+    root: exp.Expr, dialect: DialectName, added: frozenset[str], defined: frozenset[str] = frozenset()
+) -> None:
+    """Refuses the first node, argument, function, type or operator of the tree that is not listed.
+
+    `added` are the policy's functions. `defined` are the database's own: one that shares its name with a listed one is not that one.
+    """
+    listed = GRAMMAR[dialect]
+    for node in root.walk():
+        kind = type(node)
+        allowed = listed.get(kind)
+        if allowed is None:
+            if kind is exp.SessionParameter:
+                refuse("parameters", "variables of the server are not supported", SESSION)
+            if kind in {exp.Placeholder, exp.Parameter}:
+                refuse(
+                    "parameters",
+                    "placeholders with names and variables are not supported",
+                    "write ? (PostgreSQL: $1) for each parameter",
+                )
+            refuse("syntax", f"{_readable(kind)} is not supported", syntax_alternative(kind.__name__))
+        for name, value in node.args.items():
+            if value and name not in allowed:
+                refuse(
+                    "syntax",
+                    f"{name.strip('_').upper()} is not supported in {_readable(kind)}",
+                    syntax_alternative(kind.__name__, name),
+                )
+        if kind is exp.Anonymous:
+            _check_call(node, dialect, added, defined)
+        elif (check := _CHECKS.get(kind)) is not None:
+            check(node, dialect)
+
+
+def _readable(kind: type[exp.Expr]) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__)
+
+
+def _check_identifier(node: exp.Expr, dialect: DialectName) -> None:
+    name = node.name
+    if name.lower().startswith(RESERVED):
+        parent = node.parent
+        if not (
+            name.startswith(SLOT)
+            and isinstance(parent, exp.Column)
+            and parent.this is node
+            and not parent.args.get("table")
+        ):
+            refuse("syntax", "a placeholder or call stands where a name belongs", "write the name")
+    else:
+        check_name(name, dialect)
+
+
+def called(node: exp.Anonymous) -> str:
+    """The name of a call as it was written, in lower case, or "" for one that was not read as a plain call."""
+    name = node.this
+    return name[len(CALL) :].lower() if isinstance(name, str) and name.startswith(CALL) else ""
+
+
+def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], defined: frozenset[str]) -> None:
+    name = called(node) if isinstance(node, exp.Anonymous) else ""
+    if not name and node.name.upper() == "ALL" and isinstance(node.parent, _COMPARISONS) and dialect == "postgres":
+        return  # `x <> ALL (array)`: a reserved word, and no function
+    in_from = isinstance(node.parent, (exp.Table, exp.Lateral))
+    known = TABLE_FUNCTIONS[dialect] if in_from else FUNCTIONS[dialect]
+    if not name or (name not in known and (in_from or name not in added)):
+        written = name or str(node.this)
+        refuse(
+            "function",
+            f"the function {shown(written)} is not available",
+            function_advice(written.lower(), dialect),
+        )
+    if name in defined and name not in added:
+        refuse("function", f"this database has a function {shown(name)} of its own", "compute it another way")
+    if isinstance(node.parent, exp.Dot) and node.parent.expression is node:
+        refuse("function", f"{shown(name)} is called through a schema", "call it by its name alone")
+    if cap := CAPS.get(name):
+        _check_cap(node, name, cap)
+    if name in GROWING and any(called(inner) in GROWING for inner in node.find_all(exp.Anonymous) if inner is not node):
+        refuse("size", f"{name} is used on a text that was made longer already", "make a text longer once")
+    if (first := WRITTEN_OUT.get(name)) is not None:
+        for argument in node.expressions[first:]:
+            if not (isinstance(argument, exp.Literal) and argument.is_string and len(argument.name) <= _MAX_WIDTH):
+                refuse("size", f"the characters of {name} must be written out", "write them as a string")
+    if name in FORMATTERS and dialect != "mysql":
+        _check_template(node, name)
+
+
+def _check_named_argument(node: exp.Expr, dialect: DialectName) -> None:
+    """`make_interval(days => 7)`. The sizes of arguments are judged by their places, so few functions take named ones."""
+    function = node.parent
+    known = isinstance(function, exp.Anonymous) and called(function) in RECORDS[dialect].named_arguments
+    if not known or not isinstance(node.this, exp.Var) or not node.this.name.isidentifier():
+        refuse("syntax", "a function is called with named arguments", "give the arguments in their order")
+
+
+def _check_declaration(node: exp.Expr, _dialect: DialectName) -> None:
+    if not isinstance(node.parent, exp.TableAlias):
+        refuse("syntax", "a column is declared where none belongs", "name the column")
+
+
+def _check_cap(node: exp.Expr, name: str, cap: Cap) -> None:
+    arguments = node.expressions
+    if not arguments:
+        return
+    if not cap.strict and not isinstance(node.parent, (exp.Table, exp.Lateral)):
+        _check_series(node, name, cap.largest)
+    argument = arguments[min(cap.index, len(arguments) - 1)]  # of one alone: `generate_series(5)`
+    if is_negative(argument) or bounded_count(argument):
+        return
+    if any(_is_small(bound, cap.largest) for bound in _upper_bounds(argument)):
+        return
+    if cap.strict or _is_whole(argument):
+        refuse(
+            "size",
+            f"an argument of {name} must be a number written out, up to {cap.largest}",
+            f"write a smaller number, or {'min' if name in {'zeroblob', 'randomblob'} else 'least'}(n, 100) in place of a column n",
+        )
+
+
+def _check_series(node: exp.Expr, name: str, largest: int) -> None:
+    """A list of numbers is made at once: no number in its bounds is large, and none is made large by a product or a text."""
+    for argument in node.expressions:
+        if any(_is_small(bound, largest) for bound in _upper_bounds(argument)):
+            continue
+        if any(_grows(part, largest) for part in argument.walk()):
+            refuse(
+                "size",
+                f"an argument of {name} could be more than {largest}",
+                f"write a number up to {largest}, or least(n, 1000) in place of what is worked out",
+            )
+
+
+_MAX_FACTOR = 100
+_LARGE_NUMBERS = frozenset({"exp", "factorial", "hash", "pow", "power", "product"})
+
+
+def _grows(part: exp.Expr, largest: int) -> bool:
+    match part:
+        case exp.Literal():
+            digits = part.name.isdigit()
+            return (
+                not _is_small(_as_number(part), largest) if digits else not part.is_string and "e" in part.name.lower()
+            )
+        case exp.Mul():
+            small = any(_is_small(side, _MAX_FACTOR) for side in (part.this, part.expression))
+            return not small or part.find_ancestor(exp.Mul) is not None
+        case exp.Anonymous():
+            return called(part) in _LARGE_NUMBERS
+    return isinstance(part, (exp.Pow, exp.BitwiseLeftShift, exp.DPipe))
+
+
+def _as_number(node: exp.Expr) -> exp.Expr:
+    return exp.Literal.number(node.name)
+
+
+def _upper_bounds(argument: exp.Expr) -> list[exp.Expr]:
+    """The argument itself, or those of which it is the smallest: `least(level, 100)`."""
+    return argument.expressions if is_smallest(argument) else [argument]
+
+
+def _is_whole(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
+
+
+def _is_small(node: exp.Expr, largest: int) -> bool:
+    return _is_whole(node) and len(node.name) <= 9 and int(node.name) <= largest
+
+
+def _check_template(node: exp.Expr, name: str) -> None:
+    template = node.expressions[0] if node.expressions else None
+    if not isinstance(template, exp.Literal) or not template.is_string:
+        refuse("size", f"the template of {name} must be written out", "write the template as a string")
+    for width, precision in _WIDTH.findall(template.name):
+        for number in (width, precision):
+            if number == "*" or (number and int(number[:9]) > _MAX_WIDTH):
+                refuse(
+                    "size",
+                    f"a width in the template of {name} is not a number up to {_MAX_WIDTH}",
+                    "write a smaller width",
+                )
+
+
+def _check_type(node: exp.Expr, dialect: DialectName) -> None:
+    kind = node.args.get("kind")
+    if isinstance(kind, exp.Var) and dialect == "mysql" and node.this is exp.DataType.Type.CHARACTER_SET:
+        kind = None
+        known = node.args["kind"].name.upper() in _CHARACTER_SETS
+    else:
+        known = _is_known(kind, dialect) if kind else getattr(node.this, "name", None) in _TYPES
+    if not all(_is_small(size, _MAX_ARRAY) for size in node.args.get("values") or ()):
+        refuse("type", "the size of an array is not a small number", "write a list, as INTEGER[]")
+    if not known:
+        refuse(
+            "type",
+            "a value is converted to a type that is not supported",
+            "use an ordinary type such as TEXT or INTEGER",
+        )
+
+
+def _is_known(kind: object, dialect: DialectName) -> bool:
+    """Return True if a type unknown to the parser is one of the engine's own."""
+    name = kind.name.lower() if isinstance(kind, exp.Identifier) else kind
+    return isinstance(name, str) and name in RECORDS[dialect].types
+
+
+def _check_join(node: exp.Expr, dialect: DialectName) -> None:
+    methods = _DUCKDB_METHODS if dialect == "duckdb" else _METHODS
+    side, kind, method = (str(node.args.get(name) or "").upper() for name in ("side", "kind", "method"))
+    if (side and side not in _SIDES) or (kind and kind not in _JOINS) or (method and method not in methods):
+        refuse(
+            "syntax",
+            f"{shown(' '.join(filter(None, (method, side, kind))))} JOIN is not supported",
+            "use INNER, LEFT or CROSS JOIN",
+        )
+
+
+def _check_field(node: exp.Expr, _dialect: DialectName) -> None:
+    """`value.field`, of a struct; DuckDB's `value.function()` is refused, and so is a schema's function."""
+    if not isinstance(node.expression, exp.Identifier) or isinstance(node.this, exp.Identifier):
+        refuse("function", "a function is called through a value or a schema", "write function(value)")
+
+
+def _check_mysql(node: exp.Expr, dialect: DialectName) -> None:
+    """`a <=> b < c` is `(a <=> b) < c`, and the parser reads it the other way round."""
+    value = node.expression
+    if isinstance(node, exp.Introducer):
+        if str(node.this).removeprefix("_").upper() not in _CHARACTER_SETS or not isinstance(
+            value, (exp.Literal, exp.HexString)
+        ):
+            refuse("type", "a text has a character set that is not supported", "write the text alone")
+    elif dialect == "mysql" and isinstance(value, exp.Paren) and isinstance(value.this, _COMPARISONS):
+        refuse("syntax", "<=> is followed by another comparison", "write the comparisons apart, joined by AND")
+
+
+def _check_modifiers(node: exp.Expr, _dialect: DialectName) -> None:
+    for word in node.args.get("operation_modifiers") or ():
+        if word.name.upper() not in MODIFIERS:
+            refuse("syntax", f"{shown(word.name)} is not supported after SELECT", "leave it out")
+
+
+def _check_frame(node: exp.Expr, _dialect: DialectName) -> None:
+    for name in ("start", "end"):
+        bound = node.args.get(name)
+        if isinstance(bound, str) and bound.upper() not in _FRAMES:
+            refuse(
+                "syntax", "a window frame has a bound that is not supported", "use UNBOUNDED, CURRENT ROW or a number"
+            )
+    for name in ("kind", "start_side", "end_side", "exclude"):
+        word = node.args.get(name)
+        word = word.name if isinstance(word, exp.Var) else word
+        if word and not (isinstance(word, str) and word.replace(" ", "").isalpha()):
+            refuse("syntax", "a window frame is not understood", "use ROWS BETWEEN … AND …")
+
+
+def _check_table(node: exp.Expr, dialect: DialectName) -> None:
+    if not isinstance(node.args.get("db"), (exp.Identifier, NoneType)):
+        refuse("syntax", "the schema of a table is not a name", "write schema.table")
+    if (functions := node.args.get("rows_from")) is not None and node.this is None:
+        for function in functions:
+            _check_function_in_rows(function)
+        return
+    if isinstance(node.this, (exp.Identifier, exp.JSONTable)) and not (
+        isinstance(node.this, exp.JSONTable) and node.args.get("db")
+    ):
+        return
+    if not isinstance(node.this, exp.Anonymous) or node.args.get("db"):
+        refuse("syntax", "something other than a table stands in FROM", "name a table")
+    name = called(node.this)
+    if name not in TABLE_FUNCTIONS[dialect]:
+        known = ", ".join(sorted(TABLE_FUNCTIONS[dialect]))
+        refuse(
+            "function",
+            f"the function {shown(name or str(node.this.this))} is not available in FROM",
+            catalog_alternative(name, "") or f"name a table, or call one of these: {known}"
+            if known
+            else "name a table",
+        )
+
+
+def _check_function_in_rows(function: exp.Expr) -> None:
+    """`ROWS FROM (f(x), g(y))` has calls alone, without names or declared columns of their own."""
+    given = {name for name, value in function.args.items() if value}
+    call = isinstance(function, exp.Table) and isinstance(function.this, exp.Anonymous) and given == {"this"}
+    if not call and not (isinstance(function, exp.Unnest) and given <= {"expressions"}):
+        refuse(
+            "syntax", "ROWS FROM has something other than calls of functions", "write ROWS FROM (f(x), g(y)) AS t(a, b)"
+        )
+
+
+_CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, DialectName], None]] = {
+    exp.Identifier: _check_identifier,
+    exp.DataType: _check_type,
+    exp.Join: _check_join,
+    exp.WindowSpec: _check_frame,
+    exp.Table: _check_table,
+    exp.Select: _check_modifiers,
+    exp.Dot: _check_field,
+    exp.Kwarg: _check_named_argument,
+    exp.ColumnDef: _check_declaration,
+    exp.NullSafeEQ: _check_mysql,
+    exp.Introducer: _check_mysql,
+}
+
+
+def is_number(node: exp.Expr | None) -> bool:
+    """Return True if a LIMIT or OFFSET is a literal whole number or a placeholder."""
+    if isinstance(node, exp.Column):
+        return slot_number(node) is not None
+    return isinstance(node, exp.Literal) and not node.is_string and node.name.isascii() and node.name.isdigit()

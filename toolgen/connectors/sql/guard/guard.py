@@ -1,0 +1,450 @@
+"""The guard: SQL an agent wrote becomes a statement that was parsed, checked, rewritten and rendered, or a refusal.
+
+Whose plan may be shown: a plan tells how many rows there are, what a view is made of, and by what rows are filtered.
+
+What `describe_table` may read to show how the values of a table look: one query of our own, guarded like anybody's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+import msgspec
+from sqlglot import exp
+
+from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.guard.column_names import value_types
+from toolgen.connectors.sql.guard.corrections import corrections
+from toolgen.connectors.sql.guard.cost import check_cost
+from toolgen.connectors.sql.guard.cross_check import AVAILABLE, cross_check
+from toolgen.connectors.sql.guard.filters import install
+from toolgen.connectors.sql.guard.grammar import called, check_grammar, is_number
+from toolgen.connectors.sql.guard.grants import (
+    ByIdentity,
+    find_table,
+    full_name,
+    names_of,
+    row_notes,
+    visible,
+    visible_columns,
+)
+from toolgen.connectors.sql.guard.label_comparisons import label_comparisons
+from toolgen.connectors.sql.guard.leakproof import is_leakproof, key_conditions
+from toolgen.connectors.sql.guard.literals import MAX_LENGTH
+from toolgen.connectors.sql.guard.pagination import complete_order, skipped, text_digest
+from toolgen.connectors.sql.guard.parameter_sizes import Measure, measures
+from toolgen.connectors.sql.guard.placeholders import CALL, separate_null_tests, slot_number
+from toolgen.connectors.sql.guard.plan import StatementPlan, bound, slots_of
+from toolgen.connectors.sql.guard.refusal import StatementRefusal, refuse
+from toolgen.connectors.sql.guard.resolve import Resolver
+from toolgen.connectors.sql.guard.text import parse, render
+from toolgen.model.call import Sampling, Statement
+from toolgen.model.database import Database, DialectName, Table
+from toolgen.model.schema import Json
+from toolgen.model.sql_scope import SqlScope, TableScope
+from toolgen.model.verdict import Deny
+
+__all__ = ["DIALECTS", "explainable", "guard", "is_seen", "sampling_of", "visible"]
+
+DIALECTS = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
+
+
+_SEEN: ByIdentity[StatementPlan | Deny] = ByIdentity(2_000)  # the verdicts on statements seen lately
+_MAX_SEEN_LENGTH = 4_000  # characters; longer statements are planned again each time, so that the cache stays small
+_Limited: TypeAlias = tuple[bool, dict[int, str]]
+
+
+def guard(
+    sql: str,
+    parameters: Sequence[Json],
+    *,
+    database: Database,
+    scope: SqlScope,
+    attributes: Mapping[str, object],
+    cursor: str = "",
+    types: Sequence[str] = (),
+) -> Statement | Deny:
+    """Return the statement to run in place of `sql`, or a refusal. `cursor` asks for a later page of an ordered query.
+
+    `types` are the declared JSON types of the parameters, one for each, or none. `attributes` are the principal's; row filters take their
+    values from them. Never raises; bounded in time and memory by the limits on the text. The steps: parse, refuse
+    everything that is not listed, resolve every name, filter rows, force the limit, render (docs/internals/design.md).
+    """
+    try:
+        skip = skipped(cursor, sql, parameters)
+        plan = _planned(sql, database, scope, skip, measures(parameters) if parameters else ())
+        return plan if isinstance(plan, Deny) else bound(plan, parameters, scope, attributes, types)
+    except StatementRefusal as refusal:
+        return refusal.verdict()
+    except Exception:  # noqa: BLE001  the outermost boundary of the guard: whatever it did not expect is a refusal
+        return StatementRefusal("internal", "the statement could not be checked", "write it more simply").verdict()
+
+
+def is_seen(sql: object, *, database: Database, scope: SqlScope) -> bool:
+    """Return True if the verdict of `guard` on this text is cached and takes microseconds; otherwise it may take up to a second."""
+    return isinstance(sql, str) and _SEEN.get(database, scope, sql) is not None
+
+
+def _planned(
+    sql: str, database: Database, scope: SqlScope, skip: int, measured: tuple[Measure, ...] = ()
+) -> StatementPlan | Deny:
+    if not isinstance(sql, str):
+        refuse("syntax", "the statement is not a string", "send SQL as a string")
+    key = sql
+    if skip or measured:
+        key = f"\x00{skip} {[*map(tuple, measured)]} {sql}"  # no statement begins with it
+    if (seen := _SEEN.get(database, scope, key)) is not None:
+        return seen
+    plan: StatementPlan | Deny
+    try:
+        plan = _plan(sql, database, scope, skip, measured)
+    except StatementRefusal as refusal:
+        plan = refusal.verdict()
+    if len(sql) <= min(MAX_LENGTH, _MAX_SEEN_LENGTH):
+        _SEEN.put(database, scope, plan, key)
+    return plan
+
+
+def _plan(
+    sql: str, database: Database, scope: SqlScope, skip: int = 0, measured: tuple[Measure, ...] = ()
+) -> StatementPlan:
+    dialect = database.dialect
+    if dialect not in DIALECTS:
+        refuse("dialect", f"SQL of the dialect {dialect!r} is not understood", "use another source")
+    parsed = parse(sql, dialect)
+    check_grammar(parsed.root, dialect, scope.functions, frozenset(database.functions))
+    paths = check_cost(parsed.root, database, scope, measured)
+    root = _query_root(parsed.root)
+    computed = _has_computed_limit(root, dialect) or _has_computed_offset(root, dialect)
+    limited, counts = _limit(root, scope.max_rows, dialect, skip)
+    paged = "offset" not in counts.values() and not computed and not _has_ties(root)
+    ordered = bool(root.args.get("order")) and paged
+    if skip and not ordered:
+        refuse("cursor", "only a query with ORDER BY has pages", "add ORDER BY, and write OFFSET as a number")
+    if counts:
+        _refuse_shared_counts(root, counts)
+    repeated = separate_null_tests(root, dialect, parsed.asked)
+    resolver = Resolver(database, scope)
+    resolver.resolve(root)
+    columns = set(resolver.columns)
+    called_functions = {called(node) for node in root.find_all(exp.Anonymous)}
+    advice = corrections(root, columns, called_functions, database, scope)
+    comparisons = label_comparisons(root, frozenset(columns), database, scope)
+    if ordered and (limited or skip or "limit" in counts.values()):
+        ordered = complete_order(root, database, columns, resolver.width)
+        if skip and not ordered:
+            refuse(
+                "cursor",
+                "the columns of this query are not known, so it has no pages",
+                "name its columns in place of *",
+            )
+    attributes: list[str] = []
+    used = frozenset(columns)
+    fenced = any(place.rows is not None for place in resolver.filtered) and not is_leakproof(root, database)
+    asked = [key_conditions(place, database) if fenced else () for place in resolver.filtered]
+    for place, conditions in zip(resolver.filtered, asked, strict=True):
+        first = parsed.asked + len(repeated) + len(attributes)
+        names, found = install(place, used, dialect, first, fenced=fenced, asked=conditions)
+        attributes.extend(names)
+        columns |= found
+    # A row filter may call others.
+    functions = (
+        frozenset(called(node) for node in root.find_all(exp.Anonymous))
+        if fenced or resolver.filtered
+        else frozenset(called_functions)
+    )
+    types = value_types(root, database) if dialect == "sqlite" else ()
+    gathering = RECORDS[dialect].gathering
+    added = gathering.bound(root) if gathering is not None and gathering.may_gather(sql) else frozenset()
+    given = names_of(root) if dialect == "postgres" and AVAILABLE else frozenset()
+    text, order = render(root, dialect)
+    if dialect == "postgres":
+        cross_check(text, tables=resolver.tables, functions=functions | added, names=given)
+    return StatementPlan(
+        sql=text,
+        asked=parsed.asked,
+        slots=slots_of(order, parsed.asked, repeated, attributes, counts),
+        tables=frozenset(resolver.tables),
+        columns=frozenset(columns),
+        functions=functions,
+        limited=limited,
+        lists=dialect == "postgres",
+        page=text_digest(sql) if ordered else "",
+        skip=skip,
+        types=types,
+        advice=advice,
+        comparisons=comparisons,
+        table_names=database.table_names,
+        paths=paths,
+        row_notes=row_notes(database, scope, resolver.tables),
+    )
+
+
+def _query_root(root: exp.Expr) -> exp.Expr:
+    """The query itself, out of parentheses that mean nothing."""
+    while isinstance(root, exp.Subquery) and not any(value for name, value in root.args.items() if name != "this"):
+        root = root.this.pop() if isinstance(root.this, exp.Expr) else root.this
+    if not isinstance(root, (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)):
+        refuse("not-a-query", "the statement is not a query", "send a SELECT; this tool only reads")
+    return root
+
+
+def _limit(root: exp.Expr, largest: int, dialect: DialectName, skip: int) -> _Limited:
+    """Sets LIMIT to the smaller of what was asked and the policy's; returns whether that is the policy's, and which parameters count.
+
+    The first `skip` rows of what was asked were answered before.
+    """
+    counts: dict[int, str] = {}
+    offset = root.args.get("offset")
+    if offset is not None and not _is_computed(offset.expression, dialect):
+        _counted(offset.expression, "offset", counts)
+    if skip and not counts and not _has_computed_offset(root, dialect):
+        began = int(offset.expression.name) if offset is not None else 0
+        root.set("offset", exp.Offset(expression=exp.Literal.number(began + skip)))
+    if _has_computed_limit(root, dialect):
+        root.set("limit", exp.Limit(expression=_smaller(root.args["limit"].expression, largest, dialect)))
+        return True, counts
+    asked = _asked(root, dialect)
+    if isinstance(root, exp.Values):
+        if len(root.expressions) > largest:
+            refuse(
+                "limit",
+                f"there are {len(root.expressions)} rows in VALUES, and at most {largest} are answered",
+                "ask for fewer",
+            )
+        return False, counts
+    if isinstance(asked, exp.Column):
+        _counted(asked, "limit", counts)
+        root.set("limit", exp.Limit(expression=asked))
+        return False, counts
+    if _has_ties(root):
+        if int(asked.name) > largest:  # type: ignore[union-attr]  # a FETCH has a number
+            refuse(
+                "limit",
+                f"WITH TIES is asked for {asked.name} rows, and at most {largest} are answered",  # type: ignore[union-attr]  # as above
+                f"write FETCH FIRST {largest} or fewer",
+            )
+        return False, counts
+    left = max(int(asked.name) - skip, 0) if asked is not None else None
+    smaller = min(left, largest) if left is not None else largest
+    root.set("limit", exp.Limit(expression=exp.Literal.number(smaller)))
+    return left is None or left > largest, counts
+
+
+def _has_ties(root: exp.Expr) -> bool:
+    """`FETCH FIRST 3 ROWS WITH TIES`: rows that are equal to the last one in ORDER BY are answered too, up to the largest answer."""
+    limit = root.args.get("limit")
+    options = limit.args.get("limit_options") if isinstance(limit, exp.Fetch) else None
+    return options is not None and bool(options.args.get("with_ties"))
+
+
+def _has_computed_limit(root: exp.Expr, dialect: DialectName) -> bool:
+    """Return True if LIMIT is an expression that the engine computes: `LIMIT 2 - (SELECT …)`, `LIMIT 1 + 1`."""
+    limit = root.args.get("limit")
+    return isinstance(limit, exp.Limit) and not isinstance(root, exp.Values) and _is_computed(limit.expression, dialect)
+
+
+def _has_computed_offset(root: exp.Expr, dialect: DialectName) -> bool:
+    offset = root.args.get("offset")
+    return offset is not None and _is_computed(offset.expression, dialect)
+
+
+def _is_computed(count: exp.Expr | None, dialect: DialectName) -> bool:
+    """Return True if a count is an expression that the engine computes. MySQL has none."""
+    while isinstance(count, exp.Paren):
+        count = count.this
+    return dialect != "mysql" and isinstance(
+        count,
+        (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Subquery, exp.Cast, exp.Case, exp.Anonymous),
+    )
+
+
+def _smaller(count: exp.Expr, largest: int, dialect: DialectName) -> exp.Expr:
+    """The smaller of the two as the engine works it out. No number is no limit of its own, nor is a negative one in SQLite."""
+    most = exp.Literal.number(largest)
+    value = count if isinstance(count, (exp.Paren, exp.Subquery)) else exp.Paren(this=count)
+    if dialect != "sqlite":
+        whole = exp.Cast(this=value, to=exp.DataType(this=exp.DType.BIGINT, nested=False))
+        return exp.Anonymous(this=f"{CALL}least", expressions=[whole, most])
+    whole = exp.Cast(this=value, to=exp.DataType(this=exp.DType.INT, nested=False))
+    fits = exp.Between(this=whole, low=exp.Literal.number(0), high=most.copy())
+    return exp.Case(ifs=[exp.If(this=fits, true=whole.copy())], default=most)
+
+
+def _asked(root: exp.Expr, dialect: DialectName) -> exp.Expr | None:
+    limit = root.args.get("limit")
+    match limit:
+        case None:
+            return None
+        case exp.Limit():
+            count = limit.expression
+            if isinstance(count, exp.Neg) and is_number(count.this) and dialect == "sqlite":
+                return None  # https://www.sqlite.org/lang_select.html#limitoffset: a negative limit is no limit
+            if isinstance(count, exp.Null) or (isinstance(count, exp.Var) and count.name.upper() == "ALL"):
+                return None  # PostgreSQL: LIMIT NULL and LIMIT ALL ask for everything
+        case exp.Fetch():
+            options = limit.args.get("limit_options")
+            if options is not None and options.args.get("percent"):
+                refuse("limit", "PERCENT is not supported", "write LIMIT and a number")
+            count = limit.args.get("count") or exp.Literal.number(1)
+        case _:
+            refuse("limit", "the limit is not understood", "write LIMIT and a number")
+    if isinstance(count, exp.Paren):
+        count = count.this
+    if not is_number(count) or (isinstance(count, exp.Literal) and len(count.name) > 100):
+        refuse("limit", "LIMIT must be a whole number written out, or a parameter", "write LIMIT and a number")
+    found: exp.Expr = count
+    return found
+
+
+def _counted(node: exp.Expr, what: str, counts: dict[int, str]) -> None:
+    if not is_number(node):
+        refuse(
+            "limit",
+            f"{what.upper()} must be a whole number written out, or a parameter",
+            f"write {what.upper()} and a number",
+        )
+    if isinstance(node, exp.Column) and (number := slot_number(node)) is not None:
+        counts[number] = what
+
+
+def _refuse_shared_counts(root: exp.Expr, counts: Mapping[int, str]) -> None:
+    """A parameter that is a LIMIT may be lowered, so it must not be anything else as well."""
+    uses = Counter(slot_number(column) for column in root.find_all(exp.Column))
+    for number, what in counts.items():
+        if uses[number] > 1:
+            refuse(
+                "limit",
+                f"the parameter of {what.upper()} stands somewhere else too",
+                f"use a parameter of its own for {what.upper()}",
+            )
+
+
+def explainable(verdict: Statement | Deny, *, database: Database, scope: SqlScope) -> Statement | Deny:
+    """The statement, unless it reads a view, or a table through a row filter or a mask: then a refusal that says which."""
+    if isinstance(verdict, Deny):
+        return verdict
+    for name, entry in scope.tables.items():
+        table = find_table(database, name)
+        if (
+            table is not None
+            and full_name(table) in verdict.tables
+            and (table.view or entry.rows is not None or entry.masks)
+        ):
+            what = "a view" if table.view else "seen in part"
+            return StatementRefusal(
+                "explain",
+                f"{full_name(table)} is {what}, and a plan would tell of what is below",
+                "leave it out of the query to explain, or run the query",
+            ).verdict()
+    return verdict
+
+
+_ROWS: Final = 100
+_MAX_COLUMNS: Final = 60
+_MAX_BYTES: Final = 200_000
+_MAX_CELL_LENGTH: Final = 200
+_COUNTING_S: Final = 2.0
+
+
+def sampling_of(
+    asked: object, *, database: Database, scope: SqlScope, attributes: Mapping[str, object]
+) -> Sampling | None:
+    """The rows to look at for a table of the scope, or None where the policy wants no samples of it, or the guard lets nothing be read.
+
+    Only columns that may be seen are read, and none that is masked or sensitive; row filters and limits are the guard's.
+    """
+    found = _open_table(asked, database, scope)
+    if found is None:
+        return None
+    table, entry = found
+    columns = [
+        name
+        for name in visible_columns(table, entry, database.dialect)
+        if name not in entry.masks and name not in entry.unsampled
+    ][:_MAX_COLUMNS]
+    if not (entry.samples and columns):
+        return None
+    verdict = guard(_text(table, columns, database.dialect), (), database=database, scope=scope, attributes=attributes)
+    if not isinstance(verdict, Statement):
+        return None
+    statement = msgspec.structs.replace(
+        verdict,
+        max_bytes=min(verdict.max_bytes, _MAX_BYTES),
+        max_cell_bytes=min(verdict.max_cell_bytes, _MAX_CELL_LENGTH),
+    )
+    return Sampling(statement=statement, columns=tuple(columns), shows=entry.samples)
+
+
+_COUNTED: Final = 10_000
+_ESTIMATES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "postgres": "SELECT c.reltuples::pg_catalog.int8 FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass($1)",
+        "mysql": "SELECT table_rows FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?",
+        "duckdb": "SELECT estimated_size FROM duckdb_tables() "
+        "WHERE database_name = current_database() AND schema_name = ? AND table_name = ?",
+    }
+)
+
+
+def counting_of(asked: object, *, database: Database, scope: SqlScope) -> Statement | None:
+    """Return a statement that estimates the number of rows of a table in the scope; None for a view, and if some of its rows are hidden.
+
+    A server looks the number up in its catalog. SQLite counts, up to 10,000.
+    """
+    found = _open_table(asked, database, scope)
+    if found is None or found[0].view or found[1].rows is not None or found[1].row_note:
+        return None
+    table = found[0]
+    timeout_s = min(scope.timeout_s, _COUNTING_S)
+    if database.dialect == "sqlite":
+        named = exp.Table(this=exp.to_identifier(table.name, quoted=True)).sql(dialect="sqlite")
+        text = f"SELECT count(*) FROM (SELECT 1 FROM {named} LIMIT {_COUNTED}) AS q"  # noqa: S608 - the database's own name, quoted
+        verdict = guard(text, (), database=database, scope=scope, attributes={})
+        return msgspec.structs.replace(verdict, timeout_s=timeout_s) if isinstance(verdict, Statement) else None
+    names: dict[str, tuple[Json, ...]] = {
+        "postgres": (
+            ".".join(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in (table.schema or "public", table.name)),
+        ),
+        "mysql": (table.name,),
+        "duckdb": (table.schema or "main", table.name),
+    }
+    return Statement(
+        sql=_ESTIMATES[database.dialect],
+        parameters=names[database.dialect],
+        tables=frozenset(),
+        columns=frozenset(),
+        max_rows=1,
+        max_bytes=_MAX_CELL_LENGTH,
+        max_cell_bytes=_MAX_CELL_LENGTH,
+        timeout_s=timeout_s,
+    )
+
+
+def _open_table(asked: object, database: Database, scope: SqlScope) -> tuple[Table, TableScope] | None:
+    """The table that describing means by a name: one spelt so, or else the first whose name differs in case alone."""
+    if not isinstance(asked, str):
+        return None
+    named = ((find_table(database, name), entry) for name, entry in scope.tables.items())
+    tables = [(table, entry) for table, entry in named if table is not None]
+    order = {id(table): place for place, table in enumerate(database.tables)}
+    tables.sort(key=lambda item: order[id(item[0])])
+    exact = [item for item in tables if full_name(item[0]) == asked]
+    folded = [item for item in tables if full_name(item[0]).lower() == asked.lower()]
+    return next(iter([*exact, *folded]), None)
+
+
+def _text(table: Table, columns: list[str], dialect: DialectName) -> str:
+    named = exp.Table(
+        this=exp.to_identifier(table.name, quoted=True),
+        db=exp.to_identifier(table.schema, quoted=True) if table.schema else None,
+    )
+    query = exp.Select(
+        expressions=[exp.Column(this=exp.to_identifier(name, quoted=True)) for name in columns],
+        from_=exp.From(this=named),
+        limit=exp.Limit(expression=exp.Literal.number(_ROWS)),
+    )
+    return query.sql(dialect=dialect)

@@ -1,0 +1,238 @@
+"""Normalization of a parsed tree: what can be written in several ways gets the one form in which text and tree agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from sqlglot import exp
+
+from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects.sqlite import NUMERIC
+from toolgen.connectors.sql.guard.functions import LAMBDAS
+from toolgen.connectors.sql.guard.placeholders import CALL
+from toolgen.model.database import DialectName
+
+__all__ = ["settle"]
+
+
+_Kind = exp.DataType.Type
+_AROUND_ARROWS = (exp.Binary, exp.Bracket, exp.In, exp.Not, exp.Is, exp.Between, exp.Dot)
+_AFFINITIES = (
+    (frozenset({_Kind.VARCHAR, _Kind.CHAR, _Kind.NCHAR, _Kind.NVARCHAR}), _Kind.TEXT),
+    (frozenset({_Kind.BIGINT, _Kind.SMALLINT, _Kind.TINYINT, _Kind.MEDIUMINT, _Kind.INT128}), _Kind.INT),
+)
+_NUMERIC = frozenset({_Kind.DECIMAL, _Kind.BOOLEAN, _Kind.DATE, _Kind.DATETIME, _Kind.TIMESTAMP, _Kind.TIME})
+_MYSQL_TYPES = {_Kind.INT: _Kind.BIGINT, _Kind.NCHAR: _Kind.CHAR, _Kind.VARCHAR: _Kind.CHAR}  # INTEGER is SIGNED
+
+
+def settle(root: exp.Expr, dialect: DialectName) -> None:
+    """Changes a tree in place to the form whose text is read as the same tree again. Its meaning stays."""
+    kinds: set[type] = set()
+    names: set[str] = set()
+    for node in root.walk():
+        kinds.add(type(node))
+        if type(node) is exp.Identifier:
+            names.add(node.this.lower())
+    for rewrite, concerned in _REWRITES[dialect]:
+        if not concerned.isdisjoint(kinds) and not (rewrite.names and rewrite.names.isdisjoint(names)):
+            rewrite.rewrite(root)
+            if rewrite.makes_nodes:
+                kinds.update(map(type, root.walk()))
+    for step, concerned, dialects in _STEPS:
+        if dialect in dialects and not concerned.isdisjoint(kinds):
+            if step is _settle_dual and "dual" not in names:
+                continue
+            step(root, dialect)
+            kinds.update(map(type, root.walk()))  # one step may make what concerns another
+
+
+def _settle_frames(root: exp.Expr, _dialect: DialectName) -> None:
+    for frame in root.find_all(exp.WindowSpec):
+        if frame.args.get("end") is None:
+            frame.set("end", "CURRENT ROW")  # SQL:2016, 7.15: what a frame with one bound means
+
+
+def _settle_lambdas(root: exp.Expr, dialect: DialectName) -> None:
+    for node in list(root.find_all(exp.Lambda)):
+        if not (dialect == "duckdb" and _takes_functions(node.parent)):
+            _arrow(node, dialect)
+
+
+def _settle_some(root: exp.Expr, _dialect: DialectName) -> None:
+    for some in root.find_all(exp.Any):
+        if isinstance(some.this, exp.Select):  # `SOME (SELECT …)`, which is written out as ANY
+            some.set("this", exp.Subquery(this=some.this))
+
+
+def _settle_nulls(root: exp.Expr, _dialect: DialectName) -> None:
+    """`a IS NOT DISTINCT FROM NULL` is `a IS NULL`, which is what SQLite's writer makes of it."""
+    for node in reversed(list(root.find_all(exp.NullSafeEQ, exp.NullSafeNEQ))):
+        if isinstance(node.expression, exp.Null):
+            is_null = exp.Is(this=node.this.copy(), expression=exp.Null())
+            node.replace(is_null if isinstance(node, exp.NullSafeEQ) else exp.Not(this=is_null))
+
+
+def _settle_values(root: exp.Expr, _dialect: DialectName) -> None:
+    for raw in list(root.find_all(exp.RawString)):
+        raw.replace(exp.Literal.string(raw.this))
+    for strings in list(root.find_all(exp.Concat)):
+        if all(isinstance(piece, exp.Literal) and piece.is_string for piece in strings.expressions):
+            strings.replace(exp.Literal.string("".join(piece.name for piece in strings.expressions)))
+    for trim in root.find_all(exp.Trim):
+        if trim.args.get("position") == "BOTH":
+            trim.set("position", None)  # what is meant without it
+    for document in list(root.find_all(exp.ParseJSON)):  # `JSON '…'`
+        document.replace(exp.Cast(this=document.this.copy(), to=exp.DataType(this=_Kind.JSON, nested=False)))
+
+
+def _takes_functions(node: exp.Expr | None) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.removeprefix(CALL).lower() in LAMBDAS
+
+
+def _settle_duckdb(root: exp.Expr, _dialect: DialectName) -> None:
+    """An arrow is put in parentheses, as its precedence is not that of every version; `a, unnest(a.b)` is a cross join; `a.f()` is f(a)."""
+    for dot in reversed(list(root.find_all(exp.Dot))):
+        call = dot.expression
+        if isinstance(call, exp.Anonymous) and (value := _value(dot.this)) is not None:
+            dot.replace(exp.Anonymous(this=CALL + call.name, expressions=[value, *call.expressions]))
+    for arrow in list(root.find_all(exp.JSONExtract, exp.JSONExtractScalar)):
+        if isinstance(arrow.parent, _AROUND_ARROWS) and type(arrow.parent) is not type(arrow):
+            arrow.replace(exp.Paren(this=arrow.copy()))
+    for join in root.find_all(exp.Join):
+        if isinstance(join.this, exp.Unnest) and {name for name, value in join.args.items() if value} == {"this"}:
+            join.set("kind", "CROSS")
+
+
+def _value(node: exp.Expr) -> exp.Expr | None:
+    """Return the part before the dot of a call as a value. A name there is a column, never a schema, so the column has to be known."""
+    match node:
+        case exp.Identifier():
+            return exp.Column(this=node.copy())
+        case exp.Dot(this=exp.Identifier() as table, expression=exp.Identifier() as column):
+            return exp.Column(this=column.copy(), table=table.copy())
+        case exp.Literal() | exp.Paren() | exp.Anonymous() | exp.Bracket() | exp.Array() | exp.Column():
+            return node.copy()
+    return None
+
+
+def _arrow(node: exp.Lambda, dialect: DialectName) -> None:
+    """`f(document -> 'key' …)`: the parser takes the arrow for a lambda's, which only DuckDB has."""
+    names = node.expressions
+    if len(names) != 1 or not isinstance(names[0], exp.Identifier):
+        return
+    name = names[0]
+    leaf = node.this
+    while isinstance(leaf, (exp.Binary, exp.In, exp.Between)):
+        leaf = leaf.this
+    if not isinstance(leaf, (exp.Literal, exp.Column, exp.Paren, exp.Neg)):
+        return
+    for identifier in list(node.this.find_all(exp.Identifier)):
+        # The parser took the columns of this name for the lambda's variable.
+        if identifier.name == name.name and not isinstance(identifier.parent, exp.Column):
+            identifier.replace(exp.Column(this=identifier.copy()))
+    document = exp.Column(this=name.copy())
+    extract = exp.JSONExtract(this=document, expression=leaf.copy())
+    if dialect == "postgres":
+        extract.set("only_json_types", True)
+    if leaf is node.this:
+        node.replace(extract)
+    else:
+        leaf.replace(extract)
+        node.replace(node.this)
+
+
+def _settle_postgres(root: exp.Expr, _dialect: DialectName) -> None:
+    """Make the operand of a JSON arrow a single key or index, never a path, as the text or number that it is."""
+    for arrow in root.find_all(exp.JSONExtract, exp.JSONExtractScalar):
+        if isinstance(arrow.expression, exp.JSONPath):
+            part = arrow.expression.expressions[-1]
+            number = isinstance(part, exp.JSONPathSubscript)
+            arrow.set("expression", exp.Literal.number(part.this) if number else exp.Literal.string(part.this))
+
+
+def _settle_mysql_types(root: exp.Expr, _dialect: DialectName) -> None:
+    """`TIMESTAMP '…'` is a DATETIME (https://dev.mysql.com/doc/refman/8.4/en/date-and-time-literals.html)."""
+    for cast in root.find_all(exp.Cast):
+        written = cast.this
+        if cast.to.this is _Kind.TIMESTAMPTZ and isinstance(written, exp.Literal):
+            digits = len(written.name.partition(".")[2])
+            size = [exp.DataTypeParam(this=exp.Literal.number(min(digits, 6)))] if digits else []
+            cast.set("to", exp.DataType(this=_Kind.DATETIME, expressions=size, nested=False))
+    for kind in root.find_all(exp.DataType):
+        if isinstance(kind.parent, exp.JSONColumnDef):
+            continue  # a type of a column, and not of a cast
+        kind.set("this", _MYSQL_TYPES.get(kind.this, kind.this))
+
+
+def _settle_dual(root: exp.Expr, _dialect: DialectName) -> None:
+    for source in [source for source in root.find_all(exp.From) if _is_dual(source.this)]:
+        source.pop()
+
+
+def _settle_groups(root: exp.Expr, _dialect: DialectName) -> None:
+    for group in root.find_all(exp.GroupConcat):
+        if group.args.get("separator") is None:
+            group.set("separator", exp.Literal.string(","))
+        for pieces in list(group.find_all(exp.Concat)):
+            pieces.replace(exp.Anonymous(this=CALL + "concat", expressions=pieces.expressions))
+
+
+def _settle_hints(root: exp.Expr, _dialect: DialectName) -> None:
+    """An index is a name."""
+    for hint in root.find_all(exp.IndexTableHint):
+        for name in hint.expressions:
+            name.set("quoted", True)
+
+
+def _is_dual(table: exp.Expr) -> bool:
+    """`FROM DUAL` is no FROM: a reserved word (https://dev.mysql.com/doc/refman/8.4/en/select.html)."""
+    name = table.this
+    alone = isinstance(table, exp.Table) and not any(value for key, value in table.args.items() if key != "this")
+    return alone and isinstance(name, exp.Identifier) and not name.args.get("quoted") and name.name.upper() == "DUAL"
+
+
+def _settle_types(root: exp.Expr, _dialect: DialectName) -> None:
+    """SQLite only looks for the affinity in a type's name (https://www.sqlite.org/datatype3.html, section 3.1).
+
+    Whatever is none of the others is NUMERIC.
+    """
+    for node in list(root.find_all(exp.DataType)):
+        kind = node.this
+        if kind in _NUMERIC:
+            node.set("this", _Kind.USERDEFINED)
+            node.set("kind", NUMERIC)
+            node.set("expressions", None)
+        for kinds, settled in _AFFINITIES:
+            if kind in kinds:
+                node.set("this", settled)
+                node.set("expressions", None)
+
+
+def _concerning(*kinds: type[exp.Expr]) -> frozenset[type]:
+    """These kinds of nodes and all that derive from them."""
+    return frozenset(kinds).union(*(_concerning(*kind.__subclasses__()) for kind in kinds))
+
+
+# The kinds of nodes that each rewrite of a dialect is about, with all that derive from them.
+_REWRITES: Final = {
+    name: tuple((rewrite, _concerning(*rewrite.kinds)) for rewrite in record.tree_rewrites)
+    for name, record in RECORDS.items()
+}
+_Step: TypeAlias = Callable[[exp.Expr, DialectName], None]
+_EVERYWHERE: Final = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
+# In order, and which kinds of nodes each is about: nearly every statement has none of most of them.
+_STEPS: Final[Sequence[tuple[_Step, frozenset[type], frozenset[str]]]] = (
+    (_settle_values, _concerning(exp.RawString, exp.Concat, exp.Trim, exp.ParseJSON), _EVERYWHERE),
+    (_settle_frames, _concerning(exp.WindowSpec), _EVERYWHERE),
+    (_settle_lambdas, _concerning(exp.Lambda), _EVERYWHERE),
+    (_settle_some, _concerning(exp.Any), _EVERYWHERE),
+    (_settle_duckdb, _concerning(exp.Dot, exp.JSONExtract, exp.JSONExtractScalar, exp.Join), frozenset({"duckdb"})),
+    (_settle_postgres, _concerning(exp.JSONExtract, exp.JSONExtractScalar), frozenset({"postgres"})),
+    (_settle_mysql_types, _concerning(exp.Cast, exp.DataType), frozenset({"mysql"})),
+    (_settle_dual, _concerning(exp.From), frozenset({"mysql"})),
+    (_settle_groups, _concerning(exp.GroupConcat), frozenset({"mysql"})),
+    (_settle_hints, _concerning(exp.IndexTableHint), frozenset({"mysql"})),
+    (_settle_types, _concerning(exp.DataType), frozenset({"sqlite"})),
+    (_settle_nulls, _concerning(exp.NullSafeEQ, exp.NullSafeNEQ), frozenset({"sqlite"})),
+)

@@ -1,0 +1,295 @@
+"""The order of an answer that has pages: one in which no two different rows may stand either way, so that pages lose and repeat none.
+
+Cursors: how the answer to an ordered query says where the next page begins, and how that comes back.
+
+A cursor is the number of rows that were read before it and a digest of statement and parameters, so that it is good for the same question
+alone. It carries no right: the guard checks the statement again, and only adds to its OFFSET.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from sqlglot import exp
+
+from toolgen.connectors.sql.guard.functions import TABLE_FUNCTIONS
+from toolgen.connectors.sql.guard.grants import fold_column, full_name
+from toolgen.connectors.sql.guard.placeholders import CALL, slot_number
+from toolgen.connectors.sql.guard.refusal import refuse
+from toolgen.core.canonical import digest
+from toolgen.model.database import Database, DialectName, Table
+from toolgen.model.schema import Json
+
+__all__ = ["complete_order", "page_of", "skipped", "text_digest"]
+
+# PostgreSQL cannot sort values of these types, and functions with such a name give some of them.
+_UNSORTED = re.compile(r"json|xml|point|line|lseg|box|path|polygon|circle|txid_snapshot|aclitem|xid|cid", re.IGNORECASE)
+_UNSORTED_CALL = re.compile(
+    r"^(json(?!b)|to_json$|row_to_json|array_to_json|xml|point|line|lseg|box|path|polygon|circle)"
+)
+
+
+_TEXT = re.compile(r"char|text|enum|set|^$", re.IGNORECASE)
+_NUMERIC_CALLS = frozenset(
+    {"count", "sum", "avg", "round", "length", "char_length", "year", "month", "abs", "row_number"}
+)
+_NUMBERS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.Extract, exp.Predicate, exp.Connector)
+
+
+def complete_order(root: exp.Expr, database: Database, used: Iterable[str], width: int | None) -> bool:
+    """Adds the key of the one table, or else every column of the result, to the end of ORDER BY, where the order may have ties.
+
+    `used` are the columns the statement touches, as `table.column`. `width` is the number of columns of the result, if it is known: a `*`
+    of a common table expression or a subquery stands for several. Columns that PostgreSQL may not be able to sort are left out. Returns
+    False for a result whose columns are not known, or not known to have an order: it has no pages.
+    """
+    order = root.args["order"]
+    if any(_orders_all(item) for item in order.expressions):
+        return True
+    if _is_order_of_groups(root, database.dialect) or _is_order_of_key(root, database):
+        return True
+    if (key := _key_of(root, database)) and _sorts(root, database, used):
+        present = {item.this.name for item in order.expressions if isinstance(item.this, exp.Column)}
+        added: list[exp.Expr] = [column for column in key if column.name not in present]
+    else:
+        present = {item.this.name for item in order.expressions if _is_ordinal(item.this)}
+        sortable = _sorts(root, database, used)
+        places = [place for place, item in _columns(root) if sortable or _is_plain(item, database, used)]
+        if (first := _first_star(root)) > 0:
+            if width is None or not sortable:
+                return False
+            places.extend(range(first, width + 1))
+        added = [exp.Literal.number(place) for place in places if str(place) not in present]
+        if database.dialect == "mysql":
+            added.extend(_exact_texts(root, database))
+    # What the parser makes of an item that says nothing about nulls: text and tree have to say the same.
+    nulls_first = database.dialect in {"sqlite", "mysql"}
+    order.set(
+        "expressions",
+        [*order.expressions, *(exp.Ordered(this=item, nulls_first=nulls_first) for item in added)],
+    )
+    return True
+
+
+def _exact_texts(root: exp.Expr, database: Database) -> Iterator[exp.Expr]:
+    """The bytes of each column that may be a text: texts that differ in case alone are equal to most collations of MariaDB.
+
+    Rows of DISTINCT and of set operations other than UNION ALL differ in more than case.
+    """
+    kind = exp.DataType(this=exp.DType.BINARY, nested=False)
+    united = isinstance(root, exp.SetOperation)
+    if (united and root.args.get("distinct") is not False) or (not united and root.args.get("distinct")):
+        return
+    for _, item in _columns(root):
+        bare = item.unalias()
+        if not _may_be_text(bare, database):
+            continue
+        if united:
+            if item.alias_or_name.isidentifier():
+                yield exp.Cast(this=exp.Column(this=exp.to_identifier(item.alias_or_name, quoted=True)), to=kind.copy())
+        elif bare.find(exp.Query, exp.Window) is None:
+            yield exp.Cast(this=bare.copy(), to=kind.copy())
+
+
+def _may_be_text(node: exp.Expr, database: Database) -> bool:
+    if isinstance(node, exp.Anonymous):
+        return node.name.removeprefix(CALL).lower() not in _NUMERIC_CALLS
+    if not isinstance(node, exp.Column):
+        return not isinstance(node, _NUMBERS)
+    types = [column.type for table in database.tables for column in table.columns if column.name == node.name]
+    return not types or any(_TEXT.search(kind) for kind in types)
+
+
+def _is_order_of_groups(root: exp.Expr, dialect: DialectName) -> bool:
+    """Return True if ORDER BY has every key of a plain GROUP BY, or every column of SELECT DISTINCT: no two rows are equal in it.
+
+    False if a name may be an alias in one clause and a column in the other, and if a group may give several rows.
+    """
+    if not isinstance(root, exp.Select) or _gives_several_rows(root, dialect):
+        return False
+    group, distinct = root.args.get("group"), root.args.get("distinct")
+    if group is not None:
+        if any(value for name, value in group.args.items() if name != "expressions") or not group.expressions:
+            return False
+        keys = group.expressions
+    elif distinct is not None and not distinct.args.get("on"):
+        keys = [item.unalias() for item in root.expressions]
+    else:
+        return False
+    ordered = [_meant(item.this, root) for item in root.args["order"].expressions]
+    wanted = [_meant(key, root) for key in keys]
+    return all(key is not None and any(key == item for item in ordered) for key in wanted)
+
+
+def _is_order_of_key(root: exp.Expr, database: Database) -> bool:
+    """Return True if ORDER BY has the primary key of the only table, for any select list: no two rows are equal in it."""
+    table = _only_table(root, database)
+    if table is None or not isinstance(root, exp.Select) or _gives_several_rows(root, database.dialect):
+        return False
+    ordered = {
+        fold_column(database.dialect, item.name, quoted=bool(item.this.args.get("quoted")))
+        for item in (_meant(one.this, root) for one in root.args["order"].expressions)
+        if isinstance(item, exp.Column)
+    }
+    return bool(table.primary_key) and ordered.issuperset(
+        fold_column(database.dialect, name, quoted=True) for name in table.primary_key
+    )
+
+
+def _only_table(root: exp.Expr, database: Database) -> Table | None:
+    """The base table whose rows are those of the result, one for one."""
+    several = ("joins", "laterals", "group", "distinct", "having")
+    if not isinstance(root, exp.Select) or any(root.args.get(name) for name in several):
+        return None
+    source = root.args["from_"].this if root.args.get("from_") else None
+    if not isinstance(source, exp.Table) or source.args.get("joins"):
+        return None
+    return _table_of(source, database)
+
+
+def _meant(node: exp.Expr, root: exp.Select) -> exp.Expr | None:
+    """Return the expression that is grouped or sorted by: for a position or an alias, the selected expression. None for an ambiguous
+    name."""
+    node = node.unnest()
+    if _is_ordinal(node):
+        place = int(node.name) - 1 if node.name.isdigit() else -1
+        item = root.expressions[place] if 0 <= place < len(root.expressions) and not _first_star(root) else None
+        return None if item is None else item.unalias().unnest()
+    if node.find(exp.Star, exp.Query) is not None:
+        return None
+    named = {item.alias.lower(): item.this for item in root.expressions if isinstance(item, exp.Alias)}
+    if isinstance(node, exp.Column) and not node.table and (item := named.get(node.name.lower())) is not None:
+        columns = {column.name.lower() for column in item.find_all(exp.Column)}
+        return None if node.name.lower() in columns and item != node else item.unnest()
+    shadowed = any(not column.table and column.name.lower() in named for column in node.find_all(exp.Column))
+    return None if shadowed else node
+
+
+def _gives_several_rows(root: exp.Select, dialect: DialectName) -> bool:
+    calls = (node.name.removeprefix(CALL).lower() for item in root.expressions for node in item.find_all(exp.Anonymous))
+    several = any(call in TABLE_FUNCTIONS[dialect] for call in calls)
+    return several or any(item.find(exp.Explode, exp.Unnest) is not None for item in root.expressions)
+
+
+def _first_star(root: exp.Expr) -> int:
+    """The place of the first `*` among the columns of the result; 0 for none."""
+    return next((place for place, item in enumerate(_items(root), 1) if item.is_star), 0)
+
+
+def _items(root: exp.Expr) -> Sequence[exp.Expr]:
+    """Return the select list; for a set operation that of its first query."""
+    query = root
+    while isinstance(query, (exp.SetOperation, exp.Subquery)):
+        query = query.this
+    return query.expressions if isinstance(query, exp.Select) else []
+
+
+def _orders_all(item: exp.Expr) -> bool:
+    return isinstance(item.this, (exp.All, exp.Var)) or (
+        isinstance(item.this, exp.Column) and item.this.name.upper() == "ALL"
+    )
+
+
+def _is_ordinal(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string
+
+
+def _key_of(root: exp.Expr, database: Database) -> list[exp.Column]:
+    """The primary key, when the rows of the result are those of one table and its key is among their columns."""
+    if any(isinstance(item.unalias(), exp.Anonymous) for item in root.expressions) or root.find(
+        exp.Explode, exp.Unnest
+    ):
+        return []  # an aggregate, or a function that gives several rows
+    table = _only_table(root, database)
+    if table is None or not table.primary_key:
+        return []
+    given = {
+        fold_column(database.dialect, item.name, quoted=True): item
+        for item in root.expressions
+        if isinstance(item, exp.Column)
+    }
+    found = [given.get(fold_column(database.dialect, name, quoted=True)) for name in table.primary_key]
+    return [column.copy() for column in found if column is not None] if None not in found else []
+
+
+def _table_of(source: exp.Table, database: Database) -> Table | None:
+    """The base table; the resolver wrote it out with its schema and the database's own spelling."""
+    if not isinstance(source.this, exp.Identifier) or not source.this.args.get("quoted"):
+        return None
+    found = [table for table in database.tables if table.name == source.name and table.schema in {"", source.db}]
+    return found[0] if len(found) == 1 else None
+
+
+def _columns(root: exp.Expr) -> Iterator[tuple[int, exp.Expr]]:
+    """The columns of the result that are not one constant, by place, up to the first whose place is not known."""
+    for place, item in enumerate(_items(root), 1):
+        if item.is_star:
+            return
+        bare = item.unalias()
+        if not (
+            isinstance(bare, (exp.Literal, exp.Null, exp.Boolean))
+            or (isinstance(bare, exp.Column) and slot_number(bare) is not None)
+        ):
+            yield place, item
+
+
+def _sorts(root: exp.Expr, database: Database, used: Iterable[str]) -> bool:
+    """Return True if every value that the statement can produce has an order."""
+    if database.dialect != "postgres":
+        return True
+    touched = set(used)
+    types = (
+        column.type
+        for table in database.tables
+        for column in table.columns
+        if f"{full_name(table)}.{column.name}" in touched
+    )
+    return not (
+        any(_UNSORTED.search(kind) for kind in types if kind.lower() != "jsonb")
+        or any(_UNSORTED_CALL.match(node.name.removeprefix(CALL).lower()) for node in root.find_all(exp.Anonymous))
+        or any(node.this is exp.DataType.Type.JSON for node in root.find_all(exp.DataType))
+        or root.find(exp.JSONObject)
+    )
+
+
+def _is_plain(item: exp.Expr, database: Database, used: Iterable[str]) -> bool:
+    """Return True if a result column is a table's column, of a type with an order in every table that has the name."""
+    column = item.unalias()
+    if not isinstance(column, exp.Column):
+        return False
+    types = {
+        known.type
+        for table in database.tables
+        for known in table.columns
+        if known.name == column.name and f"{full_name(table)}.{known.name}" in set(used)
+    }
+    return bool(types) and not any(_UNSORTED.search(kind) for kind in types if kind.lower() != "jsonb")
+
+
+_DIGITS = 16
+_CURSOR = re.compile(r"[1-9][0-9]{0,11}-[0-9a-f]{16}")
+
+
+def page_of(text: str, parameters: Sequence[Json]) -> str:
+    """Return the suffix of a statement's cursors, from the digest of its text; a cursor is `{rows}-{page}`."""
+    return digest([text, *parameters]).removeprefix("sha256:")[:_DIGITS] if parameters else text[:_DIGITS]
+
+
+def text_digest(sql: str) -> str:
+    """The digest of a statement's text, of which its cursors are made: kept with its plan."""
+    return digest(sql).removeprefix("sha256:")
+
+
+def skipped(cursor: str, sql: str, parameters: Sequence[Json]) -> int:
+    """How many rows a cursor stands behind; 0 for none. Raises `StatementRefusal` for one that is not of this statement."""
+    if not cursor:
+        return 0
+    rows, _, page = cursor.partition("-")
+    if not _CURSOR.fullmatch(cursor) or page != page_of(text_digest(sql), parameters):
+        refuse(
+            "cursor",
+            "the cursor is not one of this statement with these parameters",
+            "send statement and parameters as they were, with next_cursor of their last answer",
+        )
+    return int(rows)

@@ -1,0 +1,409 @@
+"""Names of functions and placeholders that pass the parser under reserved names, so that they are rendered as they were written.
+
+A call of an ordinary function is read as `_toolgen_f_NAME(…)`, so that the parser keeps the call instead of translating it; a placeholder
+is read as `_toolgen_p_N`, so that the order of the parameters can be taken from the rendered text, where it counts.
+
+Placeholders in every style of a driver or database are found among the tokens of a statement before it is parsed.
+
+Each is the position of one parameter in the list that comes with the statement. A number is the position itself; a name has the position
+of its first appearance, as in SQLite (https://www.sqlite.org/lang_expr.html#varparam); any other placeholder takes the next position.
+
+| Style | Where |
+|---|---|
+| `?` | everywhere; in PostgreSQL only where a value belongs, because it is an operator of jsonb too |
+| `?1`, `@name`, `$name` | SQLite; `$name` in PostgreSQL and DuckDB too |
+| `$1` | everywhere |
+| `:1`, `:name`, `%s`, `%(name)s` | everywhere, where a value belongs: after a value the sign is an operator |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from sqlglot import exp
+from sqlglot.parser import Parser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from toolgen.connectors.sql.guard.dialect_rewrites import respelt
+from toolgen.connectors.sql.guard.functions import FUNCTIONS, MODIFIERS, SPECIAL
+from toolgen.connectors.sql.guard.marks import CALL, RESERVED, SLOT
+from toolgen.connectors.sql.guard.refusal import refuse
+from toolgen.model.database import DialectName
+
+__all__ = [
+    "CALL",
+    "MAX_PARAMETERS",
+    "QUOTED",
+    "RESERVED",
+    "SLOT",
+    "is_mark",
+    "marked",
+    "separate_null_tests",
+    "slot_number",
+    "value_belongs",
+]
+
+MAX_PARAMETERS = 200
+
+
+def _kinds(names: str) -> frozenset[TokenType]:
+    return frozenset(kind for name in names.split() if (kind := getattr(TokenType, name, None)) is not None)
+
+
+_BEFORE_A_VALUE = _kinds(
+    """
+    L_PAREN COMMA EQ NEQ NULLSAFE_EQ LT GT LTE GTE PLUS DASH STAR SLASH DIV MOD DPIPE PIPE AMP CARET TILDE LT_LT GT_GT ARROW DARROW
+    AT_GT LT_AT DAMP HASH_ARROW DHASH_ARROW AND OR XOR NOT IS LIKE ILIKE RLIKE IRLIKE GLOB SIMILAR_TO BETWEEN ESCAPE IN SELECT DISTINCT
+    WHERE HAVING QUALIFY ON CASE WHEN THEN ELSE LIMIT OFFSET FETCH FIRST NEXT VALUES INTERVAL BY GROUP_BY ORDER_BY PARTITION_BY FROM FOR
+    """
+)
+_SIGNS = _kinds("PLACEHOLDER PARAMETER VAR COLON MOD")
+
+
+class _Found(Struct, frozen=True):
+    """A placeholder of `length` tokens: by number, by name, or, with neither, the next one."""
+
+    length: int
+    number: int = 0
+    name: str = ""
+    style: str = "?"
+
+
+class Placeholders:
+    """Gives each placeholder of one statement its parameter. `asked` is how many parameters that takes so far."""
+
+    def __init__(self, dialect: DialectName) -> None:
+        self._dialect = dialect
+        self._names: dict[str, int] = {}
+        self._style = ""
+        self.asked = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names so far, in order of their parameters."""
+        return tuple(self._names)
+
+    @property
+    def style(self) -> str:
+        """How the placeholders are written; "" while there are none."""
+        return self._style
+
+    def at(self, tokens: Sequence[Token], index: int) -> tuple[int, int] | None:
+        """The position of the parameter (from 0) and the number of tokens, when a placeholder begins at `index`.
+
+        Raises `StatementRefusal` for a number out of range, too many, and two styles in one statement.
+        """
+        if tokens[index].token_type not in _SIGNS:
+            return None
+        found = self._found(tokens, index)
+        if found is None:
+            return None
+        if self._style and found.style != self._style:
+            refuse(
+                "parameters", "the placeholders are of two styles", "use one style, such as ? for each value in order"
+            )
+        self._style = found.style
+        if found.number:
+            position = found.number - 1
+        elif found.name:
+            position = self._names.setdefault(found.name, len(self._names))
+        else:
+            position = self.asked
+        self.asked = max(self.asked, position + 1)
+        if self.asked > MAX_PARAMETERS:
+            refuse("parameters", f"there are more than {MAX_PARAMETERS} placeholders", "use fewer")
+        return position, found.length
+
+    def _found(self, tokens: Sequence[Token], index: int) -> _Found | None:
+        token = tokens[index]
+        sqlite = self._dialect == "sqlite"
+        match token.token_type:
+            case TokenType.PLACEHOLDER if self._dialect != "postgres" or value_belongs(tokens, index):
+                return (_numbered(tokens, index) if sqlite else None) or _Found(1)
+            case TokenType.PARAMETER if token.text == "$":
+                return _numbered(tokens, index) or _named(tokens, index)
+            case TokenType.PARAMETER if token.text == "@" and sqlite:
+                return _named(tokens, index)
+            case TokenType.VAR if token.text.startswith("$") and self._dialect in {"sqlite", "mysql"}:
+                name = token.text[1:]
+                if name.isdigit():
+                    return _Found(1, number=_number(name), style="$1")
+                return _Found(1, name=name, style="$name") if sqlite else None
+            case TokenType.COLON if value_belongs(tokens, index):
+                return _numbered(tokens, index) or _named(tokens, index)
+            case TokenType.MOD if value_belongs(tokens, index):
+                return _formatted(tokens, index)
+        return None
+
+
+def value_belongs(tokens: Sequence[Token], index: int) -> bool:
+    """Return True if a value can begin at the token at `index`, according to the token before it."""
+    return index > 0 and tokens[index - 1].token_type in _BEFORE_A_VALUE
+
+
+def _next(tokens: Sequence[Token], index: int) -> Token | None:
+    """The token after `index`, when nothing stands between the two."""
+    if index + 1 < len(tokens) and tokens[index + 1].start == tokens[index].end + 1:
+        return tokens[index + 1]
+    return None
+
+
+def _numbered(tokens: Sequence[Token], index: int) -> _Found | None:
+    following = _next(tokens, index)
+    if following is None or following.token_type is not TokenType.NUMBER:
+        return None
+    style = "?" if tokens[index].text == "?" else tokens[index].text + "1"
+    return _Found(2, number=_number(following.text), style=style)
+
+
+def _named(tokens: Sequence[Token], index: int) -> _Found | None:
+    following = _next(tokens, index)
+    if (
+        following is None
+        or not following.text.isidentifier()
+        or following.token_type in {TokenType.STRING, TokenType.IDENTIFIER}
+    ):
+        return None
+    return _Found(2, name=following.text, style=tokens[index].text + "name")
+
+
+def _formatted(tokens: Sequence[Token], index: int) -> _Found | None:
+    """`%s` or `%(name)s`, as PEP 249 has them."""
+    following = _next(tokens, index)
+    if following is None:
+        return None
+    if following.text == "s" and following.token_type is TokenType.VAR:
+        return _Found(2, style="%s")
+    piece = tokens[index + 1 : index + 5]
+    if (
+        len(piece) == 4
+        and [token.text for token in piece[::2]] == ["(", ")"]
+        and piece[1].text.isidentifier()
+        and piece[1].token_type not in {TokenType.STRING, TokenType.IDENTIFIER}
+        and piece[3].text == "s"
+        and _next(tokens, index + 3) is piece[3]
+    ):
+        return _Found(5, name=piece[1].text, style="%(name)s")
+    return None
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MAX_PARAMETERS):
+        refuse(
+            "parameters", "a placeholder's number is out of range", f"number placeholders from 1 to {MAX_PARAMETERS}"
+        )
+    return int(text)
+
+
+QUOTED = frozenset(
+    {TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING}
+)
+# A type and a schema's function (refused as such later) follow these.
+_NO_CALL_AFTER = frozenset({TokenType.ALIAS, TokenType.DCOLON, TokenType.DOT, TokenType.INTO})
+_NO_CALLS = frozenset(
+    {
+        ("WITHIN", "group"),
+        ("TABLESAMPLE", "bernoulli"),
+        ("TABLESAMPLE", "system"),
+        ("TABLESAMPLE", "reservoir"),
+        ("SAMPLE", "bernoulli"),
+        ("SAMPLE", "system"),
+        ("SAMPLE", "reservoir"),
+        ("*", "exclude"),
+        ("*", "replace"),
+        ("NOT", "materialized"),
+    }
+)
+_OWN_GRAMMAR = frozenset({TokenType.FROM, TokenType.FOR, TokenType.IN, TokenType.USING, TokenType.ALIAS})
+
+
+def marked(tokens: Sequence[Token], dialect: DialectName) -> tuple[list[Token], Placeholders]:
+    """The tokens with calls and placeholders under our own names, and the placeholders that were found."""
+    given: list[Token] = []
+    placeholders = Placeholders(dialect)
+    tokens = respelt(_without_glued_casts(tokens), dialect)
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        if token.token_type is not TokenType.STRING and token.text.lower().startswith(RESERVED):
+            refuse("name", f"names that begin with {RESERVED} are reserved", "use another name")
+        length = 1
+        if (found := placeholders.at(tokens, index)) is not None:
+            position, length = found
+            token = _renamed(token, f"{SLOT}{position}")
+        elif (
+            index + 1 < len(tokens)
+            and tokens[index + 1].token_type is TokenType.L_PAREN
+            and _is_call(tokens, index, dialect)
+        ):
+            token = _renamed(token, CALL + token.text)
+        given.append(token)
+        index += length
+    return given, placeholders
+
+
+def _without_glued_casts(tokens: Sequence[Token]) -> Sequence[Token]:
+    """The parser's tokens take `?::` for one sign; it is a placeholder and a cast."""
+    if all(token.token_type is not TokenType.QDCOLON for token in tokens):
+        return tokens
+    split: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.QDCOLON:
+            split.append(Token(TokenType.PLACEHOLDER, "?", token.line, token.col, token.start, token.start, []))
+            split.append(Token(TokenType.DCOLON, "::", token.line, token.col, token.start + 1, token.end, []))
+        else:
+            split.append(token)
+    return split
+
+
+def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
+    token = tokens[index]
+    name = token.text.lower()
+    if token.token_type in QUOTED or not name.isidentifier():
+        return False
+    before = tokens[index - 1] if index else None
+    if (
+        before
+        and before.token_type in {TokenType.VAR, TokenType.R_PAREN}
+        and token.token_type is TokenType.VAR
+        and not (dialect == "mysql" and before.text.upper() in MODIFIERS)
+    ):
+        return False  # `(VALUES (1)) t(x)`, `series s(n)`: the alias of what stands before it
+    if before and before.text.upper() == "ORDINALITY" and index > 1 and tokens[index - 2].text.upper() == "WITH":
+        return False  # `unnest(a) WITH ORDINALITY t(x, n)`
+    if name == "replace" and before and before.token_type is TokenType.R_PAREN and _follows_exclusion(tokens, index):
+        return False
+    if before and (before.token_type in _NO_CALL_AFTER or (before.text.upper(), name) in _NO_CALLS):
+        return False
+    if _names_a_cte(tokens, index) or (dialect == "mysql" and _declares_columns(tokens, index)):
+        return False
+    if name in SPECIAL[dialect]:
+        return name in {"trim", "substring"} and not _has_own_grammar(tokens, index + 1)
+    # A keyword such as IN, AND, VALUES or USING before a parenthesis is no call; a keyword that is also a function is.
+    return (
+        token.token_type is TokenType.VAR
+        or token.token_type in _FUNCTION_WORDS
+        or name in _ALSO_FUNCTIONS
+        or (token.token_type in Parser.TYPE_TOKENS and name in FUNCTIONS[dialect])
+    )
+
+
+def _follows_exclusion(tokens: Sequence[Token], index: int) -> bool:
+    """Return True if `* EXCLUDE (…)` comes before `index`: then REPLACE belongs to the star."""
+    opening = next((place for place in range(index - 1, 1, -1) if tokens[place].token_type is TokenType.L_PAREN), 0)
+    return opening != 0 and tokens[opening - 2].token_type is TokenType.STAR
+
+
+def _has_own_grammar(tokens: Sequence[Token], opening: int) -> bool:
+    """Return True if the parentheses contain keywords, as in `TRIM(LEADING ' ' FROM name)`."""
+    depth = 0
+    for token in tokens[opening : _closing(tokens, opening)]:
+        if token.token_type is TokenType.L_PAREN:
+            depth += 1
+        elif token.token_type is TokenType.R_PAREN:
+            depth -= 1
+        elif depth == 1 and (token.token_type in _OWN_GRAMMAR or token.text.upper() in {"LEADING", "TRAILING", "BOTH"}):
+            return True
+    return False
+
+
+def _names_a_cte(tokens: Sequence[Token], index: int) -> bool:
+    """Return True at the head of `name(columns) AS (query)`; no other construct has AS and a parenthesis after a closing one."""
+    if index == 0 or tokens[index - 1].token_type not in {TokenType.WITH, TokenType.RECURSIVE, TokenType.COMMA}:
+        return False
+    after = tokens[_closing(tokens, index + 1) + 1 :][:2]
+    return (
+        len(after) == 2
+        and after[0].token_type is TokenType.ALIAS
+        and (after[1].token_type is TokenType.L_PAREN or after[1].text.upper() in {"MATERIALIZED", "NOT"})
+    )
+
+
+def _declares_columns(tokens: Sequence[Token], index: int) -> bool:
+    """Return True at a part of JSON_TABLE: `COLUMNS (…)`, or the type of a column of it."""
+    if tokens[index].text.upper() == "COLUMNS":
+        return True
+    after = _closing(tokens, index + 1) + 1
+    return after < len(tokens) and tokens[after].text.upper() in {"PATH", "EXISTS"}
+
+
+def _closing(tokens: Sequence[Token], opening: int) -> int:
+    """The index of the parenthesis that closes the one at `opening`, or the last index."""
+    depth = 0
+    for index in range(opening, len(tokens)):
+        if tokens[index].token_type is TokenType.L_PAREN:
+            depth += 1
+        elif tokens[index].token_type is TokenType.R_PAREN:
+            depth -= 1
+            if depth == 0:
+                return index
+    return len(tokens) - 1
+
+
+def _words(*names: str) -> frozenset[TokenType]:
+    return frozenset(kind for name in names if (kind := getattr(TokenType, name, None)) is not None)
+
+
+_FUNCTION_WORDS = _words(
+    "LEFT", "RIGHT", "REPLACE", "INSERT", "FIRST", "FORMAT", "DATE", "DATETIME", "TIME", "TIMESTAMP", "JSON", "CHAR", "YEAR", "RANGE",
+    "TRUNCATE", "MAP", "LIST", "STRUCT", "ROW", "INTERVAL", "GLOB", "MOD", "DIV", "BIT", "HASH", "NEXT", "KEEP", "LOAD",
+    "QUALIFY", "PERCENT", "RANK", "ROW_NUMBER",
+)  # fmt: skip
+_ALSO_FUNCTIONS = frozenset(
+    {
+        "if",
+        "isnull",
+        "schema",
+        "database",
+        "user",
+        "current_user",
+        "current_date",
+        "current_time",
+        "current_timestamp",
+        "localtime",
+        "localtimestamp",
+        "replace",
+        "utc_date",
+        "utc_time",
+        "uuid",
+    }
+)
+
+
+def _renamed(token: Token, text: str) -> Token:
+    return Token(TokenType.VAR, text, token.line, token.col, token.start, token.end, [])
+
+
+def slot_number(column: exp.Column) -> int | None:
+    """Which parameter a marked placeholder stands for, or None for a real column."""
+    name = column.this
+    if isinstance(name, exp.Identifier) and not name.args.get("quoted") and name.name.startswith(SLOT):
+        return int(name.name[len(SLOT) :])
+    return None
+
+
+def separate_null_tests(root: exp.Expr, dialect: DialectName, first: int) -> tuple[int, ...]:
+    """Gives each parameter that is tested for NULL a placeholder of its own for the test, numbered from `first` on.
+
+    PostgreSQL infers the type of `$1` from its first use, and `$1 IS NULL` says nothing of it: the engine then refuses
+    `$1 IS NULL OR price > $1`. The second placeholder is cast to text. Returns the parameter that each of them stands for.
+    """
+    if dialect != "postgres":
+        return ()
+    repeated: list[int] = []
+    for test in root.find_all(exp.Is):
+        column = test.this.unnest() if isinstance(test.this, exp.Paren) else test.this
+        number = slot_number(column) if isinstance(column, exp.Column) else None
+        if number is None or not isinstance(test.expression, exp.Null):
+            continue
+        if number not in repeated:
+            repeated.append(number)
+        mark = exp.Column(this=exp.to_identifier(f"{SLOT}{first + repeated.index(number)}", quoted=False))
+        text = exp.DataType(this=exp.DType.TEXT, nested=False)
+        test.set("this", exp.Cast(this=mark, to=text))
+    return tuple(repeated)
+
+
+def is_mark(token: Token, mark: str) -> bool:
+    return token.token_type is TokenType.VAR and token.text.startswith(mark)

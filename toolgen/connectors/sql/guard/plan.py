@@ -1,0 +1,316 @@
+"""Everything about a checked statement that does not depend on values, and the values put into it.
+
+What a trusted query is made of, as far as its text tells: the parameters it has, by name, and the columns it gives.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NoReturn, TypeAlias
+
+from msgspec import Struct, field
+from sqlglot import exp
+
+from toolgen.connectors.sql.guard.json_paths import check_path
+from toolgen.connectors.sql.guard.label_comparisons import LabelComparison, label_note
+from toolgen.connectors.sql.guard.pagination import page_of
+from toolgen.connectors.sql.guard.placeholders import slot_number
+from toolgen.connectors.sql.guard.refusal import StatementRefusal, refuse, shown
+from toolgen.connectors.sql.guard.scope import Misfit
+from toolgen.connectors.sql.guard.text import parse
+from toolgen.model.call import Statement
+from toolgen.model.database import DialectName
+from toolgen.model.schema import Json
+from toolgen.model.sql_scope import SqlScope
+from toolgen.model.verdict import Deny
+
+__all__ = [
+    "MAX_OFFSET",
+    "Attribute",
+    "ResultShape",
+    "Sent",
+    "Slot",
+    "StatementPlan",
+    "bound",
+    "shape_of",
+    "slots_of",
+]
+
+MAX_OFFSET = 2**63 - 1
+_MAX_PARAMETERS_LENGTH = 65_536  # characters of all of them
+_IN_WORDS = {
+    "text": "text",
+    "number": "a number",
+    "truth": "true or false",
+    "plain": "text or a number",
+    "null": "null",
+    "list": "a list",
+    "object": "an object",
+}
+_ELEMENT = 6  # characters that an element of a list counts as, besides its own: 10,000 numbers are allowed
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Sent(Struct, frozen=True, kw_only=True):
+    """A parameter the caller sends. `counts` marks one that is a LIMIT (capped) or an OFFSET (checked to be a number)."""
+
+    index: int
+    counts: str = ""  # "" | limit | offset
+
+
+class Attribute(Struct, frozen=True, kw_only=True):
+    """A parameter that is an attribute of the principal."""
+
+    name: str
+
+
+Slot: TypeAlias = Sent | Attribute
+
+
+class StatementPlan(Struct, frozen=True, kw_only=True):
+    """Everything about a statement that does not depend on values: what the cache keeps."""
+
+    sql: str
+    asked: int
+    slots: tuple[Slot, ...]
+    counts: str = ""  # the query for how many rows a change concerns
+    counted: tuple[Slot, ...] = ()  # its placeholders
+    tables: frozenset[str]
+    columns: frozenset[str]
+    functions: frozenset[str]
+    limited: bool
+    lists: bool  # PostgreSQL takes arrays as parameters
+    writes: str = ""  # insert | update | delete
+    sets: frozenset[str] = frozenset()  # the columns an update sets
+    cascades: bool = False
+    page: str = ""  # the digest of its text, when it has pages
+    skip: int = 0  # rows of earlier pages
+    types: tuple[str, ...] = ()  # of the columns, where only values would tell
+    table_names: str = ""  # as of the database
+    advice: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # by what an engine may find wrong
+    comparisons: tuple[LabelComparison, ...] = ()  # that may be with a text that the schema does not have
+    paths: frozenset[int] = frozenset()  # the parameters that are jsonpaths
+    row_notes: tuple[str, ...] = ()  # as of the statement
+
+
+def slots_of(
+    order: Iterable[int], asked: int, repeated: Sequence[int], attributes: Sequence[str], counts: Mapping[int, str]
+) -> tuple[Slot, ...]:
+    """The value of each placeholder of a rendered text, by its number.
+
+    The first `asked` numbers are the caller's parameters, then come those that are `repeated`, then the attributes.
+    """
+    values: list[Slot] = [Sent(index=index, counts=counts.get(index, "")) for index in range(asked)]
+    values += (Sent(index=index) for index in repeated)
+    values += (Attribute(name=name) for name in attributes)
+    return tuple(values[number] for number in order)
+
+
+def bound(
+    plan: StatementPlan,
+    parameters: Sequence[Json],
+    scope: SqlScope,
+    attributes: Mapping[str, object],
+    types: Sequence[str] = (),
+) -> Statement:
+    """The plan with values. Raises `StatementRefusal` for a wrong number of parameters, one that is no plain value, or a missing attribute.
+
+    `types` are the declared JSON types of the parameters, if they have some.
+    """
+    if len(parameters) != plan.asked:
+        refuse(
+            "parameters",
+            f"the statement has {plan.asked} placeholders and {len(parameters)} parameters were sent",
+            "send one parameter for each placeholder, in order",
+        )
+    _check_lengths(plan, parameters)
+    values, cut = _values(plan, plan.slots, parameters, scope, attributes)
+    limited = plan.limited or cut
+    advice = dict(plan.advice)
+    if plan.comparisons and (note := label_note(plan.comparisons, parameters)):
+        advice["labels"] = note
+    counting = None
+    if plan.counts:
+        counted, _ = _values(plan, plan.counted, parameters, scope, attributes)
+        counting = Statement(
+            sql=plan.counts,
+            parameters=counted,
+            tables=plan.tables,
+            columns=plan.columns,
+            max_rows=1,
+            max_bytes=scope.max_bytes,
+            max_cell_bytes=scope.max_cell_bytes,
+            timeout_s=scope.timeout_s,
+            functions=plan.functions | {"count"},
+            types=("",),
+            table_names=plan.table_names,
+            parameter_types=_types_of(plan.counted, types),
+        )
+    return Statement(
+        sql=plan.sql,
+        parameters=values,
+        counting=counting,
+        tables=plan.tables,
+        columns=plan.columns,
+        max_rows=scope.max_rows,
+        max_bytes=scope.max_bytes,
+        max_cell_bytes=scope.max_cell_bytes,
+        timeout_s=scope.timeout_s,
+        functions=plan.functions,
+        limited=limited,
+        writes=plan.writes,
+        max_changes=scope.max_changes if plan.writes else 0,
+        sets=plan.sets,
+        cascades=plan.cascades,
+        page=page_of(plan.page, parameters) if plan.page else "",
+        skip=plan.skip,
+        types=plan.types,
+        advice=advice,
+        table_names=plan.table_names,
+        parameter_types=_types_of(plan.slots, types),
+        row_notes=plan.row_notes,
+    )
+
+
+def _values(
+    plan: StatementPlan,
+    slots: Iterable[Slot],
+    parameters: Sequence[Json],
+    scope: SqlScope,
+    attributes: Mapping[str, object],
+) -> tuple[tuple[Json, ...], bool]:
+    """The value of each placeholder, and whether the policy's limit stands in place of a larger one."""
+    values: list[Json] = []
+    limited = False
+    for slot in slots:
+        match slot:
+            case Sent():
+                value = _plain(parameters[slot.index], slot.index, lists=plan.lists)
+                if slot.counts:
+                    value, cut = _row_count(value, slot, scope.max_rows, plan.skip)
+                    limited = limited or cut
+            case Attribute():
+                value = _attribute(attributes, slot.name)
+        values.append(value)
+    return tuple(values), limited
+
+
+def _types_of(slots: Iterable[Slot], types: Sequence[str]) -> tuple[str, ...]:
+    return tuple(types[slot.index] if isinstance(slot, Sent) else "" for slot in slots) if types else ()
+
+
+def _check_lengths(plan: StatementPlan, parameters: Sequence[Json]) -> None:
+    total = 0
+    for index, value in enumerate(parameters):
+        items = value if isinstance(value, list) else [value]
+        length = sum(len(item) for item in items if isinstance(item, str))
+        total += length + (_ELEMENT * len(items) if items is value else 0)
+        if index in plan.paths and isinstance(value, str) and "$" in value:
+            check_path(value)
+    if total > _MAX_PARAMETERS_LENGTH:
+        refuse(
+            "parameters",
+            f"the parameters have {total} characters in all, and at most {_MAX_PARAMETERS_LENGTH} are taken",
+            "send less at once",
+        )
+
+
+def _plain(value: object, index: int, *, lists: bool) -> Json:
+    match value:
+        case None | bool():
+            return value
+        case int() if -(2**63) <= value < 2**63:
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case list() if lists and not any(isinstance(item, list) for item in value):
+            return [_plain(item, index, lists=False) for item in value]
+        case str() if _is_text(value):
+            return value
+    return refuse(
+        "parameters", f"parameter {index + 1} is not a plain value", "send strings, numbers, booleans or null"
+    )
+
+
+def _is_text(value: str) -> bool:
+    """No database takes NUL, and half of a surrogate pair has no UTF-8."""
+    return "\x00" not in value and (value.isascii() or not _SURROGATE.search(value))
+
+
+def _row_count(value: Json, slot: Sent, largest: int, skip: int) -> tuple[int, bool]:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_OFFSET:
+        refuse("limit", f"parameter {slot.index + 1} counts rows and is not a whole number", "send a number from 0 up")
+    if slot.counts == "offset":
+        return value, False
+    left = max(value - skip, 0)
+    return min(left, largest), left > largest
+
+
+def _attribute(attributes: Mapping[str, object], name: str) -> Json:
+    if name not in attributes:
+        refuse(
+            "row-filter",
+            "rows of this table are filtered by an attribute this principal does not have",
+            "ask the operator for it",
+        )
+    value = attributes[name]
+    if isinstance(value, Misfit):
+        _refuse_misfit(name, value)
+    if not isinstance(value, (bool, int, float, str)) or (isinstance(value, str) and not _is_text(value)):
+        refuse(
+            "row-filter",
+            "rows of this table are filtered by an attribute that is no plain value of the kind they are compared with",
+            "ask the operator to change it",
+        )
+    return value
+
+
+def _refuse_misfit(name: str, value: Misfit) -> NoReturn:
+    wanted = " and ".join(_IN_WORDS[kind] for kind in sorted(value.wanted))
+    refuse(
+        "row-filter",
+        f"rows of this table are filtered by the attribute {name!r}, which is {_IN_WORDS[value.kind]} and is compared with {wanted}",
+        f"the operator can make the attribute {wanted}, in the policy or the token, or cast what it is compared with in rows:",
+    )
+
+
+class ResultShape(Struct, frozen=True, kw_only=True):
+    """`parameters` are the `:name`s in order of their first appearance, `columns` the names of the result's."""
+
+    parameters: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def shape_of(sql: str, dialect: DialectName) -> ResultShape | Deny:
+    """Reads a query whose placeholders are `:name`s and whose columns all have a name. Checks nothing else; `guard` does."""
+    try:
+        parsed = parse(sql, dialect)
+        if len(parsed.names) != parsed.asked or parsed.style not in {"", ":name"}:
+            refuse(
+                "parameters", "the placeholders are not written as :name", "write the parameter's name behind a colon"
+            )
+        return ResultShape(parameters=parsed.names, columns=_columns(parsed.root))
+    except StatementRefusal as refusal:
+        return refusal.verdict()
+
+
+def _columns(root: exp.Expr) -> tuple[str, ...]:
+    query = root
+    while isinstance(query, (exp.Subquery, exp.SetOperation)):
+        query = query.this
+    if not isinstance(query, exp.Select):
+        refuse("columns", "the query gives columns without names", "write a SELECT that names its columns")
+    names: list[str] = []
+    for number, item in enumerate(query.expressions, 1):
+        if isinstance(item.this if isinstance(item, exp.Column) else item, exp.Star):
+            refuse("columns", "* would give each caller other columns", "name the columns")
+        named = isinstance(item, exp.Alias) or (isinstance(item, exp.Column) and slot_number(item) is None)
+        if not named or not item.alias_or_name:
+            refuse("columns", f"column {number} of the result has no name", "give it one with AS")
+        if item.alias_or_name in names:
+            refuse("columns", f"two columns are called {shown(item.alias_or_name)}", "give one another name with AS")
+        names.append(item.alias_or_name)
+    return tuple(names)

@@ -1,0 +1,537 @@
+"""Which table and column every name of a statement means, and the refusal of every name that means nothing a principal may see.
+
+Names are resolved against the whole physical schema, hidden columns included, because the database resolves them so. One rule is stricter
+than any database: a name that a table in reach hides is refused even where a nearer table or an alias would answer to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+from sqlglot import exp
+
+from toolgen.connectors.sql.dialects.duckdb import SUMMARY_COLUMNS
+from toolgen.connectors.sql.dialects.duckdb_columns import is_selector
+from toolgen.connectors.sql.dialects.mysql_sequences import is_sequence
+from toolgen.connectors.sql.guard.alternatives import catalog_alternative
+from toolgen.connectors.sql.guard.columns import Columns, row_ids_of
+from toolgen.connectors.sql.guard.functions import KEYWORD_ARGUMENTS, TABLE_FUNCTIONS
+from toolgen.connectors.sql.guard.grammar import called
+from toolgen.connectors.sql.guard.grants import DEFAULT_SCHEMA, NameRules, Names, fold, full_name, name_of, renamed
+from toolgen.connectors.sql.guard.refusal import refuse, shown
+from toolgen.connectors.sql.guard.relations import (
+    Filtered,
+    GrantedTable,
+    QueryRelation,
+    SelectScope,
+    complete_groups,
+    granted,
+)
+from toolgen.core.spelling import nearest
+from toolgen.model.database import Database
+from toolgen.model.sql_scope import SqlScope
+
+__all__ = ["Resolver"]
+
+_MAX_QUERIES = 100
+_MAX_RELATIONS = 64  # in one FROM, as in SQLite
+_MAX_SOURCES = 200  # in a statement
+_MAX_COLUMNS = 2_000  # of one query: `SELECT * FROM a, a AS b` doubles them, and CTEs can do that again and again
+
+
+class _Common(Struct, frozen=True, kw_only=True):
+    """A common table expression: its name as an exact engine compares it, and its columns. `later`: it is defined behind the query that
+    is read, where engines differ in whether the query sees it."""
+
+    name: str
+    columns: Names
+    later: bool = False
+
+
+_Ctes: TypeAlias = Mapping[str, _Common]
+
+
+class Resolver:
+    """Walk over a tree that resolves its names. Afterwards `tables`, `columns` (`table.column`) and `filtered` are what the statement
+    uses."""
+
+    def __init__(self, database: Database, scope: SqlScope) -> None:
+        self._database = database
+        self._dialect = database.dialect
+        self._spelling = NameRules(database.dialect, database.table_names)
+        self._granted = granted(database, scope)
+        self._columns = Columns(self._spelling, database.dialect, self._granted.schema)
+        self._queries = 0
+        self._sources = 0
+        self.width: int | None = None  # columns of the result, if that is known
+        self.tables: set[str] = set()
+        self.filtered: list[Filtered] = []
+
+    def resolve(self, root: exp.Expr) -> None:
+        """Checks every name and expands every `*`, in place. Raises `StatementRefusal`."""
+        names = self._query(root, None, {})
+        query = root
+        while isinstance(query, (exp.SetOperation, exp.Subquery)):
+            query = query.this
+        # USING and NATURAL make one of two columns.
+        merged = any(isinstance(item, exp.Star) for item in query.expressions) and any(
+            join.args.get("using") or join.args.get("method") for join in query.find_all(exp.Join)
+        )
+        self.width = None if merged or not isinstance(query, exp.Select) else len(names)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns the statement touches, as `table.column`."""
+        return frozenset(self._columns.used)
+
+    # queries
+
+    def _query(self, node: exp.Expr, outer: SelectScope | None, ctes: _Ctes) -> Names:
+        self._queries += 1
+        if self._queries > _MAX_QUERIES:
+            refuse("too-deep", f"there are more than {_MAX_QUERIES} queries in the statement", "ask for less at once")
+        ctes = self._with(node, outer, ctes)
+        match node:
+            case exp.Select():
+                return self._select(node, outer, ctes)
+            case exp.SetOperation():
+                left = self._query(node.this, outer, ctes)
+                right = self._query(node.expression, outer, ctes)
+                if node.args.get("by_name"):
+                    left = (*left, *(name for name in right if name not in left))
+                self._tail(node, outer, left, ctes)
+                return left
+            case exp.Subquery():
+                names = self._query(node.this, outer, ctes)
+                if node.args.get("joins"):
+                    refuse("syntax", "a join in parentheses is not supported here", "leave the parentheses out")
+                self._tail(node, outer, names, ctes)
+                return names
+            case exp.Values():
+                return self._values(node, outer, ctes)
+        return refuse("not-a-query", "something other than a query stands where a query belongs", "write a SELECT")
+
+    def _tail(self, node: exp.Expr, outer: SelectScope | None, names: Names, ctes: _Ctes) -> None:
+        """ORDER BY, LIMIT and OFFSET of a set operation see its output columns only."""
+        scope = SelectScope(outer=outer, relations=[QueryRelation(alias="", names=names)])
+        for clause in ("order", "limit", "offset"):
+            self._expressions([node.args.get(clause)], scope, ctes)
+
+    def _values(self, node: exp.Values, outer: SelectScope | None, ctes: _Ctes) -> Names:
+        self._expressions(node.expressions, SelectScope(outer=outer), ctes)
+        first = node.expressions[0] if node.expressions else None
+        width = len(first.expressions) if isinstance(first, exp.Tuple) else 1
+        start = 0 if self._dialect in {"mysql", "duckdb"} else 1
+        prefix = "col" if self._dialect == "duckdb" else "column_" if self._dialect == "mysql" else "column"
+        return tuple(f"{prefix}{start + index}" for index in range(width))
+
+    def _with(self, node: exp.Expr, outer: SelectScope | None, ctes: _Ctes) -> _Ctes:
+        clause = node.args.get("with_")
+        if clause is None:
+            return ctes
+        known = dict(ctes)
+        mine: set[str] = set()
+        for cte in clause.expressions:
+            alias = name_of(cte.args["alias"])
+            name = self._spelling.cte(alias) if alias is not None else ""
+            if alias is None or not name or name in mine:
+                refuse("ambiguous", "two common table expressions share a name", "give each its own name")
+            if (known_as := self._granted.find(self._spelling.relation(alias))) and known_as.table.view:
+                refuse(
+                    "ambiguous",
+                    f"the common table expression {shown(name)} has the name of a view",
+                    "give it another name",
+                )
+            mine.add(name)
+            seen = known | self._later(clause, len(mine), ctes)
+            given = self._cte(cte, alias, outer, seen, bool(clause.args.get("recursive")))
+            columns = self._spelling.alias_columns(cte.args["alias"])
+            known[name] = _Common(name=self._spelling.relation(alias), columns=renamed(given, columns))
+        self._search(clause, known)
+        return known
+
+    def _later(self, clause: exp.Expr, index: int, around: _Ctes) -> dict[str, _Common]:
+        """The names of common table expressions from `index` on that the query before them may not use.
+
+        SQLite sees all of one WITH, PostgreSQL and MariaDB do so behind RECURSIVE. Otherwise a name means what it does without them, but
+        MariaDB then passes over one of a query around it too.
+        """
+        recursive = bool(clause.args.get("recursive"))
+        sees = self._dialect == "sqlite" or (recursive and self._dialect in {"postgres", "mysql"})
+        found: dict[str, _Common] = {}
+        for cte in clause.expressions[index:]:
+            alias = name_of(cte.args["alias"])
+            name = self._spelling.cte(alias) if alias is not None else ""
+            if alias is not None and name and (sees or (self._dialect == "mysql" and name in around)):
+                found[name] = _Common(name=self._spelling.relation(alias), columns=(), later=True)
+        return found
+
+    def _search(self, clause: exp.Expr, known: dict[str, _Common]) -> None:
+        """SEARCH and CYCLE add columns to the last common table expression, and name columns of it.
+
+        https://www.postgresql.org/docs/current/queries-with.html#QUERIES-WITH-RECURSIVE
+        """
+        for part in (clause.args.get("search"), clause.args.get("cycle")):
+            if part is None:
+                continue
+            last = self._spelling.cte(name_of(clause.expressions[-1].args["alias"]))  # type: ignore[arg-type]  # _with saw to it
+            common = known[last]
+            if not isinstance(part.this, exp.Identifier) or self._spelling.column(part.this) not in common.columns:
+                refuse(
+                    "column",
+                    "SEARCH or CYCLE names something other than a column of its query",
+                    "name one of its columns",
+                )
+            added = [part.args.get(place) for place in ("expression", "using")]
+            names = tuple(self._spelling.column(one) for one in added if isinstance(one, exp.Identifier))
+            known[last] = _Common(name=common.name, columns=(*common.columns, *names))
+
+    def _cte(
+        self, cte: exp.Expr, alias: exp.Identifier, outer: SelectScope | None, known: _Ctes, recursive: bool
+    ) -> Names:
+        """A recursive one sees itself, with the columns of its first branch; SQLite does not need the word RECURSIVE for that."""
+        body = cte.this
+        if (
+            isinstance(body, exp.SetOperation)
+            and (recursive or self._dialect == "sqlite")
+            and not body.args.get("with_")
+        ):
+            left = self._query(body.this, outer, known)
+            columns = self._spelling.alias_columns(cte.args["alias"])
+            itself = _Common(name=self._spelling.relation(alias), columns=renamed(left, columns))
+            self._query(body.expression, outer, {**known, self._spelling.cte(alias): itself})
+            self._tail(body, outer, left, known)
+            return left
+        return self._query(body, outer, known)
+
+    def _select(self, node: exp.Select, outer: SelectScope | None, ctes: _Ctes) -> Names:
+        scope = SelectScope(outer=outer)
+        sources = [node.args["from_"].this] if node.args.get("from_") else []
+        joins = node.args.get("joins") or []
+        for source in (*sources, *(join.this for join in joins), *(node.args.get("laterals") or [])):
+            self._source(source, scope, outer, ctes)
+        scope.aliases = frozenset(
+            self._spelling.column(item.args["alias"])
+            for item in node.expressions
+            if isinstance(item, exp.Alias) and item.args.get("alias")
+        )
+        scope.computed = any(None in self._columns.output_names(item, scope) for item in node.expressions)
+        scope.clause = "on"
+        self._joins(joins, scope, ctes)
+        natural = any(join.args.get("using") or join.args.get("method") for join in joins)
+        if _is_tested_for_rows(node):
+            node.set("expressions", [exp.Literal.number(1)])
+        node.set("expressions", self._columns.expanded(node.expressions, scope, natural))
+        for name, value in list(node.args.items()):
+            if name not in {"from_", "joins", "laterals", "with_"}:
+                scope.clause = name
+                self._expressions(value if isinstance(value, list) else [value], scope, ctes)
+        if self._dialect == "postgres":
+            complete_groups(node, scope, self._spelling)
+        names = tuple(name for item in node.expressions for name in self._columns.output_names(item, scope))
+        if len(names) > _MAX_COLUMNS:
+            refuse(
+                "too-deep",
+                f"a query has {len(names)} columns, and at most {_MAX_COLUMNS} are read",
+                "name the columns you need",
+            )
+        return names
+
+    # sources
+
+    def _source(self, node: exp.Expr, scope: SelectScope, outer: SelectScope | None, ctes: _Ctes) -> None:
+        match node:
+            case exp.Table() if isinstance(node.this, exp.Identifier):
+                self._table(node, scope, ctes)
+                self._nested_joins(node, scope, outer, ctes)
+            case exp.Table() if node.args.get("rows_from"):
+                self._rows_from(node, scope, ctes)
+            case exp.Table():
+                self._table_function(node, node.this, scope, ctes)
+            case exp.Lateral():
+                inner = node.this.this if isinstance(node.this, exp.Subquery) else node.this
+                if isinstance(inner, exp.Anonymous):
+                    self._table_function(node, inner, scope, ctes)
+                elif isinstance(inner, exp.Unnest):
+                    self._unnest(node, inner, scope, ctes)
+                else:
+                    self._derived(node, self._query(inner, scope, ctes), scope)
+            case exp.Unnest():
+                self._unnest(node, node, scope, ctes)
+            case exp.Subquery() if isinstance(node.this, exp.Table):
+                if node.args.get("alias") or node.args.get("with_"):
+                    refuse("syntax", "a join in parentheses has an alias", "leave the alias out")
+                self._source(node.this, scope, outer, ctes)
+                self._nested_joins(node, scope, outer, ctes)
+            case exp.Subquery() if isinstance(node.this, exp.Summarize) and not node.args.get("joins"):
+                self._query(node.this.this, outer, ctes)
+                self._derived(node, SUMMARY_COLUMNS, scope)
+            case exp.Subquery() | exp.Values():
+                # DuckDB lets a subquery in FROM see the tables before it, without LATERAL.
+                around = scope if self._dialect == "duckdb" else outer
+                joins = node.args.get("joins")
+                node.set("joins", None)
+                self._derived(node, self._query(node, around, ctes), scope)
+                if joins:
+                    node.set("joins", joins)
+                    self._nested_joins(node, scope, outer, ctes)
+            case _:
+                refuse("syntax", "something other than a table stands in FROM", "name a table")
+
+    def _nested_joins(self, node: exp.Expr, scope: SelectScope, outer: SelectScope | None, ctes: _Ctes) -> None:
+        joins = node.args.get("joins") or []
+        for join in joins:
+            self._source(join.this, scope, outer, ctes)
+        self._joins(joins, scope, ctes)
+
+    def _table(self, node: exp.Table, scope: SelectScope, ctes: _Ctes) -> None:
+        schema = node.args.get("db")
+        folded = self._spelling.relation(node.this)
+        alias_node = node.args.get("alias")
+        common = ctes.get(self._spelling.cte(node.this)) if schema is None else None
+        if common is not None:
+            if common.later:
+                refuse(
+                    "ambiguous",
+                    f"{shown(node.name)} is the name of a common table expression that is defined later",
+                    "define it first, or give it another name",
+                )
+            if common.name != folded:
+                refuse(
+                    "ambiguous",
+                    f"{shown(node.name)} and a common table expression differ in case alone",
+                    "write the name as WITH has it, or give the common table expression another name",
+                )
+            names = renamed(common.columns, self._spelling.alias_columns(alias_node))
+            self._add(
+                scope,
+                QueryRelation(
+                    alias=self._spelling.alias(alias_node) or folded,
+                    names=names,
+                    whole=True,
+                    identifier=name_of(alias_node) or node.this,
+                ),
+            )
+            return
+        found = self._granted.find(folded, self._spelling.relation(schema) if schema is not None else "")
+        if found is None and schema is None and self._dialect == "mysql" and is_sequence(node.name):
+            self._derived(node, ("seq",), scope, folded)
+            return
+        if found is None:
+            known = self._granted.names
+            listed = ", ".join(known[:20])
+            available = f"available tables: {listed}" if known else "no table of this database is available"
+            tools = catalog_alternative(node.name, schema.name if schema is not None else "")
+            refuse(
+                "table",
+                f"table {shown(node.name)} is not available{nearest(node.name, known)}",
+                f"{tools}; {available}" if tools else available,
+            )
+        if alias_node is not None and alias_node.args.get("columns"):
+            refuse("syntax", "the columns of a table are renamed in FROM", "rename them in the SELECT list")
+        self._granted_table(node, found, scope, alias_node)
+
+    def _granted_table(
+        self, node: exp.Table, found: GrantedTable, scope: SelectScope, alias_node: exp.Expr | None
+    ) -> None:
+        table = found.table
+        self.tables.add(full_name(table))
+        default = table.schema or DEFAULT_SCHEMA[self._dialect]
+        node.set("db", exp.to_identifier(default, quoted=True) if default else None)
+        node.set("this", exp.to_identifier(table.name, quoted=True))
+        row_ids = row_ids_of(table, found.columns, found.scope, self._dialect)
+        if found.narrowed and not found.is_narrow(node):
+            # A table with anything to hide is seen through a subquery of granted columns: whatever the engine takes a name for, there is
+            # nothing else of the table to be found.
+            self.filtered.append(
+                Filtered(
+                    node=node,
+                    table=table,
+                    columns=found.columns,
+                    rows=found.scope.rows,
+                    masks=found.scope.masks,
+                    row_ids=row_ids if row_ids is not None else (),
+                )
+            )
+        self._add(
+            scope,
+            QueryRelation(
+                alias=self._spelling.alias(alias_node) or found.name,
+                names=found.names,
+                hidden=found.hidden,
+                table=table,
+                columns=found.columns,
+                row_ids=row_ids,
+                identifier=name_of(alias_node) or exp.to_identifier(table.name, quoted=True),
+                narrowed=found.narrowed,
+            ),
+        )
+
+    def _table_function(self, node: exp.Expr, call: exp.Expr, scope: SelectScope, ctes: _Ctes) -> None:
+        if isinstance(call, exp.JSONTable):
+            self._expressions([call.this], scope, ctes)
+            declared = tuple(self._spelling.column(column) for column in _declared(call.args["schema"]))
+            self._function_relation(node, "json_table", declared, scope, "")
+            return
+        self._expressions(call.expressions, scope, ctes)
+        name = called(call) if isinstance(call, exp.Anonymous) else ""
+        names: Names | None = TABLE_FUNCTIONS[self._dialect].get(name)
+        if names is None:
+            refuse("function", f"the function {shown(name)} is not available in FROM", "name a table")
+        if not names:
+            names = self._declared_columns(node.args.get("alias"), name)
+        self._function_relation(node, name, names, scope, "ordinality" * bool(node.args.get("ordinality")))
+
+    def _rows_from(self, node: exp.Table, scope: SelectScope, ctes: _Ctes) -> None:
+        """`ROWS FROM (f(x), g(y)) WITH ORDINALITY`: the columns of all functions side by side."""
+        names: list[str] = []
+        for function in node.args["rows_from"]:
+            call = function.this if isinstance(function, exp.Table) else function
+            self._expressions(call.expressions, scope, ctes)
+            name = called(call) if isinstance(call, exp.Anonymous) else "unnest"
+            given = TABLE_FUNCTIONS[self._dialect].get(name)
+            if not given:
+                refuse("function", f"the function {shown(name)} is not available in ROWS FROM", "name a table")
+            names.extend(("unnest",) * len(call.expressions) if name == "unnest" else given)
+        self._function_relation(node, "", tuple(names), scope, "ordinality" * bool(node.args.get("ordinality")))
+
+    def _declared_columns(self, alias: exp.Expr | None, name: str) -> Names:
+        """The columns of a record whose alias declares them: `jsonb_to_recordset(…) AS x(a int, b text)`."""
+        columns = alias.args.get("columns") if alias is not None else None
+        if not columns or not all(isinstance(column, exp.ColumnDef) for column in columns):
+            refuse("syntax", f"{shown(name)} needs an alias that declares its columns", f"write {name}(…) AS x(a int)")
+        return tuple(self._spelling.column(column.this) for column in columns)
+
+    def _unnest(self, node: exp.Expr, call: exp.Unnest, scope: SelectScope, ctes: _Ctes) -> None:
+        self._expressions(call.expressions, scope, ctes)
+        counter = call.args.get("offset")
+        ordinality = (
+            self._spelling.column(counter) if isinstance(counter, exp.Identifier) else "ordinality" * bool(counter)
+        )
+        self._function_relation(node, "unnest", tuple("unnest" for _ in call.expressions), scope, ordinality)
+
+    def _function_relation(self, node: exp.Expr, name: str, names: Names, scope: SelectScope, ordinality: str) -> None:
+        alias_node = node.args.get("alias")
+        alias = self._spelling.alias(alias_node)
+        columns = self._spelling.alias_columns(alias_node)
+        if names == (name,) and alias and not columns:
+            columns = (
+                alias,
+            )  # PostgreSQL 7.2.1.4: one column takes the alias of the function, unless it has a name of its own
+        if ordinality:
+            names = (*names, ordinality)
+        self._add(
+            scope,
+            QueryRelation(
+                alias=alias or name, names=renamed(names, columns), whole=True, identifier=name_of(alias_node)
+            ),
+        )
+
+    def _derived(self, node: exp.Expr, names: Names, scope: SelectScope, name: str = "") -> None:
+        alias_node = node.args.get("alias")
+        alias = self._spelling.alias(alias_node) or name
+        columns = renamed(names, self._spelling.alias_columns(alias_node))
+        self._add(scope, QueryRelation(alias=alias, names=columns, whole=bool(alias), identifier=name_of(alias_node)))
+
+    def _add(self, scope: SelectScope, relation: QueryRelation) -> None:
+        if relation.alias and any(other.alias == relation.alias for other in scope.relations):
+            refuse("ambiguous", f"{shown(relation.alias)} stands twice in one FROM", "give each table its own alias")
+        if self._spelling.unsure:
+            self._refuse_case(relation.alias, scope)
+        self._sources += 1
+        if len(scope.relations) >= _MAX_RELATIONS or self._sources > _MAX_SOURCES:
+            asked = (
+                f"more than {_MAX_SOURCES} tables in the statement"
+                if self._sources > _MAX_SOURCES
+                else f"more than {_MAX_RELATIONS} tables in one FROM"
+            )
+            refuse("too-deep", f"there are {asked}", "ask for less at once")
+        scope.relations.append(relation)
+
+    def _refuse_case(self, alias: str, scope: SelectScope) -> None:
+        """Where nobody knows whether the server tells them apart, no two aliases in reach differ in case alone."""
+        names = {other.alias for around in scope.chain() for other in around.relations if other.alias != alias}
+        if alias and fold("mysql", alias) in {fold("mysql", name) for name in names}:
+            refuse(
+                "ambiguous",
+                f"the alias {shown(alias)} differs from another one in case alone",
+                "give each table an alias of its own; the operator can build again, which asks the server whether case matters",
+            )
+
+    def _joins(self, joins: Sequence[exp.Expr], scope: SelectScope, ctes: _Ctes) -> None:
+        for join in joins:
+            self._expressions([join.args.get("on")], scope, ctes)
+            for identifier in join.args.get("using") or []:
+                self._columns.unqualified(identifier, scope)
+            if str(join.args.get("method") or "").upper() == "NATURAL":
+                self._columns.natural(scope)
+
+    def _expressions(self, nodes: Iterable[object], scope: SelectScope, ctes: _Ctes) -> None:
+        """Every name below these nodes; nested queries are resolved in scopes of their own."""
+        stack = [node for node in nodes if isinstance(node, exp.Expr)]
+        while stack:
+            node = stack.pop()
+            match node:
+                case exp.Query() | exp.Values():
+                    self._query(node, scope, ctes)
+                case exp.Column():
+                    self._columns.check(node, scope)
+                case exp.Star():
+                    # `count(*)` counts rows; any other function is given the columns, which only DuckDB does, hidden ones included.
+                    counted = isinstance(node.parent, exp.Anonymous) and called(node.parent) == "count"
+                    if not (counted or isinstance(node.parent, exp.Select)):
+                        refuse("syntax", "* stands where a column belongs", "name the column")
+                case exp.Anonymous() if is_selector(node):
+                    refuse("syntax", "COLUMNS stands outside of a SELECT list", "name the columns")
+                case exp.Anonymous() if (keyword := _keyword_argument(node)) is not None:
+                    stack.extend(argument for argument in node.expressions if argument is not keyword)
+                case exp.Lambda():
+                    self._lambda(node, scope, ctes)
+                case exp.Comprehension():
+                    self._comprehension(node, scope, ctes)
+                case exp.PropertyEQ():
+                    stack.append(node.expression)
+                case _:
+                    stack.extend(node.iter_expressions())
+
+    def _lambda(self, node: exp.Lambda, scope: SelectScope, ctes: _Ctes) -> None:
+        names = frozenset(self._spelling.column(name) for name in node.expressions)
+        self._expressions([node.this], SelectScope(outer=scope, lambdas=names), ctes)
+
+    def _comprehension(self, node: exp.Comprehension, scope: SelectScope, ctes: _Ctes) -> None:
+        self._expressions([node.args["iterator"]], scope, ctes)
+        inner = SelectScope(outer=scope, lambdas=frozenset({self._spelling.column(node.expression)}))
+        self._expressions([node.this, node.args.get("condition")], inner, ctes)
+
+
+def _is_tested_for_rows(query: exp.Select) -> bool:
+    """`EXISTS (SELECT * FROM t WHERE …)`: no column is read. With the columns in place of `*`, MariaDB would read more than an index."""
+    tested = isinstance(query.parent, exp.Exists) or (
+        isinstance(query.parent, exp.Subquery) and isinstance(query.parent.parent, exp.Exists)
+    )
+    plain = not any(query.args.get(clause) for clause in ("group", "having", "distinct", "qualify", "order", "limit"))
+    return tested and plain and len(query.expressions) == 1 and isinstance(query.expressions[0], exp.Star)
+
+
+def _declared(schema: exp.Expr) -> Iterator[exp.Identifier]:
+    """The columns of a JSON_TABLE, in order. https://dev.mysql.com/doc/refman/8.4/en/json-table-functions.html"""
+    for column in schema.expressions:
+        nested = column.args.get("nested_schema")
+        if not isinstance(column.args.get("path") or exp.Literal.string(""), exp.Literal):
+            refuse("syntax", "a path of JSON_TABLE is not written out", "write it as '$[*].name'")
+        if nested is not None:
+            yield from _declared(nested)
+        elif isinstance(column.this, exp.Identifier):
+            yield column.this
+
+
+def _keyword_argument(node: exp.Anonymous) -> exp.Expr | None:
+    """The argument of a call that is a keyword, such as the unit of TIMESTAMPDIFF."""
+    place, keywords = KEYWORD_ARGUMENTS.get(called(node), (0, frozenset[str]()))
+    argument = node.expressions[place] if place < len(node.expressions) else None
+    bare = isinstance(argument, exp.Var) or (
+        isinstance(argument, exp.Column) and not argument.args.get("table") and not argument.this.args.get("quoted")
+    )
+    return argument if bare and argument is not None and argument.name.lower() in keywords else None

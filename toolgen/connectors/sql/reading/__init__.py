@@ -1,0 +1,10 @@
+"""Reading of a database's schema: four tools for each database; its schema goes into the manifest, its rows never."""
+
+from toolgen.core.errors import ConfigError
+
+try:
+    import sqlglot  # noqa: F401 - checks and labels of tables are read with it
+except ImportError as error:
+    raise ConfigError(
+        "what reads SQL is not installed", suggestion='install it with: pip install "toolgen[sql]"'
+    ) from error

@@ -1,0 +1,333 @@
+"""Files of named queries: each query a header of comments, then one statement.
+
+```sql
+-- name: orders_of_customer
+-- description: The orders of one customer, newest first.
+--   A line that begins with three spaces goes on with what stands above it.
+-- parameter: customer_id integer minimum(1)  The customer's id.
+SELECT id, status FROM orders WHERE customer_id = :customer_id ORDER BY id DESC;
+```
+
+`name:` begins a query, once; `description:` says when to use it, once; `title:` may stand once; `parameter:` (see `parameters`) as often as
+there are parameters. Comments above the first header, and in the statement, are notes that nobody reads. This module reads headers alone:
+what the statement may be is decided by the guard's own grammar, and by the database.
+
+A tool for each named query, and what it becomes once statement and database are known to fit.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from toolgen.connectors.source import QueryFiles
+from toolgen.connectors.sql.reading.parameters import QueryFault, QueryParameter, read_parameter
+from toolgen.connectors.sql.reading.tools import OPERATIONS, ROWS, with_cursor
+from toolgen.core.errors import ConfigError
+from toolgen.core.files import read_file
+from toolgen.core.spelling import nearest
+from toolgen.model.database import DialectName
+from toolgen.model.manifest import Problem
+from toolgen.model.names import MAX_NAME_LENGTH, join
+from toolgen.model.prompt_injection import ANY_INVISIBLE
+from toolgen.model.schema import Schema
+from toolgen.model.tool import Effect, SqlBinding, Tool
+
+__all__ = ["Queries", "ResultColumn", "finished", "named_tool", "read_queries"]
+
+_MAX_FILE_SIZE: Final = 1024 * 1024
+_MAX_FILES: Final = 500
+_MAX_QUERIES: Final = 500  # of one source
+_MAX_PARAMETERS: Final = 50
+_MAX_DESCRIPTION_LENGTH: Final = 1024
+_MAX_TITLE_LENGTH: Final = 200
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*\Z")
+_ENTRY: Final = re.compile(r"-- ?([A-Za-z_]+):(?: +(.*))?\Z")
+_CONTINUED: Final = re.compile(r"-- {3,}(\S.*)\Z")
+_UNPRINTED: Final = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"})
+_KEYS: Final = ("name", "title", "description", "parameter")
+
+
+class NamedQuery(Struct, frozen=True, kw_only=True):
+    """A query as its header describes it. `file` is as messages call it; the statement begins on line `line` of it."""
+
+    name: str
+    title: str
+    description: str
+    parameters: tuple[QueryParameter, ...]
+    sql: str
+    file: str
+    line: int
+
+
+class Queries(Struct):
+    """All named queries of a source, and what was wrong with others. `offered` counts both."""
+
+    found: list[NamedQuery] = []
+    problems: list[Problem] = []
+    offered: int = 0
+
+
+class _Block(Struct):
+    """Query as written: header entries as (line, key, value), the statement's lines, and a fault if there is one."""
+
+    line: int
+    entries: list[tuple[int, str, str]] = []
+    body: list[str] = []
+    begins: int = 0
+    fault: tuple[int, str] | None = None
+
+
+def read_queries(source: str, dialect: DialectName, files: tuple[QueryFiles, ...]) -> Queries:
+    """Reads every file the globs match. A query that cannot be used is a Problem that says where, and no query.
+
+    Raises `ConfigError` for a glob that matches nothing, or far too much.
+    """
+    queries = Queries()
+    taken: dict[str, str] = {}
+    for path, name in _paths(files):
+        try:
+            blocks = _blocks(_text(path))
+        except _Unreadable as error:
+            queries.offered += 1
+            queries.problems.append(_problem(source, f"{name}:{error.line}", str(error)))
+            continue
+        for block in blocks:
+            queries.offered += 1
+            try:
+                query = _query(block, source, dialect, name)
+                _check_new(query.name, taken)
+            except QueryFault as fault:
+                line = block.fault[0] if block.fault else block.line
+                queries.problems.append(_problem(source, f"{name}:{line}", str(fault)))
+                continue
+            taken[query.name] = f"{name}:{block.line}"
+            queries.found.append(query)
+    return queries
+
+
+class _Unreadable(Exception):  # noqa: N818  a Problem on its way
+    def __init__(self, message: str, line: int = 1) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def _problem(source: str, origin: str, message: str) -> Problem:
+    return Problem(
+        level="error", source=source, origin=origin, code="bad_query", message=f"{message}; the query has no tool"
+    )
+
+
+def _paths(files: tuple[QueryFiles, ...]) -> Iterator[tuple[Path, str]]:
+    """Yield the files that the globs match, each once, in an order that depends on names alone."""
+    seen: set[Path] = set()
+    for glob in files:
+        root = Path(glob.root)
+        try:
+            matched = sorted(root.glob(glob.pattern))
+        except (ValueError, OSError) as error:
+            raise ConfigError(f"queries: '{glob.pattern}' is no glob", where=glob.where) from error
+        if not matched:
+            raise ConfigError(f"queries: '{glob.pattern}' matches no file", where=glob.where)
+        for path in matched:
+            if path in seen:
+                continue
+            seen.add(path)
+            if len(seen) > _MAX_FILES:
+                raise ConfigError(f"queries: matches more than {_MAX_FILES} files", where=glob.where)
+            yield path, path.relative_to(root).as_posix()
+
+
+def _text(path: Path) -> str:
+    try:
+        raw = read_file(path, _MAX_FILE_SIZE)
+    except OSError as error:
+        raise _Unreadable(f"the file cannot be read: {error.strerror or type(error).__name__}") from error
+    if len(raw) > _MAX_FILE_SIZE:
+        raise _Unreadable(f"the file is larger than {_MAX_FILE_SIZE} bytes")
+    try:
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise _Unreadable(f"the file is not UTF-8 text (byte {error.start})", line) from error
+
+
+def _blocks(text: str) -> list[_Block]:
+    """The queries of a file. Raises `_Unreadable` for a file without one, and for SQL that no header stands above."""
+    blocks: list[_Block] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        found = _ENTRY.match(line)
+        key, value = (found[1], (found[2] or "").strip()) if found else ("", "")
+        if key == "name":
+            blocks.append(_Block(line=number))
+        if blocks:
+            _add(blocks[-1], number, line, key, value)
+        elif line.strip() and not line.startswith("--"):
+            raise _Unreadable("SQL stands above the first header; begin with -- name:", number)
+        elif near := (" and must follow name:" if key in _KEYS else nearest(key, _KEYS)):
+            raise _Unreadable(f"'{key}:' is no beginning of a query{near}", number)
+    if not blocks:
+        raise _Unreadable("there is no query: a header begins with -- name:")
+    return blocks
+
+
+def _add(block: _Block, number: int, line: str, key: str, value: str) -> None:
+    """Takes one more line into a query; the first fault stays."""
+    if block.body:
+        if key in _KEYS and block.fault is None:
+            block.fault = (number, f"{key}: must stand above the statement")
+        block.body.append(line)
+    elif line.startswith("--"):
+        if (fault := _header(block, number, line, key, value)) and block.fault is None:
+            block.fault = (number, fault)
+    elif line.strip():
+        block.begins = number
+        block.body.append(line)
+
+
+def _header(block: _Block, number: int, line: str, key: str, value: str) -> str:
+    for character in line:
+        # An invisible character in what a model reads says something that no person who reviews it can see.
+        if unicodedata.category(character) in _UNPRINTED or ANY_INVISIBLE.match(character):
+            return f"the header holds the invisible character U+{ord(character):04X}"
+    if key:
+        if key not in _KEYS:
+            return f"'{key}:' is not known{nearest(key, _KEYS)}; a header has {', '.join(_KEYS)}"
+        block.entries.append((number, key, value))
+        return ""
+    if (more := _CONTINUED.match(line)) and block.entries:
+        first, owner, said = block.entries[-1]
+        block.entries[-1] = (first, owner, f"{said} {more[1].strip()}")
+        return ""
+    return (
+        "" if line.strip() == "--" else "the line is no key: value, and goes on with nothing (that takes three spaces)"
+    )
+
+
+def _query(block: _Block, source: str, dialect: DialectName, file: str) -> NamedQuery:
+    """Raises `QueryFault` for whatever is wrong with it; `block.fault` then has the line."""
+    if block.fault is not None:
+        raise QueryFault(block.fault[1])
+    said: dict[str, str] = {}
+    parameters: dict[str, QueryParameter] = {}
+    for number, key, value in block.entries:
+        block.fault = (number, "")
+        if not value:
+            raise QueryFault(f"{key}: is empty")
+        if key == "parameter":
+            parameter = read_parameter(value, dialect)
+            if parameter.name in parameters:
+                raise QueryFault(f"the parameter '{parameter.name}' is declared twice")
+            parameters[parameter.name] = parameter
+            if len(parameters) > _MAX_PARAMETERS:
+                raise QueryFault(f"there are more than {_MAX_PARAMETERS} parameters")
+        elif key in said:
+            raise QueryFault(f"{key}: stands here twice")
+        else:
+            said[key] = value
+        _check_entry(key, value, source)
+    block.fault = (block.line, "")
+    if "description" not in said:
+        raise QueryFault("description: is missing; it says when to use the query")
+    sql = "\n".join(block.body).strip()
+    if not sql:
+        raise QueryFault("there is no statement below the header")
+    return NamedQuery(
+        name=said["name"],
+        title=said.get("title", said["name"].replace("_", " ").capitalize()),
+        description=said["description"],
+        parameters=tuple(parameters.values()),
+        sql=sql,
+        file=file,
+        line=block.begins,
+    )
+
+
+def _check_new(name: str, taken: Mapping[str, str]) -> None:
+    if name in taken:
+        raise QueryFault(f"the name '{name}' is taken by {taken[name]}")
+    if len(taken) >= _MAX_QUERIES:
+        raise QueryFault(f"the source has more than {_MAX_QUERIES} queries")
+
+
+def _check_entry(key: str, value: str, source: str) -> None:
+    match key:
+        case "name":
+            if not _NAME.match(value) or len(join(source, value)) > MAX_NAME_LENGTH:
+                room = MAX_NAME_LENGTH - len(join(source, ""))
+                raise QueryFault(
+                    f"'{value[:60]}' is no name of a query: up to {room} lower-case letters, digits and _, beginning with a letter"
+                )
+            if value in OPERATIONS:
+                raise QueryFault(f"the name '{value}' is that of a tool every database has")
+        case "title" if len(value) > _MAX_TITLE_LENGTH:
+            raise QueryFault(f"title: is longer than {_MAX_TITLE_LENGTH} characters")
+        case "description" if len(value) > _MAX_DESCRIPTION_LENGTH:
+            raise QueryFault(f"description: is longer than {_MAX_DESCRIPTION_LENGTH} characters")
+        case _:
+            return
+
+
+class ResultColumn(Struct, frozen=True, kw_only=True):
+    """A column of a query's result; `type` is the engine's name for it, or ""."""
+
+    name: str
+    type: str
+
+
+def named_tool(source: str, dialect: DialectName, query: NamedQuery) -> Tool:
+    """The tool of a query. Its binding names the parameters as they were declared, until `finished` gives them the statement's order."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {parameter.name: parameter.schema for parameter in query.parameters},
+        "additionalProperties": False,
+    }
+    if required := [parameter.name for parameter in query.parameters if parameter.required]:
+        schema["required"] = required
+    return Tool(
+        name=join(source, query.name),
+        title=query.title,
+        description=query.description,
+        input_schema=schema,
+        output_schema=ROWS,
+        effect=Effect.READ,
+        idempotent=True,
+        source=source,
+        origin=f"{query.file}#{query.name}",
+        binding=SqlBinding(
+            dialect=dialect,
+            operation="named",
+            statement=query.sql,
+            parameters=tuple(parameter.name for parameter in query.parameters),
+        ),
+    )
+
+
+def finished(tool: Tool, parameters: tuple[str, ...], columns: Sequence[ResultColumn], *, pages: bool) -> Tool:
+    """Return the tool with its parameters in the statement's order, the columns of its result, and a cursor if it has pages."""
+    assert isinstance(tool.binding, SqlBinding)  # noqa: S101 - a named query's tool
+    return msgspec.structs.replace(
+        tool,
+        binding=msgspec.structs.replace(tool.binding, parameters=parameters),
+        input_schema=with_cursor(tool.input_schema) if pages else tool.input_schema,
+        output_schema=_rows(columns),
+    )
+
+
+def _rows(columns: Sequence[ResultColumn]) -> Schema:
+    """Cells are described and not typed: a mask of the policy is text, and a number too large for JSON is too."""
+    cells = [{"title": column.name, **({"description": column.type} if column.type else {})} for column in columns]
+    count = len(columns)
+    properties = ROWS["properties"]
+    rows = {
+        "type": "array",
+        "items": {"type": "array", "prefixItems": cells, "minItems": count, "maxItems": count},
+    }
+    named = {**properties["columns"], "minItems": count, "maxItems": count}
+    return {**ROWS, "properties": {**properties, "columns": named, "rows": rows}}

@@ -1,0 +1,223 @@
+"""The schema of a SQLite file.
+
+What changes of a SQLite table set off: its triggers, found by compiling a statement of each kind, and actions of foreign keys.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+import sqlglot
+
+from toolgen.connectors.sql.reading.labels import with_labels
+from toolgen.connectors.sql.reading.schema import MAX_SAID, MAX_TABLES, Extras, ReadSchema, SchemaNote, plain_default
+from toolgen.core.errors import DescriptionError
+from toolgen.model.call import Statement
+from toolgen.model.database import Cascade, Column, Database, Index, Table
+
+__all__ = ["prepare_sqlite", "read_sqlite"]
+
+_MAX_TEXT_LENGTH = 50_000
+_ACTIONS = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
+
+
+def sqlite_cascades(connection: sqlite3.Connection, tables: Iterable[Table]) -> dict[str, list[Cascade]]:
+    """By table. Nothing runs: statements are only explained."""
+    own = {table.name.lower(): table for table in tables if not table.view}
+    found: dict[str, list[Cascade]] = {}
+    listed = connection.execute("SELECT DISTINCT tbl_name FROM main.sqlite_schema WHERE type = 'trigger'").fetchall()
+    for (name,) in listed:
+        if (table := own.get(name.lower())) is not None:
+            found.setdefault(table.name, []).extend(_triggers(connection, table))
+    for referring in own.values():
+        for referred, cascade in _actions(connection, referring, own):
+            found.setdefault(referred, []).append(cascade)
+    return {name: sorted(set(cascades)) for name, cascades in found.items()}
+
+
+def _triggers(connection: sqlite3.Connection, table: Table) -> Iterator[Cascade]:
+    columns = [column.name for column in table.columns if not column.computed]
+    yield from _compiled(connection, "delete", f"DELETE FROM main.{_quoted(table.name)} WHERE 0", ())  # noqa: S608 - its own names, quoted
+    listed = ", ".join(map(_quoted, columns))
+    nulls = ", ".join("NULL" for _ in columns)
+    insert = f"INSERT INTO main.{_quoted(table.name)} ({listed}) VALUES ({nulls})"  # noqa: S608 - its own names, quoted
+    yield from _compiled(connection, "insert", insert, ())
+    for column in columns:
+        update = f"UPDATE main.{_quoted(table.name)} SET {_quoted(column)} = NULL WHERE 0"  # noqa: S608 - its own names, quoted
+        yield from _compiled(connection, "update", update, (column,))
+
+
+def _compiled(connection: sqlite3.Connection, kind: str, statement: str, columns: tuple[str, ...]) -> Iterator[Cascade]:
+    """The authorizer is told in whose program a step stands. A trigger that cannot be compiled is one, too."""
+    names: set[str] = set()
+
+    def note(_action: int, _first: str | None, _second: str | None, _database: str | None, source: str | None) -> int:
+        if source:
+            names.add(source)
+        return sqlite3.SQLITE_OK
+
+    connection.set_authorizer(note)
+    try:
+        connection.execute(f"EXPLAIN {statement}").close()
+    except sqlite3.Error:
+        names.add("that cannot be compiled")
+    finally:
+        connection.set_authorizer(None)
+    for name in names:
+        yield Cascade(on=kind, by=f"trigger {name}", columns=columns)
+
+
+def _actions(
+    connection: sqlite3.Connection, referring: Table, tables: Mapping[str, Table]
+) -> Iterator[tuple[str, Cascade]]:
+    keys = connection.execute("SELECT * FROM pragma_foreign_key_list(?, 'main')", (referring.name,)).fetchall()
+    for _, _, other, column, target, on_update, on_delete, *_ in keys:
+        if (referred := tables.get(other.lower())) is None:
+            continue
+        by = f"foreign key {column} of {referring.name}"
+        if on_delete in _ACTIONS:
+            yield referred.name, Cascade(on="delete", by=by)
+        if on_update in _ACTIONS:
+            known = [name.name for name in referred.columns if target and name.name.lower() == target.lower()]
+            yield referred.name, Cascade(on="update", by=by, columns=tuple(known) or referred.primary_key)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+_GENERATED = frozenset({2, 3})  # https://www.sqlite.org/pragma.html#pragma_table_xinfo: virtual and stored
+
+
+def read_sqlite(path: Path) -> ReadSchema:
+    """Reads the schema of the database at `path` through a read-only connection. Virtual tables are left out, because what reading them
+    does is up to a module.
+
+    Raises `DescriptionError` for a file that is not there and one that is no database.
+    """
+    if not path.is_file():
+        raise DescriptionError("there is no such database file", suggestion="check the path after sqlite:///")
+    try:
+        uri = f"file:{quote(str(path))}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5.0)) as connection:
+            connection.execute("PRAGMA query_only=ON")
+            connection.execute("PRAGMA trusted_schema=OFF")
+            return _read(connection)
+    except sqlite3.Error as error:
+        raise DescriptionError(
+            "the database cannot be read", suggestion="check that the file is a SQLite database"
+        ) from error
+
+
+def _read(connection: sqlite3.Connection) -> ReadSchema:
+    tables: list[Table] = []
+    notes: list[SchemaNote] = []
+    connection.execute("BEGIN")
+    listed = connection.execute("PRAGMA main.table_list").fetchmany(MAX_TABLES)
+    for _, name, kind, *_ in sorted(listed, key=lambda row: str(row[1])):
+        if name.lower().startswith("sqlite_") or kind == "shadow":
+            continue
+        if kind == "virtual":
+            left_out = "a virtual table is left out: its module decides what reading it does"
+            notes.append(SchemaNote(origin=name, code="virtual_table", message=left_out))
+            continue
+        try:
+            tables.append(_table(connection, name, view=kind == "view"))
+        except sqlite3.Error:
+            unread = "the columns of this view cannot be read, so it is left out"
+            notes.append(SchemaNote(origin=name, code="broken_view", message=unread))
+    return ReadSchema(
+        database=Database(dialect="sqlite", tables=tuple(tables)),
+        notes=tuple(notes),
+        cascades=sqlite_cascades(connection, tables),
+    )
+
+
+def _table(connection: sqlite3.Connection, name: str, *, view: bool) -> Table:
+    columns: list[Column] = []
+    keyed: list[tuple[int, str]] = []
+    for _, column, declared, not_null, default, key, hidden in connection.execute(
+        "SELECT * FROM pragma_table_xinfo(?, 'main')", (name,)
+    ):
+        if hidden == 1:
+            continue
+        columns.append(
+            Column(
+                name=column,
+                type=declared or "",
+                nullable=not (not_null or key),
+                computed=hidden in _GENERATED,
+                default=plain_default(str(default or "")),
+            )
+        )
+        if key:
+            keyed.append((key, column))
+    extras = Extras() if view else _extras(connection, name)
+    return Table(
+        name=name,
+        columns=with_labels(columns, extras.checks.get(name, ()), "sqlite"),
+        primary_key=tuple(column for _, column in sorted(keyed)),
+        references=dict(_references(connection, name)),
+        view=view,
+        indexes=() if view else extras.indexes_of(name),
+        checks=() if view else extras.checks_of(name),
+    )
+
+
+def _extras(connection: sqlite3.Connection, name: str) -> Extras:
+    """The indexes as the library lists them, the checks as the text of the table has them."""
+    extras = Extras()
+    for _, index, unique, origin, partial in connection.execute(
+        "SELECT * FROM pragma_index_list(?, 'main')", (name,)
+    ).fetchall():
+        columns = [row[2] for row in connection.execute("SELECT * FROM pragma_index_info(?, 'main')", (index,))]
+        if origin != "pk" and None not in columns:
+            one = Index(columns=tuple(columns), unique=bool(unique) and not partial)
+            extras.indexes.setdefault(name, []).append(one)
+    written = connection.execute(
+        "SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND name = ?", (name,)
+    ).fetchone()
+    text = str(written[0]) if written and written[0] else ""
+    if "CHECK" not in text.upper() or len(text) > _MAX_TEXT_LENGTH:
+        return extras
+    try:
+        parsed = sqlglot.parse_one(text, dialect="sqlite")
+    except (sqlglot.errors.SqlglotError, RecursionError):
+        return extras
+    checks = parsed.find_all(sqlglot.exp.CheckColumnConstraint, sqlglot.exp.Check)
+    extras.checks[name] = [
+        one.this.sql(dialect="sqlite") for one in checks if isinstance(one.this, sqlglot.exp.Expression)
+    ]
+    return extras
+
+
+def _references(connection: sqlite3.Connection, name: str) -> Iterator[tuple[str, str]]:
+    """Foreign keys by column. A key that names no column of the other table means its primary key, which is named here."""
+    for row in sorted(connection.execute("SELECT * FROM pragma_foreign_key_list(?, 'main')", (name,))):
+        _, position, other, column, target, *_ = row
+        if target is None:
+            keys = sorted(
+                (info[5], info[1])
+                for info in connection.execute("SELECT * FROM pragma_table_xinfo(?, 'main')", (other,))
+                if info[5]
+            )
+            target = keys[position][1] if position < len(keys) else "rowid"
+        yield column, f"{other}.{target}"
+
+
+def prepare_sqlite(path: Path, statements: Sequence[Statement]) -> Iterator[tuple[str, ...] | str]:
+    """Why each statement cannot be compiled, or nothing: SQLite types values, and not the columns of a result."""
+    uri = f"file:{quote(str(path))}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5.0)) as connection:
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute("PRAGMA trusted_schema=OFF")
+        for statement in statements:
+            try:
+                connection.execute(f"EXPLAIN {statement.sql}", statement.parameters).close()
+                yield ()
+            except sqlite3.Error as error:
+                yield f"SQLite does not take it: {str(error)[:MAX_SAID]}"

@@ -1,0 +1,1 @@
+"""Workflow connector: Arazzo and the short form, and the engine that runs the steps."""

@@ -1,1 +1,0 @@
-"""A binding in, the real call out."""

@@ -1,1 +1,0 @@
-"""Code of callers, in a sandbox whose only way out is their own tools."""

@@ -1,1 +1,0 @@
-"""Workflows: tools made of calls to other tools."""

@@ -1,1 +1,0 @@
-"""Python functions as tools: the decorator and the schemas drawn from signatures."""

@@ -1,1 +1,0 @@
-"""GraphQL documents that agents write, judged before anything of them is sent."""

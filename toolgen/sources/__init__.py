@@ -1,1 +1,0 @@
-"""A description in, `Tool`s and `Problem`s out."""

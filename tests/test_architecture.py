@@ -223,11 +223,21 @@ def is_within(imported: str, module: str) -> bool:
     return imported == module or imported.startswith(f"{module}.")
 
 
+def is_interface(name: str) -> bool:
+    """Return True for the registry of connectors, for what it lists, and for the protocol."""
+    own = name.endswith(".connector") and not name.startswith("toolgen.connectors.http.")
+    return own or name in {"toolgen.connectors.registry", "toolgen.connectors.base"}
+
+
 @cache
 def executing() -> frozenset[str]:
     """Modules of connectors/ that send calls: executors, `SENDING`, and every connector module that imports one of these."""
     ours = {
         name: set(imports(name, text)) for name, text in modules().items() if name.startswith("toolgen.connectors.")
+    }
+    # Interfaces: what they make is used by `make_executors` alone (see `use_faults`).
+    ours = {
+        name: used for name, used in ours.items() if not is_interface(name) and name not in OPEN_MODULES | PURE_MODULES
     }
     found = {name for name in ours if name.endswith(".executor") and name != "toolgen.connectors.executor"}
     found |= {name for name in ours if any(is_within(name, sending) for sending in SENDING)}
@@ -237,7 +247,7 @@ def executing() -> frozenset[str]:
         if any(is_within(imported, module) for imported in ours[name] for module in found)
     }:
         found |= more
-    return frozenset(found - PURE_MODULES - OPEN_MODULES) | {*SENDING}
+    return frozenset(found) | {*SENDING}
 
 
 def layer_faults(texts: Mapping[str, str]) -> list[str]:
@@ -308,6 +318,8 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                 database = any((name, driver) in EXCEPTIONS for driver in ("sqlite3", "psycopg"))
                 if part not in MAY_TOUCH_SYSTEMS and not own and not database:
                     yield f"{name}:{node.lineno} takes hold of an executor: .{attribute}"
+            case ast.Attribute(attr="make_executor") if name != "toolgen.wiring.executors":
+                yield f"{name}:{node.lineno} makes an executor by itself"
             case ast.Constant(
                 value="execute"
                 | "executors"
@@ -423,6 +435,10 @@ def test_a_planted_import_is_found(name: str, text: str) -> None:
         ("toolgen.gateway.planted", "from toolgen.pipeline.order import call_pipeline"),
         ("toolgen.gateway.planted", "from toolgen.pipeline.order import Plans"),
         ("toolgen.cli.planted", "from toolgen.wiring.executors import make_executors as m"),
+        (
+            "toolgen.gateway.planted",
+            "from toolgen.connectors.registry import CONNECTORS\nmade = CONNECTORS['sql'].make_executor",
+        ),
     ],
 )
 def test_a_planted_second_path_is_found(name: str, text: str) -> None:

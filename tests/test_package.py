@@ -55,7 +55,7 @@ BEHIND_EXTRAS = {
 READS_SQL = ("toolgen.connectors.sql.guard", "toolgen.connectors.sql.dialects", "toolgen.connectors.sql.reading")
 USES_SQL = {
     *(
-        "toolgen.generator.named_queries",
+        "toolgen.generator.unopened_queries",
         "toolgen.cli.sql",
         "toolgen.quality.doctor.database_accounts",
         "toolgen.quality.doctor.sql_trials",

@@ -103,7 +103,9 @@ def test_a_build_imports_what_its_sources_need(tmp_path: Path) -> None:
     modules = imported_by("build", "pets.json", folder=tmp_path)
     assert "toolgen.connectors.openapi.read" in modules
     assert parts(modules) & {"asyncio", "ssl", "graphql", "sqlglot", "yaml"} == set()  # its description is JSON
-    assert {f"toolgen.connectors.{kind}" for kind in ("functions", "mcp", "device", "sql")} & modules == set()
+    assert {
+        f"toolgen.connectors.{kind}" for kind in ("functions.read", "mcp.read", "device.read", "sql.reading")
+    } & modules == set()
 
 
 @pytest.mark.parametrize("name", ["list", "show", "tail", "verify", "stats"])

@@ -13,6 +13,7 @@ from tests.projects import make_project
 from toolgen.config.resilience import FailureKeys, read_resilience
 from toolgen.config.settings import load
 from toolgen.connectors.executor import BreakerConfig, ResilienceConfig, Retries, Timeouts
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument
 
@@ -70,7 +71,9 @@ def test_the_time_of_the_first_byte_is_that_of_the_call_where_only_that_is_given
 def test_only_answers_that_are_read_as_http_can_be_told_how_long_they_may_be(kind: str) -> None:
     given = msgspec.convert({"answers": {"largest": "4MiB"}}, FailureKeys)
     with pytest.raises(ConfigError, match="answers: belongs to openapi, graphql and mcp sources"):
-        read_resilience(given, YamlDocument("toolgen.yaml", {}, {}), ("sources", "pets"), kind)
+        read_resilience(
+            given, YamlDocument("toolgen.yaml", {}, {}), ("sources", "pets"), CONNECTORS[kind], command=False
+        )
 
 
 MEANINGLESS = [

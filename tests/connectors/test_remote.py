@@ -13,8 +13,8 @@ import pytest
 import respx
 
 from toolgen.connectors import remote
-from toolgen.connectors.remote import Fetched, fetch
-from toolgen.connectors.source import SourceConfig, SourceKind
+from toolgen.connectors.remote import fetch
+from toolgen.connectors.source import Fetched, SourceConfig, SourceKind
 from toolgen.core.clock import FixedClock
 from toolgen.core.errors import DescriptionError
 

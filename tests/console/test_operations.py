@@ -16,10 +16,9 @@ from msgspec.structs import replace
 from tests.console.house import KEYS, POLICY, House, house
 from tests.console.people import client
 from tests.gateway.governed import write_policy
-from toolgen.config.sources import SourceSettings
 from toolgen.connectors.executor import SystemHealth
 from toolgen.connectors.rotated_tokens import Rotated
-from toolgen.connectors.source import SourceConfig
+from toolgen.connectors.source import SourceConfig, SourceSettings
 from toolgen.console.keys import keys_of
 from toolgen.console.policy_history import changes
 from toolgen.console.sources import credentials_of, health_of

@@ -29,12 +29,13 @@ from toolgen.cli.build_summary import (
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, progress
 from toolgen.cli.renames import new_words, policy_documents, print_renames, renames
-from toolgen.config.settings import SourceSettings, build_options, from_specs, password_of
+from toolgen.config.settings import build_options, from_specs
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.assigned_names import Assignments
 from toolgen.connectors.overrides import ToolOverride
 from toolgen.connectors.pins import LOCK, Pins, read_pins, write_pins
-from toolgen.connectors.source import check_sql_extra, is_networked
+from toolgen.connectors.source import SourceSettings, is_networked, password_of
+from toolgen.connectors.sql.connector import check_extra
 from toolgen.core.errors import DescriptionError, ManifestError
 from toolgen.core.garbage import freeze_objects, uncollected
 from toolgen.generator.emit import writer
@@ -308,7 +309,7 @@ def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
     if not databases:
         return {}
     for source in databases.values():
-        check_sql_extra(source.config)
+        check_extra(source.config)
     from toolgen.connectors.sql.reading.read import read_sql  # noqa: PLC0415 - costs what a build without databases has no use for
 
     return {

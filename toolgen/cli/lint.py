@@ -12,9 +12,10 @@ import click
 from toolgen import __version__
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
-from toolgen.config.settings import SourceSettings, from_specs
+from toolgen.config.settings import from_specs
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.overrides import ToolOverride
+from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import ConfigError
 from toolgen.model.names import SOURCE_NAME
 from toolgen.quality.lint.check import LintFinding, check

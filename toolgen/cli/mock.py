@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from toolgen.cli.options import config
-from toolgen.config.settings import SourceSettings, from_specs
+from toolgen.config.settings import from_specs
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.openapi.mock.description import MockDescription
 from toolgen.connectors.openapi.mock.server import MockApp, serve_mock
+from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
 from toolgen.model.names import SOURCE_NAME

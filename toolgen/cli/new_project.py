@@ -21,9 +21,9 @@ from toolgen.cli.pins import Refresher
 from toolgen.config.bare_specs import described_as, name_for, title_name
 from toolgen.config.json_schema import json_schema
 from toolgen.config.keys import FileKind
-from toolgen.config.settings import SourceSettings, from_mapping
+from toolgen.config.settings import from_mapping
 from toolgen.connectors.pins import Pins, write_pins
-from toolgen.connectors.source import is_networked
+from toolgen.connectors.source import SourceSettings, is_networked
 from toolgen.core.errors import ConfigError
 from toolgen.generator.build import Built, build_sources
 from toolgen.generator.starter import GITIGNORE, StarterSource, policy_text, project_text, variables

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 
 from toolgen.cli.build_summary import AS_PINNED, NOT_ASKED, PINNED_NOW, ServerListing, changed_since
 from toolgen.cli.diff import print_difference
-from toolgen.config.settings import SourceSettings
 from toolgen.connectors.pins import LOCK, Pin, stage
 from toolgen.connectors.references import is_below
-from toolgen.connectors.remote import Fetched, Fetcher, fetch
-from toolgen.connectors.source import SourceConfig, is_networked, is_remote
+from toolgen.connectors.registry import CONNECTORS
+from toolgen.connectors.remote import Fetcher
+from toolgen.connectors.source import SourceConfig, SourceSettings, is_networked, is_remote
 from toolgen.core.errors import DescriptionError, ToolgenError
 from toolgen.generator.build import Built, build_sources
 from toolgen.generator.emit.diff import ManifestDiff, compare, printable
@@ -143,7 +143,7 @@ class Refresher:
         self._began(f"fetching {name}")
         started = perf_counter()
         config, changed = self._description(name, old)
-        if config.kind == "mcp" and config.pin is not None and name not in self.unlisted:
+        if CONNECTORS[config.kind].lists_tools and config.pin is not None and name not in self.unlisted:
             since = self._since_pin(old.config.pin, config.pin, listed=name not in self._copied)
             self.asked[name] = ServerListing(seconds=perf_counter() - started, since_pin=since)
         references: dict[str, Pin] = {}
@@ -176,16 +176,17 @@ class Refresher:
         if not is_remote(config):
             return config, []
         try:
-            fetched = _listed(source) if config.kind == "mcp" else fetch(config, headers=_credentials(source))
+            fetched = CONNECTORS[config.kind].fetch(source)
         except DescriptionError as error:
             if config.pin is not None and config.pin.url == config.location:
                 self._use_copy(error)
                 self._copied.add(name)
                 return config, []
-            if config.kind != "mcp":
+            empty = CONNECTORS[config.kind].unanswered()
+            if empty is None:
                 raise
             self.unlisted[name] = error
-            fetched = _without_tools()
+            fetched = empty
         pin = stage(self._staging, name, fetched.filename, config.location, fetched.data)
         if config.pin is not None and _same(config.pin, pin):
             return config, []
@@ -253,27 +254,6 @@ def accepted(drifts: list[Drift], accept: bool) -> None:
             f"{names}: a remote description has changed since it was pinned, so nothing was built",
             suggestion="read what changed above, and run `toolgen build --update-pins` to accept it",
         )
-
-
-def _listed(source: SourceSettings) -> Fetched:
-    from toolgen.wiring.executors import listing_of  # noqa: PLC0415 - as for an endpoint's credentials, below
-
-    return Fetched(filename="tools.json", data=listing_of(source))
-
-
-def _without_tools() -> Fetched:
-    from toolgen.model.mcp import ServerTools, write_listing  # noqa: PLC0415 - only where a server failed
-
-    return Fetched(filename="tools.json", data=write_listing(ServerTools(server="", version="", tools=())))
-
-
-def _credentials(source: SourceSettings) -> dict[str, str]:
-    """The headers a description is asked for with: a GraphQL endpoint those of its calls, an OpenAPI document none."""
-    if source.config.kind != "graphql":
-        return {}
-    from toolgen.wiring.executors import headers_of  # noqa: PLC0415 - a tenth of a second, which only an endpoint is worth
-
-    return dict(headers_of(source))
 
 
 def _same(old: Pin, new: Pin) -> bool:

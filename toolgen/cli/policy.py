@@ -109,7 +109,7 @@ def _covers(policy: Policy, manifest: Manifest) -> dict[str, dict[str, int]]:
 def _unopened_queries(manifest: Manifest, policy: Policy) -> list[Problem]:
     if not any(isinstance(tool.binding, SqlBinding) for tool in manifest.tools.values()):
         return []
-    from toolgen.generator.named_queries import unopened  # noqa: PLC0415 - behind an extra
+    from toolgen.generator.unopened_queries import unopened  # noqa: PLC0415 - behind an extra
 
     return [*unopened(manifest, policy)]
 

@@ -19,10 +19,11 @@ from toolgen.cli.greeting import ShownKey, greeting, snippet
 from toolgen.cli.init import describe
 from toolgen.cli.new_project import make_project
 from toolgen.cli.options import KEY_VARIABLE, config, default_principal, logs
-from toolgen.config.settings import Settings, SourceSettings
+from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.openapi.mock.description import MockDescription
 from toolgen.connectors.openapi.mock.server import MockApp, mocked
+from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import ConfigError
 from toolgen.gateway.policy_reloader import file_states
 from toolgen.gateway.project_files import catalog_of

@@ -10,8 +10,9 @@ import click
 
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
-from toolgen.config.settings import SourceSettings, from_specs, password_of
+from toolgen.config.settings import from_specs
 from toolgen.config.settings import load as load_settings
+from toolgen.connectors.source import SourceSettings, password_of
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
 from toolgen.quality.verify import FailedTool, SourceReport, Unproven, verify_source

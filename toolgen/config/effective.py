@@ -14,6 +14,7 @@ from toolgen.config.environment import InForce, is_secret
 from toolgen.config.keys import described, root_of
 from toolgen.config.settings import read_file
 from toolgen.config.structure import alternatives, default_of, fields_of, inner
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import SecretError
 from toolgen.model.auth import UNSECRET
 from toolgen.model.database_url import part_password
@@ -26,7 +27,7 @@ _CREDENTIAL = re.compile(
     r"((?:^|[?&;\s])[A-Za-z0-9_.-]*(?:key|token|secret|password|credential|signature|sig)s?=)([^&;\s]+)", re.IGNORECASE
 )
 _FLAG = re.compile(r"--?[A-Za-z0-9_.-]*(?:key|token|secret|password|credential)s?\Z", re.IGNORECASE)
-_KINDS = frozenset({"openapi", "graphql", "sql", "python", "mcp", "workflow", "code", "device", "resource"})
+_KINDS = frozenset({*CONNECTORS, "resource"})
 _RETRIED = frozenset({"retries", "breaker", "concurrency"})
 # What a source without these keys has all the same; of a mapping, the defaults of its own keys.
 _IMPLIED: Mapping[str | int, Any] = {

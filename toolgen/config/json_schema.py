@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from msgspec import inspect
 
 from toolgen.config.keys import FORMS, ConfigKey, FileKind, described, name_of, root_of, structures
 from toolgen.config.structure import alternatives
-from toolgen.connectors.source import SourceKind
+from toolgen.connectors.registry import CONNECTORS
 
 __all__ = ["json_schema"]
 
@@ -63,7 +63,7 @@ class _Builder:
         if required := [key.name for key in self._keys[name] if key.required]:
             built["required"] = required
         if name == "Source":  # exactly one says what it is
-            present = {kind: {"type": ["string", "object"]} for kind in (*get_args(SourceKind), "resource")}
+            present = {kind: {"type": ["string", "object"]} for kind in (*CONNECTORS, "resource")}
             built["oneOf"] = [{"required": [kind], "properties": {kind: is_one}} for kind, is_one in present.items()]
         return built
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 
 import msgspec
 
+from toolgen.connectors.base import Connector
 from toolgen.connectors.executor import BreakerConfig, ResilienceConfig, Retries, Timeouts
 from toolgen.connectors.graphql.options import GraphKeys
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import ConfigError
 from toolgen.core.units import parse_duration, parse_size
 from toolgen.core.yaml_file import YamlDocument
@@ -20,26 +20,6 @@ __all__ = ["FailureKeys", "read_resilience"]
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)%\Z")
 _KEYS = ("timeouts", "retries", "breaker", "concurrency", "idempotency_key", "answers")
-_EFFECTIVE: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "openapi": frozenset(_KEYS),
-        "graphql": frozenset(_KEYS),
-        "mcp": frozenset({"timeouts", "retries", "breaker", "concurrency", "answers"}),
-        "command": frozenset({"timeouts", "answers"}),
-    }
-)
-"""By kind of source, the keys that something reads: any other would be a promise that nobody keeps."""
-_INSTEAD: Mapping[str, str] = MappingProxyType(
-    {
-        "sql": "the policy's sql: says how long a statement may take",
-        "command": "a command that breaks is started again, and its calls are not repeated",
-        "mcp": "MCP has its own way with this",
-        "python": "a function runs in the gateway itself",
-        "code": "the tools that code calls have their own",
-        "workflow": "the tools that its steps call have their own; a step has retry:",
-        "device": "a device has the time that timeout: of its file says",
-    }
-)
 _FIRST_BYTE, _TOTAL = "30s", "60s"
 _MAX_ATTEMPTS = 10
 _MAX_PLACES = 10_000
@@ -81,16 +61,17 @@ class FailureKeys(GraphKeys, forbid_unknown_fields=True):
     answers: _Answers | None = None
 
 
-def read_resilience(given: FailureKeys, document: YamlDocument, path: tuple[str, ...], kind: str) -> ResilienceConfig:
-    """Read the resilience settings of a source; `kind` is `command` for an MCP server that runs as a command. Raises `ConfigError` with
-    its line, also for a setting without effect there."""
+def read_resilience(
+    given: FailureKeys, document: YamlDocument, path: tuple[str, ...], connector: Connector, *, command: bool
+) -> ResilienceConfig:
+    """Read the resilience settings of a source; `command` is True if it is a command. Raises `ConfigError` with its line, also for a
+    setting without effect there."""
+    effective, advice = connector.failure_keys, connector.failure_advice
+    if command and connector.command_keys is not None:
+        effective, advice = connector.command_keys, connector.command_advice
     for key in _KEYS:
-        if key not in _EFFECTIVE.get(kind, ()) and (value := getattr(given, key)) is not None and value != "":
-            raise ConfigError(
-                f"{key}: belongs to {_belongs(key)}",
-                where=document.where(*path, key),
-                suggestion=_INSTEAD.get(kind, ""),
-            )
+        if key not in effective and (value := getattr(given, key)) is not None and value != "":
+            raise ConfigError(f"{key}: belongs to {_belongs(key)}", where=document.where(*path, key), suggestion=advice)
     reader = _ResilienceReader(document, path)
     return ResilienceConfig(
         timeouts=reader.timeouts(given.timeouts or _Timeouts()),
@@ -105,10 +86,11 @@ def read_resilience(given: FailureKeys, document: YamlDocument, path: tuple[str,
 
 
 def _belongs(key: str) -> str:
-    """The kinds of sources that a key means something to, for people."""
-    if key in _EFFECTIVE["command"]:
-        return "openapi, graphql and mcp sources"
-    return "openapi and graphql sources" + (" and MCP servers with a URL" if key in _EFFECTIVE["mcp"] else "")
+    """Return the kinds of sources for which a key has an effect, for people."""
+    having = [one for one in CONNECTORS.values() if key in one.failure_keys]
+    always = [one.kind for one in having if one.command_keys is None or key in one.command_keys]
+    some = "".join(f" and {one.kind.upper()} servers with a URL" for one in having if one.kind not in always)
+    return f"{', '.join(always[:-1])} and {always[-1]} sources{some}"
 
 
 class _ResilienceReader:

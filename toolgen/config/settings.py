@@ -43,31 +43,28 @@ from toolgen.config.gateway import (
     read_tls,
 )
 from toolgen.config.notify import NO_NOTIFICATIONS, GivenNotify, NotifySettings, read_notify
-from toolgen.config.sources import Auth, GivenSource, SourceSettings, read_source, short
+from toolgen.config.sources import GivenSource, read_source, short
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.connectors.assigned_names import names_of_manifest
 from toolgen.connectors.graphql.options import GraphOptions
 from toolgen.connectors.overrides import ToolOverride
 from toolgen.connectors.pins import read_pins
-from toolgen.connectors.source import SourceConfig, is_remote, is_served
+from toolgen.connectors.registry import CONNECTORS
+from toolgen.connectors.source import SourceConfig, SourceSettings, is_remote
 from toolgen.core.canonical import digest
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument, apart, decode, read
-from toolgen.model.secret import SecretReference
 from toolgen.model.tool import Effect
 
 __all__ = [
-    "Auth",
     "ClientCertificates",
     "GivenFile",
     "Settings",
-    "SourceSettings",
     "build_options",
     "from_data",
     "from_mapping",
     "from_specs",
     "load",
-    "password_of",
     "read_file",
     "settings_digest",
 ]
@@ -247,7 +244,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
     return digest(
         {
             "kind": config.kind,
-            "location": config.location if is_remote(config) or is_served(config) else Path(config.location).name,
+            "location": CONNECTORS[config.kind].portable_location(config),
             "server": config.server,
             "endpoint": config.endpoint,
             "overlay": [Path(path).name for path in config.overlay],
@@ -306,16 +303,6 @@ def build_options(
             "references": {url: [pin.digest, pin.base] for url, pin in sorted(config.references.items())},
         }
     return {"sources": configs, "overrides": msgspec.to_builtins(overrides), "formats": sorted(formats)}
-
-
-def password_of(source: SourceSettings) -> str:
-    """The password of a database, for a reader of its schema; "" when it has none. Raises `SecretError` when it cannot be had."""
-    reference = source.auth.get("password")
-    if not isinstance(reference, SecretReference):
-        return ""
-    from toolgen.connectors.secrets import SecretResolver  # noqa: PLC0415 - brings asyncio, which reading a project has no use for
-
-    return SecretResolver().resolve(reference).reveal()
 
 
 def _settings(document: YamlDocument, path: Path) -> Settings:

@@ -6,52 +6,34 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct, field
 
-from toolgen.config.code import CodeKeys, read_code
-from toolgen.config.mcp import McpKeys, McpServer, read_mcp
 from toolgen.config.poll import PollKeys, read_poll
-from toolgen.config.python_source import Adopted, PythonKeys, read_python, short
 from toolgen.config.resilience import FailureKeys, read_resilience
 from toolgen.config.resource import of_resource
-from toolgen.connectors.executor import PollConfig, ResilienceConfig
+from toolgen.connectors.executor import PollConfig
+from toolgen.connectors.functions.code.settings import CodeKeys, read_code
+from toolgen.connectors.functions.settings import Adopted, PythonKeys, read_python, short
 from toolgen.connectors.graphql.options import check_headers, graph_options
+from toolgen.connectors.mcp.settings import McpKeys, McpServer, read_mcp
 from toolgen.connectors.openapi.options import openapi_options
-from toolgen.connectors.pins import LOCK
-from toolgen.connectors.references import UnsafeUrlError, canonical, is_loopback
-from toolgen.connectors.source import QueryFiles, SourceConfig, SourceKind
+from toolgen.connectors.references import UnsafeUrlError, canonical
+from toolgen.connectors.registry import CONNECTORS
+from toolgen.connectors.source import Auth, QueryFiles, SourceConfig, SourceKind, SourceSettings
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument, apart, decode
 from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import HEADERS
 from toolgen.model.credential_keys import CredentialKeys
-from toolgen.model.database_url import parse_location, part_password
+from toolgen.model.database_url import is_file, part_password
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.secret import SecretReference
 from toolgen.model.tool import OutputForm
 
-__all__ = ["Auth", "GivenSource", "SourceSettings", "read_source", "short"]
-
-Auth = Mapping[str, SecretReference | Mapping[str, Any]]
-"""By security scheme: the reference of the one value, or a mapping of OpenAPI-independent names to references and plain settings."""
-
-_OWNERS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("overlay", "poll", "server"), ("openapi",)),
-    "endpoint": ("graphql",),
-    "writes": ("sql",),
-    **dict.fromkeys(("trace", "http2"), ("openapi", "graphql")),
-}
-_NO_AUTH: Mapping[str, str] = {
-    "python": "a function has its credentials from its own surroundings",
-    "device": "a device shows its user's own credential when it asks for its requests",
-    "workflow": "the tools that its steps call have theirs",
-    "code": "the tools that it calls have theirs",
-}
-_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
+__all__ = ["GivenSource", "read_source", "short"]
 
 
 class _Filter(msgspec.Struct, forbid_unknown_fields=True):
@@ -92,21 +74,6 @@ class GivenSource(FailureKeys, forbid_unknown_fields=True):
     poll: Annotated[Any, apart(PollKeys)] | None = None
 
 
-class SourceSettings(Struct, frozen=True, kw_only=True):
-    """Settings of a source: the part for a build, and the references of its credentials, which only an executor resolves."""
-
-    config: SourceConfig
-    auth: Auth
-    resilience: ResilienceConfig = field(default_factory=ResilienceConfig)
-    trace: bool = False  # whether its systems are told which trace a call belongs to
-    http2: bool = False  # whether its systems are spoken to in HTTP/2
-    environment: Mapping[str, SecretReference] = {}  # of a command
-    poll: PollConfig | None = None  # how operations are followed that go on behind an answer
-    tool_polls: Mapping[str, PollConfig] = field(
-        default_factory=dict
-    )  # the same of single tools, by their names in a catalog
-
-
 def read_source(document: YamlDocument, name: str, root: Path, warnings: list[str]) -> SourceSettings:
     """Read the section `sources.<name>`; notices for a person are added to `warnings`. Raises `ConfigError` with its line."""
     where = document.where("sources", name)
@@ -127,7 +94,7 @@ def read_source(document: YamlDocument, name: str, root: Path, warnings: list[st
         config=SourceConfig(
             name=name,
             kind=kind,
-            location=_location(kind, location, root, where),
+            location=CONNECTORS[kind].location(location, root, where),
             server=source.server.rstrip("/"),
             endpoint=source.endpoint,
             graph=graph_options(source, document, ("sources", name), root, kind),
@@ -156,7 +123,7 @@ def read_source(document: YamlDocument, name: str, root: Path, warnings: list[st
         poll=None if source.poll is None else _poll(document, name),
         trace=source.trace,
         http2=source.http2,
-        resilience=read_resilience(source, document, ("sources", name), "command" if server.command else kind),
+        resilience=read_resilience(source, document, ("sources", name), CONNECTORS[kind], command=bool(server.command)),
     )
 
 
@@ -172,20 +139,22 @@ def _decoded(document: YamlDocument, name: str, root: Path) -> tuple[GivenSource
     source = decode(document, ("sources", name), GivenSource, ConfigError)
     resource = ""
     if source.resource:
-        source, resource = of_resource(source, source.resource, _KINDS, document, name, root)
-    given = [kind for kind in _KINDS if getattr(source, kind) is not None]
+        source, resource = of_resource(source, source.resource, tuple(CONNECTORS), document, name, root)
+    given = [kind for kind in CONNECTORS if getattr(source, kind) is not None]
     if len(given) != 1:
-        raise ConfigError(f"source {name} must have exactly one of {', '.join(_KINDS)}", where=here())
+        raise ConfigError(f"source {name} must have exactly one of {', '.join(CONNECTORS)}", where=here())
     kind = given[0]
-    for key, owners in _OWNERS.items():
-        if getattr(source, key) not in (None, "", [], False) and kind not in owners:
+    connector = CONNECTORS[kind]
+    for key in sorted(frozenset().union(*(one.own_keys for one in CONNECTORS.values())) - connector.own_keys):
+        if getattr(source, key) not in (None, "", [], False):
+            owners = [one.kind for one in CONNECTORS.values() if key in one.own_keys]
             raise ConfigError(f"{key}: belongs to {' and '.join(owners)} sources", where=here(key))
     for key in ("server", "endpoint"):
         if (address := getattr(source, key)) and not _is_origin(address):
             raise ConfigError(f"{key}: is not an http(s) URL without user name, query and fragment", where=here(key))
     if source.prefix and (kind, source.prefix) != ("python", "none"):
         raise ConfigError("prefix: takes none, and belongs to python sources", where=here("prefix"))
-    if source.auth and (without := _NO_AUTH.get(kind)):
+    if source.auth and (without := connector.auth_refusal):
         raise ConfigError(f"auth: does not belong to {kind} sources; {without}", where=here("auth"))
     return source, kind, resource
 
@@ -261,35 +230,6 @@ def _is_origin(address: str) -> bool:
         return False
 
 
-def _location(kind: SourceKind, given: str, root: Path, where: str) -> str:
-    if kind == "sql":
-        scheme, separator, path = given.partition(":///")
-        if separator and scheme in {"sqlite", "duckdb"} and path:
-            return f"{scheme}:///{root / path}"
-        try:
-            parse_location(given)
-        except ConfigError as error:
-            raise ConfigError(error.message, where=where, suggestion=error.suggestion) from error
-        return given
-    if kind == "python":
-        return given
-    if (kind == "mcp" and given.startswith("stdio:")) or kind == "code":
-        return given
-    if kind == "device":
-        if not given or "://" in given:
-            raise ConfigError("device: takes a file", where=where)
-        return str(root / given)
-    if given.startswith(("http://", "https://")) and kind != "workflow":
-        _check_remote(kind, given, where)
-        return given
-    if kind == "mcp":
-        raise ConfigError("mcp: url: takes an http(s) URL", where=where)
-    if "://" in given:
-        takes = "a file" if kind == "workflow" else "a file or an http(s) URL"
-        raise ConfigError(f"{kind}: takes {takes}", where=where)
-    return str(root / given)
-
-
 def _parted(location: str, auth: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:
     """A database's location without its password, and its credentials with it."""
     location, password = part_password(location)
@@ -297,32 +237,9 @@ def _parted(location: str, auth: Mapping[str, Any], where: str) -> tuple[str, di
         raise ConfigError("the password stands both in the location and under auth:", where=where)
     if unknown := auth.keys() - {"password"}:
         raise ConfigError(f"auth: of a database takes password alone, and not {short(min(unknown))}", where=where)
-    if auth and (not isinstance(auth["password"], str) or location.startswith(("sqlite:", "duckdb:"))):
+    if auth and (not isinstance(auth["password"], str) or is_file(location)):
         raise ConfigError("auth: password: is one value, of a database that is a server", where=where)
     return location, {"password": password} if password else dict(auth)
-
-
-def _check_remote(kind: SourceKind, url: str, where: str) -> None:
-    """Refuse an insecure address of a description: its content decides what an agent can do, so it must not be changeable in transit."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError as error:
-        raise ConfigError(f"{kind}: is not a URL", where=where) from error
-    if not host or parts.fragment:
-        raise ConfigError(f"{kind}: is not a URL that names a host, without fragment", where=where)
-    if parts.username or parts.password:
-        raise ConfigError(
-            f"{kind}: the URL holds a credential, which would be written into {LOCK}",
-            where=where,
-            suggestion="download the description and name the file",
-        )
-    if parts.scheme == "http" and not is_loopback(host):
-        raise ConfigError(
-            f"{kind}: a description over plain http could be anybody's",
-            where=where,
-            suggestion="use https, or download it, review it and name the file",
-        )
 
 
 def _is_anonymous(document: YamlDocument, source: str, auth: Mapping[str, Any] | str, kind: SourceKind) -> bool:
@@ -349,7 +266,7 @@ def _auth(document: YamlDocument, source: str, auth: Mapping[str, Any], warnings
             raise ConfigError(f"auth {scheme}: must be text or a mapping", where=document.where(*path))
         try:
             parsed[scheme] = parsed_auth(value)
-            if kind != "sql" and not (scheme == HEADERS and isinstance(value, dict)):
+            if CONNECTORS[kind].names_schemes and not (scheme == HEADERS and isinstance(value, dict)):
                 read_form(parsed[scheme])
         except AuthError as error:
             raise ConfigError(

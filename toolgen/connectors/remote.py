@@ -16,13 +16,13 @@ import httpx
 from msgspec import Struct
 
 from toolgen.connectors.references import UnsafeUrlError, canonical, is_below, joined
-from toolgen.connectors.source import SourceConfig
+from toolgen.connectors.source import Fetched, SourceConfig
 from toolgen.connectors.syntax import MAX_DOCUMENT_SIZE
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import DescriptionError, connection_failure
 from toolgen.core.json_codec import indented_json
 
-__all__ = ["Fetched", "Fetcher", "fetch"]
+__all__ = ["Fetcher", "fetch"]
 
 _SECONDS = 60.0  # for all of it
 _STEP = 15.0  # for connecting, and for each read
@@ -33,14 +33,6 @@ _SAVE = "download it, review it and name the file"
 _LOGIN = "a description behind a login is downloaded, reviewed and named as a file"
 _WRONG_PLACE = "check the URL: it is that of the description itself, often …/openapi.json"
 _STATUS_ADVICE = {401: _LOGIN, 403: _LOGIN, 404: _WRONG_PLACE, 405: _WRONG_PLACE, 410: _WRONG_PLACE}
-
-
-class Fetched(Struct, frozen=True, kw_only=True):
-    """Fetched description. The extension of `filename` tells its format."""
-
-    filename: str
-    data: bytes
-    url: str = ""  # where it was found in the end, when it was redirected
 
 
 class Fetcher:

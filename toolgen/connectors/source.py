@@ -1,37 +1,42 @@
-"""Options and result of reading a source's description."""
+"""Source of tools: its settings, and the result of reading its description."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
-from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
 from toolgen.connectors.assigned_names import Assignments
+from toolgen.connectors.executor import PollConfig, ResilienceConfig
 from toolgen.connectors.graphql.options import GraphOptions
 from toolgen.connectors.openapi.options import OpenApiOptions
 from toolgen.connectors.pins import Pin
 from toolgen.core.errors import ConfigError
-from toolgen.model.database_url import ENGINES
 from toolgen.model.manifest import Problem, SourceInfo
+from toolgen.model.secret import SecretReference
 from toolgen.model.tool import CodeBinding, Effect, OutputForm, Tool
 
 __all__ = [
+    "Auth",
+    "Fetched",
     "QueryFiles",
     "SourceConfig",
     "SourceKind",
     "SourceReading",
-    "check_sql_extra",
+    "SourceSettings",
     "is_networked",
     "is_remote",
-    "is_served",
     "listed_filter",
+    "password_of",
 ]
 
-SourceKind: TypeAlias = Literal["openapi", "graphql", "sql", "python", "mcp", "workflow", "code", "device"]
+SourceKind: TypeAlias = str
+"""Kind of a connector in `connectors/registry.py`."""
+Auth: TypeAlias = Mapping[str, SecretReference | Mapping[str, Any]]
+"""By security scheme: the reference of the one value, or a mapping of OpenAPI-independent names to references and plain settings."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_OPTIONS = GraphOptions()
 _NO_API_OPTIONS = OpenApiOptions()
@@ -89,13 +94,37 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
         return str(self.pin.path) if self.pin is not None else self.location
 
 
+class SourceSettings(Struct, frozen=True, kw_only=True):
+    """Settings of a source: the part for a build, and the references of its credentials, which only an executor resolves."""
+
+    config: SourceConfig
+    auth: Auth
+    resilience: ResilienceConfig = field(default_factory=ResilienceConfig)
+    trace: bool = False  # whether its systems are told which trace a call belongs to
+    http2: bool = False  # whether its systems are spoken to in HTTP/2
+    environment: Mapping[str, SecretReference] = {}  # of a command
+    poll: PollConfig | None = None  # how operations are followed that go on behind an answer
+    tool_polls: Mapping[str, PollConfig] = field(
+        default_factory=dict
+    )  # the same of single tools, by their names in a catalog
+
+
+class Fetched(Struct, frozen=True, kw_only=True):
+    """Fetched description. The extension of `filename` tells its format."""
+
+    filename: str
+    data: bytes
+    url: str = ""  # where it was found in the end, when it was redirected
+
+
 class SourceReading(Struct, frozen=True, kw_only=True):
     """Result of reading one description. `operations` counts everything in it: tools and skipped operations, each of which has a Problem.
 
     `identifiers` gives the description's own name (operationId, field) by tool origin. `files` are all files that were read, as path ->
     `sha256:…`; `complete` is True if these are all the files that it refers to. `references` are the remote documents that were used, and
     `wanted` are allowed remote documents that are not pinned, both as canonical URLs. `places` gives `file:line` by tool origin, for tools
-    whose description is in a file of its own.
+    whose description is in a file of its own. `drafts` are tools that are finished
+    when the tools of all sources are known.
     """
 
     info: SourceInfo
@@ -108,33 +137,17 @@ class SourceReading(Struct, frozen=True, kw_only=True):
     references: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
     places: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    drafts: Struct | None = None
 
 
 def is_remote(config: SourceConfig) -> bool:
-    """Return True if a description is fetched, and so pinned, rather than opened as a file."""
-    if config.kind == "mcp":
-        return True
-    return config.kind in {"openapi", "graphql"} and config.location.startswith(("http://", "https://"))
+    """Return True if a description is fetched, and so pinned: from a URL, or from a command that is started."""
+    return config.location.startswith(("http://", "https://", "stdio:"))
 
 
 def is_networked(config: SourceConfig) -> bool:
     """Return True if a build may have to fetch documents for the source."""
     return is_remote(config) or bool(config.refs)
-
-
-def check_sql_extra(config: SourceConfig) -> None:
-    """Raises `ConfigError` where what reads SQL is not installed: names the extra of the database's driver, which brings it as well."""
-    if find_spec("sqlglot") is None:
-        engine = ENGINES.get(config.location.partition(":")[0], "sqlite")
-        extra = "sql" if engine == "sqlite" else engine
-        raise ConfigError(
-            "what reads SQL is not installed", suggestion=f'install it with: pip install "toolgen[{extra}]"'
-        )
-
-
-def is_served(config: SourceConfig) -> bool:
-    """Return True for a database behind a server, whose name is the same on every machine; False for a file."""
-    return config.kind == "sql" and not config.location.startswith(("sqlite:", "duckdb:"))
 
 
 def listed_filter(config: SourceConfig, what: str) -> Callable[[Tool], bool]:
@@ -158,3 +171,13 @@ def listed_filter(config: SourceConfig, what: str) -> Callable[[Tool], bool]:
         return included and not any(fits(key, values, tool) for key, values in config.exclude.items())
 
     return wanted
+
+
+def password_of(source: SourceSettings) -> str:
+    """The password of a database, for a reader of its schema; "" when it has none. Raises `SecretError` when it cannot be had."""
+    reference = source.auth.get("password")
+    if not isinstance(reference, SecretReference):
+        return ""
+    from toolgen.connectors.secrets import SecretResolver  # noqa: PLC0415 - brings asyncio, which reading a project has no use for
+
+    return SecretResolver().resolve(reference).reveal()

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.config.sources import SourceSettings
 from toolgen.connectors.executor import SystemHealth
 from toolgen.connectors.rotated_tokens import Rotated, rotated_tokens
+from toolgen.connectors.source import SourceSettings
 from toolgen.console.http import Visit
 from toolgen.console.records import Figures, Filters, Row
 from toolgen.gateway.asgi.request import Rejected, Response

@@ -7,18 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.config.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
+from toolgen.config.settings import from_mapping, from_specs, settings_digest
 from toolgen.connectors.assigned_names import AssignedName, Assignments, identity_of, merged
-from toolgen.connectors.declared.read import read_requests
-from toolgen.connectors.openapi.read import read_openapi
 from toolgen.connectors.overrides import ToolOverride, override
-from toolgen.connectors.source import SourceConfig, SourceReading, check_sql_extra, is_remote
+from toolgen.connectors.registry import CONNECTORS
+from toolgen.connectors.source import (
+    SourceConfig,
+    SourceReading,
+    SourceSettings,
+    is_remote,
+    password_of,
+)
 from toolgen.core.errors import DescriptionError
 from toolgen.generator.callability import check_auth, uncallable, unfulfillable
 from toolgen.model.argument_names import with_listed_arguments
@@ -29,9 +34,6 @@ from toolgen.model.shared_definitions import Closure
 from toolgen.model.shown_schema import outline
 from toolgen.model.tool import DeviceBinding, GraphQLBinding, HttpBinding, Tool
 from toolgen.policy.arguments import SharedCheck, check_schema
-
-if TYPE_CHECKING:
-    from toolgen.connectors.workflow.read import Drafts
 
 __all__ = ["Built", "Progress", "build", "build_sources", "usable"]
 
@@ -88,16 +90,15 @@ def build_sources(
     Unless `partial`, a source of which a limit costs more than `_MAX_SKIPPED` of the operations their tools is an error.
     """
     readings: dict[str, SourceReading] = {}
-    drafts: dict[str, Drafts] = {}
     seconds: dict[str, float] = {}
     for name, source in sources.items():
         progress(name)
         started = perf_counter()
-        readings[name] = _callable(source, _listed(usable(_pinned(source.config, _read(source, drafts)))))
+        readings[name] = _callable(source, _listed(usable(_pinned(source.config, _read(source)))))
         if not partial:
             _refuse_partial(name, readings[name])
         seconds[name] = perf_counter() - started
-    changed = _linked(override(overrides, readings), drafts, sources)
+    changed = _linked(override(overrides, readings), sources)
     changed = {name: _listing(reading, sources[name].config) for name, reading in changed.items()}
     tools, problems = _gathered(changed)
     infos = {
@@ -146,14 +147,14 @@ def _names(config: SourceConfig, reading: SourceReading, digests: Mapping[tuple[
 
 
 def _linked(
-    readings: Mapping[str, SourceReading], drafts: Mapping[str, Drafts], sources: Mapping[str, SourceSettings]
+    readings: Mapping[str, SourceReading], sources: Mapping[str, SourceSettings]
 ) -> Mapping[str, SourceReading]:
     """The readings with their workflows completed."""
-    if not drafts:
+    if all(reading.drafts is None for reading in readings.values()):
         return readings
     from toolgen.generator.workflows import link_workflows  # noqa: PLC0415 - where there are any
 
-    return link_workflows(readings, drafts, {name: source.config for name, source in sources.items()})
+    return link_workflows(readings, {name: source.config for name, source in sources.items()})
 
 
 def _listed(reading: SourceReading) -> SourceReading:
@@ -222,7 +223,7 @@ def _callable(source: SourceSettings, reading: SourceReading) -> SourceReading:
     Raises `ConfigError`.
     """
     schemes = reading.info.security_schemes
-    if source.config.kind != "sql":
+    if CONNECTORS[source.config.kind].names_schemes:
         asked = {
             name
             for tool in reading.tools
@@ -264,7 +265,7 @@ def _gathered(readings: Mapping[str, SourceReading]) -> tuple[dict[str, Tool], l
 def _files(readings: Mapping[str, SourceReading]) -> Mapping[str, str] | None:
     files: dict[str, str] = {}
     for reading in readings.values():
-        if reading.info.kind in {"sql", "code"}:
+        if not CONNECTORS[reading.info.kind].reads_files:
             continue
         if not reading.files or not reading.complete:
             return None
@@ -288,11 +289,8 @@ def _pinned(config: SourceConfig, reading: SourceReading) -> SourceReading:
     return reading
 
 
-def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> SourceReading:
-    """Reading of one source. Modules of a kind are imported where there is such a source: GraphQL's library is a tenth of a large build.
-
-    What workflows are is added to `drafts`: what they call is known when all sources are read.
-    """
+def _read(source: SourceSettings) -> SourceReading:
+    """Read one source. Raises `DescriptionError` if its description is remote and not pinned."""
     config = source.config
     if is_remote(config) and config.pin is None:
         raise DescriptionError(
@@ -306,38 +304,4 @@ def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> SourceReading:
             where=config.location.partition("?")[0],
             suggestion="run `toolgen build`: it fetches this one and says what is different",
         )
-    match config.kind:
-        case "openapi":
-            return read_requests(config) if config.resource else read_openapi(config)
-        case "graphql":
-            from toolgen.connectors.graphql.read import read_graphql  # noqa: PLC0415 - see above
-
-            return read_graphql(config)
-        case "sql":
-            check_sql_extra(config)
-            from toolgen.generator.named_queries import read_database  # noqa: PLC0415 - see above
-
-            return read_database(config, password_of(source))
-        case "python":
-            from toolgen.connectors.functions.read import read_python  # noqa: PLC0415 - see above
-
-            return read_python(config)
-        case "mcp":
-            from toolgen.connectors.mcp.read import read_mcp  # noqa: PLC0415 - see above
-
-            return read_mcp(config)
-        case "workflow":
-            from toolgen.connectors.workflow.read import read_workflow  # noqa: PLC0415 - where there is such a source
-
-            reading, drafts[config.name] = read_workflow(config)
-            return reading
-        case "device":
-            from toolgen.connectors.device.read import read_device  # noqa: PLC0415 - see above
-
-            return read_device(config)
-        case "code":
-            from toolgen.connectors.functions.code.read import read_code  # noqa: PLC0415 - see above
-
-            return read_code(config)
-        case _:
-            assert_never(config.kind)
+    return CONNECTORS[config.kind].read(config, lambda: password_of(source))

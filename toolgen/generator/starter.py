@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from toolgen.config.settings import SourceSettings
+from toolgen.connectors.source import SourceSettings
 from toolgen.model.database import Table
 from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.manifest import Manifest, SecurityScheme, SourceInfo

@@ -43,11 +43,10 @@ class _Linked(Struct):
 
 
 def link_workflows(
-    readings: Mapping[str, SourceReading], drafts: Mapping[str, Drafts], configs: Mapping[str, SourceConfig]
+    readings: Mapping[str, SourceReading], configs: Mapping[str, SourceConfig]
 ) -> Mapping[str, SourceReading]:
     """The readings with every workflow completed. One in which something is wrong has no tool, and a problem that says the line."""
-    if not drafts:
-        return readings
+    drafts = {name: reading.drafts for name, reading in readings.items() if isinstance(reading.drafts, Drafts)}
     linker = _Linker(readings, drafts, configs)
     made = linker.all()
     changed = dict(readings)

@@ -16,7 +16,16 @@ from toolgen.core.errors import ConfigError
 from toolgen.model.database import DialectName
 from toolgen.model.excerpt import bounded
 
-__all__ = ["ENGINES", "FileLocation", "Location", "ServerLocation", "parse_location", "part_password"]
+__all__ = [
+    "ENGINES",
+    "FileLocation",
+    "Location",
+    "ServerLocation",
+    "is_file",
+    "parse_location",
+    "part_password",
+    "preview_location",
+]
 
 ENGINES: Mapping[str, DialectName] = MappingProxyType(
     {"sqlite": "sqlite", "duckdb": "duckdb", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
@@ -111,6 +120,17 @@ def parse_location(text: str) -> Location:
     except ValueError as error:
         raise ConfigError("the location of the database is not a URL", suggestion=f"use {_SHAPES}") from error
     return _server(dialect, parts, port)
+
+
+def is_file(location: str) -> bool:
+    """Return True for the URL of a database that is a file, and no server's."""
+    return ENGINES.get(location.partition(":")[0]) in _FILES
+
+
+def preview_location(dialect: DialectName) -> str:
+    """Return the URL of a database of a dialect that does not exist."""
+    scheme = next(scheme for scheme, name in ENGINES.items() if name == dialect)
+    return f"{scheme}:///preview" if dialect in _FILES else f"{scheme}://preview@preview/preview"
 
 
 def part_password(text: str) -> tuple[str, str]:

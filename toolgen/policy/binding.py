@@ -38,11 +38,13 @@ class Binder(Struct, frozen=True, kw_only=True):
     def value(self, tool: Tool) -> Json:
         """Return the value of the argument, or None if the expression has no answer for this caller."""
         try:
-            return with_integers(
-                self.expression.evaluate(ConditionVariables(principal=self.party, tool=tool, arguments={}, now=0.0))
+            evaluated = self.expression.evaluate(
+                ConditionVariables(principal=self.party, tool=tool, arguments={}, now=0.0)
             )
         except Unevaluated:
             return None
+        value: Json = with_integers(evaluated)
+        return value
 
 
 class BoundArguments(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from toolgen.config.settings import SourceSettings
+from toolgen.connectors.registry import CONNECTORS
+from toolgen.connectors.source import SourceSettings
 from toolgen.model.auth_schemes import chosen
 from toolgen.model.call import Call, Principal
 from toolgen.model.tool import HttpBinding
@@ -20,7 +21,9 @@ class Exchanges:
         sources: Mapping[str, SourceSettings],
         assigned: Callable[[str, Principal], Mapping[str, object] | None],
     ) -> None:
-        self._own = {name: source.auth for name, source in sources.items() if source.config.kind != "sql"}
+        self._own = {
+            name: source.auth for name, source in sources.items() if CONNECTORS[source.config.kind].names_schemes
+        }
         self._assigned = assigned
 
     def __bool__(self) -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolgen.config.settings import SourceSettings
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.graphql.options import GraphOptions
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.secrets import MASK, SecretReference
-from toolgen.connectors.source import SourceConfig
+from toolgen.connectors.source import SourceConfig, SourceSettings
 from toolgen.core.errors import ToolgenError
 from toolgen.core.spelling import nearest
 from toolgen.model.call import Call, DatabaseDescription, Principal, Statement
@@ -30,13 +30,6 @@ from toolgen.wiring.executors import make_executors
 __all__ = ["preview"]
 
 _NOBODY = Principal(id="preview")
-# A manifest does not say where its databases are; a preview opens none.
-_LOCATIONS = {
-    "sqlite": "sqlite:///preview",
-    "duckdb": "duckdb:///preview",
-    "postgres": "postgresql://preview@preview/preview",
-    "mysql": "mysql://preview@preview/preview",
-}
 _MASKED = SecretReference("literal", MASK)
 
 
@@ -127,22 +120,12 @@ def _documented(call: Call, manifest: Manifest) -> Call | Deny:
 
 def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
     info = manifest.sources[tool.source]
-    kinds = {
-        "openapi": "openapi",
-        "graphql": "graphql",
-        "sql": "sql",
-        "python": "python",
-        "mcp": "mcp",
-        "workflow": "workflow",
-        "device": "device",
-        "code": "code",
-    }
-    location = _LOCATIONS[info.database.dialect] if info.database is not None else ""
+    location = CONNECTORS[info.kind].preview_location(info)
     if isinstance(tool.binding, McpBinding):
         location = tool.binding.url
     # How large a page may be is a matter of a project's, and there is none.
     graph = GraphOptions(max_page=MAX_INT)
-    config = SourceConfig(name=tool.source, kind=kinds[info.kind], location=location, graph=graph)  # type: ignore[arg-type]
+    config = SourceConfig(name=tool.source, kind=info.kind, location=location, graph=graph)
     if config.kind == "mcp":
         return SourceSettings(
             config=config, auth={}

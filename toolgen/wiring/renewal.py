@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.functions.signature import forget
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import FunctionBinding
 
@@ -28,15 +29,15 @@ def renewed_executors(
 ) -> Renewed:
     """The executors of another catalog of the same project: those `made` for it where a source is not what it was, else those known."""
     changed = {
-        name
-        for name, info in after.sources.items()
-        if info.kind in {"openapi", "graphql", "python"} and before.sources[name] != info
+        name for name, info in after.sources.items() if CONNECTORS[info.kind].renewable and before.sources[name] != info
     }
     bindings = (tool.binding for tool in (*before.tools.values(), *after.tools.values()) if tool.source in changed)
     modules = {one.module.partition(":")[0] for one in bindings if isinstance(one, FunctionBinding)}
     return Renewed(
         by_source={name: made[name] if name in changed else known[name] for name in known},
         # What runs functions is shared by all of them, and goes on.
-        left=tuple(known[name] for name in sorted(changed) if after.sources[name].kind != "python"),
+        left=tuple(
+            known[name] for name in sorted(changed) if not CONNECTORS[after.sources[name].kind].shares_executors
+        ),
         begin=lambda: forget(modules),
     )

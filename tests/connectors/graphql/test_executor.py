@@ -35,7 +35,7 @@ TOKEN = "canary-7f3a9b-token"
 BEARER = {"bearer": SecurityScheme(type="http", scheme="bearer")}
 JSON = "application/json"
 STATELESS = "application/graphql-response+json"
-CATALOG = Path(__file__).parents[2] / "specs" / "catalog.graphql"
+CATALOG = Path(__file__).parents[3] / "specs" / "catalog.graphql"
 
 
 def allow(_: Destination) -> Verdict:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tests.connectors.openapi.readings import document, only, operation, read
-from toolgen.config.settings import SourceSettings, load
+from toolgen.config.settings import load
 from toolgen.connectors.http.credentials import SourceCredentials
 from toolgen.connectors.http.request_builder import bind
 from toolgen.connectors.secrets import SecretResolver
-from toolgen.connectors.source import SourceConfig
+from toolgen.connectors.source import SourceConfig, SourceSettings
 from toolgen.core.errors import ConfigError
 from toolgen.generator.build import build_sources
 from toolgen.model.auth_schemes import with_headers

@@ -32,8 +32,8 @@ class Drafts(Struct, frozen=True, kw_only=True):
     sources: Mapping[str, str] = {}
 
 
-def read_workflow(config: SourceConfig) -> tuple[SourceReading, Drafts]:
-    """Reads a file. The tools in the reading call nothing yet: what their steps call is known where all tools are.
+def read_workflow(config: SourceConfig) -> SourceReading:
+    """Reads a file. The tools in the reading call nothing yet: what their steps call is known where all tools are; `drafts` has the steps.
 
     Raises `DescriptionError` for what is neither Arazzo 1.0 nor the short form.
     """
@@ -66,22 +66,20 @@ def read_workflow(config: SourceConfig) -> tuple[SourceReading, Drafts]:
     digest = "sha256:" + hashlib.sha256(read_file(path, _MAX_SIZE)).hexdigest()
     info = document.data.get("info") if arazzo else None
     told = info if isinstance(info, dict) else {}
-    return (
-        SourceReading(
-            info=SourceInfo(
-                kind="workflow",
-                digest=digest,
-                title=str(told.get("title") or path.name)[:120],
-                version=str(told.get("version") or "")[:40],
-            ),
-            tools=tuple(_tool(config, draft, names[name]) for name, draft in drafts.items()),
-            problems=tuple(problems),
-            operations=len(drafts) + len(problems),
-            identifiers={name: name for name in drafts},
-            files={str(path): digest},
-            places={name: draft.where[""] for name, draft in drafts.items()},
+    return SourceReading(
+        info=SourceInfo(
+            kind="workflow",
+            digest=digest,
+            title=str(told.get("title") or path.name)[:120],
+            version=str(told.get("version") or "")[:40],
         ),
-        Drafts(workflows=drafts, sources=sources),
+        tools=tuple(_tool(config, draft, names[name]) for name, draft in drafts.items()),
+        problems=tuple(problems),
+        operations=len(drafts) + len(problems),
+        identifiers={name: name for name in drafts},
+        files={str(path): digest},
+        places={name: draft.where[""] for name, draft in drafts.items()},
+        drafts=Drafts(workflows=drafts, sources=sources),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from toolgen.config.settings import SourceSettings, password_of
+from toolgen.connectors.source import SourceSettings, password_of
 from toolgen.connectors.sql.guard.filters import columns_of, read_filter
 from toolgen.connectors.sql.guard.grants import DEFAULT_SCHEMA, find_table, fold_column, full_name, visible_columns
 from toolgen.connectors.sql.reading.read import read_rights

@@ -14,9 +14,8 @@ import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.config.settings import SourceSettings
 from toolgen.connectors.overrides import ToolOverride
-from toolgen.connectors.source import SourceConfig
+from toolgen.connectors.source import SourceConfig, SourceSettings
 from toolgen.connectors.syntax import escape
 from toolgen.core.files import read_file
 from toolgen.generator.build import build_sources

@@ -7,25 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import assert_never
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.connectors.declared.read import read_requests
-from toolgen.connectors.device.read import read_device
-from toolgen.connectors.functions.code.read import read_code
-from toolgen.connectors.functions.read import read_python
 from toolgen.connectors.graphql.description import load_description
-from toolgen.connectors.graphql.read import read_graphql
-from toolgen.connectors.mcp.read import read_mcp
 from toolgen.connectors.openapi.documents import Documents
 from toolgen.connectors.openapi.overlay import apply_overlays
-from toolgen.connectors.openapi.read import open_documents, read_openapi
+from toolgen.connectors.openapi.read import open_documents
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceConfig
-from toolgen.connectors.workflow.read import read_workflow
 from toolgen.core.errors import ToolgenError, place_of
-from toolgen.model.manifest import SecurityScheme
+from toolgen.model.manifest import SecurityScheme, SourceInfo
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.quality.verify.agreement import SchemaDisagreement
 from toolgen.quality.verify.counterexample import placed
@@ -117,6 +111,7 @@ def _where(found: SchemaDisagreement) -> str:
 
 
 Progress = Callable[[ToolReport], None]
+Prover: TypeAlias = Callable[[Tool], Verdict]
 
 
 class SourceReport(Struct, frozen=True, kw_only=True):
@@ -164,38 +159,28 @@ def _judged(prove: Callable[[Tool], Verdict], tool: Tool) -> Verdict:
         return Unproven(reasons=(f"it could not be judged: {place_of(error)}",))
 
 
-def _prover(
-    config: SourceConfig, examples: int, seed: str, password: str
-) -> tuple[tuple[Tool, ...], Callable[[Tool], Verdict]]:
-    match config.kind:
-        case "openapi" if config.resource:
-            return read_requests(config).tools, _declared
-        case "openapi":
-            reading = read_openapi(config)
-            prove = prove_http_tools(config, reading.info.security_schemes, examples, seed)
-            return reading.tools, prove
-        case "graphql":
-            reading = read_graphql(config)
-            schema = load_description(config.file).schema
-            return reading.tools, lambda tool: prove_operation(
-                tool, schema, graph=reading.info.graph, examples=examples, seed=seed
-            )
-        case "sql":
-            from toolgen.generator.named_queries import read_database  # noqa: PLC0415 - behind an extra
+def _prover(config: SourceConfig, examples: int, seed: str, password: str) -> tuple[tuple[Tool, ...], Prover]:
+    connector = CONNECTORS[config.kind]
+    reading = connector.read(config, lambda: password)
+    if reason := connector.no_proof or (_DECLARED if config.resource else ""):
+        return reading.tools, lambda _: NotApplicable(reason=reason)
+    return reading.tools, _PROVERS[config.kind](config, reading.info, examples, seed)
 
-            return read_database(config, password).tools, _no_description
-        case "python":
-            return read_python(config).tools, _own_code
-        case "mcp":
-            return read_mcp(config).tools, _no_requests
-        case "code":
-            return read_code(config).tools, _no_requests_of_its_own
-        case "workflow":
-            return read_workflow(config)[0].tools, _made_of_tools
-        case "device":
-            return read_device(config).tools, _own_device
-        case _:
-            assert_never(config.kind)
+
+def _graphql_prover(config: SourceConfig, info: SourceInfo, examples: int, seed: str) -> Prover:
+    schema = load_description(config.file).schema
+    return lambda tool: prove_operation(tool, schema, graph=info.graph, examples=examples, seed=seed)
+
+
+def _http_prover(config: SourceConfig, info: SourceInfo, examples: int, seed: str) -> Prover:
+    return prove_http_tools(config, info.security_schemes, examples, seed)
+
+
+_PROVERS: Mapping[str, Callable[[SourceConfig, SourceInfo, int, str], Prover]] = {
+    "openapi": _http_prover,
+    "graphql": _graphql_prover,
+}
+_DECLARED = "the tool is declared by its request itself, which is sent as it is written"
 
 
 def prove_http_tools(
@@ -207,31 +192,3 @@ def prove_http_tools(
         documents, config.overlay, config.location, lambda *_: None
     )  # the reading has said what is wrong with them
     return HttpProver(documents, config, schemes, examples=examples, seed=seed)
-
-
-def _declared(tool: Tool) -> Verdict:
-    return NotApplicable(reason="the tool is declared by its request itself, which is sent as it is written")
-
-
-def _own_code(tool: Tool) -> Verdict:
-    return NotApplicable(reason="the tool is a function of the project, whose annotations are its description")
-
-
-def _no_requests(tool: Tool) -> Verdict:
-    return NotApplicable(reason="the tool is an MCP server's: its arguments are sent as they are")
-
-
-def _no_requests_of_its_own(tool: Tool) -> Verdict:
-    return NotApplicable(reason="the tool runs code of its caller, which calls other tools")
-
-
-def _made_of_tools(tool: Tool) -> Verdict:
-    return NotApplicable(reason="the tool is made of calls to other tools, which are proved for themselves")
-
-
-def _own_device(tool: Tool) -> Verdict:
-    return NotApplicable(reason="the tool runs on its caller's own device, by the project's own file")
-
-
-def _no_description(tool: Tool) -> Verdict:
-    return NotApplicable(reason="the tool was made from the database itself, which describes no requests")

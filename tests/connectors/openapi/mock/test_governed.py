@@ -20,7 +20,7 @@ from toolgen.generator.samples.json_schema import sample
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Effect
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 CORPUS = ROOT.parent / "shared" / "corpus" / "openapi"
 SPECS = {
     "the sample shop's": (ROOT / "specs" / "orders.yaml", 3),

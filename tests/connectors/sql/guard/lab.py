@@ -12,7 +12,7 @@ from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.verdict import Deny
 
-SCHEMA = Path(__file__).parents[2] / "fixtures" / "sql" / "lab.sql"
+SCHEMA = Path(__file__).parents[3] / "fixtures" / "sql" / "lab.sql"
 ATTRIBUTES = {"tenant": "acme"}
 VISIBLE = {"customers", "orders", "tickets", "germans"}
 

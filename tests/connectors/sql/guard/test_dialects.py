@@ -394,7 +394,7 @@ def test_what_a_dialect_adds_is_refused_unless_it_is_listed(dialect: str, sql: s
     assert refused(sql, dialect=dialect).rule == rule
 
 
-SHARED = Path(__file__).parents[3].parent / "shared" / "corpus" / "sql" / "corpus" / "dev"
+SHARED = Path(__file__).parents[4].parent / "shared" / "corpus" / "sql" / "corpus" / "dev"
 COLUMNS = {
     "customers": "id name email country created_at update_time deleted credit_limit limit tags profile ssn api_token",
     "products": "id sku name category price attrs active description",

@@ -37,7 +37,7 @@ _BINARY = re.compile(r"blob|bytea|binary|bit varying|^image$", re.IGNORECASE)
 def read_sql(config: SourceConfig, password: str = "") -> SourceReading:
     """Reads the schema of the database at `config.location` (toolgen.model.database_url) through a read-only session; never a row.
 
-    Its named queries become tools that nobody has held against the database yet; `toolgen.generator.named_queries` does that.
+    Its named queries become tools that nobody has held against the database yet; `named_queries.py` does that.
     Raises `DescriptionError` for a location that is none, a database that is not there, not reachable or not readable, and an engine
     whose driver is not installed. No error holds the password or what a server said.
     """

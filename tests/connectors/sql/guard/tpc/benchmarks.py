@@ -22,7 +22,7 @@ from toolgen.model.database import Column, Database, Table
 
 __all__ = ["BENCHMARKS", "FOLDER", "Query", "is_generated", "open_benchmark", "queries"]
 
-FOLDER: Final = Path(__file__).parents[4] / ".venv-tpc" / "data"
+FOLDER: Final = Path(__file__).parents[5] / ".venv-tpc" / "data"
 BENCHMARKS: Final = ("tpch", "tpcds")
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "catalog_returns": ("cr_item_sk", "cr_order_number"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
+import jsonschema_rs
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -12,21 +13,18 @@ from toolgen.connectors.source import SourceConfig, SourceReading
 from toolgen.connectors.sql.guard.grants import full_name
 from toolgen.connectors.sql.guard.guard import guard
 from toolgen.connectors.sql.guard.plan import shape_of
-from toolgen.connectors.sql.guard.scope import row_attributes
 from toolgen.connectors.sql.reading.queries import ResultColumn, finished
 from toolgen.connectors.sql.reading.read import EngineCheck, prepare, read_sql
 from toolgen.core.spelling import nearest
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
-from toolgen.model.manifest import Manifest, Problem
+from toolgen.model.manifest import Problem
 from toolgen.model.schema import Json, Schema
 from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.tool import SqlBinding, Tool
 from toolgen.model.verdict import Deny
-from toolgen.policy.arguments import Validator
-from toolgen.policy.document.policy import Policy
 
-__all__ = ["read_database", "unopened"]
+__all__ = ["is_named", "read_database", "refusal_text", "sample_values"]
 
 _SAMPLES: Final[Mapping[str, Json]] = {"integer": 1, "number": 1.5, "boolean": True, "string": "a"}
 
@@ -52,7 +50,7 @@ def read_database(config: SourceConfig, password: str = "") -> SourceReading:
     faults: dict[str, str] = {}
     checked: list[_Checked] = []
     for tool in reading.tools:
-        if not _is_named(tool):
+        if not is_named(tool):
             kept.append(tool)
         elif isinstance(outcome := _check(tool, database), str):
             faults[tool.origin] = outcome
@@ -79,40 +77,15 @@ def read_database(config: SourceConfig, password: str = "") -> SourceReading:
     return replace(reading, tools=tuple(kept), problems=(*reading.problems, *problems))
 
 
-def unopened(manifest: Manifest, policy: Policy) -> Iterator[Problem]:
-    """Yield a warning for each named query that a rule allows but the policy's scope of its database refuses for every caller."""
-    for tool in manifest.tools.values():
-        allowed = any(rule.verdict != "deny" and rule.covers(tool) for rule in policy.rules)
-        if not (_is_named(tool) and allowed):
-            continue
-        if refusal := _refusal(tool, manifest.sources[tool.source].database, policy.sql.get(tool.source)):
-            yield Problem(
-                level="warning",
-                source=tool.source,
-                origin=tool.origin,
-                code="query_not_open",
-                message=f"{tool.name} is allowed and every call of it is refused: {refusal}",
-            )
-
-
-def _refusal(tool: Tool, database: Database | None, scope: SqlScope | None) -> str:
-    """Return the reason why the guard would refuse every call, whatever the arguments, or ""."""
-    assert isinstance(tool.binding, SqlBinding)  # noqa: S101 - a named query's tool
-    if database is None or scope is None:
-        return f"the policy opens no table of {tool.source}"
-    attributes = dict.fromkeys(row_attributes(scope), "")
-    verdict = guard(tool.binding.statement, _samples(tool), database=database, scope=scope, attributes=attributes)
-    return _said(verdict) if isinstance(verdict, Deny) else ""
-
-
-def _samples(tool: Tool) -> list[Json]:
-    """A value of the right type for each placeholder of a named query, in order: for checks that run nothing."""
+def sample_values(tool: Tool) -> list[Json]:
+    """Return a value of the right type for each placeholder of a named query, in order: for checks that run nothing."""
     assert isinstance(tool.binding, SqlBinding)  # noqa: S101 - a named query's tool
     properties = tool.input_schema["properties"]
     return [_sample(properties[name]) for name in tool.binding.parameters]
 
 
-def _is_named(tool: Tool) -> bool:
+def is_named(tool: Tool) -> bool:
+    """Return True for the tool of a named query."""
     return isinstance(tool.binding, SqlBinding) and tool.binding.operation == "named"
 
 
@@ -123,7 +96,7 @@ def _check(tool: Tool, database: Database) -> _Checked | str:
         return fault
     shape = shape_of(tool.binding.statement, database.dialect)
     if isinstance(shape, Deny):
-        return _said(shape)
+        return refusal_text(shape)
     declared = tool.binding.parameters
     for name in shape.parameters:
         if name not in declared:
@@ -136,17 +109,18 @@ def _check(tool: Tool, database: Database) -> _Checked | str:
     in_order = finished(tool, shape.parameters, (), pages=False)
     verdict = guard(
         tool.binding.statement,
-        _samples(in_order),
+        sample_values(in_order),
         database=database,
         scope=SqlScope(tables={full_name(table): TableScope() for table in database.tables}),
         attributes={},
     )
     if isinstance(verdict, Deny):
-        return _said(verdict)
+        return refusal_text(verdict)
     return _Checked(tool=tool, parameters=shape.parameters, columns=shape.columns, statement=verdict)
 
 
-def _said(verdict: Deny) -> str:
+def refusal_text(verdict: Deny) -> str:
+    """Return the reason of a refusal with its suggestion."""
     return f"{verdict.reason}; {verdict.suggestion}" if verdict.suggestion else verdict.reason
 
 
@@ -155,9 +129,9 @@ def _bad_default(schema: Schema) -> str:
     for name, parameter in schema["properties"].items():
         if "default" not in parameter:
             continue
-        alone = {"type": "object", "properties": {name: parameter}}
-        for fault in Validator(alone).faults({name: parameter["default"]}, 1):
-            return f"the default of {name} is none of its own values: {fault}"
+        validator = jsonschema_rs.Draft202012Validator(dict(parameter), validate_formats=True)
+        for fault in validator.iter_errors(parameter["default"]):
+            return f"the default of {name} is none of its own values: {fault.message}"
     return ""
 
 

@@ -1,0 +1,117 @@
+"""Connector: what toolgen knows about one kind of system, behind one interface.
+
+A kind is a folder of `connectors/` with a `Connector` in its `connector.py`, and a line in `registry.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from msgspec import Struct
+
+from toolgen.connectors.executor import Executor, FileSource, InnerCalls, LocalApp, Permit
+from toolgen.connectors.source import Fetched, SourceConfig, SourceReading, SourceSettings, is_remote
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import ConfigError
+from toolgen.model.manifest import SourceInfo
+
+if TYPE_CHECKING:
+    from toolgen.connectors.device.executor import DeviceQueue
+    from toolgen.connectors.functions.executor import FunctionRuntime
+    from toolgen.connectors.http.credentials import Provision
+    from toolgen.connectors.mcp.command_client import CommandClient
+    from toolgen.connectors.secrets import SecretResolver
+
+__all__ = ["Connector", "ExecutorContext"]
+
+
+class ExecutorContext(Struct, frozen=True, kw_only=True):
+    """Dependencies of one source's executor.
+
+    `permit` is asked before every connection. `provision` has credentials by caller. `functions` runs Python functions, `commands` reaches
+    the commands of MCP servers that another process runs, `devices` keeps requests for devices, `inner` makes the calls that calls make,
+    `files` are those that callers may send, and `app` is the application of this process that the source is. A preview of calls, which
+    sends nothing, has none of these.
+    """
+
+    info: SourceInfo
+    secrets: SecretResolver
+    permit: Permit
+    functions: FunctionRuntime
+    clock: Clock = SystemClock()
+    provision: Provision | None = None
+    commands: CommandClient | None = None
+    inner: InnerCalls | None = None
+    devices: DeviceQueue | None = None
+    files: FileSource | None = None
+    app: LocalApp | None = None
+
+
+class Connector:
+    """Reading and calling of one kind of system. Connectors have no state; settings and dependencies are arguments.
+
+    `kind` is the key that names the kind in `sources:` of toolgen.yaml and in manifests.
+    """
+
+    kind: ClassVar[str]
+    own_keys: ClassVar[frozenset[str]] = frozenset()
+    """Keys of `sources:` in toolgen.yaml that belong to this kind, and to others that have them too."""
+    failure_keys: ClassVar[frozenset[str]] = frozenset()
+    """Keys about failures that have an effect: `timeouts`, `retries`, `breaker`, `concurrency`, `idempotency_key`, `answers`."""
+    failure_advice: ClassVar[str] = ""
+    """Sentence for a person who wrote another of these keys."""
+    command_keys: ClassVar[frozenset[str] | None] = None
+    """`failure_keys` of sources of the kind that are a command; None if none is."""
+    command_advice: ClassVar[str] = ""
+    auth_refusal: ClassVar[str] = ""
+    """Reason why the kind takes no `auth:`; "" if it does."""
+    names_schemes: ClassVar[bool] = True
+    """True if the keys of `auth:` are security schemes."""
+    reads_files: ClassVar[bool] = True
+    """True if a description is a file or a URL, so that a build can tell from digests that nothing changed."""
+    lists_tools: ClassVar[bool] = False
+    """True if a remote description is the system's own list of tools, so that a build tells how the system answered."""
+    renewable: ClassVar[bool] = False
+    """True if a changed description needs a new executor."""
+    shares_executors: ClassVar[bool] = False
+    """True if what an executor runs on is shared by all sources of the kind, so that it is not closed with one of them."""
+    no_proof: ClassVar[str] = ""
+    """Reason why `toolgen verify` has nothing to prove for the kind's tools; "" if its description says which requests are right."""
+
+    def location(self, given: str, root: Path, where: str) -> str:
+        """Return the location of a source in toolgen.yaml as an absolute path or a URL. Raises `ConfigError`."""
+        if "://" in given or not given:
+            raise ConfigError(f"{self.kind}: takes a file", where=where)
+        return str(root / given)
+
+    def portable_location(self, config: SourceConfig) -> str:
+        """Return the location as it is on every machine: a URL, or the name of a file without its folder."""
+        return config.location if is_remote(config) else Path(config.location).name
+
+    def fetch(self, source: SourceSettings) -> Fetched:
+        """Fetch the description of a remote source. Raises `DescriptionError`."""
+        from toolgen.connectors.remote import fetch  # noqa: PLC0415 - brings an HTTP client, which only a remote description needs
+
+        return fetch(source.config, headers=self.description_headers(source))
+
+    def description_headers(self, source: SourceSettings) -> Mapping[str, str]:
+        """Return the headers that a description is asked for with. Raises `SecretError`."""
+        return {}
+
+    def unanswered(self) -> Fetched | None:
+        """Return an empty description in place of one that cannot be fetched at the first build; None if the build fails without it."""
+        return None
+
+    def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
+        """Read the description of a source; `password` returns that of a database. Raises `DescriptionError` and `ConfigError`."""
+        raise NotImplementedError
+
+    def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
+        """Return the executor of a source. It opens nothing before the first call. Raises `ConfigError`."""
+        raise NotImplementedError
+
+    def preview_location(self, info: SourceInfo) -> str:
+        """Return a location for previews of calls, for programs that have a manifest and no project."""
+        return ""

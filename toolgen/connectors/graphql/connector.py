@@ -1,0 +1,61 @@
+"""GraphQL sources: reading of schemas and trusted operations, and their calls over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from toolgen.connectors.base import Connector, ExecutorContext
+from toolgen.connectors.executor import Executor
+from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
+from toolgen.connectors.locations import file_or_url
+from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+
+__all__ = ["GraphQLConnector"]
+
+
+class GraphQLConnector(Connector):
+    """Connector of `graphql:`."""
+
+    kind = "graphql"
+    own_keys = frozenset({"endpoint", "trace", "http2"})
+    failure_keys = frozenset({"timeouts", "retries", "breaker", "concurrency", "idempotency_key", "answers"})
+    renewable = True
+
+    def location(self, given: str, root: Path, where: str) -> str:
+        """Return a file below `root`, or the http(s) URL of an endpoint."""
+        return file_or_url(self.kind, given, root, where)
+
+    def description_headers(self, source: SourceSettings) -> Mapping[str, str]:
+        """Return the headers that show the source's credentials: an endpoint asks for those of its calls."""
+        from toolgen.connectors.http.source_executor import headers_of  # noqa: PLC0415 - a tenth of a second, for an endpoint alone
+
+        return headers_of(source)
+
+    def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
+        """Read SDL, an introspection result or the pinned copy of a live endpoint's."""
+        from toolgen.connectors.graphql.read import read_graphql  # noqa: PLC0415 - its library is a tenth of a large build
+
+        return read_graphql(config)
+
+    def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
+        """Return an executor of operations over HTTP, and of subscriptions."""
+        from toolgen.connectors.graphql.executor import GraphQLExecutor  # noqa: PLC0415 - if there is such a source
+        from toolgen.connectors.http.source_executor import resilient  # noqa: PLC0415 - a gateway's alone
+
+        executor = GraphQLExecutor(
+            schemes=context.info.security_schemes,
+            auth=source.auth,
+            secrets=context.secrets,
+            permit=context.permit,
+            graph=context.info.graph,
+            max_page=source.config.graph.max_page or DEFAULT_MAX_PAGE,
+            timeouts=source.resilience.timeouts,
+            key_header=source.resilience.key_header,
+            traces=source.trace,
+            http2=source.http2,
+            largest=source.resilience.largest,
+            provision=context.provision,
+            files=context.files,
+        )
+        return resilient(executor, source)

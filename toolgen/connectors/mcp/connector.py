@@ -1,0 +1,65 @@
+"""MCP servers that are bridged: reading of their pinned listings, and calls of their tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from toolgen.connectors.base import Connector, ExecutorContext
+from toolgen.connectors.executor import Executor
+from toolgen.connectors.locations import check_remote
+from toolgen.connectors.source import Fetched, SourceConfig, SourceReading, SourceSettings
+from toolgen.core.errors import ConfigError
+from toolgen.model.mcp import ServerTools, write_listing
+
+__all__ = ["McpConnector"]
+
+_LISTING = "tools.json"
+
+
+class McpConnector(Connector):
+    """Connector of `mcp:`."""
+
+    kind = "mcp"
+    lists_tools = True
+    failure_keys = frozenset({"timeouts", "retries", "breaker", "concurrency", "answers"})
+    failure_advice = "MCP has its own way with this"
+    command_keys = frozenset({"timeouts", "answers"})
+    command_advice = "a command that breaks is started again, and its calls are not repeated"
+    no_proof = "the tool is an MCP server's: its arguments are sent as they are"
+
+    def location(self, given: str, root: Path, where: str) -> str:
+        """Return the URL of a server, or its command."""
+        if given.startswith("stdio:"):
+            return given
+        if not given.startswith(("http://", "https://")):
+            raise ConfigError("mcp: url: takes an http(s) URL", where=where)
+        check_remote(self.kind, given, where)
+        return given
+
+    def fetch(self, source: SourceSettings) -> Fetched:
+        """Ask a server for its tools."""
+        from toolgen.connectors.mcp.source_client import listing_of  # noqa: PLC0415 - if there is such a source
+
+        return Fetched(filename=_LISTING, data=listing_of(source))
+
+    def unanswered(self) -> Fetched:
+        """Return a listing without tools."""
+        return Fetched(filename=_LISTING, data=write_listing(ServerTools(server="", version="", tools=())))
+
+    def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
+        """Read the pinned listing of a server."""
+        from toolgen.connectors.mcp.read import read_mcp  # noqa: PLC0415 - if there is such a source
+
+        return read_mcp(config)
+
+    def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
+        """Return the client of a server: over HTTP, or over the pipes of a command."""
+        from toolgen.connectors.mcp.source_client import make_client  # noqa: PLC0415 - if there is such a source
+
+        executor = make_client(source, context.secrets, context.permit, context.provision, context.commands)
+        if source.config.command:
+            return executor
+        from toolgen.connectors.http.source_executor import resilient  # noqa: PLC0415 - a gateway's alone
+
+        return resilient(executor, source)

@@ -1,0 +1,87 @@
+"""Client of a bridged MCP server as its source describes it: over HTTP, or over the pipes of a command."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from toolgen.connectors.executor import Destination, Permit
+from toolgen.connectors.http.credentials import Provision
+from toolgen.connectors.mcp.command import CommandSpec
+from toolgen.connectors.mcp.command_client import CommandClient
+from toolgen.connectors.mcp.executor import McpExecutor
+from toolgen.connectors.mcp.http import HttpWire
+from toolgen.connectors.mcp.stdio import StdioWire
+from toolgen.connectors.secrets import SecretResolver
+from toolgen.connectors.source import SourceSettings
+from toolgen.core.errors import DescriptionError
+from toolgen.model.mcp import ServerTools, write_listing
+from toolgen.model.result import Failed
+from toolgen.model.verdict import Allow, Verdict
+
+__all__ = ["command_spec", "listing_of", "make_client"]
+
+
+def command_spec(source: SourceSettings) -> CommandSpec:
+    """Return how the command of a server is started."""
+    config = source.config
+    return CommandSpec(
+        source=config.name,
+        words=config.command,
+        folder=config.root,
+        environment=source.environment,
+        largest=source.resilience.largest,
+    )
+
+
+def listing_of(source: SourceSettings) -> bytes:
+    """Return the current tools of a server in the pinned form. The operator asks, so no policy applies.
+
+    Raises `DescriptionError`.
+    """
+
+    async def ask() -> ServerTools | Failed:
+        executor = make_client(source, SecretResolver(), _allowed)
+        try:
+            return await executor.listing()
+        finally:
+            await executor.close()
+
+    found = asyncio.run(ask())
+    if isinstance(found, Failed):
+        raise DescriptionError(
+            f"its tools cannot be listed: {found.error.message}",
+            where=f"sources.{source.config.name}.mcp",
+            suggestion=found.error.suggestion or "check that it is an MCP server, and that it runs",
+        )
+    return write_listing(found)
+
+
+def make_client(
+    source: SourceSettings,
+    secrets: SecretResolver,
+    permit: Permit,
+    provision: Provision | None = None,
+    commands: CommandClient | None = None,
+) -> McpExecutor:
+    """Return the client of a source's server."""
+    config, timeouts, largest = source.config, source.resilience.timeouts, source.resilience.largest
+    if config.location.startswith("http"):
+        wire = HttpWire(
+            config.location,
+            auth=source.auth,
+            secrets=secrets,
+            permit=permit,
+            provision=provision,
+            timeouts=timeouts,
+            largest=largest,
+        )
+        sessions = None if commands is None else partial(commands.session, config.name)
+        return McpExecutor(wire, shared=False, timeouts=timeouts, sessions=sessions)
+    shared = None if commands is None else commands.command(config.name)
+    command = StdioWire(command_spec(source), secrets=secrets, timeouts=timeouts, command=shared)
+    return McpExecutor(command, shared=True, timeouts=timeouts)
+
+
+def _allowed(to: Destination) -> Verdict:
+    return Allow(rule="build")

@@ -1,0 +1,52 @@
+"""OpenAPI sources, and requests declared in a file: their reading and their calls over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from toolgen.connectors.base import Connector, ExecutorContext
+from toolgen.connectors.executor import Executor
+from toolgen.connectors.locations import file_or_url
+from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+
+__all__ = ["OpenApiConnector"]
+
+
+class OpenApiConnector(Connector):
+    """Connector of `openapi:`."""
+
+    kind = "openapi"
+    own_keys = frozenset({"overlay", "poll", "server", "trace", "http2"})
+    failure_keys = frozenset({"timeouts", "retries", "breaker", "concurrency", "idempotency_key", "answers"})
+    renewable = True
+
+    def location(self, given: str, root: Path, where: str) -> str:
+        """Return a file below `root`, or an http(s) URL."""
+        return file_or_url(self.kind, given, root, where)
+
+    def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
+        """Read a description, or the requests of a tool resource."""
+        if config.resource:
+            from toolgen.connectors.declared.read import read_requests  # noqa: PLC0415 - if there is such a source
+
+            return read_requests(config)
+        from toolgen.connectors.openapi.read import read_openapi  # noqa: PLC0415 - if there is such a source
+
+        return read_openapi(config)
+
+    def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
+        """Return an executor over HTTP, which polls operations that go on behind an answer if toolgen.yaml configures that."""
+        from toolgen.connectors.http.source_executor import http_executor, resilient  # noqa: PLC0415 - a gateway's alone
+
+        make = partial(http_executor, source, context)
+        followed = [one for one in (source.poll, *source.tool_polls.values()) if one is not None and one.url]
+        if not followed:
+            return resilient(make(), source)
+        from toolgen.connectors.http.polling import PollingExecutor, reader_for  # noqa: PLC0415 - if anything is followed
+
+        schemes = context.info.security_schemes.values()
+        hidden = frozenset(one.name for one in schemes if one.type == "apiKey" and one.in_ == "query")
+        inner = resilient(make(reader_for(followed)), source)
+        return PollingExecutor(inner, default=source.poll, polls=source.tool_polls, hidden=hidden)

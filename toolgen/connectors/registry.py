@@ -1,0 +1,36 @@
+"""Registry of connectors: a line for each kind of system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from toolgen.connectors.base import Connector
+from toolgen.connectors.device.connector import DeviceConnector
+from toolgen.connectors.functions.code.connector import CodeConnector
+from toolgen.connectors.functions.connector import FunctionConnector
+from toolgen.connectors.graphql.connector import GraphQLConnector
+from toolgen.connectors.mcp.connector import McpConnector
+from toolgen.connectors.openapi.connector import OpenApiConnector
+from toolgen.connectors.sql.connector import SqlConnector
+from toolgen.connectors.workflow.connector import WorkflowConnector
+
+__all__ = ["CONNECTORS"]
+
+CONNECTORS: Final[Mapping[str, Connector]] = MappingProxyType(
+    {
+        connector.kind: connector
+        for connector in (
+            OpenApiConnector(),
+            GraphQLConnector(),
+            SqlConnector(),
+            FunctionConnector(),
+            McpConnector(),
+            WorkflowConnector(),
+            CodeConnector(),
+            DeviceConnector(),
+        )
+    }
+)
+"""Connectors by kind, in the order in which messages list the kinds."""

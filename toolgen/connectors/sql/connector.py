@@ -1,0 +1,72 @@
+"""SQL databases: reading of schemas and named queries, and the execution of guarded statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from toolgen.connectors.base import Connector, ExecutorContext
+from toolgen.connectors.executor import Executor
+from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+from toolgen.core.errors import ConfigError
+from toolgen.model.database_url import ENGINES, is_file, parse_location, preview_location
+from toolgen.model.manifest import SourceInfo
+from toolgen.model.secret import SecretReference
+
+__all__ = ["SqlConnector", "check_extra"]
+
+
+class SqlConnector(Connector):
+    """Connector of `sql:`."""
+
+    kind = "sql"
+    own_keys = frozenset({"writes"})
+    failure_advice = "the policy's sql: says how long a statement may take"
+    names_schemes = False
+    reads_files = False
+    no_proof = "the tool was made from the database itself, which describes no requests"
+
+    def location(self, given: str, root: Path, where: str) -> str:
+        """Return the URL of a database; that of a file is made absolute."""
+        scheme, separator, path = given.partition(":///")
+        if separator and path and is_file(given):
+            return f"{scheme}:///{root / path}"
+        try:
+            parse_location(given)
+        except ConfigError as error:
+            raise ConfigError(error.message, where=where, suggestion=error.suggestion) from error
+        return given
+
+    def portable_location(self, config: SourceConfig) -> str:
+        """Return the URL of a server, or the name of a file."""
+        return Path(config.location).name if is_file(config.location) else config.location
+
+    def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
+        """Read the schema of a database, and its named queries."""
+        check_extra(config)
+        from toolgen.connectors.sql.reading.named_queries import read_database  # noqa: PLC0415 - behind an extra
+
+        return read_database(config, password())
+
+    def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
+        """Return an executor of statements that the guard has rendered."""
+        from toolgen.connectors.sql.execution.executor import SqlExecutor  # noqa: PLC0415 - if there is such a source
+
+        password = source.auth.get("password")
+        reference = password if isinstance(password, SecretReference) else None
+        return SqlExecutor(source.config.location, password=reference, secrets=context.secrets, permit=context.permit)
+
+    def preview_location(self, info: SourceInfo) -> str:
+        """Return the URL of a database that does not exist: a manifest does not say where its databases are."""
+        return "" if info.database is None else preview_location(info.database.dialect)
+
+
+def check_extra(config: SourceConfig) -> None:
+    """Raise `ConfigError` if the reader of SQL is not installed. The message names the extra of the database's driver, which brings it."""
+    if find_spec("sqlglot") is None:
+        engine = ENGINES.get(config.location.partition(":")[0], "sqlite")
+        extra = "sql" if engine == "sqlite" else engine
+        raise ConfigError(
+            "what reads SQL is not installed", suggestion=f'install it with: pip install "toolgen[{extra}]"'
+        )

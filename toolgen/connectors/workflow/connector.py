@@ -1,0 +1,37 @@
+"""Workflows as tools: their files, and the engine that runs their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from toolgen.connectors.base import Connector, ExecutorContext
+from toolgen.connectors.executor import Executor
+from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+
+__all__ = ["WorkflowConnector"]
+
+
+class WorkflowConnector(Connector):
+    """Connector of `workflow:`."""
+
+    kind = "workflow"
+    failure_advice = "the tools that its steps call have their own; a step has retry:"
+    auth_refusal = "the tools that its steps call have theirs"
+    no_proof = "the tool is made of calls to other tools, which are proved for themselves"
+
+    def location(self, given: str, root: Path, where: str) -> str:
+        """Return the path of a file. An empty one is found to be a folder when it is read."""
+        return super().location(given, root, where) if given else str(root / given)
+
+    def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
+        """Read the workflows of a file."""
+        from toolgen.connectors.workflow.read import read_workflow  # noqa: PLC0415 - if there is such a source
+
+        return read_workflow(config)
+
+    def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
+        """Return the engine that calls the tools of the steps."""
+        from toolgen.connectors.workflow.executor import WorkflowExecutor  # noqa: PLC0415 - if there is such a source
+
+        return WorkflowExecutor(context.inner, clock=context.clock)

@@ -104,7 +104,7 @@ OPERATORS: Final = (
     (
         Cost(result="sum", work=2),
         """
-        BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift DPipe Substring Trim Overlay Tuple
+        BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift DPipe Substring Trim Overlay Tuple Abs
         Array Struct List Map ToMap Introducer National Dot Interval
         """,
     ),

@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from toolgen.connectors.sql.guard.functions import MODIFIERS
 from toolgen.connectors.sql.guard.grammar import called
 from toolgen.connectors.sql.guard.placeholders import CALL, RESERVED, SLOT, slot_number
+from toolgen.connectors.sql.guard.prefix_signs import is_sign
 from toolgen.model.database import Database, DialectName
 
 __all__ = ["BY_TEXT", "computed_title", "conceal", "entitle", "entitled", "retitle", "value_types"]
@@ -184,6 +185,8 @@ def _figured(node: object) -> tuple[str, bool]:
             return ("", False) if slot_number(node) is not None else (node.name, True)
         case exp.Alias():
             return node.alias, True
+        case exp.Anonymous() if is_sign(node):
+            return "", False
         case exp.Anonymous():
             return node.name.removeprefix(CALL).lower(), True
         case exp.Paren() | exp.Window() | exp.Filter() | exp.WithinGroup() | exp.Collate() | exp.Bracket():

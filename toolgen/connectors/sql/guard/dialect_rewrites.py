@@ -11,6 +11,7 @@ from typing import Final, NoReturn, TypeAlias
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.guard.prefix_signs import enclose_absolutes, enclose_signs
 from toolgen.connectors.sql.guard.refusal import refuse
 from toolgen.model.database import DialectName
 
@@ -304,5 +305,7 @@ _RESPELLINGS: Final[Sequence[tuple[str | TokenType, tuple[str, ...], _Respell]]]
     (TokenType.UNICODE_STRING, ("postgres",), _decoded),
     (TokenType.INDEXED_BY, ("sqlite",), _without_index),
     ("CAST", ("sqlite",), _affinities),
+    (TokenType.PLUS, ("sqlite", "postgres", "mysql", "duckdb"), enclose_signs),
+    ("@", ("postgres", "duckdb"), enclose_absolutes),
     *((word, ("mysql",), _called) for word in ("UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP")),
 )

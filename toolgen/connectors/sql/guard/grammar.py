@@ -25,6 +25,7 @@ from toolgen.connectors.sql.guard.functions import (
 )
 from toolgen.connectors.sql.guard.grants import check_name
 from toolgen.connectors.sql.guard.placeholders import CALL, RESERVED, SLOT, slot_number
+from toolgen.connectors.sql.guard.prefix_signs import is_sign
 from toolgen.connectors.sql.guard.refusal import refuse, shown
 from toolgen.model.database import DialectName
 
@@ -152,7 +153,8 @@ _ONLY: Mapping[DialectName, Mapping[str, Arguments]] = {
         "JSONColumnDef": _arguments("this kind path nested_schema ordinality"),
     },
     "duckdb": {
-        "RegexpLike": _TWO, "RegexpILike": _TWO, "StartsWith": _TWO, "RegexpFullMatch": _TWO, "SimilarTo": _TWO, "Any": _ONE, "All": _ONE,
+        "Abs": _ONE, "RegexpLike": _TWO, "RegexpILike": _TWO, "StartsWith": _TWO, "RegexpFullMatch": _TWO, "SimilarTo": _TWO, "Any": _ONE,
+        "All": _ONE,
         "Array": _arguments("expressions bracket_notation"), "Bracket": _arguments("this expressions offset safe returns_list_for_maps"),
         "Slice": _TWO, "AtTimeZone": _arguments("this zone"), "Extract": _TWO, "Substring": _arguments("this start length"),
         "Trim": _arguments("this expression position"), "StrPosition": _arguments("this substr"),
@@ -258,6 +260,8 @@ def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], def
     name = called(node) if isinstance(node, exp.Anonymous) else ""
     if not name and node.name.upper() == "ALL" and isinstance(node.parent, _COMPARISONS) and dialect == "postgres":
         return  # `x <> ALL (array)`: a reserved word, and no function
+    if is_sign(node):
+        return
     in_from = isinstance(node.parent, (exp.Table, exp.Lateral))
     known = TABLE_FUNCTIONS[dialect] if in_from else FUNCTIONS[dialect]
     if not name or (name not in known and (in_from or name not in added)):

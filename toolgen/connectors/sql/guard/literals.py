@@ -24,7 +24,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.dialect_rewrites import PLAIN_NUMBER
-from toolgen.connectors.sql.guard.placeholders import QUOTED, value_belongs
+from toolgen.connectors.sql.guard.placeholders import QUOTED
+from toolgen.connectors.sql.guard.prefix_signs import is_signed, operand_end
 from toolgen.connectors.sql.guard.refusal import refuse, shown
 from toolgen.model.database import DialectName
 
@@ -156,11 +157,10 @@ def _check_number(sql: str, token: Token, following: Token | None, dialect: Dial
 
 
 def _check_plus(tokens: Sequence[Token], place: int) -> None:
-    """The parser drops it. Before a number that is right; a column is called otherwise with it, and compared otherwise in SQLite."""
-    typed = place > 1 and tokens[place - 2].token_type is TokenType.DCOLON  # `'1 day'::interval + x`
-    signed = place == 0 or (value_belongs(tokens, place) and not typed)
-    if signed and not (place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.NUMBER):
-        refuse("literal", "a + stands before a value", "leave the + away")
+    """A sign before a value that is a name, a call or in parentheses is read as it is, and dropped before a number."""
+    number = place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.NUMBER
+    if is_signed(tokens, place) and not number and not operand_end(tokens, place + 1):
+        refuse("literal", "a + stands before a value", "leave the + away, or put parentheses around the value: +(x)")
 
 
 def _check_match(tokens: Sequence[Token], place: int) -> None:

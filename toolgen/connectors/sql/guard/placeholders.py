@@ -28,6 +28,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from toolgen.connectors.sql.guard.dialect_rewrites import respelt
 from toolgen.connectors.sql.guard.functions import FUNCTIONS, MODIFIERS, SPECIAL
 from toolgen.connectors.sql.guard.marks import CALL, RESERVED, SLOT
+from toolgen.connectors.sql.guard.prefix_signs import value_belongs
 from toolgen.connectors.sql.guard.refusal import refuse
 from toolgen.model.database import DialectName
 
@@ -41,7 +42,6 @@ __all__ = [
     "marked",
     "separate_null_tests",
     "slot_number",
-    "value_belongs",
 ]
 
 MAX_PARAMETERS = 200
@@ -51,13 +51,6 @@ def _kinds(names: str) -> frozenset[TokenType]:
     return frozenset(kind for name in names.split() if (kind := getattr(TokenType, name, None)) is not None)
 
 
-_BEFORE_A_VALUE = _kinds(
-    """
-    L_PAREN COMMA EQ NEQ NULLSAFE_EQ LT GT LTE GTE PLUS DASH STAR SLASH DIV MOD DPIPE PIPE AMP CARET TILDE LT_LT GT_GT ARROW DARROW
-    AT_GT LT_AT DAMP HASH_ARROW DHASH_ARROW AND OR XOR NOT IS LIKE ILIKE RLIKE IRLIKE GLOB SIMILAR_TO BETWEEN ESCAPE IN SELECT DISTINCT
-    WHERE HAVING QUALIFY ON CASE WHEN THEN ELSE LIMIT OFFSET FETCH FIRST NEXT VALUES INTERVAL BY GROUP_BY ORDER_BY PARTITION_BY FROM FOR
-    """
-)
 _SIGNS = _kinds("PLACEHOLDER PARAMETER VAR COLON MOD")
 
 
@@ -135,11 +128,6 @@ class Placeholders:
             case TokenType.MOD if value_belongs(tokens, index):
                 return _formatted(tokens, index)
         return None
-
-
-def value_belongs(tokens: Sequence[Token], index: int) -> bool:
-    """Return True if a value can begin at the token at `index`, according to the token before it."""
-    return index > 0 and tokens[index - 1].token_type in _BEFORE_A_VALUE
 
 
 def _next(tokens: Sequence[Token], index: int) -> Token | None:

@@ -7,7 +7,7 @@ than any database: a name that a table in reach hides is refused even where a ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 from sqlglot import exp
@@ -210,8 +210,12 @@ class Resolver:
         scope = SelectScope(outer=outer)
         sources = [node.args["from_"].this] if node.args.get("from_") else []
         joins = node.args.get("joins") or []
+        tested: list[QueryRelation] = []
         for source in (*sources, *(join.this for join in joins), *(node.args.get("laterals") or [])):
+            known = len(scope.relations)
             self._source(source, scope, outer, ctes)
+            if isinstance(source.parent, exp.Join) and source.parent.args.get("kind") in _TESTED_JOINS:
+                tested += scope.relations[known:]
         scope.aliases = frozenset(
             self._spelling.column(item.args["alias"])
             for item in node.expressions
@@ -220,6 +224,8 @@ class Resolver:
         scope.computed = any(None in self._columns.output_names(item, scope) for item in node.expressions)
         scope.clause = "on"
         self._joins(joins, scope, ctes)
+        if tested:  # rows of these are looked for, and their columns are known to ON alone
+            scope.relations = [relation for relation in scope.relations if all(relation is not one for one in tested)]
         natural = any(join.args.get("using") or join.args.get("method") for join in joins)
         if _is_tested_for_rows(node):
             node.set("expressions", [exp.Literal.number(1)])
@@ -504,6 +510,9 @@ class Resolver:
         self._expressions([node.args["iterator"]], scope, ctes)
         inner = SelectScope(outer=scope, lambdas=frozenset({self._spelling.column(node.expression)}))
         self._expressions([node.this, node.args.get("condition")], inner, ctes)
+
+
+_TESTED_JOINS: Final = frozenset({"SEMI", "ANTI"})
 
 
 def _is_tested_for_rows(query: exp.Select) -> bool:

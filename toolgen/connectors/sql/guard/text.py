@@ -21,6 +21,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects.duckdb_pivots import PIVOTED
 from toolgen.connectors.sql.guard.alternatives import statement_alternative
 from toolgen.connectors.sql.guard.column_names import BY_TEXT, entitle, entitled, retitle
 from toolgen.connectors.sql.guard.dialect_rewrites import respelt
@@ -104,6 +105,12 @@ def _position(generator: Generator, node: exp.Expr) -> str:
     return f"POSITION({generator.sql(node, 'substr')} IN {generator.sql(node, 'this')})"
 
 
+def _absolute(generator: Generator, node: exp.Expr) -> str:
+    """`@(x)` as it was read: the parser has a class for it in DuckDB. A call named abs is one that was written so."""
+    written = generator.sql(node, "this")
+    return f"@{written}" if isinstance(node.this, exp.Paren) else f"@({written})"
+
+
 def _root(sign: str) -> _Writer:
     return lambda generator, node: f"{sign} {generator.sql(node, 'this')}"
 
@@ -144,6 +151,7 @@ WRITERS: Mapping[str, Mapping[type[exp.Expr], _Writer]] = MappingProxyType(
             exp.Extract: _extract,
             exp.Pow: _power,
             exp.StartsWith: _operator("^@"),
+            exp.Abs: _absolute,
             exp.RegexpILike: _operator("~*"),
             exp.StrPosition: _position,
             # Columns are called by these words as they are written, and mostly they are written small.
@@ -299,6 +307,12 @@ def hint(tokens: Sequence[Token], dialect: DialectName) -> str:
                 return advice
     if dialect == "sqlite" and "ON" in words and "JOIN" not in words[: words.index("ON")]:
         return "write JOIN in place of the comma before ON"
+    if "@" in words:
+        return "write abs(x)"
+    if dialect == "duckdb" and ("PIVOT" in words or "UNPIVOT" in words):
+        return PIVOTED
+    if dialect == "duckdb" and words[:2] == ["WITH", "RECURSIVE"] and "KEY" in words:
+        return "write WITH RECURSIVE without USING KEY, and keep the last row of each key with QUALIFY row_number() OVER (…) = 1"
     if words[1:2] == ["TOP"]:
         return "write LIMIT and the number at the end, instead of TOP"
     if kinds[-1] in _UNFINISHED or words[-1] in _UNFINISHED_WORDS:

@@ -14,11 +14,13 @@ from toolgen.connectors.sql.dialects.computed_counts import SMALL_COUNTS, bound_
 from toolgen.connectors.sql.dialects.dollar_signs import separate_parameters
 from toolgen.connectors.sql.dialects.duckdb_costs import DUCKDB_FUNCTIONS, DUCKDB_OPERATORS
 from toolgen.connectors.sql.dialects.duckdb_pivots import rewrite_pivots
+from toolgen.connectors.sql.dialects.duckdb_series import bound_series
 from toolgen.connectors.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
 from toolgen.connectors.sql.dialects.reserved_names import quote_reserved_names, reserved_names
 from toolgen.connectors.sql.dialects.token_rewrites import enclose_interval_values, enclose_limits
 from toolgen.connectors.sql.dialects.value_rows import select_from_values
-from toolgen.connectors.sql.dialects.whole_rows import select_rows
+from toolgen.connectors.sql.dialects.whole_rows import is_source, select_rows
+from toolgen.connectors.sql.guard.marks import CALL
 
 __all__ = ["DUCKDB", "SUMMARY_COLUMNS"]
 
@@ -96,6 +98,25 @@ def _join_in_selects(root: exp.Expr) -> None:
             query.set("joins", [*joins, *(query.args.get("joins") or [])])
 
 
+def _number_order(root: exp.Expr) -> None:
+    """`ORDER BY #2` is `ORDER BY 2`: the place in the SELECT list. Elsewhere `#2` is a place in FROM, hidden columns included."""
+    for place in list(root.find_all(exp.PositionalColumn)):
+        order = place.parent.parent if isinstance(place.parent, exp.Ordered) else None
+        if isinstance(order, exp.Order) and isinstance(order.parent, (exp.Query, exp.Subquery)):
+            place.replace(place.this.copy())
+
+
+def _unnest_structs(root: exp.Expr) -> None:
+    """`s.*` is `unnest(s)` where s is no table of the query, but a struct."""
+    for column in list(root.find_all(exp.Column)):
+        select, star = column.parent, column.this
+        if not isinstance(star, exp.Star) or not isinstance(select, exp.Select) or len(column.parts) != 2:
+            continue
+        struct = column.args["table"]
+        if not any(star.args.values()) and not is_source(column, struct.name):
+            column.replace(exp.Anonymous(this=f"{CALL}unnest", expressions=[exp.Column(this=struct.copy())]))
+
+
 DUCKDB: Final = Dialect(
     name="duckdb",
     engine="DuckDB",
@@ -121,7 +142,10 @@ DUCKDB: Final = Dialect(
         TreeRewrite((exp.Join,), _join_in_selects, makes_nodes=False),
         TreeRewrite((exp.Dot,), _column_arguments),
         TreeRewrite((exp.Pivot,), rewrite_pivots),
+        TreeRewrite((exp.PositionalColumn,), _number_order, makes_nodes=False),
+        TreeRewrite((exp.Star,), _unnest_structs),
         TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["duckdb"])),
+        TreeRewrite((exp.Anonymous,), bound_series),
         TreeRewrite((exp.Select,), select_rows, makes_nodes=False),
         TreeRewrite(
             (exp.Identifier,), quote_reserved_names("duckdb"), makes_nodes=False, names=reserved_names("duckdb")

@@ -14,7 +14,9 @@ DUCKDB_FUNCTIONS: Final = table(
         (
             Cost(),
             """
-            acosh add age ago approx_count_distinct array_contains array_cosine_distance array_cosine_similarity
+            acosh add age ago array_negative_dot_product array_negative_inner_product current_localtime current_localtimestamp
+            list_negative_dot_product list_negative_inner_product roundbankers struct_has struct_indexof struct_position
+            uuid_extract_timestamp uuid_extract_version approx_count_distinct array_contains array_cosine_distance array_cosine_similarity
             array_distance array_dot_product array_has array_has_all array_has_any array_indexof array_inner_product
             array_length array_position ascii asinh atanh bit_and bit_count bit_length bit_or bit_position bit_xor
             bool_and bool_or cardinality cbrt century char_length character_length chr contains corr cosh cot count_if
@@ -48,6 +50,7 @@ DUCKDB_FUNCTIONS: Final = table(
             arg_min_nulls_last argmax argmin array_aggregate array_extract element_at fill first greatest if ifnull last
             least list_aggr list_aggregate list_any_value list_avg list_element list_extract list_first list_last
             list_max list_median list_min list_mode list_product list_sum mad max max_by median min min_by mode nvl
+            constant_or_null map_extract_value struct_extract_at
             percentile_cont percentile_disc quantile quantile_cont quantile_disc reservoir_quantile struct_extract
             try union_extract union_value unnest
             """,
@@ -86,6 +89,7 @@ DUCKDB_FUNCTIONS: Final = table(
         (Cost(result="pad", count=2, factor=4), "to_base"),
         (Cost(result="pad"), "bitstring"),
         (Cost(result="series", factor=16, memory=2), "generate_series generate_subscripts range"),
+        (Cost(result="series", factor=16, memory=2), "array_resize list_resize"),
         (Cost(result="series", count=2, factor=16), "equi_width_bins"),
         (Cost(result="template"), "format printf"),
         (Cost(result="insert"), "regexp_replace"),
@@ -111,7 +115,11 @@ DUCKDB_FUNCTIONS: Final = table(
             """,
         ),
         (Cost(result="indent", memory=30), "json_pretty"),
-        (Cost(pairs=20, memory=8), "damerau_levenshtein jaccard jaro_similarity jaro_winkler_similarity levenshtein"),
+        (Cost(pairs=20, memory=8, pair_memory=8), "damerau_levenshtein"),
+        (
+            Cost(pairs=20, memory=8),
+            "editdist3 jaccard jaro_similarity jaro_winkler_similarity levenshtein",
+        ),
     ),
 )
 """Functions by their names in lower case."""

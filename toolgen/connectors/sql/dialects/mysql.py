@@ -59,7 +59,7 @@ def _replace_before_gathering(root: exp.Expr) -> None:
         ordered = gathered.this if isinstance(gathered.this, exp.Order) else None
         value = ordered.this if ordered is not None else gathered.this
         separator = gathered.args.get("separator")
-        if isinstance(value, (exp.Distinct, exp.Concat)) or not (separator is None or _is_text(separator)):
+        if isinstance(value, (exp.Distinct, exp.Concat, exp.Limit)) or not (separator is None or _is_text(separator)):
             continue
         between = (separator.name if separator is not None else ",").replace(sought.name, given.name)
         (ordered or gathered).set("this", exp.Anonymous(this=call.this, expressions=[value, sought, given]))
@@ -71,6 +71,24 @@ def _call_soundex(root: exp.Expr) -> None:
     """`a SOUNDS LIKE b` is `SOUNDEX(a) = SOUNDEX(b)`: https://mariadb.com/kb/en/sounds-like/."""
     for node in reversed(list(root.find_all(exp.Soundex))):
         node.replace(exp.Anonymous(this=f"{CALL}soundex", expressions=[node.this]))
+
+
+def _limit_before_separator(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`GROUP_CONCAT(x ORDER BY y SEPARATOR ',' LIMIT 2)` with the separator at the end, where the parser looks for it."""
+    moved: list[Token] = []
+    depth = 0
+    for place, token in enumerate(tokens):
+        kind = token.token_type
+        if not moved and token.text.upper() == "SEPARATOR" and kind is not TokenType.STRING:
+            behind = [one.token_type for one in tokens[place + 1 : place + 3]]
+            if behind == [TokenType.STRING, TokenType.LIMIT]:
+                moved, depth = [*tokens[place : place + 2]], 0
+        depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+        if moved and depth < 0:
+            yield from moved
+            moved = []
+        if not any(token is one for one in moved):
+            yield token
 
 
 _SET_OPERATORS: Final = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
@@ -137,6 +155,7 @@ MYSQL: Final = Dialect(
     token_rewrites=(
         TokenRewrite(TokenType.INTERVAL, partial(enclose_interval_values, units=_UNITS)),
         TokenRewrite(TokenType.VALUES, _select_values),
+        TokenRewrite("SEPARATOR", _limit_before_separator),
         *(TokenRewrite(name, spell_out_characters) for name in ("CHAR", "SUBSTR", "MID")),
     ),
     tree_rewrites=(

@@ -14,7 +14,7 @@ MYSQL_FUNCTIONS: Final = table(
         (
             Cost(),
             """
-            adddate addtime ascii bin bin_to_uuid bit_and bit_count bit_length bit_or bit_xor char_length
+            adddate addtime ascii bin charset coercibility collation bin_to_uuid bit_and bit_count bit_length bit_or bit_xor char_length
             character_length conv convert_tz cot crc32 crc32c curdate current_date current_time current_timestamp
             curtime date date_add date_sub datediff day dayname dayofmonth dayofweek dayofyear field format_pico_time
             from_days from_unixtime hour inet6_aton inet6_ntoa inet_aton inet_ntoa interval is_ipv4 is_ipv4_compat
@@ -31,7 +31,10 @@ MYSQL_FUNCTIONS: Final = table(
             any_value elt greatest if ifnull least median nvl nvl2 percentile_cont percentile_disc
             """,
         ),
-        (Cost(result="sum"), "add_months from_base64 insert json_unquote left mid reverse right row soundex unhex"),
+        (
+            Cost(result="sum"),
+            "add_months from_base64 insert json_unquote make_set left mid reverse right row soundex unhex",
+        ),
         (Cost(result="sum", factor=2), "hex lcase lower natural_sort_key quote to_base64 ucase upper"),
         (Cost(result="sum", factor=4), "char chr"),
         (Cost(result="sum", factor=10), "date_format get_format time_format to_char"),

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from toolgen.connectors.sql.guard.marks import CALL
 
-__all__ = ["ROW_FUNCTIONS", "name_fields", "read_through_subqueries", "select_rows"]
+__all__ = ["ROW_FUNCTIONS", "is_source", "name_fields", "read_through_subqueries", "select_rows"]
 
 _AGGREGATES: Final = frozenset({"json_agg", "jsonb_agg"})
 ROW_FUNCTIONS: Final = frozenset({"row_to_json", "to_json", "to_jsonb", *_AGGREGATES})
@@ -79,13 +79,14 @@ def name_fields(root: exp.Expr) -> None:
         source = row.this.this
         if (
             isinstance(field, (exp.Identifier, exp.Star))
-            and _is_source(dot, source.name)
+            and is_source(dot, source.name)
             and not _is_named(root, source)
         ):
             dot.replace(exp.Column(this=field.copy(), table=source.copy()))
 
 
-def _is_source(node: exp.Expr, name: str) -> bool:
+def is_source(node: exp.Expr, name: str) -> bool:
+    """Return True if a query around a node reads something under this name."""
     select = node.find_ancestor(exp.Select)
     while select is not None:
         source = select.args.get("from_")

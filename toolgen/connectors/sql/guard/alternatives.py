@@ -48,9 +48,10 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "Pivot": PIVOTED,
         "Table.pivots": PIVOTED,
         "Subquery.pivots": PIVOTED,
-        "Abs": "write abs(x)",
-        "Dot": "write alias.column, without parentheses; call functions that give rows in FROM: FROM t, jsonb_each(t.x) AS e",
-        "PositionalColumn": "name the column, or write its number without # in ORDER BY",
+        "PropertyEQ": "write row_number() OVER (…) or sum(x) OVER (…) in place of a variable",
+        "Dot": "write alias.column, without parentheses; call functions that give rows in FROM: FROM t, jsonb_each(t.x) AS e;"
+        " a field of a composite column is to_jsonb(column) ->> 'field'",
+        "PositionalColumn": "name the column: #1 is read in ORDER BY alone",
         "Any": "write IN (SELECT …), or compare with (SELECT min(x) FROM …)",
         "All": "write NOT IN (SELECT …), or compare with (SELECT max(x) FROM …)",
         "RegexpLike": "write LIKE or GLOB",

@@ -185,6 +185,8 @@ def _figured(node: object) -> tuple[str, bool]:
             return ("", False) if slot_number(node) is not None else (node.name, True)
         case exp.Alias():
             return node.alias, True
+        case exp.Dot():
+            return node.expression.name, True
         case exp.Anonymous() if is_sign(node):
             return "", False
         case exp.Anonymous():

@@ -106,6 +106,14 @@ class Columns:
                 expanded.append(item)
         return expanded
 
+    def tested(self, condition: exp.Expr, scope: SelectScope, merged: bool) -> exp.Expr:
+        """A condition with COLUMNS, for each of the columns that it stands for: all of them have to be true."""
+        selection = selection_of(condition) if self._dialect == "duckdb" else None
+        if selection is None:
+            return condition
+        tests = [item.unalias() for item in self._selected(condition, selection, scope, merged)]
+        return exp.and_(*tests, copy=False) if len(tests) > 1 else tests[0]
+
     def _selected(
         self, item: exp.Expr, selection: ColumnSelection, scope: SelectScope, merged: bool
     ) -> Iterator[exp.Expr]:

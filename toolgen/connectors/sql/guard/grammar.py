@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType, NoneType
+from typing import Final
 
 from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.dialects.computed_counts import bounded_count
+from toolgen.connectors.sql.dialects.duckdb_series import is_bounded_series
 from toolgen.connectors.sql.guard.alternatives import SESSION, catalog_alternative, syntax_alternative
 from toolgen.connectors.sql.guard.bounds import is_negative, is_smallest
 from toolgen.connectors.sql.guard.equivalents import function_advice
@@ -140,12 +142,13 @@ _ONLY: Mapping[DialectName, Mapping[str, Arguments]] = {
         "Explode": _arguments("this expressions"), "MatchAgainst": _arguments("this expressions"), "StartsWith": _TWO,
         "JSONBContainsTopKey": _TWO, "JSONBContainsAnyTopKeys": _TWO, "JSONBContainsAllTopKeys": _TWO, "JSONBPathExists": _TWO,
         "JSONBDeleteAtPath": _TWO, "National": _ONE, "Localtime": _arguments(), "Localtimestamp": _arguments(), "Adjacent": _TWO,
-        "Kwarg": _TWO, "ColumnDef": _arguments("this kind"),
+        "Kwarg": _TWO, "ColumnDef": _arguments("this kind"), "Dot": _TWO,
         "With": _EVERYWHERE["With"] | {"search", "cycle"}, "RecursiveWithSearch": _arguments("kind this expression using"),
     },
     "mysql": {
         "RegexpLike": _TWO, "Extract": _TWO, "Substring": _arguments("this start length"), "Trim": _arguments("this expression position"),
         "StrPosition": _arguments("this substr"), "GroupConcat": _arguments("this separator"), "MemberOf": _TWO,
+        "Limit": _arguments("this expression offset"),
         "Localtime": _arguments(), "Localtimestamp": _arguments(), "CharacterSet": _ONE,
         "Select": _EVERYWHERE["Select"] | {"operation_modifiers"}, "Table": _EVERYWHERE["Table"] | {"hints"},
         "IndexTableHint": _arguments("this expressions target"), "National": _ONE, "Any": _ONE, "All": _ONE,
@@ -185,7 +188,7 @@ _TYPES = _arguments(
     BIGINT BINARY BIT BLOB BOOLEAN BPCHAR CHAR DATE DATETIME DATETIME2 DATE32 DECIMAL DOUBLE FLOAT HUGEINT INT INT128 INTERVAL JSON JSONB
     LIST ARRAY LONGTEXT MEDIUMINT MEDIUMTEXT MONEY NAME NCHAR NVARCHAR SMALLINT SMALLDATETIME TEXT TIME TIMETZ TIMESTAMP TIMESTAMPTZ
     TIMESTAMPNTZ TIMESTAMPLTZ TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS TINYINT TINYTEXT UBIGINT UDECIMAL UINT USMALLINT UTINYINT UUID VARBINARY
-    VARCHAR YEAR INET INT4RANGE INT8RANGE NUMRANGE TSRANGE TSTZRANGE DATERANGE
+    ENUM VARCHAR YEAR INET INT4RANGE INT8RANGE NUMRANGE TSRANGE TSTZRANGE DATERANGE
     """
 )
 _FRAMES = frozenset({"CURRENT ROW", "UNBOUNDED"})
@@ -229,6 +232,8 @@ def check_grammar(
             _check_call(node, dialect, added, defined)
         elif (check := _CHECKS.get(kind)) is not None:
             check(node, dialect)
+            if kind is exp.Dot and dialect == "postgres" and node.expression.name.lower() in defined:
+                refuse("function", "a field has the name of a function of this database", syntax_alternative("Dot"))
 
 
 def _readable(kind: type[exp.Expr]) -> str:
@@ -302,7 +307,7 @@ def _check_declaration(node: exp.Expr, _dialect: DialectName) -> None:
 
 def _check_cap(node: exp.Expr, name: str, cap: Cap) -> None:
     arguments = node.expressions
-    if not arguments:
+    if not arguments or is_bounded_series(node):
         return
     if not cap.strict and not isinstance(node.parent, (exp.Table, exp.Lateral)):
         _check_series(node, name, cap.largest)
@@ -416,8 +421,25 @@ def _check_join(node: exp.Expr, dialect: DialectName) -> None:
         )
 
 
-def _check_field(node: exp.Expr, _dialect: DialectName) -> None:
-    """`value.field`, of a struct; DuckDB's `value.function()` is refused, and so is a schema's function."""
+_RECORD_FIELDS: Final = frozenset(
+    {name for names in TABLE_FUNCTIONS["postgres"].values() for name in names if len(names) > 1}
+    | {f"f{place}" for place in range(1, 100)}
+)
+"""Names of what functions of PostgreSQL and ROW(…) give as records. None of them is a function."""
+
+
+def _check_field(node: exp.Expr, dialect: DialectName) -> None:
+    """`value.field`, of a struct; DuckDB's `value.function()` is refused, and so is a schema's function.
+
+    PostgreSQL takes `(x).name` for a call of the function `name` where x has no such field:
+    https://www.postgresql.org/docs/current/rowtypes.html#ROWTYPES-USAGE. So only known fields may stand there.
+    """
+    if dialect == "postgres":
+        record = node.this.this if isinstance(node.this, exp.Paren) else None
+        plain = isinstance(record, (exp.Column, exp.Anonymous)) and isinstance(node.expression, exp.Identifier)
+        if not plain or node.expression.name not in _RECORD_FIELDS:
+            refuse("syntax", "a field of a row is not one that is known here", syntax_alternative("Dot"))
+        return
     if not isinstance(node.expression, exp.Identifier) or isinstance(node.this, exp.Identifier):
         refuse("function", "a function is called through a value or a schema", "write function(value)")
 
@@ -489,6 +511,17 @@ def _check_function_in_rows(function: exp.Expr) -> None:
         )
 
 
+def _check_gathered_limit(node: exp.Expr, _dialect: DialectName) -> None:
+    """`GROUP_CONCAT(x ORDER BY y LIMIT 2)`: https://mariadb.com/kb/en/group_concat/."""
+    if node.this is None and node.args.get("offset") is None:
+        return
+    counts = [node.expression, *filter(None, [node.args.get("offset")])]
+    if not isinstance(node.parent, exp.GroupConcat) or not all(map(_is_whole, counts)):
+        refuse(
+            "limit", "the LIMIT of a function is not a number written out", "write GROUP_CONCAT(x ORDER BY y LIMIT 3)"
+        )
+
+
 _CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, DialectName], None]] = {
     exp.Identifier: _check_identifier,
     exp.DataType: _check_type,
@@ -497,6 +530,7 @@ _CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, DialectName], None]] = {
     exp.Table: _check_table,
     exp.Select: _check_modifiers,
     exp.Dot: _check_field,
+    exp.Limit: _check_gathered_limit,
     exp.Kwarg: _check_named_argument,
     exp.ColumnDef: _check_declaration,
     exp.NullSafeEQ: _check_mysql,

@@ -230,6 +230,8 @@ class Resolver:
         if _is_tested_for_rows(node):
             node.set("expressions", [exp.Literal.number(1)])
         node.set("expressions", self._columns.expanded(node.expressions, scope, natural))
+        if (where := node.args.get("where")) is not None:
+            where.set("this", self._columns.tested(where.this, scope, natural))
         for name, value in list(node.args.items()):
             if name not in {"from_", "joins", "laterals", "with_"}:
                 scope.clause = name

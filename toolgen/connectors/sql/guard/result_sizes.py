@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from sqlglot import exp
 
 from toolgen.connectors.sql.dialects.costs import Cost, Result
+from toolgen.connectors.sql.dialects.duckdb_series import MAX_ELEMENTS, is_bounded_series
 from toolgen.connectors.sql.guard.bounds import (
     GATHERED,
     MAX_DIGITS,
@@ -127,6 +128,8 @@ def _series(call: Arguments) -> float:
         return NUMBER / call.cost.factor  # rows, one after the other
     if (days := _days(arguments)) is not None:
         return days
+    if is_bounded_series(call.node):
+        return MAX_ELEMENTS
     if call.cost.count == 1 and arguments and isinstance(bare(arguments[-1]), exp.Literal):
         return min(written_number(arguments[min(1, len(arguments) - 1)]), _SERIES)
     return min(call.number, _SERIES) if call.cost.count != 1 else _SERIES

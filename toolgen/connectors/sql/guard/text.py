@@ -111,6 +111,16 @@ def _absolute(generator: Generator, node: exp.Expr) -> str:
     return f"@{written}" if isinstance(node.this, exp.Paren) else f"@({written})"
 
 
+def _group_concat(generator: Generator, node: exp.Expr) -> str:
+    """`GROUP_CONCAT(x ORDER BY y SEPARATOR ',' LIMIT 2)`; sqlglot writes the separator behind the limit."""
+    gathered, limit = node.this, ""
+    if isinstance(gathered, exp.Limit):
+        counts = [gathered.args.get("offset"), gathered.expression]
+        limit = " LIMIT " + ", ".join(generator.sql(count) for count in counts if count is not None)
+        gathered = gathered.this
+    return f"GROUP_CONCAT({generator.sql(gathered)} SEPARATOR {generator.sql(node, 'separator')}{limit})"
+
+
 def _root(sign: str) -> _Writer:
     return lambda generator, node: f"{sign} {generator.sql(node, 'this')}"
 
@@ -144,7 +154,13 @@ WRITERS: Mapping[str, Mapping[type[exp.Expr], _Writer]] = MappingProxyType(
             exp.Sqrt: _root("|/"),
             exp.Cbrt: _root("||/"),
         },
-        "mysql": {**_EVERYWHERE, exp.RegexpLike: _rlike, exp.HexString: _hexadecimal, exp.IntDiv: _integer_division},
+        "mysql": {
+            **_EVERYWHERE,
+            exp.GroupConcat: _group_concat,
+            exp.RegexpLike: _rlike,
+            exp.HexString: _hexadecimal,
+            exp.IntDiv: _integer_division,
+        },
         "duckdb": {
             **_EVERYWHERE,
             exp.DataType: _varchar,

@@ -1,0 +1,177 @@
+"""Forms that the guard rewrites or takes apart: what the policy hides stays hidden in each of them, on the real engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.connectors.sql.guard.honest import Engine, open_engine
+from toolgen.connectors.sql.guard.guard import guard
+from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
+from toolgen.model.call import Statement
+from toolgen.model.verdict import Deny
+
+_SECRET = "Shelf"  # the name of the only place of its kind, which the row filter hides
+
+
+@pytest.fixture(scope="module", params=["duckdb", "postgres", "mysql"])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with open_engine(request.param, Path(tmp_path_factory.mktemp(request.param))) as opened:
+        if request.param == "postgres":
+            opened.connection.autocommit = True
+        yield opened
+
+
+def _scope(engine: Engine) -> SqlScope:
+    """Places without their kind and without one row; invoices without their amount."""
+    found = {
+        table.name: TableScope(
+            columns=tuple(
+                column.name
+                for column in table.columns
+                if (table.name, column.name) not in {("places", "kind"), ("invoices", "amount")}
+            ),
+            rows="name <> 'Shelf'" if table.name == "places" else None,
+        )
+        for table in engine.database.tables
+    }
+    return SqlScope(tables=found, max_rows=1000)
+
+
+def _judge(engine: Engine, sql: str, **changes: Any) -> Statement | Deny:
+    scope = replace(_scope(engine), **changes)
+    return guard(sql, [], database=engine.database, scope=scope, attributes={})
+
+
+def _rows(engine: Engine, sql: str) -> list[tuple[object, ...]]:
+    verdict = _judge(engine, sql)
+    assert isinstance(verdict, Statement), f"{sql}: {verdict}"
+    return engine.rows(verdict.sql)[1]
+
+
+def _hold(engine: Engine, sql: str) -> None:
+    """The statement is refused, fails, or tells nothing that is hidden."""
+    verdict = _judge(engine, sql)
+    if isinstance(verdict, Deny):
+        assert verdict.suggestion
+        return
+    try:
+        found = repr(engine.rows(verdict.sql))
+    except Exception:
+        return
+    for hidden in (_SECRET, "spot", "site", "building", "room", "999.99", "310.75"):
+        assert hidden not in found, f"{sql}\n{verdict.sql}\n{found}"
+
+
+_ATTACKS = {
+    "duckdb": (
+        "SELECT id FROM places WHERE COLUMNS('kind') = 'site'",
+        "SELECT id FROM places WHERE COLUMNS(['kind']) = 'site'",
+        "SELECT * FROM places WHERE COLUMNS(*) IS NOT NULL",
+        "SELECT * FROM places WHERE COLUMNS(* EXCLUDE (id)) IS NOT NULL",
+        "SELECT * FROM places p WHERE COLUMNS(p.*) IS NOT NULL OR TRUE",
+        "SELECT * FROM invoices WHERE COLUMNS('a.*') > 900",
+        "SELECT #4 FROM places",
+        "SELECT id FROM places WHERE #4 = 'site'",
+        "SELECT count(*) FROM places GROUP BY #4",
+        "SELECT max(#4) FROM places",
+        "SELECT * FROM places ORDER BY #3",
+        "SELECT list(id ORDER BY #4) FROM places",
+        "SELECT row_number() OVER (ORDER BY #4), id FROM places",
+        "SELECT places.* FROM places",
+        "SELECT kind.* FROM places",
+        "SELECT s.* FROM (SELECT places AS s FROM places) q",
+        "SELECT unnest(places) FROM places",
+        "SELECT amount.* FROM invoices",
+        "SELECT * FROM sensors SEMI JOIN places ON places.kind = 'site'",
+        "SELECT sensors.*, places.kind FROM sensors SEMI JOIN places ON places.id = place_id",
+        "SELECT @(amount) FROM invoices",
+        "SELECT range(amount::INT) FROM invoices",
+        "SELECT len(generate_series(0, (SELECT max(amount)::INT FROM invoices)))",
+        "PIVOT places ON kind IN ('site') USING count(*)",
+    ),
+    "postgres": (
+        "SELECT (p).kind FROM places p",
+        "SELECT (p).f4 FROM places p",
+        "SELECT (q.p).f4 FROM (SELECT p FROM places p) q",
+        "SELECT (x).f4 FROM (SELECT ROW(p.*) AS x FROM places p) q",
+        "SELECT (x).f1 FROM (SELECT ROW(p.kind) AS x FROM places p) q",
+        "SELECT (to_jsonb(p)).value FROM places p",
+        "SELECT (jsonb_each(to_jsonb(p))).value FROM places p",
+        "SELECT (jsonb_each_text(to_jsonb(p))).value FROM places p",
+        "SELECT ((SELECT p FROM places p LIMIT 1)).kind",
+        "SELECT (places).kind FROM places",
+        "SELECT (id).pg_sleep FROM places",
+        "SELECT (1.0::float8).pg_sleep",
+        "SELECT (x).query_to_xml FROM (SELECT 'select 1' AS x) q",
+        "SELECT (x).pg_read_file FROM (SELECT '/etc/passwd' AS x) q",
+        "SELECT ('/etc/passwd').pg_read_file",
+        "SELECT (p).* FROM places p",
+        "SELECT @ amount FROM invoices",
+        "SELECT +amount FROM invoices",
+    ),
+    "mysql": (
+        "SELECT GROUP_CONCAT(kind ORDER BY id LIMIT 2) FROM places",
+        "SELECT GROUP_CONCAT(id ORDER BY kind SEPARATOR ',' LIMIT 2) FROM places WHERE kind = 'site'",
+        "SELECT GROUP_CONCAT(name SEPARATOR '|' LIMIT 100) FROM places",
+        "SELECT GROUP_CONCAT(name ORDER BY id LIMIT 6, 1) FROM places",
+        "SELECT GROUP_CONCAT(id LIMIT (SELECT COUNT(*) FROM places WHERE kind = 'site')) FROM places",
+        "SELECT +amount FROM invoices",
+    ),
+}
+
+
+def test_what_is_hidden_stays_so(engine: Engine) -> None:
+    for sql in _ATTACKS[engine.dialect]:
+        _hold(engine, sql)
+
+
+def test_columns_in_a_condition_have_all_to_be_true(engine: Engine) -> None:
+    if engine.dialect != "duckdb":
+        pytest.skip("a form of DuckDB")
+    assert _rows(engine, "SELECT id FROM places WHERE COLUMNS(['id', 'parent_id']) > 1 ORDER BY id") == [
+        (4,),
+        (5,),
+        (6,),
+    ]
+    written = "SELECT id FROM places WHERE COLUMNS(['id', 'parent_id']) = 2 OR id = 6 ORDER BY id"
+    assert _rows(engine, written) == engine.rows(written)[1] == [(6,)]
+
+
+def test_a_place_in_order_by_is_one_of_the_select_list(engine: Engine) -> None:
+    if engine.dialect != "duckdb":
+        pytest.skip("a form of DuckDB")
+    sql = "SELECT name, id FROM places WHERE id < 4 ORDER BY #2 DESC, #1"
+    assert _rows(engine, sql) == engine.rows(sql)[1] == [("Hall B", 3), ("Hall A", 2), ("Campus", 1)]
+    verdict = _judge(engine, "SELECT #2 FROM places")
+    assert isinstance(verdict, Deny)
+    assert "ORDER BY alone" in verdict.suggestion
+
+
+def test_fields_of_records_are_those_that_functions_give(engine: Engine) -> None:
+    if engine.dialect != "postgres":
+        pytest.skip("a form of PostgreSQL")
+    assert _rows(engine, "SELECT (jsonb_each('{\"a\": 1}')).key") == [("a",)]
+    assert _rows(engine, "SELECT (x).f2 FROM (SELECT ROW(id, name) AS x FROM places WHERE id = 1) q") == [("Campus",)]
+    verdict = _judge(engine, "SELECT (x).amount FROM (SELECT ROW(1) AS x) q")
+    assert isinstance(verdict, Deny)
+    assert "to_jsonb(column) ->> 'field'" in verdict.suggestion
+    own = replace(engine.database, functions=("key",))
+    sql = "SELECT (x).key FROM (SELECT jsonb_each('{}') AS x) q"
+    assert isinstance(guard(sql, [], database=own, scope=_scope(engine), attributes={}), Deny)
+
+
+def test_a_gathered_text_has_a_limit_of_its_own(engine: Engine) -> None:
+    if engine.dialect != "mysql":
+        pytest.skip("a form of MariaDB")
+    for sql in (
+        "SELECT GROUP_CONCAT(id ORDER BY id DESC SEPARATOR '-' LIMIT 2) FROM sensors",
+        "SELECT GROUP_CONCAT(id ORDER BY id LIMIT 1, 2) FROM sensors",
+        "SELECT GROUP_CONCAT(DISTINCT id LIMIT 1) FROM sensors WHERE id = 1",
+        "SELECT CONCAT('(', GROUP_CONCAT(id ORDER BY id SEPARATOR ', ' LIMIT 3), ')') FROM sensors",
+    ):
+        assert _rows(engine, sql) == engine.rows(sql)[1]

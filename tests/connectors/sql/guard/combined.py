@@ -115,6 +115,17 @@ class _Writer:
         keys = [self._value(1) for _ in range(self._chance.randint(1, 2))]
         totals = [self._aggregate() for _ in range(self._chance.randint(1, 3))]
         having = f" HAVING {self._aggregate()} > 1" if self._chance.random() < 0.3 else ""
+        if not having and self._chance.random() < 0.3:
+            keys = [self._chance.choice(self._columns["text"])]
+            test = self._chance.choice(
+                [
+                    "EXISTS (SELECT 1",
+                    f"{self._aggregate()} > (SELECT count(*)",
+                    f"{self._aggregate()} <> (SELECT max(h.id)",
+                ]
+            )
+            sign = self._chance.choice(["<", ">=", "="])
+            having = f" HAVING {test} FROM sensors h WHERE h.code {sign} {keys[0]})"
         tail = f" FROM {self._where(source)} GROUP BY {', '.join(keys)}{having}"
         return self._finished("SELECT ", [*keys, *totals], tail)
 

@@ -19,7 +19,7 @@ POSTGRES_FUNCTIONS: Final = table(
             character_length clock_timestamp corr cosd cosh cot cotd covar_pop covar_samp current_time
             current_timestamp date date_add date_bin date_part date_subtract erf erfc every extract family
             gen_random_uuid generate_series generate_subscripts get_bit get_byte grouping host hostmask
-            inet_merge regr_sxx regr_sxy regr_syy
+            hashtext hashtextextended inet_merge pg_column_size regr_sxx regr_sxy regr_syy
             inet_same_family isempty isfinite json_array_length json_typeof jsonb_array_length jsonb_typeof
             justify_days justify_hours localtime localtimestamp lower_inc lower_inf make_date make_interval make_time
             make_timestamp make_timestamptz masklen netmask network now num_nonnulls num_nulls numnode octet_length

@@ -60,6 +60,7 @@ _ASSUMED_STATES: Final = 4_000.0  # of a pattern that is not written out
 _VISIT_WORK: Final = 40.0  # of one step of a jsonpath at one element
 _VISIT_MEMORY: Final = 9.0
 _PATTERN_WORK: Final = 350e6  # until an engine that backtracks gives up
+_COLUMN_PATTERN_WORK: Final = 60e6  # until it does so on a column
 
 _Type = exp.DType
 _PADDED: Final = {
@@ -412,10 +413,10 @@ class _Row:
     def _pattern(self, node: exp.Expr, cost: Cost, values: Bounds) -> float:
         """Work of a regular expression for an engine that backtracks and is not interrupted."""
         subject = values[0]
-        if not subject.built:
-            return 0.0
         pattern = bare(argument(node, cost.pattern))
         text = pattern.name if isinstance(pattern, exp.Literal) and pattern.is_string else None
+        if not subject.built:
+            return 0.0 if text is not None and is_linear(text) else _COLUMN_PATTERN_WORK
         every = cost.result == "insert"
         if text is None or not is_linear(text):
             if every:

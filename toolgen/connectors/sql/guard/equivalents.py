@@ -117,6 +117,9 @@ EQUIVALENTS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             any_value -> min(t)
             total -> sum(n)
             try_cast convert to_number -> CAST(n AS integer)
+            point box circle line lseg path polygon -> sqrt(power(n - 1, 2) + power(n - 2, 2))
+            setseed -> md5(t)
+            array_fill -> array_agg(n)
             {_PIVOTED} -> {_PIVOT}
         """),
         "mysql": _table(f"""
@@ -148,6 +151,11 @@ EQUIVALENTS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             total -> sum(n)
             initcap -> concat(upper(left(t, 1)), lower(substr(t, 2)))
             to_number try_cast -> CAST(n AS SIGNED)
+            st_distance st_distance_sphere st_x st_y st_astext point -> sqrt(pow(n - 1, 2) + pow(n - 2, 2))
+            weight_string -> lower(t)
+            extractvalue updatexml -> regexp_substr(t, '<a>[^<]*')
+            compress uncompress encode aes_encrypt -> sha2(t, 256)
+            random_bytes sys_guid uuid_short -> uuid()
             {_PIVOTED} -> {_PIVOT}
         """),
         "duckdb": _table(f"""

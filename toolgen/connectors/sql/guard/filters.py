@@ -141,10 +141,11 @@ def _bare(node: exp.Table) -> exp.Table:
 
 
 def _is_merged_wrongly(node: exp.Expr) -> bool:
-    """True below a query with WITH ROLLUP or a window function, into which MariaDB may not merge the subquery.
+    """True below a query with WITH ROLLUP, a window function or a subquery in HAVING, into which MariaDB may not merge the subquery.
 
     With ROLLUP it takes columns of rows for those of groups: totals have a key in place of NULL. With a window function it finds names in
-    ORDER BY ambiguous. With ROLLUP, HAVING and a window function it loses rows either way.
+    ORDER BY ambiguous. With ROLLUP, HAVING and a window function it loses rows either way. A subquery in HAVING sees the key of another
+    group.
     """
     query = node.find_ancestor(exp.Select)
     if query is None:
@@ -158,7 +159,8 @@ def _is_merged_wrongly(node: exp.Expr) -> bool:
             "WITH ROLLUP, HAVING and a window function stand in one query, which MariaDB answers with other rows each way",
             "group in a subquery, and use the window function outside of it",
         )
-    return rolled_up or windows
+    having = query.args.get("having")
+    return rolled_up or windows or (having is not None and having.find(exp.Query) is not None)
 
 
 def _constant() -> exp.Expr:

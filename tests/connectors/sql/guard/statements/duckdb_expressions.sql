@@ -305,3 +305,186 @@ fsum(amount) > 0
 mad(amount)
 json_group_array(id)
 sum(DISTINCT amount)
+
+-- SELECT id, {} AS x FROM invoices ORDER BY id
+-- SELECT count(*), count(x) FROM (SELECT {} AS x FROM invoices WHERE id > 101) q
+amount::DECIMAL(12, 4)
+(amount * 100)::BIGINT
+amount::DOUBLE / 3
+round(amount / 3, 2)
+trunc(amount)
+amount % 10
+amount // 10
+amount ** 2
+sqrt(amount)
+ln(amount + 1)
+log(amount + 1)
+CASE WHEN amount > 100 THEN 'hi' ELSE 'lo' END
+if(amount > 100, 'hi', 'lo')
+ifnull(paid, due)
+coalesce(strftime(paid, '%Y-%m-%d'), 'unpaid')
+greatest(issued, due)
+year(issued) * 100 + month(issued)
+extract(week FROM issued)
+date_part('dow', issued)
+date_trunc('quarter', issued)
+date_trunc('week', issued)::DATE
+last_day(issued)
+issued + INTERVAL 1 MONTH
+issued + INTERVAL '10 days'
+issued + INTERVAL (id % 5) DAY
+issued + to_days(id % 5)
+issued + 7
+due - issued
+date_diff('week', issued, due)
+datediff('day', issued, coalesce(paid, due))
+age(due, issued)
+strftime(issued, '%A %d %B %Y')
+strptime(strftime(issued, '%Y%m') || '01', '%Y%m%d')::DATE
+epoch(issued)
+epoch_ms(issued::TIMESTAMP)
+dayname(issued)
+monthname(issued)
+isodow(issued) IN (6, 7)
+time_bucket(INTERVAL '7 days', issued)
+make_date(2024, 1 + id % 12, 1)
+make_timestamp(2024, 1, 1, id % 24, 0, 0)
+upper(client) || '-' || lpad(id::VARCHAR, 6, '0')
+client[1:2]
+client[-1]
+left(client, 2) || right(client, 1)
+substring(client, 2, 2)
+regexp_replace(client, '[aeiou]', '*', 'g')
+regexp_extract(client, '([A-Z])', 1)
+regexp_matches(client, '^A')
+string_split(client, 'c')
+string_split(client, 'c')[1]
+len(string_split(client, 'e'))
+split_part(client, 'c', 1)
+strpos(client, 'e')
+contains(client, 'm')
+starts_with(client, 'A')
+replace(client, 'A', 'a')
+reverse(client)
+translate(client, 'Ae', 'xy')
+md5(client)
+levenshtein(client, 'Acme')
+jaro_winkler_similarity(client, 'Acme')
+client LIKE 'A%'
+client ILIKE '%t'
+client SIMILAR TO '(A|B).*'
+client GLOB 'A*'
+client ~ '[A-C].*'
+client IN ('Acme', 'Bolt')
+client BETWEEN 'B' AND 'D'
+format('{:>10}|{}', client, currency)
+format('{:.1f}', amount::DOUBLE)
+printf('%05d', id)
+concat(client, NULL, ':', amount)
+concat_ws(' / ', client, currency)
+paid IS NULL
+paid IS NOT DISTINCT FROM due
+[id, id * 2]
+[client, currency][1]
+list_contains([101, 103], id)
+list_transform([1, 2, 3], lambda v: v * id)
+list_filter([1, 200, 3], lambda v: v > id)
+[v + 1 for v in [1, 2, 3] if v > 1]
+list_reduce([1, 2, 3], lambda a, b: a + b)
+list_sort([3, 1, id])
+list_aggregate([1, 2, id], 'avg')
+array_to_string([client, currency], '|')
+list_zip([1, 2], ['a', 'b'])
+flatten([[1], [id]])
+list_slice([1, 2, 3], 1, 2)
+range(3)
+generate_series(1, id % 3 + 1)
+range(id % 5)
+{'id': id, 'client': client}
+{'id': id, 'client': client}.client
+struct_pack(a := id, b := client)
+struct_extract({'a': id}, 'a')
+MAP {'a': id}
+MAP {'a': id}['a']
+map_keys(MAP {'a': id})
+row(id, client)
+(id, currency) IN ((101, 'EUR'))
+json_object('id', id, 'c', client)
+to_json({'a': id})
+json_extract('{"a": {"b": 5}}', '$.a.b')::INT + id
+'{"a": [1, 2]}'::JSON -> 'a'
+('{"a": [1, 2]}'::JSON ->> '$.a[0]')::INT
+json_array(id, client)
+row_number() OVER (ORDER BY amount DESC, id)
+rank() OVER (PARTITION BY currency ORDER BY amount)
+sum(amount) OVER (PARTITION BY client ORDER BY issued ROWS UNBOUNDED PRECEDING)
+amount / sum(amount) OVER ()
+lag(amount, 1, 0) OVER (ORDER BY id)
+first_value(client) OVER (PARTITION BY currency ORDER BY amount DESC, id)
+lead(issued) OVER (PARTITION BY client ORDER BY issued) - issued
+count(*) FILTER (WHERE amount > 80) OVER (PARTITION BY client)
+median(amount) OVER (PARTITION BY client)
+quantile_cont(amount, 0.9) OVER ()
+list(id) OVER (PARTITION BY client ORDER BY id)
+(SELECT count(*) FROM invoice_lines l WHERE l.invoice_id = invoices.id)
+(SELECT list(item ORDER BY n) FROM invoice_lines l WHERE l.invoice_id = invoices.id)
+(SELECT string_agg(item, ', ' ORDER BY n) FROM invoice_lines l WHERE l.invoice_id = invoices.id)
+EXISTS (SELECT 1 FROM invoice_lines l WHERE l.invoice_id = invoices.id AND l.qty > 5)
+ARRAY(SELECT item FROM invoice_lines l WHERE l.invoice_id = invoices.id ORDER BY n)
+amount > (SELECT avg(amount) FROM invoices)
+id & 7
+xor(id, 3)
+id << 2
+bit_count(id)
+-id + +id
+@(amount - 100)
+gcd(id, 12)
+hex(id)
+bin(id)
+to_base(id, 36)
+bar(amount, 0, 1000, 10)
+typeof(amount)
+try_cast(client AS INT)
+TRY(1 / (id - 101))
+cast(amount AS VARCHAR)
+amount::VARCHAR
+'it''s ' || client
+e'tab\there'
+$$raw$$ || client
+1_000 + id
+1e2 + amount
+.5 * amount
+DATE '2024-01-31' + INTERVAL 1 MONTH
+INTERVAL 2 DAYS * id
+INTERVAL '36 hours'
+TIMESTAMP '2024-01-01 10:00:00' + INTERVAL 1 HOUR
+TIME '10:00:00'
+current_date > issued
+now() > issued::TIMESTAMPTZ
+today() - issued > 0
+uuid() IS NOT NULL
+'1'::BIT
+'ab'::BLOB
+encode(client)
+client COLLATE NOCASE
+unicode(client)
+chr(65 + id % 26)
+ascii(client)
+bit_length(client)
+strip_accents(client)
+list_distinct([1, 1, id])
+list_unique([1, 1, id])
+list_position([101, 102], id)
+list_has_any([101], [id])
+[1, 2] || [id]
+list_concat([1], [id])
+array_slice([1, 2, 3], -2, NULL)
+unnest([client, currency])
+nullif(amount, 80)
+amount BETWEEN 50 AND 100
+NOT amount > 50
+amount IS NOT NULL AND currency = 'EUR'
+hash(client) IS NOT NULL
+'b'::ENUM('a', 'b', 'c')
+union_value(n := id)
+equi_width_bins(0, 10, 2, false)

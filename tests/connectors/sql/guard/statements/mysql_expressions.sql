@@ -321,3 +321,185 @@ json_arrayagg(client)
 json_objectagg(id, amount)
 sum(amount) / nullif(count(*), 0)
 round(sum(amount) * 100.0 / count(*), 2)
+
+-- SELECT id, {} AS x FROM invoices ORDER BY id
+-- SELECT COUNT(*), COUNT(x) FROM (SELECT {} AS x FROM invoices WHERE id > 101) q
+CAST(amount AS DECIMAL(12, 4))
+CAST(amount * 100 AS SIGNED)
+amount / 3
+ROUND(amount / 3, 2)
+TRUNCATE(amount, 1)
+amount DIV 7
+amount MOD 7
+POW(amount, 2)
+SQRT(amount)
+LN(amount + 1)
+LOG10(amount + 1)
+SIGN(amount - 80)
+CASE WHEN amount > 100 THEN 'hi' ELSE 'lo' END
+IF(amount > 100, 'hi', 'lo')
+IFNULL(paid, due)
+COALESCE(DATE_FORMAT(paid, '%Y-%m-%d'), 'unpaid')
+GREATEST(issued, due)
+YEAR(issued) * 100 + MONTH(issued)
+WEEK(issued, 1)
+DAYOFWEEK(issued)
+WEEKDAY(issued) IN (5, 6)
+QUARTER(issued)
+LAST_DAY(issued)
+DATE_ADD(issued, INTERVAL 1 MONTH)
+issued + INTERVAL id % 5 DAY
+issued - INTERVAL 1 WEEK
+DATE_SUB(issued, INTERVAL 1 QUARTER)
+ADDDATE(issued, 10)
+DATEDIFF(due, issued)
+TIMESTAMPDIFF(DAY, issued, due)
+TIMESTAMPDIFF(WEEK, issued, due)
+TIMESTAMPADD(HOUR, 5, issued)
+DATE_FORMAT(issued, '%W %d %M %Y')
+DATE_FORMAT(issued, '%x-W%v')
+STR_TO_DATE(DATE_FORMAT(issued, '%Y%m01'), '%Y%m%d')
+DAYNAME(issued)
+MONTHNAME(issued)
+TO_DAYS(issued)
+UNIX_TIMESTAMP(issued) > 0
+FROM_DAYS(TO_DAYS(issued) + 1)
+MAKEDATE(2024, 1 + id % 300)
+EXTRACT(YEAR FROM issued)
+EXTRACT(DAY FROM due)
+CONCAT(UPPER(client), '-', LPAD(id, 6, '0'))
+CONCAT_WS(' / ', client, currency, NULL)
+LEFT(client, 2)
+RIGHT(client, 1)
+SUBSTRING(client, 2)
+SUBSTR(client, -2, 1)
+MID(client, 1, 2)
+SUBSTRING_INDEX(client, 'c', 1)
+REGEXP_REPLACE(client, '[aeiou]', '*')
+REGEXP_SUBSTR(client, '[A-Z]')
+client REGEXP '^A'
+client RLIKE 'e$'
+client NOT LIKE 'A%'
+client LIKE '%c%'
+LOCATE('e', client)
+INSTR(client, 'e')
+REPLACE(client, 'A', 'a')
+REVERSE(client)
+REPEAT('*', CHAR_LENGTH(client))
+RPAD(client, 8, '.')
+TRIM(TRAILING 'e' FROM client)
+MD5(client)
+SHA1(client)
+SHA2(CONCAT(client, id), 256)
+CRC32(client)
+HEX(client)
+TO_BASE64(client)
+ASCII(client)
+ORD(client)
+CHAR(65 + id % 26)
+FIELD(currency, 'EUR', 'USD')
+FIND_IN_SET(currency, 'USD,EUR')
+ELT(1 + id % 3, 'a', 'b', 'c')
+STRCMP(client, 'Bolt')
+SOUNDEX(client)
+FORMAT(amount, 2)
+FORMAT(amount, 0)
+INSERT(client, 1, 1, '#')
+client IN ('Acme', 'Bolt')
+client BETWEEN 'B' AND 'D'
+client = 'ACME'
+BINARY client = 'ACME'
+client COLLATE utf8mb4_bin = 'ACME'
+paid IS NULL
+paid <=> due
+NOT paid > due
+(paid > due) IS TRUE
+ISNULL(paid)
+NULLIF(amount, 80)
+(id, currency) IN ((101, 'EUR'), (103, 'USD'))
+(id, currency) = (101, 'EUR')
+JSON_OBJECT('id', id, 'client', client)
+JSON_ARRAY(id, client)
+JSON_EXTRACT('{"a": {"b": 5}}', '$.a.b') + id
+JSON_VALUE('{"a": "x"}', '$.a')
+JSON_UNQUOTE(JSON_EXTRACT('{"a": "x"}', '$.a'))
+JSON_LENGTH('[1, 2]')
+JSON_CONTAINS('[101, 102]', id)
+JSON_SET('{"a": 1}', '$.a', id)
+JSON_KEYS('{"a": 1}')
+JSON_TYPE('[1]')
+ROW_NUMBER() OVER (ORDER BY amount DESC, id)
+RANK() OVER (PARTITION BY currency ORDER BY amount)
+SUM(amount) OVER (PARTITION BY client ORDER BY issued ROWS UNBOUNDED PRECEDING)
+amount / SUM(amount) OVER ()
+LAG(amount, 1) OVER (ORDER BY id)
+LEAD(issued) OVER (PARTITION BY client ORDER BY issued)
+FIRST_VALUE(client) OVER (PARTITION BY currency ORDER BY amount DESC, id)
+NTILE(3) OVER (ORDER BY amount, id)
+CUME_DIST() OVER (ORDER BY amount)
+MEDIAN(amount) OVER (PARTITION BY client)
+(SELECT COUNT(*) FROM invoice_lines l WHERE l.invoice_id = invoices.id)
+(SELECT GROUP_CONCAT(item ORDER BY n SEPARATOR ', ') FROM invoice_lines l WHERE l.invoice_id = invoices.id)
+(SELECT GROUP_CONCAT(item ORDER BY n LIMIT 1) FROM invoice_lines l WHERE l.invoice_id = invoices.id)
+EXISTS (SELECT 1 FROM invoice_lines l WHERE l.invoice_id = invoices.id AND l.qty > 5)
+amount > (SELECT AVG(amount) FROM invoices)
+id & 7
+id | 1
+id ^ 3
+id << 2
+BIT_COUNT(id)
+-id + +id
+BIN(id)
+CONV(id, 10, 36)
+OCT(id)
+ABS(amount - 100)
+CEIL(amount)
+FLOOR(amount)
+DEGREES(1)
+CAST(amount AS CHAR)
+CAST(issued AS DATETIME)
+CONVERT(amount, SIGNED)
+CONVERT(client USING utf8mb4)
+'it''s '
+"double quoted"
+'a' 'b'
+0x41
+X'4D'
+b'101' + 0
+1e2 + amount
+.5 * amount
+DATE '2024-01-31' + INTERVAL 1 MONTH
+TIMESTAMP '2024-01-01 10:00:00'
+TIME('10:00:00')
+INTERVAL(amount, 50, 100, 500)
+CURDATE() > issued
+NOW() > issued
+DATEDIFF(NOW(), issued) > 0
+TIME_FORMAT('10:05:00', '%H:%i')
+SEC_TO_TIME(id)
+TIME_TO_SEC('00:01:00') + id
+PERIOD_ADD(202401, id % 12)
+MAKETIME(id % 24, 0, 0)
+INET_NTOA(id)
+IS_IPV4('1.2.3.4')
+UUID() IS NOT NULL
+RAND() < 1
+NATURAL_SORT_KEY(client) IS NOT NULL
+SFORMAT('{}-{}', client, id)
+TO_CHAR(issued, 'YYYY-MM-DD')
+NVL(paid, due)
+NVL2(paid, 1, 0)
+client || currency
+client OR 0
+!(amount > 50)
+amount > 50 AND currency = 'EUR'
+amount > 50 && currency = 'EUR'
+amount > 50 XOR currency = 'EUR'
+MAKE_SET(id % 8, 'a', 'b', 'c')
+COLLATION(client)
+PI()
+LCASE(client)
+OCTET_LENGTH(client)
+UNHEX('41')
+QUOTE(client)
+SPACE(3)

@@ -242,3 +242,192 @@ bit_or(id)
 range_agg(daterange(issued, due))
 array_agg(DISTINCT currency)
 rank(100) WITHIN GROUP (ORDER BY amount)
+
+-- SELECT id, {} AS x FROM invoices ORDER BY id
+-- SELECT max(x::text), count(*) FROM (SELECT {} AS x FROM invoices WHERE id > 101) q WHERE x IS NOT NULL
+amount::numeric(12, 4)
+(amount * 100)::bigint
+amount::float8 / 3
+round((amount / 3)::numeric, 2)
+trunc(amount / 7, 3)
+amount - floor(amount)
+power(amount, 0.5)
+exp(1.0)
+ln(nullif(amount, 0))
+log(nullif(amount, 0))
+width_bucket(amount, ARRAY[50, 100, 500])
+mod(amount::int, 10)
+amount % 10
+sign(amount - 80)
+case when amount > 100 then 'hi' when amount > 50 then 'mid' else 'lo' end
+coalesce(to_char(paid, 'YYYY-MM-DD'), 'unpaid')
+greatest(issued, coalesce(paid, due))
+least(due, paid)
+extract(year from issued)::int
+extract(isoyear from issued) * 100 + extract(week from issued)
+extract(epoch from issued)
+extract(century from issued)
+date_part('doy', issued)
+date_trunc('quarter', issued)::date
+date_trunc('week', issued)::date + 6
+(date_trunc('month', issued) + interval '1 month' - interval '1 day')::date
+issued + interval '1 month'
+issued + interval '1 year 2 months 3 days'
+issued + make_interval(days => 10)
+issued - date '2024-01-01'
+age(issued)  < interval '1000 years'
+age(due, issued)
+justify_interval(interval '1 mon -1 hour')
+due - issued > 30
+(due - issued) * interval '1 day'
+to_char(issued, 'Day, DD Month YYYY')
+to_char(issued, 'FMDay')
+to_char(amount, 'L999G999D99')
+to_char(amount, '000000.00')
+to_char(issued, '"week" IW')
+to_date(to_char(issued, 'YYYYMM') || '01', 'YYYYMMDD')
+issued::timestamp + time '10:30'
+issued::timestamptz at time zone 'America/New_York'
+timezone('Asia/Tokyo', issued::timestamp)
+upper(client) || '-' || lpad(id::text, 6, '0')
+initcap(client)
+left(client, -1)
+right(client, 2)
+substring(client from 2)
+substring(client for 2)
+substring(client, '[A-Z]')
+regexp_replace(client, '([aeiou])', '<\1>', 'g')
+regexp_matches(client, 'A') is null
+regexp_split_to_array(client, '')
+string_to_array(client, 'c')
+array_length(string_to_array(client, 'e'), 1)
+(string_to_array(client || ',x', ','))[2]
+split_part(client, 'c', 1)
+position('e' in lower(client))
+overlay(client placing 'XX' from 2)
+translate(client, 'Aeo', '430')
+reverse(client)
+repeat('*', length(client))
+rpad(client, 10, '.')
+md5(client || id::text)
+encode(client::bytea, 'hex')
+encode(sha256(client::bytea), 'base64')
+ascii(client)
+chr(ascii(client) + 1)
+client like 'A%' or client ilike '%T'
+client ~ '^[A-C]'
+client !~ 'e$'
+client similar to '(A|B)%'
+client in ('Acme', 'Bolt') and currency not in ('USD')
+client between 'B' and 'D'
+client < 'C' collate "C"
+format('%-10s|%5s', client, currency)
+format('%I %L', client, currency)
+concat(client, null, ':', amount)
+concat_ws(' / ', client, currency, null)
+quote_nullable(paid::text)
+paid is null
+paid is not distinct from due
+not (paid > due)
+(paid > due) is not true
+(paid > due) is unknown
+num_nulls(paid, due, client)
+array[id, id * 2, 3]
+array[client, currency] @> array['EUR']
+id = any(array[101, 103])
+id <> all('{101,102}'::int[])
+array_to_string(array[client, currency], '|')
+cardinality(array[1, 2, id])
+array_position(array['EUR', 'USD'], currency)
+array_append(array[id], 1)
+array_remove(array[1, 2, 3], 2)
+(array[10, 20, 30])[1 + id % 3]
+unnest(array[client, currency])
+generate_series(1, 2)
+row(id, client)
+row(id, client) < row(103, 'Z')
+(id, currency) in ((101, 'EUR'), (103, 'USD'))
+jsonb_build_object('id', id, 'tags', jsonb_build_array(client, currency))
+to_jsonb(amount)
+json_build_object('d', issued, 'p', paid)::text
+jsonb_build_object('a', id) -> 'a'
+(jsonb_build_object('a', jsonb_build_object('b', client)) #>> '{a,b}')
+jsonb_build_object('a', id) ? 'a'
+jsonb_set('{"a": 1}'::jsonb, '{a}', to_jsonb(id))
+jsonb_typeof(to_jsonb(paid))
+('{"k": [1, 2, 3]}'::jsonb -> 'k' ->> 1)::int + id
+jsonb_path_query_first('{"a": [1, 2, 3]}', '$.a[*] ? (@ > 1)')
+jsonb_array_length('[1, 2]'::jsonb)
+row_number() over (order by amount desc, id)
+rank() over (partition by currency order by amount)
+sum(amount) over (partition by client order by issued rows between unbounded preceding and current row)
+avg(amount) over (order by issued rows between 1 preceding and 1 following)
+amount / sum(amount) over ()
+first_value(client) over (partition by currency order by amount desc, id)
+lag(amount, 1, 0.0) over (order by id)
+lead(issued) over (partition by client order by issued) - issued
+count(*) filter (where amount > 80) over (partition by client)
+ntile(3) over (order by amount, id)
+(select count(*) from invoice_lines l where l.invoice_id = invoices.id)
+(select string_agg(item, ', ' order by n) from invoice_lines l where l.invoice_id = invoices.id)
+(select max(price) from invoice_lines where invoice_id = invoices.id) * 2
+exists (select 1 from invoice_lines l where l.invoice_id = invoices.id and l.qty > 5)
+array(select item from invoice_lines l where l.invoice_id = invoices.id order by n)
+amount > (select avg(amount) from invoices)
+daterange(issued, due) @> '2024-02-10'::date
+daterange(issued, due) && daterange('2024-02-01', '2024-03-01')
+upper(daterange(issued, due)) - lower(daterange(issued, due))
+numrange(0, amount) @> 50.0
+int4range(1, 10) * int4range(5, id)
+bit_count(id::bit(8))
+id::bit(8)
+id & 7
+id # 3
+id << 2
+~id
+-id + +id
+@ (amount - 100)
+|/ amount::float8
+5 ^ 2
+gcd(id, 12)
+lcm(id, 2)
+div(amount, 10)
+scale(amount)
+isfinite(issued)
+date_bin('7 days', issued::timestamp, timestamp '2024-01-01')
+make_date(2024, 1 + id % 12, 1)
+make_time(id % 24, 30, 0)
+make_timestamp(2024, 1, 1, id % 24, 0, 0)
+to_timestamp(1700000000 + id) at time zone 'UTC'
+extract(dow from issued) in (0, 6)
+case extract(dow from issued) when 0 then 'Sun' when 6 then 'Sat' else 'work' end
+uuid '123e4567-e89b-12d3-a456-426614174000'
+inet '10.0.0.1' + id
+host(inet '10.0.0.0/24')
+to_tsvector('simple', client) @@ 'acme'::tsquery
+ts_rank_cd(to_tsvector('english', client), to_tsquery('english', 'acme'))
+plainto_tsquery('english', client)
+hashtext(client) is not null
+pg_column_size(client) > 0
+regr_slope(amount, id) over ()
+currency::char(1)
+cast(amount as text)
+cast(null as int)
+'it''s ' || client
+E'tab\there'
+$q$raw$q$ || client
+U&'d\0061ta'
+B'1010'::int
+X'1F'::int
+1e2 + amount
+.5 * amount
+'2024-01-31'::date + '1 month'::interval
+interval '2 days' * id
+interval '36 hours' / 3
+interval '1 day' > interval '23 hours'
+current_date - issued > 0
+now() - issued > interval '1 day'
+date 'today' > issued
+'epoch'::timestamp
+'infinity'::timestamp > issued
+localtimestamp > issued

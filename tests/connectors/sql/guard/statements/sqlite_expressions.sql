@@ -221,3 +221,153 @@ json_group_array(client)
 json_group_object(id, amount)
 sum(amount > 100)
 count(*) FILTER (WHERE amount > 100) * 100.0 / count(*)
+
+-- SELECT id, {} AS x FROM invoices ORDER BY id
+-- SELECT count(*), count(x), max(x) FROM (SELECT {} AS x FROM invoices WHERE id > 101) q
+CAST(amount AS INTEGER)
+CAST(amount * 100 AS INT)
+amount / 3
+amount / 3.0
+round(amount / 3, 2)
+round(amount)
+amount % 10
+abs(amount - 100)
+CASE WHEN amount > 100 THEN 'hi' ELSE 'lo' END
+iif(amount > 100, 'hi', 'lo')
+ifnull(paid, due)
+coalesce(strftime('%d.%m.%Y', paid), 'unpaid')
+max(issued, due)
+min(amount, 100)
+strftime('%Y', issued) || strftime('%m', issued)
+CAST(strftime('%Y', issued) AS INTEGER) * 100
+strftime('%W', issued)
+strftime('%w', issued) IN ('0', '6')
+strftime('%s', issued)
+date(issued, 'start of month')
+date(issued, 'start of month', '+1 month', '-1 day')
+date(issued, '+' || (id % 5) || ' days')
+date(issued, 'weekday 1')
+datetime(issued, '+10 hours')
+julianday(due) - julianday(issued)
+CAST(julianday(due) - julianday(issued) AS INTEGER)
+unixepoch(issued)
+time('10:30:00', '+30 minutes')
+date('2024-01-31', '+1 month')
+upper(client) || '-' || substr('000000' || id, -6)
+printf('%06d', id)
+printf('%.1f%%', amount)
+printf('%-10s|', client)
+printf('%,d', id * 1000)
+format('%s:%s', client, currency)
+substr(client, 2)
+substr(client, -2, 1)
+substr(client, 1, 1)
+instr(client, 'e')
+replace(client, 'A', 'a')
+trim(client, 'Ae')
+ltrim(client, 'A')
+rtrim(client, 'e')
+length(client)
+lower(client)
+hex(client)
+unicode(client)
+char(65 + id % 26)
+quote(client)
+quote(paid)
+client LIKE 'a%'
+client NOT LIKE '%t'
+client GLOB '[A-C]*'
+client LIKE '%\_%' ESCAPE '\'
+client IN ('Acme', 'Bolt')
+client BETWEEN 'B' AND 'D'
+client = 'ACME' COLLATE NOCASE
+client COLLATE NOCASE
+client COLLATE RTRIM = 'Acme '
+paid IS NULL
+paid ISNULL
+paid NOTNULL
+paid IS due
+paid IS NOT due
+NOT paid > due
+(id, currency) = (101, 'EUR')
+(id, currency) IN (VALUES (101, 'EUR'), (103, 'USD'))
+id IN (SELECT invoice_id FROM invoice_lines WHERE qty > 5)
+typeof(amount)
+typeof(paid)
+nullif(amount, 80)
+json_object('id', id, 'client', client)
+json_array(id, client)
+json_extract('{"a": {"b": 5}}', '$.a.b') + id
+'{"a": [1, 2]}' -> '$.a'
+'{"a": [1, 2]}' ->> '$.a[0]'
+'{"a": 1}' ->> 'a'
+json_set('{"a": 1}', '$.a', id)
+json_array_length('[1, 2, 3]')
+json_type('{"a": 1}', '$.a')
+json_valid(client)
+row_number() OVER (ORDER BY amount DESC, id)
+rank() OVER (PARTITION BY currency ORDER BY amount)
+sum(amount) OVER (PARTITION BY client ORDER BY issued ROWS UNBOUNDED PRECEDING)
+total(amount) OVER (ORDER BY id)
+amount / sum(amount) OVER ()
+lag(amount, 1, 0) OVER (ORDER BY id)
+lead(issued) OVER (PARTITION BY client ORDER BY issued)
+first_value(client) OVER (PARTITION BY currency ORDER BY amount DESC, id)
+nth_value(id, 2) OVER (ORDER BY id)
+count(*) FILTER (WHERE amount > 80) OVER (PARTITION BY client)
+group_concat(client, ',') OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+ntile(3) OVER (ORDER BY amount, id)
+avg(amount) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)
+(SELECT count(*) FROM invoice_lines l WHERE l.invoice_id = invoices.id)
+EXISTS (SELECT 1 FROM invoice_lines l WHERE l.invoice_id = invoices.id AND l.qty > 5)
+amount > (SELECT avg(amount) FROM invoices)
+id & 7
+id | 1
+id << 2
+~id
+-id + +id
++amount
++client
+id == 101
+id <> 101
+'it''s ' || client
+x'414243'
+1e2 + amount
+.5 * amount
+0x1F + id
+NULL
+TRUE
+id > 103 AND currency = 'EUR'
+id > 103 OR NOT currency = 'EUR'
+sign(amount - 80)
+sqrt(amount)
+power(amount, 2)
+ln(amount + 1)
+log10(amount + 1)
+ceil(amount)
+floor(amount)
+mod(id, 7)
+pi() * id
+degrees(1.0)
+date('now') > issued
+datetime('now') > issued
+CURRENT_DATE > issued
+julianday('now') > julianday(issued)
+random() IS NOT NULL
+zeroblob(2)
+soundex(client) IS NOT NULL
+strftime('%Y-%m-%dT%H:%M:%SZ', issued)
+strftime('%j', issued) + 0
+(strftime('%m', issued) + 2) / 3
+CASE strftime('%w', issued) WHEN '0' THEN 'Sun' WHEN '6' THEN 'Sat' ELSE 'work' END
+CASE currency WHEN 'EUR' THEN 1 WHEN 'USD' THEN 2 END
+likely(id)
+instr('abc', 'c') + id
+substr(issued, 1, 7)
+issued || ' ' || due
+client || NULL
+amount || ''
+id || '/' || client
+CAST(client AS BLOB)
+CAST('0x10' AS INTEGER)
+CAST(' 12 ' AS INTEGER)

@@ -184,7 +184,7 @@ def test_the_session_itself_stops_what_no_guard_should_let_through(location: str
 
 
 def test_nothing_of_a_statement_is_left_for_the_next(location: str) -> None:
-    seen = "SELECT CONNECTION_ID(), @@sql_mode, @x, @@tx_read_only, @@character_set_client"
+    seen = "SELECT CONNECTION_ID(), @@sql_mode, @x, @@tx_read_only, @@character_set_client, @@optimizer_search_depth"
     before, _, _, after = run(location, seen, "SELECT @x := 5", "SELECT GET_LOCK('toolgen', 0)", seen)
     assert rows(before) == rows(after)
     assert rows(after)[0][1:] == [
@@ -192,6 +192,7 @@ def test_nothing_of_a_statement_is_left_for_the_next(location: str) -> None:
         None,
         1,
         "utf8mb4",
+        0,
     ]
 
 

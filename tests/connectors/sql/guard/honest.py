@@ -88,7 +88,8 @@ class Engine(Struct, kw_only=True):
 
 # As the gateway's sessions have them.
 _MYSQL_SETTINGS: Final = (
-    "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"
+    "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',"
+    " SESSION optimizer_search_depth = 0"
 )
 
 

@@ -234,6 +234,8 @@ def _settings(timeout_s: float, *, mariadb: bool) -> str:
             f"innodb_lock_wait_timeout = {waiting}",
             "tmp_table_size = 33554432",
             "max_heap_table_size = 33554432",
+            # Up to seven tables are joined in the best order. Without a bound a server looks for it among 19 filtered tables for minutes.
+            "optimizer_search_depth = 0",
             *(_MARIADB if mariadb else _MYSQL),
             "sql_safe_updates = 1",
             "autocommit = 0",

@@ -27,8 +27,6 @@ CANNOT_RUN: Final[Mapping[tuple[str, str], Mapping[int, str]]] = {
     | dict.fromkeys((27, 36, 70, 86), _GROUPING),
     ("tpcds", "mysql"): dict.fromkeys((27, 36, 70, 86), _GROUPING) | dict.fromkeys((51, 97), _FULL),
 }
-# 19 tables, each below a row filter: MariaDB looks for an order to join them in until the time of the statement is over.
-UNFILTERED: Final = {("tpcds", "mysql"): {64}}
 # Plans that differ for a reason: pages need a sort to the last column, or an EXISTS reads an index alone.
 OTHER_PLANS: Final[Mapping[tuple[str, str], frozenset[int]]] = {
     ("tpch", "mysql"): frozenset({15}),
@@ -53,6 +51,10 @@ def test_a_question_is_accepted_and_answered_and_planned_as_by_the_engine(
     faults = []
     empty = []
     with open_shop(dialect, tmp_path) as engine:
+        if (
+            dialect == "mysql"
+        ):  # as the gateway's sessions have it: an order of 19 filtered tables is not looked for to the end
+            engine.connection.cursor().execute("SET SESSION optimizer_search_depth = 0")
         for question in questions(benchmark, dialect):
             reason = CANNOT_RUN.get((benchmark, dialect), {}).get(question.number)
             if reason is not None:
@@ -74,8 +76,7 @@ def _judge(engine: Engine, benchmark: str, question: Question) -> list[str] | No
     if not any(value is not None and value != 0 for row in wanted[1] for value in row):
         return None
     faults = []
-    filtered = question.number not in UNFILTERED.get((benchmark, engine.dialect), ())
-    for rows in (None, "1 = 1") if filtered else (None,):
+    for rows in (None, "1 = 1"):
         scope = open_scope(engine.database, rows)
         verdict = guard(question.sql, [], database=engine.database, scope=scope, attributes={})
         if not isinstance(verdict, Statement):

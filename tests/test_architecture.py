@@ -107,7 +107,7 @@ EXCEPTIONS = {
 PIPELINE = {
     "toolgen.pipeline.middleware.compose": {"toolgen.pipeline.order"},
     "toolgen.pipeline.stages.deliver.Deliver": {"toolgen.pipeline.order", "toolgen.gateway.compiled_policy"},
-    "toolgen.wiring.executors.make_executors": {"toolgen.gateway.service", "toolgen.wiring.preview"},
+    "toolgen.wiring.executors.make_executors": {"toolgen.gateway.assembly", "toolgen.wiring.preview"},
     "toolgen.pipeline.order.call_pipeline": set(),
     "toolgen.pipeline.order.Plans": {"toolgen.gateway.compiled_policy"},
     "toolgen.pipeline.order.Parts": {"toolgen.gateway.compiled_policy"},
@@ -311,6 +311,7 @@ def use_faults(name: str, text: str) -> Iterator[str]:
             case ast.Attribute(attr="execute" | "executors" | "_executors" as attribute):
                 own = name in {
                     "toolgen.pipeline.stages.deliver",
+                    "toolgen.gateway.assembly",
                     "toolgen.gateway.service",
                     "toolgen.gateway.compiled_policy",
                 }
@@ -541,6 +542,42 @@ def public_names(cls: type) -> set[str]:
     return {name for name in (*vars(cls), *given) if not name.startswith("_")}
 
 
+def changed_after_construction(text: str) -> list[int]:
+    """Lines on which the assembly, or a constructor, sets an attribute or an item of an object other than its own."""
+    tree, found = ast.parse(text), []
+    within = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__init__"] or [
+        tree
+    ]
+    for scope in within:
+        for node in ast.walk(scope):
+            match node:
+                case ast.Call(func=ast.Name(id="setattr")):
+                    found.append(node.lineno)
+                case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Store()):
+                    pass
+                case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+                    found.append(node.lineno)
+    return found
+
+
+@pytest.mark.parametrize("module", ["toolgen.gateway.assembly", "toolgen.gateway.service"])
+def test_nothing_is_assigned_to_an_object_of_the_gateway_after_it_was_built(module: str) -> None:
+    assert changed_after_construction(modules()[module]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def assemble():\n    inner = Inner()\n    inner.calls = Calls()",
+        "def assemble():\n    shared = Shared()\n    shared.pauses.first, other = 1, 2",
+        "class Made:\n    def __init__(self, calls):\n        calls.recoveries['device'] = self",
+        "def assemble():\n    setattr(inner, 'calls', 1)",
+    ],
+)
+def test_a_late_assignment_is_found(text: str) -> None:
+    assert len(changed_after_construction(text)) == 1
+
+
 def test_the_gateway_has_a_small_surface() -> None:
     assert public_names(Gateway) == {
         *(
@@ -559,7 +596,17 @@ def test_the_gateway_has_a_small_surface() -> None:
             "current",
         ),
         *("callers", "tool_calls", "operations"),  # the three protocols of gateway/protocol.py
-        *("call", "preview", "principal", "approvals", "pausing", "monitoring", "unknown_outcomes", "tools"),
+        *(
+            "call",
+            "preview",
+            "principal",
+            "approvals",
+            "role_grants",
+            "pausing",
+            "monitoring",
+            "unknown_outcomes",
+            "tools",
+        ),
     }
 
 
@@ -570,7 +617,7 @@ def test_the_gateway_has_a_small_surface() -> None:
             (protocol.CallerLookup, 10),
             (protocol.SupportsToolCalls, 11),
             (protocol.Operations, 9),
-            (protocol.Facade, 3),
+            (protocol.Facade, 4),
         ),
         *((protocol.People, 5), (protocol.AgentGateway, 3), (protocol.Project, 5), (protocol.Administration, 6)),
     ],

@@ -110,7 +110,7 @@ def test_a_role_that_takes_two_people_is_agreed_to_and_taken_back(home: House) -
     write_policy(home.root, {**POLICY, "role_grants": [one]})
     assert home.run(home.gateway.operations.reload())
     grant_request = RoleWish(role="admin", to="bot", seconds=600.0, reason="<b>incident</b>")
-    asked = home.run(home.gateway._role_grants.ask(grant_request, home.gateway.principal("olga")))
+    asked = home.run(home.gateway.role_grants.ask(grant_request, home.gateway.principal("olga")))
     with client(home, "paul") as http, client(home, "olga") as other:
         page = http.get("/console/approvals").text
         assert "&lt;b&gt;incident" in page

@@ -24,6 +24,7 @@ from toolgen.gateway.file_uploads import Uploaded
 from toolgen.gateway.identity import TokenRejected
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.prometheus import Snapshot, rendered
+from toolgen.gateway.role_grants import RoleGrants
 from toolgen.gateway.tracing import Spans
 from toolgen.model.call import Principal
 from toolgen.model.files import FileInfo
@@ -36,6 +37,7 @@ from toolgen.policy.document.approvals import NOBODY
 from toolgen.search.bm25 import ToolIndex
 from toolgen.state.departures import SqliteDepartures
 from toolgen.state.encryption import Seal
+from toolgen.state.grants import RoleGrant, SqliteGrants
 from toolgen.state.invocations_sqlite import SqliteInvocations
 
 KEY = "bot-key-1"
@@ -302,6 +304,13 @@ class FakeGateway:
         notes = SqliteDepartures(Path("/nonexistent/departures.db"))
         departed = DepartedClients(notes, secret=lambda: b"test", clock=clock, alone=True)
         return Approvals(store=store, log=log, current=NO_APPROVERS, departed=departed)
+
+    @property
+    def role_grants(self) -> RoleGrants:
+        """Roles that nobody is given."""
+        clock, log = SystemClock(), AuditLog(Path("/nonexistent"), SystemClock())
+        store = SqliteGrants(Path("/nonexistent/roles.db"), clock, RoleGrant)
+        return RoleGrants(store, log, NO_APPROVERS, clock, lambda _: None, Background())
 
     @property
     def devices(self) -> DeviceCalls:

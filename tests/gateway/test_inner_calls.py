@@ -29,8 +29,7 @@ def within(root: Path, scenario: Scenario, **policy: Any) -> tuple[Any, list[dic
 
     async def run(server: str) -> Any:
         async with Gateway.load(project(root, server, {"rules": RULES, **policy})) as gateway:
-            inner = NestedCalls(gateway.current)
-            inner.calls = gateway.tool_calls
+            inner = NestedCalls(gateway.current, gateway.tool_calls)
             outer = gateway.current.compiled_policy.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
             return await scenario(gateway, inner, outer)
 
@@ -107,8 +106,7 @@ def test_what_waits_inside_of_a_call_that_ends_is_not_sent_later(tmp_path: Path)
 
     async def run(seen: Upstream, path: Path) -> None:
         async with Gateway.load(path) as gateway:
-            inner = NestedCalls(gateway.current)
-            inner.calls = gateway.tool_calls
+            inner = NestedCalls(gateway.current, gateway.tool_calls)
             outer = gateway.current.compiled_policy.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
             seen.answers.clear()
             first = asyncio.create_task(inner.call(outer, MAIL, {"to": "a"}))

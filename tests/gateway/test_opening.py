@@ -32,7 +32,7 @@ STEPS = (
     "_log.open",
     "_shared.start",
     "tools.start",
-    "_role_grants.start",
+    "role_grants.start",
     "_reloader.start",
     "_runner.start",
     "operations.start",
@@ -40,7 +40,7 @@ STEPS = (
     "_meaning.start",
 )
 ENDS = (
-    "_role_grants.stop",
+    "role_grants.stop",
     "tools.stop",
     "_reloader.stop",
     "monitoring.stop",
@@ -161,7 +161,7 @@ def test_an_end_that_fails_keeps_no_other_from_its_end(tmp_path: Path, end: str)
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("step", ["_log.open", "_shared.start", "tools.sync", "_role_grants.refresh"])
+@pytest.mark.parametrize("step", ["_log.open", "_shared.start", "tools.sync", "role_grants.refresh"])
 def test_a_short_session_that_cannot_begin_leaves_nothing(tmp_path: Path, step: str) -> None:
     path = written(tmp_path, MODULE)
 

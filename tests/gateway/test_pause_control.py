@@ -31,7 +31,7 @@ def test_what_is_paused_is_resumed_alone_and_both_are_recorded(tmp_path: Path) -
 
     async def main() -> None:
         pauses = Pauses(tmp_path / "pauses.json")
-        control = PauseControl(pauses, pauses, record, FixedClock(), Callers(), PETS)
+        control = PauseControl(pauses, pauses, record, FixedClock(), Callers(), lambda: PETS)
         assert await control.pause(principal="bot", source="", tool="", reason="loops", by="ops") == ""
         assert await control.pause(principal="", source="", tool="pets__get_*", reason="\u3164\u200b", by="ops") == ""
         assert {one.target for one in control.all()} == {("bot", "", ""), ("", "", "pets__get_*")}

@@ -129,7 +129,7 @@ def test_an_http_api_that_changed_is_held_at_its_pin_and_then_in_force(
             assert await search(gateway, "wooden shelves") == ["src__list_shelves"]
             paths.append(AFTER)
             drift = await asyncio.to_thread(built, path)
-            await gateway._reloader.catalog.reload()  # type: ignore[union-attr]
+            await gateway._catalog.reload()
             assert gateway.manifest is before  # the pin holds
             assert await said(gateway, "src__list_shelves") == {"reached": "/shelves"}
             accepted = await asyncio.to_thread(built, path, "--update-pins")
@@ -195,7 +195,7 @@ def test_a_graphql_schema_that_changed_is_held_at_its_pin_and_then_in_force(tmp_
             assert "src__list_shelves" in await search(gateway, "wooden shelves")
             texts.append(NEW_SDL)
             drift = await asyncio.to_thread(built, path)
-            await gateway._reloader.catalog.reload()  # type: ignore[union-attr]
+            await gateway._catalog.reload()
             assert gateway.manifest is before  # the pin holds
             accepted = await asyncio.to_thread(built, path, "--update-pins")
             await until(lambda: gateway.manifest is not before)

@@ -103,7 +103,7 @@ def test_a_role_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     async def work(gateway: Gateway, client: Client) -> None:
         await given(client)
         assert await health(client) == 200
-        store = gateway._role_grants.store
+        store = gateway.role_grants.store
         monkeypatch.setattr(store, "_clock", FixedClock(await store.now() + 7201))
         while await health(client) == 200:  # noqa: ASYNC110 - a worker looks by itself
             await asyncio.sleep(0.02)
@@ -156,7 +156,7 @@ def test_what_the_policy_does_not_let_is_refused(tmp_path: Path, who: str, grant
     async def work(gateway: Gateway, client: Client) -> None:
         answer = await client.post(who, "/v1/grants", grant_request)
         assert answer.status_code == status, answer.text
-        assert await gateway._role_grants.store.all() == ()
+        assert await gateway.role_grants.store.all() == ()
 
     audit = served(tmp_path, work)
     assert events(audit, "role_grant") == []

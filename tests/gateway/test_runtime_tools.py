@@ -334,7 +334,7 @@ def test_a_build_with_the_name_of_an_added_tool_is_not_in_force(tmp_path: Path) 
         await until(lambda: any("added__pay was added at run time" in one for one in gateway.operations.warnings()))
         still = await said(gateway, "added__pay", {"cents": 3})
         await gateway.tools.remove("added__pay")
-        await gateway._reloader.catalog.reload()  # type: ignore[union-attr]
+        await gateway._catalog.reload()
         return still, await said(gateway, "added__pay", {"count": 4})
 
     assert running(path, scenario) == (3, 4)

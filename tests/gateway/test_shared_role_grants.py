@@ -35,7 +35,7 @@ async def become(gateway: Gateway, wanted: str, tool: str = "orders__get_health"
 
 
 async def given(gateway: Gateway, grant_request: RoleWish = ONCALL, who: str = "eve") -> str:
-    found = await gateway._role_grants.ask(grant_request, gateway.principal(who))
+    found = await gateway.role_grants.ask(grant_request, gateway.principal(who))
     assert not isinstance(found, Error), found
     return found.id
 
@@ -49,7 +49,7 @@ def test_two_workers_of_one_project_go_by_the_same(tmp_path: Path, toolgen: Run)
                 grant = await given(first)
                 assert await status(first) == "ok"
                 await become(second, "ok")
-                found = await second._role_grants.end(grant, second.principal("ann"))
+                found = await second.role_grants.end(grant, second.principal("ann"))
                 assert not isinstance(found, Error)
                 assert await status(second) == "refused"
                 await become(first, "refused")
@@ -83,7 +83,7 @@ def test_two_machines_go_by_the_same_and_one_person_is_at_each(tmp_path: Path, s
         assert await status(second, "orders__send_mail") == "refused"
         agreed = await asyncio.gather(
             *(
-                (first, second)[n % 2]._role_grants.decide(
+                (first, second)[n % 2].role_grants.decide(
                     pending, approve=True, principal=first.principal(("ann", "eve")[n % 2])
                 )
                 for n in range(8)
@@ -93,10 +93,10 @@ def test_two_machines_go_by_the_same_and_one_person_is_at_each(tmp_path: Path, s
         for one in (first, second):
             await become(one, "ok", "orders__send_mail")
         for one in (grant, pending):
-            assert not isinstance(await second._role_grants.end(one, second.principal("ann")), Error)
+            assert not isinstance(await second.role_grants.end(one, second.principal("ann")), Error)
         for tool in ("orders__get_health", "orders__send_mail"):
             await become(first, "refused", tool)
-        assert await first._role_grants.listed(None) == ()
+        assert await first.role_grants.listed(None) == ()
 
     both(tmp_path, server, work, POLICY)
 
@@ -125,10 +125,10 @@ def test_what_is_put_in_redis_by_others_gives_nobody_a_role(tmp_path: Path, serv
             names = [name async for name in redis.scan_iter("toolgen:roles:*")]
             kept = {name: await redis.dump(name) for name in names}
             if attack == "ended":
-                assert not isinstance(await first._role_grants.end(grant, first.principal("ann")), Error)
+                assert not isinstance(await first.role_grants.end(grant, first.principal("ann")), Error)
             elif attack == "pending":
                 assert not isinstance(
-                    await first._role_grants.decide(grant, approve=False, principal=first.principal("ann")), Error
+                    await first.role_grants.decide(grant, approve=False, principal=first.principal("ann")), Error
                 )
         for name, box in kept.items():
             await redis.restore(name, 0, box, replace=True)
@@ -139,7 +139,7 @@ def test_what_is_put_in_redis_by_others_gives_nobody_a_role(tmp_path: Path, serv
         async with Gateway.load(one) as first:
             assert await status(first) == "refused"
             with suppress(StateError):
-                found = await first._role_grants.decide(grant, approve=True, principal=first.principal("eve"))
+                found = await first.role_grants.decide(grant, approve=True, principal=first.principal("eve"))
                 assert isinstance(found, Error)
             assert await status(first, "orders__send_mail") == "refused"
         await redis.aclose()

@@ -32,7 +32,7 @@ MANIFEST = catalog(
 def _outcomes(directory: Path, notes: AuditLog) -> UnknownOutcomes:
     return UnknownOutcomes(
         directory=directory,
-        manifest=MANIFEST,
+        manifest=lambda: MANIFEST,
         notes=notes,
         ledger=SqliteLedger(directory / "ledger.db", FixedClock()),
         waiting=SqliteInvocations(directory / "calls.db", FixedClock()),

@@ -45,7 +45,6 @@ class Edited:
 
     def __init__(self, gateway: Gateway, clock: FixedClock, folder: Path) -> None:
         self.gateway, self.clock, self.folder = gateway, clock, folder
-        assert gateway.operations.reloader is not None
         self.reloader: PolicyReloader = gateway.operations.reloader
 
     def write(self, *, name: str = "policy.yaml", **sections: Any) -> None:

@@ -175,8 +175,7 @@ async def _waiting(gateway: Administration, principal: str | None) -> list[dict[
     queue = gateway.tool_calls.approvals
     try:
         if principal is not None:
-            if queue.role_grants is not None:
-                await queue.role_grants.look()
+            await gateway.role_grants.look()
             found = await queue.answerable(gateway.callers.named(principal))
         else:
             found = tuple(item for item in await queue.store.unfinished() if item.status == "pending")

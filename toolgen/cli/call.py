@@ -50,9 +50,7 @@ class CommandCaller(Struct, frozen=True, kw_only=True):
 
     def by_now(self, gateway: Administration) -> Principal:
         """The principal that is meant, with the roles that it was given for some time: for commands that do not open the gateway."""
-        roles = gateway.tool_calls.approvals.role_grants
-        if roles is not None:
-            asyncio.run(roles.look())
+        asyncio.run(gateway.role_grants.look())
         return self.principal(gateway)
 
 

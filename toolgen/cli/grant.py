@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from toolgen.cli.completed import PRINCIPAL_NAME
-from toolgen.cli.grants import give_names, in_force, printed, role_grants_of
+from toolgen.cli.grants import give_names, in_force, printed
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.cli.remote_gateway import alone, request, url_option
@@ -93,7 +93,7 @@ def _list(role: str | None, principal: str | None, url: str | None, *, as_json: 
 
 async def _give(gateway: Administration, grant_request: RoleWish, who: str) -> dict[str, Any]:
     async with gateway.short_session():
-        given = await role_grants_of(gateway).ask(grant_request, gateway.callers.named(who))
+        given = await gateway.role_grants.ask(grant_request, gateway.callers.named(who))
     if isinstance(given, Error):
         raise ToolgenError(given.message, suggestion=given.suggestion)
     return role_grant_json(given)

@@ -15,14 +15,14 @@ from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.cli.remote_gateway import alone, request, url_option
-from toolgen.core.errors import ConfigError, ToolgenError
+from toolgen.core.errors import ToolgenError
 from toolgen.gateway.approval_grants import grant_json
 from toolgen.gateway.protocol import Administration
-from toolgen.gateway.role_grants import RoleGrants, role_grant_json
+from toolgen.gateway.role_grants import role_grant_json
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
 
-__all__ = ["command", "give_names", "in_force", "printed", "role_grants_of"]
+__all__ = ["command", "give_names", "in_force", "printed"]
 
 _HEADS = {
     "approval": ("id", "tool", "principal", "on_behalf_of", "session", "rules", "approvers", "created", "expires"),
@@ -110,7 +110,7 @@ def _decide(grant_id: str, decision: str, principal: str | None, url: str | None
 
 async def _answer(gateway: Administration, grant_id: str, who: str, *, approve: bool) -> str:
     async with gateway.short_session():
-        found = await role_grants_of(gateway).decide(grant_id, approve=approve, principal=gateway.callers.named(who))
+        found = await gateway.role_grants.decide(grant_id, approve=approve, principal=gateway.callers.named(who))
     if isinstance(found, Error):
         raise ToolgenError(found.message, suggestion=found.suggestion)
     return str(role_grant_json(found)["expires"])
@@ -118,7 +118,7 @@ async def _answer(gateway: Administration, grant_id: str, who: str, *, approve: 
 
 async def in_force(gateway: Administration, principal: str | None) -> list[dict[str, Any]]:
     """Return the grants and roles in force, or those that a principal may revoke."""
-    grants, roles = gateway.tool_calls.approvals.grants, role_grants_of(gateway)
+    grants, roles = gateway.tool_calls.approvals.grants, gateway.role_grants
     found: list[dict[str, Any]] = []
     try:
         await roles.refresh()
@@ -137,23 +137,16 @@ async def _end(gateway: Administration, grant_id: str, who: str) -> None:
         principal, grants = gateway.callers.named(who), gateway.tool_calls.approvals.grants
         ended: object = None
         if grant_id.startswith("role_"):
-            ended = await role_grants_of(gateway).end(grant_id, principal)
+            ended = await gateway.role_grants.end(grant_id, principal)
         elif grants is not None:
             ended = await grants.end(grant_id, principal)
         if isinstance(ended, Error):
             raise ToolgenError(ended.message, suggestion=ended.suggestion)
 
 
-def role_grants_of(gateway: Administration) -> RoleGrants:
-    """Return the role grants of the gateway."""
-    if gateway.tool_calls.approvals.role_grants is None:
-        raise ConfigError("this gateway gives no roles")
-    return gateway.tool_calls.approvals.role_grants
-
-
 def give_names(gateway: Administration) -> tuple[str, ...]:
     """The principals that could give a role."""
-    roles = role_grants_of(gateway)
+    roles = gateway.role_grants
     return tuple(name for name in gateway.callers.principals if roles.may_give(gateway.callers.named(name)))
 
 

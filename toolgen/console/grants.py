@@ -24,28 +24,27 @@ async def in_force(visit: Visit) -> Sequence[dict[str, Any]]:
 
 async def roles(visit: Visit) -> Sequence[dict[str, Any]]:
     """The roles that were given for some time, or wait for a second person, that this person may revoke."""
-    found = visit.gateway.tool_calls.approvals.role_grants
-    return [] if found is None else [role_grant_json(one) for one in await found.listed(visit.person.principal)]
+    return [role_grant_json(one) for one in await visit.gateway.role_grants.listed(visit.person.principal)]
 
 
 async def agree(visit: Visit) -> Response:
     """POST /console/grants/agree: the second person's answer to a role that takes two."""
     visit.request.parameters()
-    found, decision = visit.gateway.tool_calls.approvals.role_grants, visit.form.get("decision", "")
-    if found is None or decision not in {"approve", "deny"}:
+    decision = visit.form.get("decision", "")
+    if decision not in {"approve", "deny"}:
         raise Rejected(404, "not_found", "there is nothing to agree to")
     approve = decision == "approve"
-    answer = await found.decide(visit.form.get("grant", ""), approve=approve, principal=visit.person.principal)
-    return _done(answer)
+    grants, name = visit.gateway.role_grants, visit.form.get("grant", "")
+    return _done(await grants.decide(name, approve=approve, principal=visit.person.principal))
 
 
 async def revoke(visit: Visit) -> Response:
     """POST /console/grants/revoke: ends one, for every gateway at once."""
     visit.request.parameters()
     name, who = visit.form.get("grant", ""), visit.person.principal
-    grants, given = visit.gateway.tool_calls.approvals.grants, visit.gateway.tool_calls.approvals.role_grants
-    if name.startswith("role_") and given is not None:
-        return _done(await given.end(name, who))
+    if name.startswith("role_"):
+        return _done(await visit.gateway.role_grants.end(name, who))
+    grants = visit.gateway.tool_calls.approvals.grants
     if grants is None:
         raise Rejected(404, "not_found", "nothing is granted here")
     return _done(await grants.end(name, who))

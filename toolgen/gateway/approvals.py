@@ -19,7 +19,6 @@ from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.kept_principals import party_of
 from toolgen.gateway.prometheus import ApprovalCounts
-from toolgen.gateway.role_grants import RoleGrants
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Error, Pending, Refused, Result
@@ -61,8 +60,6 @@ class Approvals(Answers):
         pending_after_s: float | None = None,
     ) -> None:
         super().__init__(store=store, log=log, current=current, grants=grants, equal_calls=equal_calls)
-        self.role_grants: RoleGrants | None = None
-        """Roles that people give for some time."""
         self.departed = departed
         """Clients that left before they were answered."""
         self.background = BackgroundCalls(self, pending_after_s)

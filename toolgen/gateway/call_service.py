@@ -18,14 +18,13 @@ from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.call_results import CallResults
 from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.gateway.device_calls import DeviceCalls, owner_of
-from toolgen.gateway.fallback import Fallbacks, call_instead
 from toolgen.gateway.file_links import READ_FILE
 from toolgen.gateway.file_reading import CallerFiles
 from toolgen.gateway.file_uploads import FileArguments
 from toolgen.gateway.identity import NO_CLAIMS, Claims, TokenRejected
 from toolgen.gateway.inner_call import InnerCall
 from toolgen.gateway.json_body import ended, enveloped, invalid, unmade, with_dropped
-from toolgen.gateway.nesting import nesting_error
+from toolgen.gateway.nesting import inside, nesting_error
 from toolgen.gateway.response_shaping import ResponseShaper
 from toolgen.gateway.search_tools import CALLING, INPUTS, RUN, canonical
 from toolgen.gateway.tool_discovery import NOTHING_CLOSED, Closed, Discovery
@@ -197,7 +196,6 @@ class Calls:
         running: InFlightCalls,
         answering: ResponseShaper,
         discovery: Discovery,
-        fallbacks: Fallbacks,
         approvals: Approvals,
         devices: DeviceCalls,
         clock: Clock,
@@ -210,7 +208,7 @@ class Calls:
         self.files = files
         self.file_arguments = file_arguments
         self._running, self._answering, self._discovery = running, answering, discovery
-        self.fallbacks, self._turns, self._make_seal = fallbacks, turns, make_seal
+        self._turns, self._make_seal = turns, make_seal
         self.approvals, self.devices = approvals, devices
         self._clock, self._current = clock, current
         self._seal: Seal | None = None
@@ -465,7 +463,7 @@ class Calls:
         if call.restored and mask is not None:
             result = told(result, mask)
         call_context.http_status = result.delivery.status if isinstance(result, Success | Failed) else None
-        if isinstance(result, Success) and _is_shaped(call, result, reading, self._answering.pagings):
+        if isinstance(result, Success) and _is_shaped(call, result, reading, compiled_policy.pagings):
             result = await self._answering.presented(
                 compiled_policy, call, result, reading, call_context.caller_connection
             )
@@ -484,17 +482,28 @@ class Calls:
             last
             or call.restored
             or isinstance(result, Success)
-            or (other := self.fallbacks.instead(call, result)) is None
+            or (other := compiled_policy.fallbacks.instead(call, result)) is None
             or call_context.caller_connection.disconnected()
         ):
             return envelope
-        made = call_instead(compiled_policy, call, other, call_context.caller_connection)
+        name, arguments = other
+        made = inside(
+            compiled_policy.call(
+                name,
+                arguments,
+                call.principal,
+                call.session,
+                call.client,
+                caller_connection=call_context.caller_connection,
+            ),
+            call,
+        )
         if nesting_error(made, compiled_policy.tool) is not None:
             return envelope
         instead = await self.carry_out(
             compiled_policy, made, CallContext(caller_connection=call_context.caller_connection), last=True
         )
-        return instead if self.fallbacks.better(instead) else envelope
+        return instead if compiled_policy.fallbacks.better(instead) else envelope
 
     async def dry_run(self, compiled_policy: CompiledPolicy, call: Call) -> Envelope:
         """Return the request that `carry_out` would send, after all guards. Sends, counts and records nothing."""

@@ -5,27 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.functions.signature import FunctionTool
 from toolgen.core.background import Background, cancel
 from toolgen.core.errors import ToolgenError
-from toolgen.gateway.call_service import Calls
 from toolgen.gateway.compiled_policy import GatewayDependencies
 from toolgen.gateway.policy_reloader import INTERVAL_S, PolicyReloader, State, file_states, state_of
 from toolgen.gateway.project_files import as_served, built_catalog, caching_of, fallbacks_of, pagings_of
-from toolgen.gateway.response_shaping import ResponseShaper
 from toolgen.gateway.tool_overlay import Overlay
 from toolgen.generator.emit.diff import compare, lines
 from toolgen.model.manifest import Manifest
 from toolgen.pipeline.middleware import InFlightCalls
+from toolgen.search.hybrid import SemanticSearch
 from toolgen.wiring.renewal import Renewed
 
-__all__ = ["CatalogReloader", "Observers"]
+__all__ = ["CatalogReloader"]
 
 _MAX_TOLD = 20
 _logger = logging.getLogger(__name__)
@@ -40,31 +38,24 @@ _State = tuple[State, State, bool]
 """What was built, the policy, and whether that has been unchanged for long enough."""
 
 
-class Follower(Protocol):
-    """Object that needs the catalog in force."""
-
-    manifest: Manifest
-
-
-class Observers(Struct, frozen=True):
-    """Objects that change with the catalog: calls, answer shaping, and `others`, which only store it."""
-
-    running: InFlightCalls
-    calls: Calls
-    answering: ResponseShaper
-    others: tuple[Follower, ...]
-
-
 class CatalogReloader:
     """Looks after what `toolgen build` writes. Every worker has one of its own, so that all follow within a second.
 
     A catalog that cannot be read, or that the policy does not fit, changes nothing; it is tried again when a file of either changes.
+    Executors of an older catalog are closed once no call of `running` needs them. `meaning` searches the tools in force.
     """
 
-    def __init__(self, policies: PolicyReloader, renewed: Renewal, followers: Observers, carried: Carried) -> None:
+    def __init__(
+        self,
+        policies: PolicyReloader,
+        renewed: Renewal,
+        carried: Carried,
+        running: InFlightCalls,
+        meaning: SemanticSearch | None,
+    ) -> None:
         self._policies = policies
         self._renewed = renewed
-        self._followers = followers
+        self._running, self._meaning = running, meaning
         self._carried = carried
         self._changing = asyncio.Lock()
         self.built = policies.runtime.manifest
@@ -133,9 +124,9 @@ class CatalogReloader:
             changed = replace(
                 self._runtime(manifest, self.overlay, made.by_source),
                 caching=caching_of(runtime.settings, manifest, runtime.clock),
+                fallbacks=fallbacks_of(runtime.settings, manifest),
                 pagings=pagings_of(runtime.settings, manifest),
             )
-            fallbacks = fallbacks_of(runtime.settings, manifest)
             await self._policies.adopt(changed, _then(made.begin))
         except Exception as error:  # noqa: BLE001 - also a fault of ours: the next build must still be looked at
             said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
@@ -143,7 +134,6 @@ class CatalogReloader:
             _logger.error("%s", self.unread)  # noqa: TRY400 - the error says all there is to say
             await self._policies.note({"event": "catalog", "status": "error", "arguments": {"in_force": before.digest}})
             return False
-        self._followers.calls.fallbacks, self._followers.answering.pagings = fallbacks, changed.pagings
         self.built, self.unread = manifest, ""
         self._follow(changed.manifest)
         self._close_later(made.left)
@@ -162,14 +152,14 @@ class CatalogReloader:
         )
 
     def _follow(self, manifest: Manifest) -> None:
-        for follower in self._followers.others:
-            follower.manifest = manifest
+        if self._meaning is not None:
+            self._meaning.follow(manifest)
 
     def _close_later(self, left: tuple[Executor, ...]) -> None:
         """Once every call that began under the catalog before has ended."""
 
         async def close() -> None:
-            await self._followers.running.ended()
+            await self._running.ended()
             for executor in left:
                 await executor.close()
 

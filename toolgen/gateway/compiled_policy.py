@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.audit.entry import keyed_digest
@@ -19,6 +19,7 @@ from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
 from toolgen.core.canonical import digest
 from toolgen.core.clock import Clock
 from toolgen.gateway.approvers import answerable, roles_that_answer
+from toolgen.gateway.fallback import Fallbacks
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.operation_names import no_operation
@@ -101,6 +102,10 @@ class CurrentPolicy:
         """Returns when another policy, or other keys, came into force."""
         await self._changes.wait()
 
+    def manifest(self) -> Manifest:
+        """Return the catalog in force."""
+        return self.compiled_policy.manifest
+
     def permit(self, destination: Destination, source: str = "") -> Verdict:
         """Return the verdict of the policy in force about a connection to an address for a source; called before every connection."""
         return self.compiled_policy.permit(destination, source)
@@ -149,8 +154,9 @@ class GatewayDependencies(Struct, frozen=True, kw_only=True):
     equal_calls: EqualCalls | None = None
     vault: ValueVault
     ledger_key: Callable[[], bytes]
-    pagings: Pagings = field(default_factory=Pagings)
-    metrics: Metrics = field(default_factory=Metrics)
+    fallbacks: Fallbacks
+    pagings: Pagings
+    metrics: Metrics
     current: CurrentPolicy
     checks: OwnChecks | None = None
 
@@ -180,7 +186,8 @@ class CompiledPolicy:
         shared = runtime.shared_histories if any(asks_history(rule) for rule in policy.rules) else None
         self.earlier = CallHistory(histories=shared or runtime.histories, clock=runtime.clock, labels=policy.labels)
         self.tools = self._tools = runtime.manifest.tools
-        self._pagings = runtime.pagings
+        self.manifest = runtime.manifest
+        self.pagings, self.fallbacks = runtime.pagings, runtime.fallbacks
         self._current = runtime.current
         self._concerns: dict[tuple[object, ...], str] = {}
         self._sources = runtime.manifest.sources
@@ -221,7 +228,7 @@ class CompiledPolicy:
             visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))
             found = self._catalogs[key] = tuple(
                 with_redactions(
-                    offering(tool, self.access.shown(principal, tool), self._pagings), self.policy.redactions
+                    offering(tool, self.access.shown(principal, tool), self.pagings), self.policy.redactions
                 )
                 for tool in visible
             )
@@ -342,7 +349,7 @@ class CompiledPolicy:
             return WHOLE, arguments
         named, twice = listed_arguments(tool, arguments)
         try:
-            reading, rest = taken(tool, named, self._pagings)
+            reading, rest = taken(tool, named, self.pagings)
         except ValueError as error:
             suggestion = "leave it out, or correct it"
             return Error(code="validation", message=f"/{error}", suggestion=suggestion, rule="arguments"), {}

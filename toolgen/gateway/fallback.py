@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolgen.config.tools import Fallback, names
-from toolgen.gateway.compiled_policy import CompiledPolicy
-from toolgen.gateway.nesting import inside
 from toolgen.model.call import Call
 from toolgen.model.result import Envelope, Failed, Refused, Result
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, Tool
-from toolgen.pipeline.middleware import CallerConnection
 
-__all__ = ["Fallbacks", "call_instead"]
+__all__ = ["Fallbacks"]
 
 _UNTRIED = frozenset({"breaker", "concurrency"})  # the rules that hold a call back because its system does not do well
 
@@ -62,14 +59,3 @@ def _failed(call: Call, result: Result) -> bool:
     status = delivery.status
     down = delivery.broken or (isinstance(status, int) and (status >= 500 or status == 429))
     return down or result.error.code in {"upstream_timeout", "upstream_unavailable"}
-
-
-def call_instead(
-    compiled_policy: CompiledPolicy, call: Call, other: tuple[str, JsonObject], caller_connection: CallerConnection
-) -> Call:
-    """The call that is made instead of one that failed, for the same caller: a call like any other, so the policy may refuse it."""
-    name, arguments = other
-    made = compiled_policy.call(
-        name, arguments, call.principal, call.session, call.client, caller_connection=caller_connection
-    )
-    return inside(made, call)

@@ -26,16 +26,14 @@ _logger = logging.getLogger(__name__)
 
 
 class NestedCalls:
-    """`InnerCalls` of one gateway, for its executors, which are made before its `calls` are.
+    """`InnerCalls` of one gateway, for its executors.
 
     Each is decided by the policy that is in force when it is made, for the caller as that policy knows it by then: limited, approved and
     recorded like any other, with the outer call's id as its parent. The turn that the outer call took is not taken again.
     """
 
-    calls: Calls
-
-    def __init__(self, current: CurrentPolicy) -> None:
-        self._current = current
+    def __init__(self, current: CurrentPolicy, calls: Calls) -> None:
+        self._current, self._calls = current, calls
 
     async def call(self, outer: Call, name: str, arguments: JsonObject) -> Answered:
         """Call a tool from within a call, as `InnerCalls.call` requires."""
@@ -43,11 +41,11 @@ class NestedCalls:
         caller = compiled_policy.by_now(outer.principal)
         if caller is None:
             return Answered(envelope=unmade(name, GONE))
-        asked = await self.calls.asked(compiled_policy, name, arguments, caller, outer.session)
+        asked = await self._calls.asked(compiled_policy, name, arguments, caller, outer.session)
         if isinstance(asked, Envelope):
             return Answered(envelope=asked)
-        if self.calls.is_own(compiled_policy, asked):
-            return Answered(envelope=await self.calls.own(compiled_policy, asked, outer.session))
+        if self._calls.is_own(compiled_policy, asked):
+            return Answered(envelope=await self._calls.own(compiled_policy, asked, outer.session))
         reading, given = compiled_policy.reading(asked.name, asked.arguments, asked.principal)
         if isinstance(reading, Error):
             return Answered(envelope=unmade(asked.name, reading))
@@ -60,15 +58,15 @@ class NestedCalls:
         except StateError:
             return Answered(envelope=unmade(asked.name, _UNSIGNED))
         made = compiled_policy.call(asked.name, restored.arguments, asked.principal, outer.session, outer.client)
-        if made.tool.digest not in self.calls.file_arguments.without:
-            made = await self.calls.file_arguments.described(made)
+        if made.tool.digest not in self._calls.file_arguments.without:
+            made = await self._calls.file_arguments.described(made)
         made = inside(restored.of(msgspec.structs.replace(made, restored=outer.restored)), outer)
         if (error := nesting_error(made, compiled_policy.tool)) is not None:
             return Answered(envelope=unmade(asked.name, error))
         call_context = CallContext()
         call_context.caller_connection.started = False
         try:
-            envelope = await self.calls.carry_out(compiled_policy, made, call_context, reading)
+            envelope = await self._calls.carry_out(compiled_policy, made, call_context, reading)
         except asyncio.CancelledError:  # the outer call ended: what it has not sent yet is not sent later
             call_context.caller_connection.call_off()
             raise
@@ -77,7 +75,7 @@ class NestedCalls:
 
     async def outcome(self, outer: Call, call_id: str) -> Answered | None:
         """Return the outcome of an inner call, as `InnerCalls.outcome` requires."""
-        approvals = self.calls.approvals
+        approvals = self._calls.approvals
         try:
             known = await approvals.own(call_id, outer.principal)
         except StateError as error:
@@ -97,13 +95,13 @@ class NestedCalls:
     async def withdraw(self, outer: Call, call_id: str) -> None:
         """Cancel an inner call, as `InnerCalls.withdraw` requires."""
         try:
-            await self.calls.approvals.cancel(call_id, outer.principal)
+            await self._calls.approvals.cancel(call_id, outer.principal)
         except (StateError, AuditError) as error:
             _logger.error("call %s could not be withdrawn: %s", call_id, error)  # noqa: TRY400 - as above
 
     async def suspend(self, outer: Call, resume: JsonObject, waits: Sequence[str]) -> Error:
         """Suspend the outer call, as `InnerCalls.suspend` requires."""
-        return await self.calls.approvals.suspend(outer, resume, waits)
+        return await self._calls.approvals.suspend(outer, resume, waits)
 
     def received(self, outer: Call) -> JsonObject:
         """Return the outer call's arguments with its caller's tokens signed, as `InnerCalls.received` requires."""

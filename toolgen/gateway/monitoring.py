@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from toolgen.config.settings import Settings
 from toolgen.connectors.executor import SystemHealth
-from toolgen.core.background import Background, FaultLog
-from toolgen.core.clock import Clock
-from toolgen.gateway.approvals import Approvals
-from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.core.background import FaultLog
 from toolgen.gateway.policy_history import PolicyHistory
-from toolgen.gateway.prometheus import NotificationCounts, Snapshot
-from toolgen.gateway.shared_state import outbox_of
+from toolgen.gateway.prometheus import NotificationCounts
 from toolgen.state.rate_limits import Buckets, Charge, Level
-from toolgen.state.seen import SeenPolicies
 
 if TYPE_CHECKING:
     from toolgen.gateway.notify.notifier import Notifier
@@ -24,22 +18,19 @@ __all__ = ["Monitoring"]
 
 
 class Monitoring:
-    """`monitoring` of the gateway. `history` is of policies and keys; webhooks are told of `approvals`."""
+    """`monitoring` of the gateway. `history` is of policies and keys, `systems` returns the health of the systems behind sources, and
+    `notifier` sends webhooks, if there are any."""
 
     def __init__(
         self,
-        settings: Settings,
-        current: CurrentPolicy,
-        clock: Clock,
-        background: Background,
+        *,
+        history: PolicyHistory,
         buckets: Buckets,
-        standing: Callable[[], Snapshot],
-        approvals: Approvals,
+        systems: Callable[[], Mapping[str, Sequence[SystemHealth]]],
+        notifier: Notifier | None,
     ) -> None:
-        self.history = PolicyHistory(SeenPolicies(settings.state_dir / "seen.db"), current, clock, background)
-        self._buckets = buckets
-        self._standing = standing
-        self._notifier = None if not settings.notify else _notifier(settings, current, clock, background, approvals)
+        self.history = history
+        self._buckets, self._systems, self._notifier = buckets, systems, notifier
 
     def start(self) -> None:
         """Begins what goes on beside calls."""
@@ -65,23 +56,8 @@ class Monitoring:
 
     def systems(self) -> Mapping[str, Sequence[SystemHealth]]:
         """How this process finds the systems behind each source that has breakers."""
-        return self._standing().systems
+        return self._systems()
 
     async def levels(self, charges: Sequence[Charge]) -> Sequence[Level] | None:
         """How the buckets of these charges stand, which takes nothing; None while that cannot be asked."""
         return await self._buckets.levels(charges)
-
-
-def _notifier(
-    settings: Settings, current: CurrentPolicy, clock: Clock, background: Background, approvals: Approvals
-) -> Notifier:
-    from toolgen.gateway.notify.notifier import Notifier  # noqa: PLC0415 - where there are webhooks
-
-    return Notifier(
-        settings=settings.notify,
-        outbox=outbox_of(settings, clock),
-        approvals=approvals,
-        permit=current.permit,
-        clock=clock,
-        background=background,
-    )

@@ -62,7 +62,8 @@ def without(ended: Collection[Pause]) -> Edit:
 
 
 class PauseControl:
-    """By the people of a gateway that runs. `pauses` is what holds for everybody, `local` this machine's file."""
+    """By the people of a gateway that runs. `pauses` is what holds for everybody, `local` this machine's file, and `manifest` returns the
+    catalog in force."""
 
     def __init__(
         self,
@@ -71,14 +72,14 @@ class PauseControl:
         record: Callable[[Mapping[str, Any]], Awaitable[object]],
         clock: Clock,
         callers: KnownCallers,
-        manifest: Manifest,
+        manifest: Callable[[], Manifest],
     ) -> None:
         self._shared = pauses if isinstance(pauses, SharedPauses) else None
         self._pauses = pauses
         self.local = local
         self._record = record
         self._clock = clock
-        self._callers, self.manifest = callers, manifest
+        self._callers, self._manifest = callers, manifest
 
     def all(self) -> tuple[Pause, ...]:
         """Everything that is paused, here and everywhere, each once."""
@@ -94,7 +95,7 @@ class PauseControl:
             raise ConfigError("a principal, a source or tools are paused: name one of them")
         if len(reason) > MAX_REASON_LENGTH:
             raise ConfigError(f"the reason has more than {MAX_REASON_LENGTH} characters")
-        check(given, self._callers, self.manifest)
+        check(given, self._callers, self._manifest())
         wrong = await self._begin(with_one(given))
         try:
             await self._record(entry_of("pause", given, by=by, client="console"))

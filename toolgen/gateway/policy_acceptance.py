@@ -18,7 +18,7 @@ from toolgen.core.files import read_file
 from toolgen.policy.document.policy_files import PolicyFiles, incomplete
 from toolgen.state.whole_file import write_whole
 
-__all__ = ["ACCEPTED", "Acceptance", "Acceptances", "accept", "accept_places"]
+__all__ = ["ACCEPTED", "Acceptance", "Acceptances", "LocalAcceptances", "accept", "accept_places"]
 
 ACCEPTED = ".accepted"
 """Name of the file in the policy directory that says what was accepted. It is hidden, and so no part of the policy."""
@@ -48,19 +48,15 @@ class _FilesInForce(Struct, frozen=True, kw_only=True):
     used: tuple[str, ...] = ()
 
 
-class Acceptances:
-    """Policy files accepted by an operator, from a project's files and from the state its gateways share (`shared`).
-
-    An acceptance counts once: if files are lost again, they must be accepted again. `record` stores the files in force for a process that
-    starts later; None if nothing is stored.
-    """
+class LocalAcceptances:
+    """Policy files accepted by an operator, from a project's files. With `record` the files in force are stored for a process that starts
+    later."""
 
     def __init__(self, settings: Settings, *, record: bool = False) -> None:
         self._places = accept_places(settings)
         self._record = settings.state_dir / "policy-in-force" if record else None
         self._kept = None if self._record is None else _kept(self._record)
         self._used = {one.id for one in self._written()} if self._kept is None else set(self._kept.used)
-        self.shared: Callable[[], Awaitable[Acceptance | None]] | None = None
 
     def first(self, files: PolicyFiles) -> tuple[PolicyFiles, tuple[str, ...]]:
         """The files to begin with: these, or those that were in force before, where these are not whole beside them; and what is missing
@@ -68,32 +64,25 @@ class Acceptances:
         if self._kept is None:
             return files, ()
         missing = incomplete(self._kept.files, files)
-        if not missing or self._here(files):
+        if not missing or self.accepted(files):
             return files, ()
         return self._kept.files, missing
 
-    async def accepted(self, files: PolicyFiles) -> bool:
-        """Return True if an operator accepted exactly these files."""
-        if self._here(files):
-            return True
-        try:
-            there = None if self.shared is None else await self.shared()
-        except StateError as error:
-            _logger.warning("it cannot be known which policy files were accepted elsewhere: %s", error)
-            return False
-        return there is not None and there.id not in self._used and there.files == files.digest
+    def used(self, acceptance: Acceptance) -> bool:
+        """Return True if the files of this acceptance were put in force before."""
+        return acceptance.id in self._used
 
-    async def in_force(self, files: PolicyFiles) -> None:
+    async def in_force(self, files: PolicyFiles, shared: Acceptance | None = None) -> None:
         """Says that these files are in force from now on: the acceptance of them is used, and the next process begins with them."""
         digest, found = files.digest, self._written()
-        with suppress(StateError):
-            if self.shared is not None and (there := await self.shared()) is not None:
-                found.append(there)
+        if shared is not None:
+            found.append(shared)
         self._used.update(one.id for one in found if one.files == digest)
         if self._record is not None:
             await asyncio.to_thread(self._keep, self._record, files)
 
-    def _here(self, files: PolicyFiles) -> bool:
+    def accepted(self, files: PolicyFiles) -> bool:
+        """Return True if an operator accepted exactly these files on this machine."""
         fresh = [one.files for one in self._written() if one.id not in self._used]
         return bool(fresh) and files.digest in fresh
 
@@ -110,6 +99,34 @@ class Acceptances:
             write_whole(record, msgspec.msgpack.encode(_FilesInForce(files=files, used=tuple(sorted(self._used)))))
         except OSError as error:
             _logger.warning("the policy in force could not be kept for the next start: %s", error.strerror)
+
+
+class Acceptances:
+    """Policy files accepted by an operator, on this machine (`local`) and in the state its gateways share (`shared`).
+
+    An acceptance counts once: if files are lost again, they must be accepted again.
+    """
+
+    def __init__(self, local: LocalAcceptances, shared: Callable[[], Awaitable[Acceptance | None]] | None) -> None:
+        self._local, self._shared = local, shared
+
+    async def accepted(self, files: PolicyFiles) -> bool:
+        """Return True if an operator accepted exactly these files."""
+        if self._local.accepted(files):
+            return True
+        try:
+            there = None if self._shared is None else await self._shared()
+        except StateError as error:
+            _logger.warning("it cannot be known which policy files were accepted elsewhere: %s", error)
+            return False
+        return there is not None and not self._local.used(there) and there.files == files.digest
+
+    async def in_force(self, files: PolicyFiles) -> None:
+        """Says that these files are in force from now on: the acceptance of them is used, and the next process begins with them."""
+        there = None
+        with suppress(StateError):
+            there = None if self._shared is None else await self._shared()
+        await self._local.in_force(files, there)
 
 
 def _kept(record: Path) -> _FilesInForce | None:

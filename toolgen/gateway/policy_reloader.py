@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -93,16 +93,6 @@ Note = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Records what happened to the gateway itself."""
 
 
-class SupportsCatalogReload(Protocol):
-    """Reloader of the catalog, next to that of the policy."""
-
-    unread: str
-
-    def start(self, background: Background) -> None: ...
-
-    async def stop(self) -> None: ...
-
-
 class _Edit(Struct, kw_only=True):
     """The policy that the files are by now, where it is not the one in force. `files` is None where they cannot be used any more: then it
     narrows, and never comes into force."""
@@ -137,8 +127,6 @@ class PolicyReloader:
         self.held = ""
         """Why what an edit gives is not in force before an operator accepts it."""
         self.runtime = runtime
-        self.catalog: SupportsCatalogReload | None = None
-        """What looks after the catalog, and puts another in force by `adopt`."""
         self._directory = runtime.settings.policies
         self.note = note
         self.state = file_states(runtime.settings) if state is None else state
@@ -186,13 +174,9 @@ class PolicyReloader:
             self._background.start("watching the policy", self._look_on),
             self._background.start("watching for revocations", self._look_for_revocations),
         ]
-        if self.catalog is not None:
-            self.catalog.start(self._background)
 
     async def stop(self) -> None:
         """Stop watching; the policy in force stays."""
-        if self.catalog is not None:
-            await self.catalog.stop()
         for watch in self._watches:
             await cancel(watch)
 

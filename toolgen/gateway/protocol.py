@@ -22,6 +22,7 @@ from toolgen.gateway.identity import NO_CLAIMS, Claims, TokenRejected
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.pause_control import PauseControl
+from toolgen.gateway.role_grants import RoleGrants
 from toolgen.gateway.tracing import Spans
 from toolgen.gateway.unknown_outcomes import UnknownOutcomes
 from toolgen.model.call import Principal
@@ -242,6 +243,10 @@ class Facade(Protocol):
     @property
     def tool_calls(self) -> SupportsToolCalls:
         """Tools of the callers, and their calls."""
+
+    @property
+    def role_grants(self) -> RoleGrants:
+        """Roles that people give for some time."""
 
     @property
     def operations(self) -> Operations:

@@ -46,7 +46,7 @@ from toolgen.pipeline.responses.answer_argument import (
 )
 from toolgen.pipeline.responses.choice import ChoiceError, located, paths_in
 from toolgen.pipeline.responses.more import has_cursor, joined_lists, more_behind, more_of_page
-from toolgen.pipeline.responses.pagination import Paging, Pagings, items_of, joined, next_link
+from toolgen.pipeline.responses.pagination import Paging, items_of, joined, next_link
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.stored_answers import KEY_BYTES, StoredAnswers
 
@@ -87,7 +87,6 @@ class ResponseShaper:
         store: StoredAnswers,
         files: AnswerFiles,
         pauses: Pauses | SharedPauses,
-        pagings: Pagings,
         record: _Note,
         run: _Run,
     ) -> None:
@@ -96,7 +95,6 @@ class ResponseShaper:
         self._pauses = pauses
         self._record = record
         self._run = run
-        self.pagings = pagings
 
     async def presented(
         self,
@@ -302,7 +300,7 @@ class ResponseShaper:
         Each page after the first is a call of its own with the first one's id as its parent: limited, judged and recorded like it.
         """
         tool = call.tool
-        paging = self.pagings.of(tool) if tool.effect is Effect.READ else None
+        paging = compiled_policy.pagings.of(tool) if tool.effect is Effect.READ else None
         cursor = paging is None and _follows_cursor(call, result)
         if (paging is None and not cursor) or any("." in name for name in call.bound):
             return replace(result, more=more_behind(tool, result, call.arguments))
@@ -342,7 +340,7 @@ class ResponseShaper:
             more = more_of_page(paging, arguments, page, before + (paging.begin(call.arguments) or 0 if before else 0))
         if more is not None and not set(call.bound).isdisjoint(more.arguments or ()):
             more = None
-        if more is not None and more.arguments is not None and may_offer(tool, self.pagings):
+        if more is not None and more.arguments is not None and may_offer(tool, compiled_policy.pagings):
             more = replace(more, option=option_name(tool))
         truncated = page.truncated or broken_off
         if len(pages) == 1:

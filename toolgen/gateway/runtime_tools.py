@@ -50,7 +50,7 @@ class Catalog(Protocol):
 
 class RuntimeTools:
     """`gateway.tools`. A tool that is added is called `added__name` (in a gateway that was made of functions, by its own name), and may be
-    called where the policy allows that.
+    called where the policy allows that. `is_awaited`: no call begins before these tools are known.
 
     What is removed is shared through `state:` and stays removed until it is restored. Of what is added, it is shared where the function is
     imported from; another gateway has the tool if it can make the same of it (`SharedFunctions`).
@@ -64,6 +64,8 @@ class RuntimeTools:
         record: Callable[[Mapping[str, Any]], Awaitable[object]],
         policy_state: Callable[[], object],
         clock: Clock,
+        *,
+        is_awaited: bool = False,
     ) -> None:
         self._catalog, self._store, self._functions = catalog, store, functions
         self._record, self._policy_state, self._clock = record, policy_state, clock
@@ -72,7 +74,7 @@ class RuntimeTools:
         self._refused: object = None  # the policy that did not fit what is shared
         self._changing = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
-        self._is_open = self.is_awaited = False
+        self._is_open, self._is_awaited = False, is_awaited
         self._faults: dict[str, str] = {}  # by tool; of the policy under ""
         self.trouble = FaultLog(clock, "tools that others added or removed")
 
@@ -187,7 +189,7 @@ class RuntimeTools:
             async with self._changing:
                 await self._synced()
         except StateError:
-            if not self.is_awaited:
+            if not self._is_awaited:
                 raise
 
     async def known(self) -> None:
@@ -307,10 +309,8 @@ def runtime_tools(
 ) -> RuntimeTools:
     """Create the runtime tools of a project, or of a gateway made `in_process`. Calls wait until the tools removed elsewhere are known."""
     functions = SharedFunctions(settings, in_process=in_process)
-    made = RuntimeTools(catalog, shared.tools, functions, record, catalog.policy_state, clock)
-    if isinstance(shared.pauses, SharedPauses):
-        shared.pauses.first, made.is_awaited = made.known, True
-    return made
+    is_awaited = isinstance(shared.pauses, SharedPauses)
+    return RuntimeTools(catalog, shared.tools, functions, record, catalog.policy_state, clock, is_awaited=is_awaited)
 
 
 def _without(shared: ToolChanges, name: str, gone: RemovedTool | None) -> ToolChanges:

@@ -6,74 +6,33 @@ import contextlib
 import logging
 import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
-from toolgen.audit.log import AuditLog
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.executor import AsgiApp, Executor, LocalApp
-from toolgen.core.background import Background, each
+from toolgen.core.background import each
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import PolicyError
-from toolgen.gateway.answer_files import AnswerFiles
-from toolgen.gateway.approval_runner import Runner
-from toolgen.gateway.approvals import Approvals
-from toolgen.gateway.audit_reader import ProjectRecords
-from toolgen.gateway.call_service import UNNAMED, Callers, Calls, Unnamed
-from toolgen.gateway.catalog_reloader import CatalogReloader, Observers
-from toolgen.gateway.compiled_policy import CurrentPolicy, GatewayDependencies
-from toolgen.gateway.departed_clients import DepartedClients
-from toolgen.gateway.device_calls import DeviceCalls
-from toolgen.gateway.file_reading import CallerFiles
-from toolgen.gateway.file_uploads import FileArguments, FileUploads, GatewayFiles
-from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
-from toolgen.gateway.inner_calls import NestedCalls
-from toolgen.gateway.monitoring import Monitoring
-from toolgen.gateway.own_checks import checks_of
-from toolgen.gateway.pause_control import PauseControl
-from toolgen.gateway.policy_acceptance import Acceptances
-from toolgen.gateway.policy_reloader import FileStates, PolicyReloader, file_states
-from toolgen.gateway.project_files import caching_of, fallbacks_of, pagings_of, pauses_of, seal_file, served_catalog
-from toolgen.gateway.response_shaping import ResponseShaper
-from toolgen.gateway.role_grants import RoleGrants
-from toolgen.gateway.runtime_tools import runtime_tools
-from toolgen.gateway.shared_state import WorkerSockets, share
-from toolgen.gateway.standing import Standing
-from toolgen.gateway.status import Status, load_spans, systems_of
-from toolgen.gateway.synchronous import SyncGateway
-from toolgen.gateway.tool_discovery import Discovery
-from toolgen.gateway.unknown_outcomes import UnknownOutcomes
-from toolgen.gateway.worker_metrics import WorkerMetrics
-from toolgen.model.call import Call, Principal
+from toolgen.gateway.assembly import AssemblyOptions, assemble
+from toolgen.gateway.call_service import UNNAMED, Unnamed
+from toolgen.gateway.identity import NO_CLAIMS, Claims
+from toolgen.gateway.policy_acceptance import LocalAcceptances
+from toolgen.gateway.policy_reloader import FileStates, file_states
+from toolgen.gateway.project_files import served_catalog
+from toolgen.gateway.shared_state import WorkerSockets
+from toolgen.gateway.synchronous import SyncGateway, closed
+from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
-from toolgen.pipeline.middleware import CallerConnection, InFlightCalls
-from toolgen.pipeline.responses.pagination import Pagings
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.policy.document.policy import Policy, PolicyReader
 from toolgen.policy.document.policy_files import read_files
-from toolgen.search.hybrid import meaning_of
-from toolgen.state.encryption import seal_of
-from toolgen.state.history import Histories
-from toolgen.state.rate_limits import Upstreams
-from toolgen.state.stored_answers import StoredAnswers
-from toolgen.state.stored_files import StoredFiles
-from toolgen.wiring.checkpoint_sinks import plan_of
-from toolgen.wiring.exchanges import Exchanges
-from toolgen.wiring.executors import (
-    ExecutorDependencies,
-    make_command_client,
-    make_executors,
-    make_fetch,
-    make_function_runtime,
-    with_added,
-)
-from toolgen.wiring.renewal import renewed_executors
 
 if TYPE_CHECKING:
     from toolgen.gateway.asgi.mounted import MountedApp
@@ -84,7 +43,7 @@ __all__ = ["Gateway"]
 _logger = logging.getLogger(__name__)
 
 
-class Gateway(Standing):
+class Gateway:
     """A project, loaded: its catalog, its policy, its executors and its audit log.
 
     Others are given a part of it as a protocol (protocol.py): front ends and adapters `callers`, `tool_calls` and `operations`, the console
@@ -110,193 +69,33 @@ class Gateway(Standing):
         stand_in: Mapping[str, Executor] | None = None,
         above: WorkerSockets | None = None,
         reader: PolicyReader | None = None,
-        acceptances: Acceptances | None = None,
+        acceptances: LocalAcceptances | None = None,
         key: str = "",
         middleware: Sequence[object] = (),
         apps: Mapping[str, LocalApp] | None = None,
     ) -> None:
-        self.settings, self.manifest, self.key, self.entered = settings, manifest, key, False
-        clock, self.current = clock or SystemClock(), (current := CurrentPolicy())
-        self._log = log = AuditLog(
-            settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock), is_read=manifest.is_read
+        self.settings, self.key, self.entered = settings, key, False
+        options = AssemblyOptions(
+            clock=clock or SystemClock(),
+            state=state,
+            stand_in=stand_in,
+            above=above,
+            reader=reader,
+            acceptances=acceptances,
+            in_process=bool(key),
+            middleware=middleware,
+            apps=apps,
         )
-        self._running, self._background = InFlightCalls(), Background()
-        self._meaning = meaning_of(settings, manifest)
-        functions = make_function_runtime(settings.state_dir / "calls")
-        exchanges = Exchanges(settings.sources, current.assigned)
-        self._systems = lambda: systems_of(self._reloader.runtime.executors)
-        self._checks = checks_of(settings, middleware, current.permit, clock, functions.apart)
-        self.operations = status = Status(
-            log=log,
-            background=self._background,
-            troubles=self._troubles,
-            functions=functions,
-            cut_off=self._running.cut_off,
-            refusing=self._refusing,
-            standing=self._standing,
-            waiting=lambda: self.approvals.waiting(),  # noqa: PLW0108 - it is made below
-            workers=None if above is None else WorkerMetrics(settings.state_dir / "metrics"),
-            drain_s=settings.drain_s,
-            spans=load_spans() if settings.spans else None,
-            records=ProjectRecords(settings),
-        )
-        self.callers = Callers(current, status.note, exchanges=bool(exchanges))
-        pauses, counts = pauses_of(settings), None if above is None else above.counts
-        self._shared = shared = share(settings, clock, status.state_changed, pauses, self._background, counts)
-        self.pausing = PauseControl(shared.pauses, pauses, log.append, clock, self.callers, manifest)
-        departed = DepartedClients(
-            shared.departures,
-            secret=shared.ledger_key or (lambda: log.key),
-            clock=clock,
-            alone=above is None and settings.state is None,
-        )
-        self.approvals = Approvals(
-            store=shared.invocations,
-            log=log,
-            current=current,
-            departed=departed,
-            grants=shared.grants,
-            equal_calls=shared.equal_calls,
-            pending_after_s=settings.pending_after_s,
-        )
-        kept = StoredFiles(settings.state_dir / "files", clock, settings.files.budget)
-        files = AnswerFiles(kept, shown=settings.files.shown)
-        self._devices = DeviceCalls(
-            calls=self.approvals, log=log, clock=clock, background=self._background, files=files
-        )
-        dependencies = ExecutorDependencies(
-            assigned=current.assigned,
-            folder=settings.oauth_dir,
-            clock=clock,
-            functions=functions,
-            commands=None if above is None else make_command_client(above.commands),
-            inner=(inner := NestedCalls(current)),
-            devices=self._devices,
-            files=(sent := GatewayFiles(files, current, shared.pauses)),
-            apps=apps or {},
-        )
-        make = partial(
-            make_executors, settings.sources, permit=current.permit, dependencies=dependencies, tools=settings.tools
-        )
-        self._executors, pagings = stand_in or make(manifest), pagings_of(settings, manifest)
-        stored = StoredAnswers(settings.state_dir / "answers.db", clock)
-        self._answering = ResponseShaper(
-            store=stored,
-            files=files,
-            pauses=shared.pauses,
-            pagings=pagings,
-            record=log.append,
-            run=self._running.run,
-        )
-        self.tool_calls = inner.calls = self._made_calls(clock, sent, FileUploads(files, log.append))
-        self._runner = Runner(
-            approvals=self.approvals,
-            pauses=shared.pauses,
-            clock=clock,
-            carry_out=self.tool_calls.carry_out,
-            background=self._background,
-            watch=shared.watch,
-            lost=status.store_lost,
-        )
-        self.unknown_outcomes = UnknownOutcomes(
-            directory=settings.audit_dir,
-            manifest=manifest,
-            notes=log,
-            ledger=shared.ledger,
-            waiting=shared.invocations,
-            clock=clock,
-            identity=lambda: current.compiled_policy.identity,
-        )
-        self._runtime = self._made_runtime(clock, exchanges.applies_to, pagings, sent, reader)
-        acceptances = acceptances or Acceptances(settings)
-        acceptances.shared = None if shared.accepted is None else shared.accepted.read
-        self._reloader = status.reloader = PolicyReloader(
-            policy, self._runtime, status.note, state, self._background, acceptances
-        )
-        self.monitoring = Monitoring(
-            settings, current, clock, self._background, shared.buckets, self._standing, self.approvals
-        )
-        self._role_grants = self.approvals.role_grants = RoleGrants(
-            shared.roles, log, current, clock, self._reloader.give, self._background
-        )
-        meaning = () if self._meaning is None else (self._meaning,)
-        others = (self, self.pausing, self.unknown_outcomes, *meaning)
-        self._reloader.catalog = catalog = CatalogReloader(
-            self._reloader,
-            lambda old, new: renewed_executors(make(new), self._reloader.runtime.executors, old, new),
-            Observers(self._running, self.tool_calls, self._answering, others),
-            lambda made, offers: with_added(made or self._reloader.runtime.executors, offers, functions),
-        )
-        self.tools = runtime_tools(catalog, shared, settings, log.append, clock, in_process=bool(key))
-
-    def _made_calls(self, clock: Clock, sent: GatewayFiles, uploads: FileUploads) -> Calls:
-        return Calls(
-            running=self._running,
-            answering=self._answering,
-            discovery=Discovery(
-                above=self.settings.search_above,
-                clock=clock,
-                meaning=self._meaning,
-                operation=self.current.operation_of,
-                graph=self.current.graph_of,
-            ),
-            fallbacks=fallbacks_of(self.settings, self.manifest),
-            approvals=self.approvals,
-            devices=self._devices,
-            clock=clock,
-            current=self.current,
-            turns=self._shared.turns,
-            make_seal=lambda: seal_of(seal_file(self.settings)),
-            files=CallerFiles(
-                self._answering,
-                self.current,
-                clock,
-                uploads=uploads,
-                sent=sent,
-                resource_links=self.settings.resource_links,
-            ),
-            file_arguments=FileArguments(sent, uploads, self.settings.files.roots),
-        )
-
-    def _made_runtime(
-        self,
-        clock: Clock,
-        exchanged: Callable[[Call], bool],
-        pagings: Pagings,
-        files: GatewayFiles,
-        reader: PolicyReader | None,
-    ) -> GatewayDependencies:
-        shared, settings, manifest = self._shared, self.settings, self.manifest
-        reader = reader or PolicyReader(settings.policies, settings.labels)
-        return GatewayDependencies(
-            settings=settings,
-            manifest=manifest,
-            known=manifest,
-            read_policy=reader.read,
-            without_revoked=reader.without_revoked,
-            clock=clock,
-            log=self._log,
-            executors=self._executors,
-            exchanged=exchanged,
-            buckets=shared.buckets,
-            upstreams=Upstreams(clock),
-            histories=Histories(clock),
-            shared_histories=shared.histories,
-            pauses=shared.pauses,
-            approvals=self.approvals,
-            standing=self.approvals,
-            key_sets=KeySets(make_fetch(self.current.permit), clock),
-            caching=caching_of(self.settings, self.manifest, clock),
-            files=files,
-            pagings=pagings,
-            ledger=shared.ledger,
-            equal_calls=shared.equal_calls,
-            vault=shared.vault,
-            ledger_key=shared.ledger_key or (lambda: self._log.key),
-            metrics=self.operations.metrics,
-            current=self.current,
-            checks=self._checks,
-        )
+        parts = assemble(settings, manifest, policy, options)
+        self.current, self.callers, self.role_grants = parts.current, parts.callers, parts.role_grants
+        self.approvals, self.tool_calls, self.tools = parts.approvals, parts.calls, parts.tools
+        self.operations, self.monitoring = parts.status, parts.monitoring
+        self.pausing, self.unknown_outcomes = parts.pausing, parts.unknown_outcomes
+        self._log, self._running, self._background = parts.log, parts.running, parts.background
+        self._meaning, self._shared, self._checks = parts.meaning, parts.shared, parts.checks
+        self._devices, self._answering, self._executors = parts.devices, parts.answering, parts.executors
+        self._runtime, self._reloader, self._catalog = parts.runtime, parts.reloader, parts.catalog
+        self._runner, self._is_closed = parts.runner, False
 
     @classmethod
     def load(
@@ -307,7 +106,10 @@ class Gateway(Standing):
         One that is `serving` begins with the policy that was in force before where files of it are lost since (`toolgen policy accept`).
         Raises a `ToolgenError` naming file, line or pointer for whatever is wrong with toolgen.yaml, the catalog or the policy."""
         settings = load_settings(path)
-        reader, acceptances = PolicyReader(settings.policies, settings.labels), Acceptances(settings, record=serving)
+        reader, acceptances = (
+            PolicyReader(settings.policies, settings.labels),
+            LocalAcceptances(settings, record=serving),
+        )
         state = file_states(settings)
         manifest = served_catalog(settings)
         files, missing = acceptances.first(read_files(settings.policies))
@@ -431,10 +233,11 @@ class Gateway(Standing):
                 await self._meaning.open()
             self._log.open()
             self._log.end_abandoned()
-            await self._shared.start()
+            await self._shared.start(self.tools.known)
             await self.tools.start(self._background)
-            await self._role_grants.start()
+            await self.role_grants.start()
             self._reloader.start()
+            self._catalog.start(self._background)
             self._runner.start()
             self.operations.start()
             self.monitoring.start()
@@ -457,9 +260,9 @@ class Gateway(Standing):
         """The gateway for one command: calls are made and recorded, but what others approved is left to a gateway that stays."""
         try:
             self._log.open()
-            await self._shared.start()
+            await self._shared.start(self.tools.known)
             await self.tools.sync()
-            await self._role_grants.refresh()
+            await self.role_grants.refresh()
             yield self
         finally:
             await self._close()
@@ -468,8 +271,8 @@ class Gateway(Standing):
         """Ends and closes whatever was begun."""
         self.operations.leave()
         meaning = () if self._meaning is None else (self._meaning.close,)
-        watching = (self._role_grants.stop, self.tools.stop, self._reloader.stop, self.monitoring.stop)
-        await each(*watching, self._runner.stop, *meaning, self._close)
+        watching = (self.role_grants.stop, self.tools.stop, self._catalog.stop, self._reloader.stop)
+        await each(*watching, self.monitoring.stop, self._runner.stop, *meaning, self._close)
 
     async def _close(self) -> None:
         self.operations.leave()
@@ -477,6 +280,15 @@ class Gateway(Standing):
         shared = (self._shared.close, self.operations.close, self._answering.close)
         running = (self._running.ended, self.approvals.background.close, self._runtime.key_sets.close)
         await each(*running, *executors, *shared, self._log.close)
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise closed()
+
+    @property
+    def manifest(self) -> Manifest:
+        """The catalog in force."""
+        return self.current.manifest()
 
     @property
     def policy(self) -> Policy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cache, partial
 
 from msgspec import Struct
@@ -93,11 +93,11 @@ class Shared(Struct, frozen=True, kw_only=True):
         """Possible faults of the shared state."""
         return (self.pauses.trouble,) if isinstance(self.pauses, SharedPauses) else ()
 
-    async def start(self) -> None:
-        """Read what has to be known before the first call."""
+    async def start(self, first: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Read what has to be known before the first call. Pauses are known once `first` has returned."""
         if self.journal is not None:
             self.watch.epoch = await self.journal.epoch()
-        await self.pauses.start()
+        await self.pauses.start(first)
         if self.clock is not None:
             await self.clock.set()
             self._tasks.append(self.background.start("setting the clock by Redis", self.clock.run))

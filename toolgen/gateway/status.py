@@ -5,29 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Protocol
-
-from msgspec.structs import replace
+from collections.abc import Awaitable, Callable, Collection
+from typing import Protocol
 
 from toolgen.audit.log import AuditLog
-from toolgen.connectors.executor import Executor, FunctionCounts, Monitored, SystemHealth
+from toolgen.connectors.executor import FunctionCounts
 from toolgen.core.background import Background, FaultLog, cancel
-from toolgen.core.errors import AuditError, ConfigError, StateError
+from toolgen.core.errors import ConfigError, StateError
 from toolgen.gateway.audit_reader import ProjectRecords
+from toolgen.gateway.catalog_reloader import CatalogReloader
+from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.gateway_events import GatewayEvents
 from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.policy_reloader import PolicyReloader
 from toolgen.gateway.prometheus import ApprovalCounts, Snapshot, rendered
-from toolgen.gateway.shared_state import UNCOUNTED
+from toolgen.gateway.shared_state import UNCOUNTED, Shared
 from toolgen.gateway.tracing import Spans
 from toolgen.gateway.worker_metrics import WorkerMetrics, merged
 
-__all__ = ["Status", "load_spans", "systems_of"]
+__all__ = ["Functions", "Status", "load_spans"]
 
 _CLOSING_S = 5.0
 _LOOK_S = 1.0
 _FRESH_S = 1.0
-_LOSS_TOLD_S = 3600.0
 _logger = logging.getLogger(__name__)
 
 
@@ -41,45 +42,47 @@ class Functions(Protocol):
 
 
 class Status:
-    """Status of a process (`Operations`). `troubles` returns possible faults of state shared by gateways, `functions` runs functions,
-    `cut_off` ends the running calls. `refusing` returns why every call would be refused, given whether limits can be counted; `standing`
-    returns all other measurements, and `waiting` counts approvals. `workers` exchanges the counters of several workers."""
+    """Status of a process (`Operations`). `troubles` are possible faults of state shared by gateways, `functions` runs functions, `cut_off`
+    ends the running calls, and `waiting` counts approvals. `workers` exchanges the counters of several workers."""
 
     def __init__(  # noqa: PLR0913 - all that a process is made of
         self,
         *,
         log: AuditLog,
         background: Background,
-        troubles: Callable[[], tuple[FaultLog, ...]],
+        events: GatewayEvents,
+        metrics: Metrics,
+        troubles: tuple[FaultLog, ...],
         functions: Functions,
         cut_off: Callable[[], None],
-        refusing: Callable[[bool], tuple[str, ...]],
-        standing: Callable[[], Snapshot],
         waiting: Callable[[], Awaitable[ApprovalCounts]],
+        shared: Shared,
+        current: CurrentPolicy,
+        reloader: PolicyReloader,
+        catalog: CatalogReloader,
+        monitoring: Monitoring,
         workers: WorkerMetrics | None,
         drain_s: float,
         spans: Spans | None,
         records: ProjectRecords,
     ) -> None:
+        self._events, self._shared, self._current = events, shared, current
+        self._catalog, self._monitoring = catalog, monitoring
         self._log = log
         self._background = background
         self._troubles = troubles
         self._functions = functions
         self._cut_off = cut_off
         self._workers = workers
-        self._refusing, self._standing, self._waiting = refusing, standing, waiting
+        self._waiting = waiting
         self._asked: tuple[float, ApprovalCounts] = (-_FRESH_S, ApprovalCounts())
         self._leaving: asyncio.TimerHandle | None = None
         self.drain_s = drain_s
-        self.metrics = Metrics()
+        self.metrics = metrics
         self.spans = spans
         self.records = records
-        self.reloader: PolicyReloader | None = None
-        self._counted = True  # whether limits can be counted
-        self.state_losses = 0
-        self._loss, self._lost_at = "", 0.0
+        self.reloader = reloader
         self._watching: asyncio.Task[None] | None = None
-        self._notes: set[asyncio.Task[None]] = set()
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""
@@ -87,31 +90,40 @@ class Status:
         found = (
             stopping,
             self._log.fault,
-            *(trouble.lasting for trouble in self._troubles()),
+            *(trouble.lasting for trouble in self._troubles),
             *self._background.faults(),
-            *self._refusing(self._counted),
+            *self._refusing(),
         )
         return tuple(dict.fromkeys(fault for fault in found if fault))
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings while calls are still accepted: an edit of the policy that cannot be used, limits that are not counted."""
-        passing = (trouble.fault for trouble in self._troubles() if not trouble.lasting)
+        passing = (trouble.fault for trouble in self._troubles if not trouble.lasting)
         found = (
-            self.reloader.unread if self.reloader is not None else "",
-            self.reloader.held if self.reloader is not None else "",
-            self.reloader.catalog.unread if self.reloader is not None and self.reloader.catalog is not None else "",
-            "" if self._counted else UNCOUNTED,
-            self._recent_loss(),
+            self.reloader.unread,
+            self.reloader.held,
+            self._catalog.unread,
+            "" if self._events.counted else UNCOUNTED,
+            self._events.recent_loss(),
             *passing,
             *self._log.warnings(),
         )
         reasons = self.ready()
         return tuple(warning for warning in found if warning and warning not in reasons)
 
-    def _recent_loss(self) -> str:
-        if not self._loss or asyncio.get_running_loop().time() - self._lost_at > _LOSS_TOLD_S:
-            return ""
-        return f"the shared state has lost what was kept there within the last hour: {self._loss}"
+    def _refusing(self) -> tuple[str, ...]:
+        """Why every call would be refused now by what is shared."""
+        compiled_policy = self._current.compiled_policy
+        return self._shared.refusing(
+            tolerant=compiled_policy.tolerant,
+            counted=self._events.counted or not compiled_policy.policy.limits,
+            asks_history=compiled_policy.earlier.histories is self._shared.histories,
+        )
+
+    @property
+    def state_losses(self) -> int:
+        """How often the shared state lost something."""
+        return self._events.state_losses
 
     async def reload(self, *, complete: bool = True) -> bool:
         """Reads the policy again, and puts it in force whole where its files are `complete`, by the word of the caller; otherwise as a
@@ -119,7 +131,7 @@ class Status:
 
         Either is in the log and in the audit; `warnings` has what is wrong until a later reading succeeds.
         """
-        return self.reloader is not None and await self.reloader.reload(complete=complete)
+        return await self.reloader.reload(complete=complete)
 
     def start(self) -> None:
         """Looks from now on whether calls can be taken, also while none comes, and logs when that changes."""
@@ -150,20 +162,22 @@ class Status:
         return merged(own, self._workers.others(self._log.stream))
 
     async def _own(self, detail: Collection[str]) -> bytes:
-        state = replace(
-            self._standing(),
+        state = Snapshot(
+            policy_digest=self._current.compiled_policy.policy.digest,
+            systems=self._monitoring.systems(),
+            limit_waiting=self._shared.buckets.waiting,
+            notifications=self._monitoring.notifications,
+            policy=self.reloader.counts(),
             approvals=await self._approvals(),
             ready=not self.ready(),
             warnings=len(self.warnings()),
-            limits_counted=self._counted,
+            limits_counted=self._events.counted,
             audit=self._log.counts(),
             index=self.records.filler.counts(),
             functions=self._functions.counts,
             restarts=self._background.restarts,
             state_losses=self.state_losses,
         )
-        if self.reloader is not None:
-            state = replace(state, policy=self.reloader.counts())
         return rendered(self.metrics, state, worker=self._log.stream, detail=detail)
 
     async def _approvals(self) -> ApprovalCounts:
@@ -188,38 +202,13 @@ class Status:
         self._functions.give_up()
         self._cut_off()
 
-    def state_changed(self, reachable: bool) -> None:
-        """Records that what counts limits was lost or found: in between, limits refuse, or are shares of this process."""
-        self._counted = reachable
-        note = asyncio.create_task(self.note({"event": "state", "status": "ok" if reachable else "error"}))
-        self._notes.add(note)
-        note.add_done_callback(self._notes.discard)
-
-    async def store_lost(self, what: str) -> None:
-        """Tell that the shared state lost something: in the log, the metrics, the warnings of the next hour, and the record."""
-        self.state_losses += 1
-        self._lost_at, self._loss = asyncio.get_running_loop().time(), what
-        _logger.error("the shared state has lost what was kept there: %s; limits and histories begin used up", what)
-        await self.note({"event": "state", "status": "error", "code": "state_lost", "arguments": {"what": what}})
-
-    async def note(self, fields: Mapping[str, Any]) -> None:
-        """Records what happened to the gateway itself. What cannot be recorded now shows in `ready`, as for any call."""
-        with contextlib.suppress(AuditError):
-            await self._log.append(fields)
-
     async def close(self) -> None:
         """Returns when everything is recorded."""
         if self._leaving is not None:
             self._leaving.cancel()
         if self._watching is not None:
             await cancel(self._watching)
-        if self._notes:
-            await asyncio.wait(self._notes)
-
-
-def systems_of(executors: Mapping[str, Executor]) -> Mapping[str, tuple[SystemHealth, ...]]:
-    """How the systems behind sources do, of those sources that have breakers and places."""
-    return {source: one.health() for source, one in executors.items() if isinstance(one, Monitored)}
+        await self._events.close()
 
 
 def load_spans() -> Spans:

@@ -70,7 +70,7 @@ class UnknownOutcomes:
         self,
         *,
         directory: Path,
-        manifest: Manifest,
+        manifest: Callable[[], Manifest],
         notes: Notes,
         ledger: IdempotencyStore,
         waiting: Invocations,
@@ -78,7 +78,7 @@ class UnknownOutcomes:
         identity: Callable[[], Identity],
     ) -> None:
         self._directory = directory
-        self.manifest = manifest
+        self._manifest = manifest
         self._notes = notes
         self._ledger = ledger
         self._waiting = waiting
@@ -145,7 +145,7 @@ class UnknownOutcomes:
 
     def _is_read(self, row: Mapping[str, Any]) -> bool:
         """True for a call that changed nothing: of a tool that is gone, nobody knows that it only read."""
-        return self.manifest.is_read(str(row.get("tool", "")))
+        return self._manifest().is_read(str(row.get("tool", "")))
 
     def _told(self, row: Mapping[str, Any], claims: Mapping[str, KeyClaim]) -> dict[str, Any]:
         claim = claims.get(row["call_id"])
@@ -159,12 +159,12 @@ class UnknownOutcomes:
 
     def _key(self, name: str, text: str) -> str:
         """Return the idempotency key as the other system knows it."""
-        tool = self.manifest.tools.get(name)
+        tool = self._manifest().tools.get(name)
         return text if tool is None else written(tool.binding, text)
 
     def _request(self, name: str) -> str:
         """Method and address, with the path as its description has it: the arguments stand beside."""
-        tool = self.manifest.tools.get(name)
+        tool = self._manifest().tools.get(name)
         match tool.binding if tool is not None else None:
             case HttpBinding(method=method, servers=servers, path=path):
                 return f"{method} {servers[0] if servers else ''}{path}"

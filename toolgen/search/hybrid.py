@@ -309,13 +309,8 @@ class SemanticSearch:
         self.read.clear()
         self._reading = asyncio.create_task(self._read(self._kept, list(self._manifest.tools.values())))
 
-    @property
-    def manifest(self) -> Manifest:
-        """The catalog in force, whose tools are read once it is set."""
-        return self._manifest
-
-    @manifest.setter
-    def manifest(self, manifest: Manifest) -> None:
+    def follow(self, manifest: Manifest) -> None:
+        """Read the tools of the catalog that came into force."""
         self._manifest = manifest
         if self._reading is not None:
             self.start()

@@ -61,7 +61,7 @@ class Pauses:
         """There is nothing to ask for."""
         return True
 
-    async def start(self) -> None:
+    async def start(self, first: Callable[[], Awaitable[None]] | None = None) -> None:
         """There is nothing to begin."""
 
     async def close(self) -> None:
@@ -151,8 +151,7 @@ class SharedPauses:
         self._failed = -1e9
         self._reading: asyncio.Task[bool] | None = None
         self._polling: asyncio.Task[None] | None = None
-        self.first: Callable[[], Awaitable[None]] | None = None
-        """What has to be known besides before it is known what is paused; raises `StateError` where it is not."""
+        self._first: Callable[[], Awaitable[None]] | None = None
         self.trouble = FaultLog(clock, "what is paused cannot be read")
 
     @property
@@ -183,8 +182,9 @@ class SharedPauses:
             self._reading = asyncio.create_task(self._read())
         return await asyncio.shield(self._reading)
 
-    async def start(self) -> None:
-        """Reads them, and goes on to."""
+    async def start(self, first: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Reads them, and goes on to. `first` is awaited before each reading, and raises `StateError` while no call may begin."""
+        self._first = first
         await self.refresh()
         self._polling = self._background.start("reading what is paused", self._poll)
 
@@ -209,8 +209,8 @@ class SharedPauses:
     async def _read(self) -> bool:
         began = self._clock.monotonic()
         try:
-            if self.first is not None:
-                await self.first()
+            if self._first is not None:
+                await self._first()
             await self._box.follow()
         except StateError as error:
             self._failed = self._clock.monotonic()

@@ -100,7 +100,6 @@ def make_executors(
                 name, source.config.kind, source.auth, schemes, schemes.keys() | with_headers({}, source.auth)[0]
             )
     functions = FunctionRuntime() if dependencies is None else dependencies.functions
-    functions.inner = None if dependencies is None else dependencies.inner
     given = of_tools(tools, manifest)
     polls = {name: one.poll for name, one in given.items() if one.poll is not None}
     sources = {name: replace(source, tool_polls=_of_source(name, polls, manifest)) for name, source in sources.items()}
@@ -155,9 +154,10 @@ def _context(
     )
 
 
-def make_function_runtime(folder: Path | None = None) -> FunctionRuntime:
-    """Return the runtime for the functions of one gateway, with the folders of calls below `folder`. It starts at the first call."""
-    return FunctionRuntime(folder=folder)
+def make_function_runtime(folder: Path | None = None, inner: InnerCalls | None = None) -> FunctionRuntime:
+    """Return the runtime for the functions of one gateway, with the folders of calls below `folder`. It starts at the first call. `inner`
+    makes the calls of functions to other tools."""
+    return FunctionRuntime(folder=folder, inner=inner)
 
 
 def with_added(

@@ -460,8 +460,7 @@ EVIL = "<!channel> fire & <https://evil.example.com|agree>"
 @pytest.mark.parametrize("form", ["generic", "slack"])
 def test_who_asks_for_a_role_that_takes_two_people_is_told_of(tmp_path: Path, to: Receiver, form: str) -> None:
     async def work(gateway: Gateway, _seen: Upstream) -> None:
-        roles = gateway.approvals.role_grants
-        assert roles is not None
+        roles = gateway.role_grants
         grant_request = RoleWish(role="root", to="ann", seconds=60.0, reason=EVIL)
         asked = await roles.ask(grant_request, gateway.principal("ann"))
         assert isinstance(asked, RoleGrant)

@@ -44,12 +44,19 @@ _SHARES = Shares()
 
 
 class FunctionRuntime:
-    """Runtime for all functions of a gateway. All async functions run on one event loop and can share a database client, for example."""
+    """Runtime for all functions of a gateway. All async functions run on one event loop and can share a database client, for example.
 
-    def __init__(self, shares: Shares = _SHARES, watch: LoopWatch = _WATCH, folder: Path | None = None) -> None:
+    `inner` makes the calls of functions to other tools, in a gateway."""
+
+    def __init__(
+        self,
+        shares: Shares = _SHARES,
+        watch: LoopWatch = _WATCH,
+        folder: Path | None = None,
+        inner: InnerCalls | None = None,
+    ) -> None:
         self.folders = WorkFolders(folder)
-        self.inner: InnerCalls | None = None
-        """How functions call other tools, in a gateway."""
+        self.inner = inner
         self._threads = FunctionThreads(shares)
         self._watch = watch
         self._loops: list[FunctionLoop] = []  # the last is in use, unless it is lost as all before it are

@@ -108,7 +108,7 @@ class App:
         self._mcp = McpEndpoint(Mcp(gateway, listings), gateway.tool_calls.approvals.departed)
         self._rest = Rest(gateway, listings)
         self._approvals = RestApprovals(gateway.tool_calls.approvals)
-        self._grants = RestGrants(gateway.tool_calls.approvals)
+        self._grants = RestGrants(gateway.tool_calls.approvals, gateway.role_grants)
         self._calls = RestCalls(gateway.tool_calls.approvals)
         self._events = CallEvents(gateway)
         self._devices = RestDevices(gateway)

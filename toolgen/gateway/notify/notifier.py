@@ -22,6 +22,7 @@ from toolgen.gateway.notify.messages import body_of
 from toolgen.gateway.notify.notice import ENDS, Notice, events_of, message_id
 from toolgen.gateway.notify.role_messages import role_body, role_event
 from toolgen.gateway.prometheus import NotificationCounts
+from toolgen.gateway.role_grants import RoleGrants
 from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.grants import RoleGrant
 from toolgen.state.invocations import Invocation
@@ -50,12 +51,13 @@ class Notifier:
     """Notification task of a worker. Calls do not wait for it: it reads their state and writes new events to the outbox, where each event
     of a call is stored once. So another worker, or the next one, sends the events of a worker that died."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a notification is made of
         self,
         *,
         settings: NotifySettings,
         outbox: Outbox,
         approvals: Approvals,
+        role_grants: RoleGrants,
         permit: Permit,
         clock: Clock,
         background: Background,
@@ -63,7 +65,7 @@ class Notifier:
     ) -> None:
         self._settings = settings
         self._outbox = outbox
-        self._approvals = approvals
+        self._approvals, self._role_grants = approvals, role_grants
         self._clock = clock
         self._background = background
         self._tasks: list[asyncio.Task[None]] = []
@@ -135,10 +137,9 @@ class Notifier:
         now = await store.now()
         for known in await store.unfinished():
             await self._tell_all(known)
-        if (roles := self._approvals.role_grants) is not None:
-            for grant in await roles.listed(None):
-                if grant.break_glass:
-                    await self._once(grant.id, role_event(grant), partial(self._tell_role, grant))
+        for grant in await self._role_grants.listed(None):
+            if grant.break_glass:
+                await self._once(grant.id, role_event(grant), partial(self._tell_role, grant))
         if self._since is None:  # what ended while nobody was there, but nothing from before there were webhooks
             first = await self._outbox.tell("", "began", (), until=now + _FOR_EVER_S)
             self._since = now if first else 0.0

@@ -44,8 +44,8 @@ class _Answer(msgspec.Struct, forbid_unknown_fields=True):
 class RestGrants:
     """The routes below /v1/grants."""
 
-    def __init__(self, approvals: Approvals) -> None:
-        self._approvals = approvals
+    def __init__(self, approvals: Approvals, role_grants: RoleGrants) -> None:
+        self._approvals, self._roles = approvals, role_grants
 
     async def answer(self, request: Request, principal: Principal) -> Response | None:
         """The answer to a request for one of these routes; None for a path that is another's."""
@@ -60,13 +60,12 @@ class RestGrants:
     async def _list(self, request: Request, principal: Principal) -> Response:
         """List the grants this principal may end, each kind in order of expiry."""
         limit = whole(request.parameters("limit"), "limit", default=DEFAULT_PAGE, most=MAX_GRANTS)
-        approvals, roles = self._approvals, self._approvals.role_grants
+        approvals, roles = self._approvals, self._roles
         found: list[dict[str, Any]] = []
         if approvals.grants is not None and approvals.may_answer(principal):
             found += [grant_json(grant) for grant in await approvals.grants.listed(principal)]
-        if roles is not None:
-            found += [role_grant_json(grant) for grant in await roles.listed(principal)]
-        if not found and not approvals.may_answer(principal) and not (roles and roles.may_give(principal)):
+        found += [role_grant_json(grant) for grant in await roles.listed(principal)]
+        if not found and not approvals.may_answer(principal) and not roles.may_give(principal):
             raise Rejected(
                 403,
                 "forbidden",
@@ -81,14 +80,14 @@ class RestGrants:
         body: _Wish = decoded(await read_json_body(request), _Wish)
         seconds = parse_duration(body.for_) or 0.0
         grant_request = RoleWish(role=body.role, to=body.to, seconds=seconds, reason=body.reason)
-        return json_response(role_grant_json(_given(await self._roles().ask(grant_request, principal))))
+        return json_response(role_grant_json(_given(await self._roles.ask(grant_request, principal))))
 
     async def _decide(self, request: Request, principal: Principal, grant_id: str) -> Response:
         """The second person's answer to a role that takes two."""
         request.parameters()
         body: _Answer = decoded(await read_json_body(request), _Answer)
         approve = body.decision == "approve"
-        found = _given(await self._roles().decide(grant_id, approve=approve, principal=principal))
+        found = _given(await self._roles.decide(grant_id, approve=approve, principal=principal))
         return json_response(role_grant_json(found))
 
     async def _end(self, request: Request, principal: Principal, grant_id: str) -> Response:
@@ -96,19 +95,13 @@ class RestGrants:
         request.parameters()
         grants = self._approvals.grants
         if grant_id.startswith(_ROLE):
-            return json_response({"id": _given(await self._roles().end(grant_id, principal)).id, "status": "ended"})
+            return json_response({"id": _given(await self._roles.end(grant_id, principal)).id, "status": "ended"})
         if grants is None:
             raise Rejected(404, "not_found", "nothing is granted here")
         ended = await grants.end(grant_id, principal)
         if isinstance(ended, Error):
             raise _rejected(ended)
         return json_response({"id": ended.id, "status": "ended"})
-
-    def _roles(self) -> RoleGrants:
-        roles = self._approvals.role_grants
-        if roles is None:
-            raise Rejected(404, "not_found", "nothing is granted here")
-        return roles
 
 
 def _given(found: RoleGrant | Error) -> RoleGrant:

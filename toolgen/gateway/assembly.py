@@ -1,0 +1,409 @@
+"""Assembly of a gateway: builds every object of a project in dependency order. No object is changed after it was built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from toolgen.audit.log import AuditLog
+from toolgen.config.settings import Settings
+from toolgen.connectors.executor import Executor, LocalApp, Monitored, SystemHealth
+from toolgen.connectors.functions.signature import FunctionTool
+from toolgen.core.background import Background
+from toolgen.core.clock import Clock
+from toolgen.gateway.answer_files import AnswerFiles
+from toolgen.gateway.approval_runner import Runner
+from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.audit_reader import ProjectRecords
+from toolgen.gateway.call_service import Callers, Calls
+from toolgen.gateway.catalog_reloader import CatalogReloader
+from toolgen.gateway.compiled_policy import CurrentPolicy, GatewayDependencies
+from toolgen.gateway.departed_clients import DepartedClients
+from toolgen.gateway.device_calls import DeviceCalls
+from toolgen.gateway.file_reading import CallerFiles
+from toolgen.gateway.file_uploads import FileArguments, FileUploads, GatewayFiles
+from toolgen.gateway.gateway_events import GatewayEvents
+from toolgen.gateway.identity import KeySets
+from toolgen.gateway.inner_calls import NestedCalls
+from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.monitoring import Monitoring
+from toolgen.gateway.own_checks import OwnChecks, checks_of
+from toolgen.gateway.pause_control import PauseControl
+from toolgen.gateway.policy_acceptance import Acceptances, LocalAcceptances
+from toolgen.gateway.policy_history import PolicyHistory
+from toolgen.gateway.policy_reloader import FileStates, PolicyReloader
+from toolgen.gateway.project_files import caching_of, fallbacks_of, pagings_of, pauses_of, seal_file
+from toolgen.gateway.response_shaping import ResponseShaper
+from toolgen.gateway.role_grants import RoleGrants
+from toolgen.gateway.runtime_tools import RuntimeTools, runtime_tools
+from toolgen.gateway.shared_state import Shared, WorkerSockets, outbox_of, share
+from toolgen.gateway.status import Functions, Status, load_spans
+from toolgen.gateway.tool_discovery import Discovery
+from toolgen.gateway.unknown_outcomes import UnknownOutcomes
+from toolgen.gateway.worker_metrics import WorkerMetrics
+from toolgen.model.manifest import Manifest
+from toolgen.pipeline.middleware import InFlightCalls
+from toolgen.policy.document.policy import Policy, PolicyReader
+from toolgen.search.hybrid import SemanticSearch, meaning_of
+from toolgen.state.encryption import seal_of
+from toolgen.state.history import Histories
+from toolgen.state.pauses import Pauses
+from toolgen.state.rate_limits import Upstreams
+from toolgen.state.seen import SeenPolicies
+from toolgen.state.stored_answers import StoredAnswers
+from toolgen.state.stored_files import StoredFiles
+from toolgen.wiring.checkpoint_sinks import plan_of
+from toolgen.wiring.exchanges import Exchanges
+from toolgen.wiring.executors import (
+    ExecutorDependencies,
+    make_command_client,
+    make_executors,
+    make_fetch,
+    make_function_runtime,
+    with_added,
+)
+from toolgen.wiring.renewal import Renewed, renewed_executors
+
+if TYPE_CHECKING:
+    from toolgen.gateway.notify.notifier import Notifier
+
+__all__ = ["AssemblyOptions", "GatewayParts", "assemble"]
+
+
+class AssemblyOptions(Struct, frozen=True, kw_only=True):
+    """Options of a gateway, as `Gateway` has them. A gateway made `in_process` has tools without a prefix."""
+
+    clock: Clock
+    state: FileStates | None = None
+    stand_in: Mapping[str, Executor] | None = None
+    above: WorkerSockets | None = None
+    reader: PolicyReader | None = None
+    acceptances: LocalAcceptances | None = None
+    in_process: bool = False
+    middleware: Sequence[object] = ()
+    apps: Mapping[str, LocalApp] | None = None
+
+
+class _Base(Struct, frozen=True, kw_only=True):
+    """Objects that need nothing but the project: the record, the shared state, and the callers. `local` are this machine's pauses."""
+
+    settings: Settings
+    manifest: Manifest
+    clock: Clock
+    current: CurrentPolicy
+    log: AuditLog
+    running: InFlightCalls
+    background: Background
+    meaning: SemanticSearch | None
+    events: GatewayEvents
+    metrics: Metrics
+    exchanges: Exchanges
+    local: Pauses
+    shared: Shared
+    callers: Callers
+    above: WorkerSockets | None
+
+
+class _CallParts(Struct, frozen=True, kw_only=True):
+    """Objects that calls pass before and after the pipeline."""
+
+    approvals: Approvals
+    devices: DeviceCalls
+    answering: ResponseShaper
+    sent: GatewayFiles
+    calls: Calls
+
+
+class _Execution(Struct, frozen=True, kw_only=True):
+    """Executors of calls. `make` creates those of another catalog, and `with_functions` adds the one of functions that a program gave."""
+
+    functions: Functions
+    checks: OwnChecks | None
+    executors: Mapping[str, Executor]
+    make: Callable[[Manifest], Mapping[str, Executor]]
+    with_functions: Callable[[Mapping[str, Executor], Mapping[str, FunctionTool]], Mapping[str, Executor]]
+
+
+class GatewayParts(Struct, frozen=True, kw_only=True):
+    """Objects of a gateway."""
+
+    current: CurrentPolicy
+    log: AuditLog
+    running: InFlightCalls
+    background: Background
+    meaning: SemanticSearch | None
+    shared: Shared
+    callers: Callers
+    approvals: Approvals
+    devices: DeviceCalls
+    answering: ResponseShaper
+    calls: Calls
+    checks: OwnChecks | None
+    executors: Mapping[str, Executor]
+    runtime: GatewayDependencies
+    reloader: PolicyReloader
+    catalog: CatalogReloader
+    role_grants: RoleGrants
+    runner: Runner
+    pausing: PauseControl
+    unknown_outcomes: UnknownOutcomes
+    monitoring: Monitoring
+    tools: RuntimeTools
+    status: Status
+
+
+def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: AssemblyOptions) -> GatewayParts:
+    """Return the objects of a gateway over a project. Nothing is opened yet."""
+    base = _base(settings, manifest, options)
+    current, log, shared, background = base.current, base.log, base.shared, base.background
+    parts = _call_parts(base)
+    execution = _execution(base, parts, options)
+    runtime = _runtime(base, parts, execution, options.reader or PolicyReader(settings.policies, settings.labels))
+    local = options.acceptances or LocalAcceptances(settings)
+    accepted = Acceptances(local, None if shared.accepted is None else shared.accepted.read)
+    reloader = PolicyReloader(policy, runtime, base.events.note, options.state, background, accepted)
+    catalog = _catalog(base, execution, reloader)
+    tools = runtime_tools(catalog, shared, settings, log.append, base.clock, in_process=options.in_process)
+    role_grants = RoleGrants(shared.roles, log, current, base.clock, reloader.give, background)
+    runner = Runner(
+        approvals=parts.approvals,
+        pauses=shared.pauses,
+        clock=base.clock,
+        carry_out=parts.calls.carry_out,
+        background=background,
+        watch=shared.watch,
+        lost=base.events.store_lost,
+    )
+    monitoring = Monitoring(
+        history=PolicyHistory(SeenPolicies(settings.state_dir / "seen.db"), current, base.clock, background),
+        buckets=shared.buckets,
+        systems=lambda: _systems_of(reloader.runtime.executors),
+        notifier=_notifier(base, parts.approvals, role_grants) if settings.notify else None,
+    )
+    status = Status(
+        log=log,
+        background=background,
+        events=base.events,
+        metrics=base.metrics,
+        troubles=(
+            *(runner.trouble, parts.devices.trouble, role_grants.trouble, tools.trouble),
+            *(*shared.troubles, *monitoring.troubles),
+        ),
+        functions=execution.functions,
+        cut_off=base.running.cut_off,
+        waiting=parts.approvals.waiting,
+        shared=shared,
+        current=current,
+        reloader=reloader,
+        catalog=catalog,
+        monitoring=monitoring,
+        workers=None if options.above is None else WorkerMetrics(settings.state_dir / "metrics"),
+        drain_s=settings.drain_s,
+        spans=load_spans() if settings.spans else None,
+        records=ProjectRecords(settings),
+    )
+    return GatewayParts(
+        current=current,
+        log=log,
+        running=base.running,
+        background=background,
+        meaning=base.meaning,
+        shared=shared,
+        callers=base.callers,
+        approvals=parts.approvals,
+        devices=parts.devices,
+        answering=parts.answering,
+        calls=parts.calls,
+        checks=execution.checks,
+        executors=execution.executors,
+        runtime=runtime,
+        reloader=reloader,
+        catalog=catalog,
+        role_grants=role_grants,
+        runner=runner,
+        pausing=PauseControl(shared.pauses, base.local, log.append, base.clock, base.callers, current.manifest),
+        unknown_outcomes=UnknownOutcomes(
+            directory=settings.audit_dir,
+            manifest=current.manifest,
+            notes=log,
+            ledger=shared.ledger,
+            waiting=shared.invocations,
+            clock=base.clock,
+            identity=lambda: current.compiled_policy.identity,
+        ),
+        monitoring=monitoring,
+        tools=tools,
+        status=status,
+    )
+
+
+def _base(settings: Settings, manifest: Manifest, options: AssemblyOptions) -> _Base:
+    clock, above = options.clock, options.above
+    current, background, local = CurrentPolicy(), Background(), pauses_of(settings)
+    log = AuditLog(settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock), is_read=manifest.is_read)
+    events, exchanges = GatewayEvents(log), Exchanges(settings.sources, current.assigned)
+    counts = None if above is None else above.counts
+    return _Base(
+        settings=settings,
+        manifest=manifest,
+        clock=clock,
+        current=current,
+        log=log,
+        running=InFlightCalls(),
+        background=background,
+        meaning=meaning_of(settings, manifest),
+        events=events,
+        metrics=Metrics(),
+        exchanges=exchanges,
+        local=local,
+        shared=share(settings, clock, events.state_changed, local, background, counts),
+        callers=Callers(current, events.note, exchanges=bool(exchanges)),
+        above=above,
+    )
+
+
+def _call_parts(base: _Base) -> _CallParts:
+    settings, clock, current, log, shared = base.settings, base.clock, base.current, base.log, base.shared
+    departed = DepartedClients(
+        shared.departures,
+        secret=shared.ledger_key or (lambda: log.key),
+        clock=clock,
+        alone=base.above is None and settings.state is None,
+    )
+    approvals = Approvals(
+        store=shared.invocations,
+        log=log,
+        current=current,
+        departed=departed,
+        grants=shared.grants,
+        equal_calls=shared.equal_calls,
+        pending_after_s=settings.pending_after_s,
+    )
+    kept = StoredFiles(settings.state_dir / "files", clock, settings.files.budget)
+    files = AnswerFiles(kept, shown=settings.files.shown)
+    devices = DeviceCalls(calls=approvals, log=log, clock=clock, background=base.background, files=files)
+    answering = ResponseShaper(
+        store=StoredAnswers(settings.state_dir / "answers.db", clock),
+        files=files,
+        pauses=shared.pauses,
+        record=log.append,
+        run=base.running.run,
+    )
+    sent, uploads = GatewayFiles(files, current, shared.pauses), FileUploads(files, log.append)
+    links = settings.resource_links
+    calls = Calls(
+        running=base.running,
+        answering=answering,
+        discovery=Discovery(
+            above=settings.search_above,
+            clock=clock,
+            meaning=base.meaning,
+            operation=current.operation_of,
+            graph=current.graph_of,
+        ),
+        approvals=approvals,
+        devices=devices,
+        clock=clock,
+        current=current,
+        turns=shared.turns,
+        make_seal=lambda: seal_of(seal_file(settings)),
+        files=CallerFiles(answering, current, clock, uploads=uploads, sent=sent, resource_links=links),
+        file_arguments=FileArguments(sent, uploads, settings.files.roots),
+    )
+    return _CallParts(approvals=approvals, devices=devices, answering=answering, sent=sent, calls=calls)
+
+
+def _execution(base: _Base, parts: _CallParts, options: AssemblyOptions) -> _Execution:
+    settings, current = base.settings, base.current
+    inner = NestedCalls(current, parts.calls)
+    functions = make_function_runtime(settings.state_dir / "calls", inner)
+    dependencies = ExecutorDependencies(
+        assigned=current.assigned,
+        folder=settings.oauth_dir,
+        clock=base.clock,
+        functions=functions,
+        commands=None if base.above is None else make_command_client(base.above.commands),
+        inner=inner,
+        devices=parts.devices,
+        files=parts.sent,
+        apps=options.apps or {},
+    )
+    make = partial(
+        make_executors, settings.sources, permit=current.permit, dependencies=dependencies, tools=settings.tools
+    )
+    return _Execution(
+        functions=functions,
+        checks=checks_of(settings, options.middleware, current.permit, base.clock, functions.apart),
+        executors=options.stand_in or make(base.manifest),
+        make=make,
+        with_functions=partial(with_added, functions=functions),
+    )
+
+
+def _runtime(base: _Base, parts: _CallParts, execution: _Execution, reader: PolicyReader) -> GatewayDependencies:
+    settings, manifest, clock, log, shared = base.settings, base.manifest, base.clock, base.log, base.shared
+    return GatewayDependencies(
+        settings=settings,
+        manifest=manifest,
+        known=manifest,
+        read_policy=reader.read,
+        without_revoked=reader.without_revoked,
+        clock=clock,
+        log=log,
+        executors=execution.executors,
+        exchanged=base.exchanges.applies_to,
+        buckets=shared.buckets,
+        upstreams=Upstreams(clock),
+        histories=Histories(clock),
+        shared_histories=shared.histories,
+        pauses=shared.pauses,
+        approvals=parts.approvals,
+        standing=parts.approvals,
+        key_sets=KeySets(make_fetch(base.current.permit), clock),
+        caching=caching_of(settings, manifest, clock),
+        files=parts.sent,
+        fallbacks=fallbacks_of(settings, manifest),
+        pagings=pagings_of(settings, manifest),
+        ledger=shared.ledger,
+        equal_calls=shared.equal_calls,
+        vault=shared.vault,
+        ledger_key=shared.ledger_key or (lambda: log.key),
+        metrics=base.metrics,
+        current=base.current,
+        checks=execution.checks,
+    )
+
+
+def _catalog(base: _Base, execution: _Execution, reloader: PolicyReloader) -> CatalogReloader:
+    def renewed(before: Manifest, after: Manifest) -> Renewed:
+        return renewed_executors(execution.make(after), reloader.runtime.executors, before, after)
+
+    return CatalogReloader(
+        reloader,
+        renewed,
+        lambda made, offers: execution.with_functions(made or reloader.runtime.executors, offers),
+        base.running,
+        base.meaning,
+    )
+
+
+def _notifier(base: _Base, approvals: Approvals, role_grants: RoleGrants) -> Notifier:
+    from toolgen.gateway.notify.notifier import Notifier  # noqa: PLC0415 - where there are webhooks
+
+    return Notifier(
+        settings=base.settings.notify,
+        outbox=outbox_of(base.settings, base.clock),
+        approvals=approvals,
+        role_grants=role_grants,
+        permit=base.current.permit,
+        clock=base.clock,
+        background=base.background,
+    )
+
+
+def _systems_of(executors: Mapping[str, Executor]) -> Mapping[str, tuple[SystemHealth, ...]]:
+    """Return the health of the systems behind sources that have circuit breakers and concurrency limits."""
+    return {source: one.health() for source, one in executors.items() if isinstance(one, Monitored)}

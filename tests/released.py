@@ -156,7 +156,7 @@ async def _used(gateway: Gateway) -> dict[str, Any]:
             await call(name, "notes__send_note", name)
             call_id = told[name]["call_id"]
             await gateway.approvals.decide(call_id, approve=approve, note="", principal=ann)
-            found = await gateway.approvals.outcome(call_id, gateway.principal("bot"), 60.0)
+            found = await gateway.approvals.calls.outcome(call_id, gateway.principal("bot"), 60.0)
             assert found is not None
             told[name] |= {"status": found.status, "data": found.data}
         pause = Pause(tool="notes__count_notes", reason="a sample", since=NOW)

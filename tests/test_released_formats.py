@@ -126,14 +126,15 @@ def test_calls_that_waited_still_do_and_are_carried_out_once_somebody_agrees(sam
             ann, bot = gateway.principal("ann"), gateway.principal("bot")
             waiting = {item.id for item in await gateway.approvals.answerable(ann)}
             assert waiting == {said[name]["call_id"] for name in ("waiting", "waiting with a key")}
-            assert (await gateway.approvals.waiting()).waiting == 2
+            kept = await gateway.approvals.calls.store.unfinished()
+            assert [known.status for known in kept].count("pending") == 2
             for name in ("carried out", "denied"):
-                ended = await gateway.approvals.outcome(said[name]["call_id"], bot)
+                ended = await gateway.approvals.calls.outcome(said[name]["call_id"], bot)
                 assert ended is not None
                 assert (ended.status, ended.data) == (said[name]["status"], said[name]["data"])
             for name, approve in (("waiting", True), ("waiting with a key", False)):
                 await gateway.approvals.decide(said[name]["call_id"], approve=approve, note="", principal=ann)
-                now = await gateway.approvals.outcome(said[name]["call_id"], bot, 60.0)
+                now = await gateway.approvals.calls.outcome(said[name]["call_id"], bot, 60.0)
                 assert now is not None
                 assert now.status == ("ok" if approve else "refused")
             assert await gateway.approvals.answerable(ann) == ()
@@ -154,7 +155,7 @@ def test_calls_that_waited_expire_as_they_would_have(sample: Path) -> None:
         RedisLink.now = later  # type: ignore[method-assign]
         async with opened(sample / "toolgen.yaml", clock) as gateway:
             clock.advance(3600)
-            ended = await gateway.approvals.outcome(said["waiting"]["call_id"], gateway.principal("bot"), 60.0)
+            ended = await gateway.approvals.calls.outcome(said["waiting"]["call_id"], gateway.principal("bot"), 60.0)
             assert ended is not None
             assert ended.error is not None
             assert ended.error.code == "expired"

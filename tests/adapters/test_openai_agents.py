@@ -76,7 +76,7 @@ def test_a_call_that_waits_for_a_person_is_answered_when_that_person_answers(app
             running = asyncio.create_task(ran(gateway, ASKED))
             lena = gateway.principal("lena")
             while not await gateway.approvals.answerable(lena):
-                await gateway.approvals.changed(0.02)
+                await gateway.approvals.calls.news.changed(0.02)
             await answer(gateway, approve=approve, note="" if approve else "no")
             (told,) = await running
             assert (

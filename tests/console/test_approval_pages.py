@@ -47,7 +47,7 @@ def waiting(home: House, arguments: dict[str, Any], tool: str = "orders__create_
 
 
 def withdraw(home: House, call_id: str) -> None:
-    home.run(home.gateway.approvals.cancel(call_id, home.gateway.principal("bot")))
+    home.run(home.gateway.approvals.calls.cancel(call_id, home.gateway.principal("bot")))
 
 
 TEXTS = st.text(max_size=90) | st.sampled_from(
@@ -71,7 +71,7 @@ def test_every_value_begins_on_the_first_screen_or_is_named_as_further_down(
         page = visitor.page
         page.set_viewport_size(SIZE)
         visitor.visit(f"{home.url}/console/approvals/{call_id}")
-        (known,) = [one for one in home.run(home.gateway.approvals.store.unfinished()) if one.id == call_id]
+        (known,) = [one for one in home.run(home.gateway.approvals.calls.store.unfinished()) if one.id == call_id]
         rows = argument_rows(known.arguments, home.gateway.manifest.tools[known.tool].input_schema)
         shown = page.evaluate(
             """() => [...document.querySelectorAll('.values[aria-label=Arguments] > div')].map(row => {
@@ -144,7 +144,7 @@ def test_an_answer_to_another_request_than_the_one_shown_does_not_count(home: Ho
     call_id = waiting(home, {"to": "ann"}, "orders__send_mail")
     assert answered(home, call_id, shown="sha256:" + "0" * 64) == 409
     assert answered(home, call_id, decision="deny", shown="sha256:" + "0" * 64) == 409
-    assert home.run(home.gateway.approvals.store.get(call_id)).status == "pending"
+    assert home.run(home.gateway.approvals.calls.store.get(call_id)).status == "pending"
     assert answered(home, call_id, decision="deny") == 200
 
 
@@ -172,7 +172,7 @@ def test_arguments_that_an_approver_changed_are_shown_to_the_next_as_changed(hom
     call_id = waiting(home, {"note": "a", "tenant_id": "t", "amount_cents": 5}, "orders__create_order")
     changed = json.dumps({"note": "a", "tenant_id": "t", "amount_cents": 7})
     assert answered(home, call_id, decision="edit", arguments=changed) == 200
-    told = home.run(home.gateway.approvals.outcome(call_id, home.gateway.principal("bot"), 30))
+    told = home.run(home.gateway.approvals.calls.outcome(call_id, home.gateway.principal("bot"), 30))
     assert not isinstance(told, Error)
     page = story(home, call_id)
     seen = page.partition("As <bdi>paul</bdi> saw it")[2].partition("</section>")[0]

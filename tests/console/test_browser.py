@@ -118,7 +118,7 @@ def test_an_approval_is_given_by_a_click_and_the_call_is_made(browser: Browser, 
         page.click("button.approve")
         page.wait_for_selector("h1:has-text('Approved')")
         visitor.check()
-    outcome = home.run(home.gateway.approvals.outcome(waiting.call_id, home.gateway.principal("bot"), 10))
+    outcome = home.run(home.gateway.approvals.calls.outcome(waiting.call_id, home.gateway.principal("bot"), 10))
     assert outcome.status == "ok"
     assert [(method, path) for method, path, _ in home.upstream.requests[before:]] == [("DELETE", "/pet/o77")]
     with watched(browser, home, "rita") as visitor:
@@ -137,7 +137,7 @@ def test_a_denied_call_is_never_made(browser: Browser, home: House) -> None:
         visitor.page.goto(f"{home.url}/console/approvals/{waiting.call_id}")
         visitor.page.click("button.deny")
         visitor.page.wait_for_selector("h1:has-text('Denied')")
-    outcome = home.run(home.gateway.approvals.outcome(waiting.call_id, home.gateway.principal("bot"), 10))
+    outcome = home.run(home.gateway.approvals.calls.outcome(waiting.call_id, home.gateway.principal("bot"), 10))
     assert outcome.error.code == "approval_denied"
     assert len(home.upstream.requests) == before
 

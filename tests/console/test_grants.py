@@ -37,7 +37,7 @@ def asked(home: House, number: str = "o1") -> Any:
 
 
 def ended(home: House, call_id: str) -> None:
-    assert home.run(home.gateway.approvals.outcome(call_id, home.gateway.principal("bot"), 60)).status == "ok"
+    assert home.run(home.gateway.approvals.calls.outcome(call_id, home.gateway.principal("bot"), 60)).status == "ok"
 
 
 def test_an_answer_counts_for_as_many_calls_as_the_form_says(home: House) -> None:
@@ -80,7 +80,7 @@ def test_what_cannot_be_remembered_is_told_on_the_page_and_nothing_is_done(
         told = answered(http, waiting.call_id, remember="yes", **fields)
         assert told.status_code == 400
         assert message in told.text
-        assert home.run(home.gateway.approvals.store.get(waiting.call_id)).status == "pending"
+        assert home.run(home.gateway.approvals.calls.store.get(waiting.call_id)).status == "pending"
 
 
 def test_a_grant_is_listed_and_revoked(home: House) -> None:

@@ -95,11 +95,11 @@ def test_a_viewer_answers_for_nothing_and_only_an_admin_verifies(home: House) ->
     waiting = home.call("orders__delete_order", {"id": "1"})
     with client(home, "rita") as http:
         token = form_token(http.get("/console/tools").text)
-        known = home.run(home.gateway.approvals.store.get(waiting.call_id))
+        known = home.run(home.gateway.approvals.calls.store.get(waiting.call_id))
         fields = {"form_token": token, "decision": "approve", "digest": known.digest}
         assert http.post(f"/console/approvals/{waiting.call_id}", data=fields).status_code == 403
         assert http.post("/console/record/verify", data={"form_token": token}).status_code == 403
-    assert home.run(home.gateway.approvals.store.get(waiting.call_id)).status == "pending"
+    assert home.run(home.gateway.approvals.calls.store.get(waiting.call_id)).status == "pending"
     with client(home, "olga") as http:
         token = form_token(http.get("/console/tools").text)
         assert http.post("/console/record/verify", data={"form_token": token}).status_code == 303
@@ -116,7 +116,7 @@ def test_nobody_without_a_role_for_it_gets_in(home: House) -> None:
 
 def test_a_form_without_the_sessions_own_token_does_nothing(home: House) -> None:
     waiting = home.call("orders__delete_order", {"id": "2"})
-    known = home.run(home.gateway.approvals.store.get(waiting.call_id))
+    known = home.run(home.gateway.approvals.calls.store.get(waiting.call_id))
     with client(home, "paul") as http, client(home, "olga") as other:
         foreign = form_token(other.get("/console/tools").text)
         for token in ({"form": "x"}, {"form_token": ""}, {"form_token": "x"}, {"form_token": foreign}):
@@ -132,7 +132,7 @@ def test_a_form_without_the_sessions_own_token_does_nothing(home: House) -> None
         for origin in ("http://evil.example", "null"):
             answer = http.post(f"/console/approvals/{waiting.call_id}", data=whole, headers={"origin": origin})
             assert answer.status_code == 403
-    assert home.run(home.gateway.approvals.store.get(waiting.call_id)).status == "pending"
+    assert home.run(home.gateway.approvals.calls.store.get(waiting.call_id)).status == "pending"
 
 
 def test_signing_in_needs_the_form_of_the_same_browser(home: House) -> None:
@@ -145,12 +145,12 @@ def test_signing_in_needs_the_form_of_the_same_browser(home: House) -> None:
 
 def test_an_answer_counts_for_the_call_that_was_shown_and_no_other(home: House) -> None:
     first, second = (home.call("orders__delete_order", {"id": number}) for number in ("3", "4"))
-    known = home.run(home.gateway.approvals.store.get(first.call_id))
+    known = home.run(home.gateway.approvals.calls.store.get(first.call_id))
     with client(home, "paul") as http:
         token = form_token(http.get(f"/console/approvals/{second.call_id}").text)
         fields = {"form_token": token, "decision": "approve", "digest": known.digest}
         assert http.post(f"/console/approvals/{second.call_id}", data=fields).status_code == 409
-    assert home.run(home.gateway.approvals.store.get(second.call_id)).status == "pending"
+    assert home.run(home.gateway.approvals.calls.store.get(second.call_id)).status == "pending"
 
 
 def test_the_session_cookie_is_strict_and_unseen_by_scripts(home: House) -> None:

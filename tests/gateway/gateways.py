@@ -16,8 +16,10 @@ from toolgen.core.background import Background
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import AuditError
 from toolgen.gateway.answer_files import AnswerFiles, HeldFile, KeptFile
-from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.approvals.decisions import Approvals
+from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.audit_reader import Review
+from toolgen.gateway.background_calls import BackgroundCalls
 from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.file_uploads import Uploaded
@@ -26,6 +28,7 @@ from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.prometheus import Snapshot, rendered
 from toolgen.gateway.role_grants import RoleGrants
 from toolgen.gateway.tracing import Spans
+from toolgen.gateway.waiting_calls import WaitingCalls
 from toolgen.model.call import Principal
 from toolgen.model.files import FileInfo
 from toolgen.model.result import Envelope, Error, Meta
@@ -37,7 +40,7 @@ from toolgen.policy.document.approvals import NOBODY
 from toolgen.search.bm25 import ToolIndex
 from toolgen.state.departures import SqliteDepartures
 from toolgen.state.encryption import Seal
-from toolgen.state.grants import RoleGrant, SqliteGrants
+from toolgen.state.grants import CallGrant, RoleGrant, SqliteGrants
 from toolgen.state.invocations_sqlite import SqliteInvocations
 
 KEY = "bot-key-1"
@@ -303,7 +306,15 @@ class FakeGateway:
         store, log = SqliteInvocations(Path("/nonexistent/calls.db"), clock), AuditLog(Path("/nonexistent"), clock)
         notes = SqliteDepartures(Path("/nonexistent/departures.db"))
         departed = DepartedClients(notes, secret=lambda: b"test", clock=clock, alone=True)
-        return Approvals(store=store, log=log, current=NO_APPROVERS, departed=departed)
+        calls = WaitingCalls(store=store, log=log, approval_text=str)
+        grants = SqliteGrants(Path("/nonexistent/grants.db"), clock, CallGrant)
+        return Approvals(
+            calls=calls,
+            current=NO_APPROVERS,
+            grants=ApprovalGrants(store=grants, log=log, current=NO_APPROVERS),
+            background=BackgroundCalls(calls),
+            departed=departed,
+        )
 
     @property
     def role_grants(self) -> RoleGrants:
@@ -317,7 +328,10 @@ class FakeGateway:
         """Devices that nobody asks anything, and of which nothing is on record."""
         clock, log = SystemClock(), cast("AuditLog", SimpleNamespace(append=_unrecorded))
         files = cast("AnswerFiles", SimpleNamespace())
-        return DeviceCalls(calls=self.approvals, log=log, clock=clock, background=Background(), files=files)
+        calls = self.approvals.calls
+        return DeviceCalls(
+            calls=calls, current=NO_APPROVERS, log=log, clock=clock, background=Background(), files=files
+        )
 
     def ready(self) -> tuple[str, ...]:
         return self.reasons

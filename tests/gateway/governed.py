@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.services.local import LocalServer, running
+from toolgen.gateway.inner_calls import NestedCalls
+from toolgen.gateway.service import Gateway
+from toolgen.gateway.suspended_calls import SuspendedCalls
 
 PRINCIPALS: dict[str, Any] = {
     name: {"api_key": "sha256:" + hashlib.sha256(f"key-of-{name}".encode()).hexdigest(), **rest}
@@ -162,3 +165,9 @@ def write_policy(root: Path, policy: dict[str, Any]) -> None:
     """Writes the policy of a project again."""
     whole = {"principals": PRINCIPALS, "egress": {"private_networks": "allow"}, **policy}
     (root / "policies" / "policy.yaml").write_text(json.dumps(whole, indent=1))
+
+
+def nested(gateway: Gateway) -> NestedCalls:
+    """The inner calls of a gateway, as its executors have them."""
+    suspended = SuspendedCalls(gateway.approvals.calls, gateway.current)
+    return NestedCalls(gateway.current, gateway.tool_calls, suspended)

@@ -27,7 +27,7 @@ from tests.gateway.test_approvals import (
     write_policy,
 )
 from toolgen.audit.reader import entries
-from toolgen.gateway.approval_terms import DecisionOptions
+from toolgen.gateway.approvals.terms import DecisionOptions
 from toolgen.gateway.service import Gateway
 from toolgen.state.invocations import Invocation
 
@@ -373,14 +373,14 @@ def test_others_may_answer_once_nobody_did_for_long_enough(project: Path, monkey
             early = await client.decide("boss", call_id)
             assert (early.status_code, early.json()["error"]["code"]) == (403, "forbidden")
             assert (await client.get("boss", "/v1/approvals")).json() == {"approvals": []}
-            known = await gateway.approvals.store.get(call_id)
+            known = await gateway.approvals.calls.store.get(call_id)
             assert known is not None
             later = known.asked + 1801
 
             async def now() -> float:
                 return later
 
-            monkeypatch.setattr(gateway.approvals.store, "now", now)
+            monkeypatch.setattr(gateway.approvals.calls.store, "now", now)
             assert [one["id"] for one in (await client.get("boss", "/v1/approvals")).json()["approvals"]] == [call_id]
             assert (await client.decide("boss", call_id)).json()["status"] == "approved"
 
@@ -402,7 +402,7 @@ def test_who_may_answer_later_answers_for_nobody_else_before(
         write_policy(project, policy)
         async with world(project) as (gateway, client):
             call_id = await client.ask()
-            known = await gateway.approvals.store.get(call_id)
+            known = await gateway.approvals.calls.store.get(call_id)
             assert known is not None
             later = known.asked + 1801
 
@@ -410,7 +410,7 @@ def test_who_may_answer_later_answers_for_nobody_else_before(
                 return later
 
             if late:
-                monkeypatch.setattr(gateway.approvals.store, "now", now)
+                monkeypatch.setattr(gateway.approvals.calls.store, "now", now)
             answer = await client.decide("lena", call_id)
             assert answer.json()["status"] == ("approved" if late else "pending")
             if not late:
@@ -441,7 +441,7 @@ def ceiling(call):
             )
             assert isinstance(agreed, Invocation), agreed
             assert agreed.arguments == {**order, "amount_cents": 100}
-            ended = await gateway.approvals.outcome(asked.call_id, gateway.principal("bot"), 60)
+            ended = await gateway.approvals.calls.outcome(asked.call_id, gateway.principal("bot"), 60)
             assert ended is not None
             assert ended.status == "ok", ended.error
             assert [json.loads(body) for *_, body in seen.requests] == [{**order, "amount_cents": 100}]

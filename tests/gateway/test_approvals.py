@@ -23,7 +23,8 @@ from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.config.settings import load as load_settings
 from toolgen.core.clock import FixedClock
-from toolgen.gateway.approvals import MAX_EACH, Approvals
+from toolgen.gateway.approvals.decisions import Approvals
+from toolgen.gateway.approvals.requests import MAX_EACH
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.mcp.server import Caller, Mcp, ProtocolStyle, parse
 from toolgen.gateway.project_files import catalog_of
@@ -458,13 +459,13 @@ def test_a_key_that_is_revoked_ends_what_it_left_waiting_and_another_key_of_its_
             assert (late.status_code, late.json()["error"]["code"]) == (409, "expired")
             assert (await client.decide("ops", kept)).status_code == 200
             assert (await client.ended(kept, "bot-again"))["status"] == "ok"
-            assert "key-of" not in repr(await gateway.approvals.store.get(left))
+            assert "key-of" not in repr(await gateway.approvals.calls.store.get(left))
 
     run(main())
 
 
 async def only(approvals: Approvals) -> Invocation:
-    (found,) = await approvals.store.unfinished()
+    (found,) = await approvals.calls.store.unfinished()
     return found
 
 
@@ -485,8 +486,8 @@ def test_what_was_changed_between_the_question_and_the_call_is_not_carried_out(
             call_id = await client.ask()
             known = await only(gateway.approvals)
             forged = msgspec.structs.replace(known, **changes, status="approved")
-            assert await gateway.approvals.store.replace(known, forged)
-            gateway.approvals.announce()
+            assert await gateway.approvals.calls.store.replace(known, forged)
+            gateway.approvals.calls.news.announce()
             envelope = await client.ended(call_id)
             assert envelope["error"]["code"] == "expired"
         assert names(project) == ["Ada", "Ben"]

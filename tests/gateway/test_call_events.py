@@ -173,15 +173,15 @@ def test_a_caller_may_listen_to_so_many_at_once_and_again_when_some_have_ended(
 def test_who_follows_a_call_is_woken_by_what_may_be_about_it() -> None:
     async def main() -> None:
         nothing: Any = None
-        waiting = WaitingCalls(store=nothing, log=nothing)
-        mine, any_call = waiting.news_of("a"), waiting.news
-        waiting.announce("b")
-        assert (mine.is_set(), any_call.is_set(), waiting.news_of("a")) == (False, True, mine)
-        waiting.announce("a")
-        later = waiting.news_of("a")
+        waiting = WaitingCalls(store=nothing, log=nothing, approval_text=str)
+        mine, any_call = waiting.news.of("a"), waiting.news.next
+        waiting.news.announce("b")
+        assert (mine.is_set(), any_call.is_set(), waiting.news.of("a")) == (False, True, mine)
+        waiting.news.announce("a")
+        later = waiting.news.of("a")
         assert (mine.is_set(), later.is_set()) == (True, False)
-        waiting.announce()
+        waiting.news.announce()
         assert later.is_set()
-        waiting.announce("a")  # which nobody follows
+        waiting.news.announce("a")  # which nobody follows
 
     asyncio.run(main())

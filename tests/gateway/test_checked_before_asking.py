@@ -83,7 +83,7 @@ def test_a_change_of_too_many_rows_asks_nobody(tmp_path: Path, sql: str, paramet
         assert refused.error is not None
         assert (refused.status, refused.error.code, refused.error.rule) == ("refused", "sql_refused", "sql:changes")
         assert f"would change {rows} rows; at most 2 may change at once" in refused.error.message
-        assert await gateway.approvals.store.unfinished() == ()
+        assert await gateway.approvals.calls.store.unfinished() == ()
         assert names(here) == [name for _, name, _ in ROWS]
         written = [one for one in entries(here / "var" / "audit") if one["event"] in {"intent", "outcome"}]
         assert [one.get("code") for one in written] == [None, "sql_refused"]
@@ -108,7 +108,7 @@ def test_a_change_of_few_rows_is_asked_about_and_made(
         assert asked.status == "pending", asked
         assert names(here) == [name for _, name, _ in ROWS]
         await gateway.approvals.decide(asked.call_id, approve=True, note="", principal=gateway.principal("ann"))
-        done = await gateway.approvals.outcome(asked.call_id, gateway.principal("bot"), 60)
+        done = await gateway.approvals.calls.outcome(asked.call_id, gateway.principal("bot"), 60)
         assert done is not None
         assert done.status == "ok", done
         assert names(here) == left
@@ -125,7 +125,7 @@ def test_rows_that_came_meanwhile_are_counted_again(tmp_path: Path) -> None:
             connection.execute("INSERT INTO customers VALUES (7, 'Gus', 'acme')")
         connection.close()
         await gateway.approvals.decide(asked.call_id, approve=True, note="", principal=gateway.principal("ann"))
-        done = await gateway.approvals.outcome(asked.call_id, gateway.principal("bot"), 60)
+        done = await gateway.approvals.calls.outcome(asked.call_id, gateway.principal("bot"), 60)
         assert done is not None
         assert done.error is not None
         assert done.error.code == "sql_refused"
@@ -142,13 +142,13 @@ def test_a_limit_is_taken_once_and_one_that_is_used_up_asks_nobody(tmp_path: Pat
             asked = await change(gateway, "UPDATE customers SET name = 'x' WHERE id = ?", number)
             assert asked.status == "pending"
             await gateway.approvals.decide(asked.call_id, approve=True, note="", principal=gateway.principal("ann"))
-            done = await gateway.approvals.outcome(asked.call_id, gateway.principal("bot"), 60)
+            done = await gateway.approvals.calls.outcome(asked.call_id, gateway.principal("bot"), 60)
             assert done is not None
             assert done.status == "ok", done
         refused = await change(gateway, "UPDATE customers SET name = 'x' WHERE id = 3")
         assert refused.error is not None
         assert refused.error.code == "rate_limited"
-        assert await gateway.approvals.store.unfinished() == ()
+        assert await gateway.approvals.calls.store.unfinished() == ()
 
     play(tmp_path, steps, limited)
 
@@ -159,7 +159,7 @@ def test_a_destination_that_is_closed_asks_nobody(tmp_path: Path) -> None:
         refused = await gateway.call("orders__create_order", order, principal="bot")
         assert refused.error is not None
         assert refused.error.code == "egress_refused"
-        assert await gateway.approvals.store.unfinished() == ()
+        assert await gateway.approvals.calls.store.unfinished() == ()
         assert seen.requests == []
 
     play(tmp_path, steps, {**POLICY, "egress": {"private_networks": "deny"}})

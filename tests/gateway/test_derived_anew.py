@@ -76,7 +76,7 @@ def test_a_call_that_waits_ends_when_its_caller_would_be_another_by_now(tmp_path
         assert await gateway.operations.reload()
         await gateway.approvals.decide(calls[1], approve=True, note="", principal=ops)
         gateway.pausing.local.change(lambda _: ())
-        ended = [await gateway.approvals.outcome(one, ann, 60) for one in calls]
+        ended = [await gateway.approvals.calls.outcome(one, ann, 60) for one in calls]
         assert [code(one) for one in ended if one is not None] == ["expired" if ends else "ok"] * 2
         assert len(seen.requests) == (0 if ends else 2)
 

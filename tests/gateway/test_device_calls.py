@@ -242,7 +242,7 @@ def test_a_device_that_only_answers_wrong_is_told_where_and_its_call_expires(tmp
             refused = await served.answer(call_id, result=wrong)
             assert (refused.status_code, refused.json()["error"]["code"]) == (400, "validation")
             assert "coords/latitude" in refused.json()["error"]["message"].replace(".", "/")
-        store = served.gateway.approvals.store
+        store = served.gateway.approvals.calls.store
         now = store.now
         known = await store.get(call_id)
         assert known is not None
@@ -268,7 +268,7 @@ def test_an_answer_after_the_time_is_over_is_gone_and_so_is_one_to_a_withdrawn_c
         assert cancelled.json()["status"] == "cancelled"
         refused = await served.answer(withdrawn, result=HERE)
         assert (refused.status_code, refused.json()["error"]["code"]) == (410, "expired")
-        store = served.gateway.approvals.store
+        store = served.gateway.approvals.calls.store
         known = await store.get(late)
         assert known is not None
         assert known.expires - known.asked == 30
@@ -494,7 +494,7 @@ def test_a_request_and_an_answer_outlive_the_gateway(tmp_path: Path) -> None:
         async with asyncio.timeout(120):
             async with Served(settings) as served:
                 waits, taken = await served.asked(), await served.asked()
-                store = served.gateway.approvals.store
+                store = served.gateway.approvals.calls.store
                 known = await store.get(taken)
                 assert known is not None
                 # A worker that took the answer, and died before it ended the call.
@@ -503,7 +503,7 @@ def test_a_request_and_an_answer_outlive_the_gateway(tmp_path: Path) -> None:
                 assert await store.replace(known, _changed(known, lapsed)) is not None
             async with Served(settings) as served:
                 assert [one["request"]["id"] for one in await served.requests()] == [waits]
-                found = await served.gateway.approvals.outcome(taken, served.gateway.principal("ann"), 60)
+                found = await served.gateway.approvals.calls.outcome(taken, served.gateway.principal("ann"), 60)
                 assert found is not None
                 assert found.status == "ok"
                 await served.answer(waits, result=HERE)
@@ -585,7 +585,7 @@ def test_a_workflow_waits_for_the_device_at_each_of_its_steps(tmp_path: Path) ->
             (second,) = poll.json()["requests"]
             assert second["request"]["params"]["content"]["text"] == "48.1"
             assert (await served.answer(second["request"]["id"], result=None)).status_code == 200
-            ended = await served.gateway.approvals.outcome(made["call_id"], served.gateway.principal("ann"), 60)
+            ended = await served.gateway.approvals.calls.outcome(made["call_id"], served.gateway.principal("ann"), 60)
             assert ended is not None
             assert (ended.status, ended.data) == ("ok", {"latitude": 48.1})
 

@@ -122,7 +122,7 @@ async def approve(gateway: Gateway, call_id: str, *, yes: bool = True) -> None:
 
 async def ended(gateway: Gateway, call_id: str) -> None:
     """Returns once a call has ended, and tells nobody."""
-    assert await gateway.approvals.outcome(call_id, gateway.principal("bot"), 60, tells=False) is not None
+    assert await gateway.approvals.calls.outcome(call_id, gateway.principal("bot"), 60, tells=False) is not None
 
 
 @pytest.mark.parametrize("call", [ASKED, READ])
@@ -310,7 +310,7 @@ def test_what_stands_in_redis_makes_no_call_join_another(tmp_path: Path) -> None
     async def steps(urls: list[str], seen: Upstream, gateways: list[Gateway]) -> None:
         async with http(urls[0]) as one:
             waits = (await at_rest(one, ASKED, wait=0))["call_id"]
-            connection = gateways[0].approvals.equal_calls
+            connection = gateways[0].approvals.calls.equal_calls
             assert connection is not None
             names: list[str] = []
 

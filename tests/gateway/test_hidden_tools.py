@@ -13,12 +13,11 @@ import httpx
 import pytest
 
 from tests.gateway.clients import listening
-from tests.gateway.governed import PRINCIPALS, project
+from tests.gateway.governed import PRINCIPALS, nested, project
 from tests.gateway.mcp.peers import BOTH, OldPeer, Peer, close_peers
 from tests.gateway.workflows import ALLOWED, within
 from toolgen.adapters.calls import AdapterCaller
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.inner_calls import NestedCalls
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call
 from toolgen.state.pauses import Pause
@@ -112,7 +111,7 @@ async def over_mcp(peer: Peer) -> list[str]:
 async def in_process(gateway: Gateway) -> list[str]:
     bot = gateway.principal("bot")
     caller = AdapterCaller(gateway=gateway, party="bot", client="test")
-    inner = NestedCalls(gateway.current, gateway.tool_calls)
+    inner = nested(gateway)
     outer: Call = gateway.current.compiled_policy.call("other__outer", {}, bot, "talk")
     told = []
     for arguments in GIVEN:
@@ -203,7 +202,7 @@ def test_what_a_step_leaves_out_is_in_no_list_description_or_search_of_it(tmp_pa
                     told = (await http.post(f"{url}/mcp", json=body, headers=more)).text
                     found[f"{type(peer).__name__} {method} {params}"] = "" if 'isError":true' in told else told
         outer = gateway.current.compiled_policy.call("other__outer", {}, gateway.principal("bot"), conversation)
-        inner = NestedCalls(gateway.current, gateway.tool_calls)
+        inner = nested(gateway)
         for name, arguments in (("search_tools", {"query": "list orders"}), ("describe_tool", {"name": LEFT_OUT})):
             envelope = (await inner.call(outer, name, arguments)).envelope
             found[f"inner {name}"] = json.dumps(envelope.data)

@@ -207,12 +207,12 @@ def test_a_call_that_waits_for_a_person_is_asked_about_once_and_made_once(tmp_pa
         policy = {"rules": [ask], "approvals": {"approvers": ["user"], "expires": "1h"}}
         async with loaded(tmp_path, server, **policy) as gateway:
             asked = [await send(gateway) for _ in range(3)]
-            assert len(await gateway.approvals.store.unfinished()) == 1
+            assert len(await gateway.approvals.calls.store.unfinished()) == 1
             answer = await gateway.approvals.decide(
                 asked[0].call_id, approve=True, note="", principal=gateway.principal("ann")
             )
             assert not hasattr(answer, "code")
-            made = await gateway.approvals.outcome(asked[0].call_id, gateway.principal("bot"), 10)
+            made = await gateway.approvals.calls.outcome(asked[0].call_id, gateway.principal("bot"), 10)
             return [*asked, made, await send(gateway), await send(gateway)]
 
     with upstream() as (seen, server):
@@ -280,7 +280,7 @@ def killed(tmp_path: Path) -> tuple[str, str]:
     async def scenario() -> str:
         server = Server([hang])
         async with server.serving() as url:
-            await loaded(tmp_path, url).approvals.store.close()
+            await loaded(tmp_path, url).approvals.calls.store.close()
             path = tmp_path / "toolgen.yaml"
             process = await asyncio.to_thread(subprocess.Popen, [sys.executable, "-c", script, str(path)])
             try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.gateway.governed import Upstream, project, upstream, write_policy
+from tests.gateway.governed import Upstream, nested, project, upstream, write_policy
 from toolgen.gateway.inner_calls import NestedCalls
 from toolgen.gateway.nesting import MAX_DEPTH
 from toolgen.gateway.service import Gateway
@@ -29,7 +29,7 @@ def within(root: Path, scenario: Scenario, **policy: Any) -> tuple[Any, list[dic
 
     async def run(server: str) -> Any:
         async with Gateway.load(project(root, server, {"rules": RULES, **policy})) as gateway:
-            inner = NestedCalls(gateway.current, gateway.tool_calls)
+            inner = nested(gateway)
             outer = gateway.current.compiled_policy.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
             return await scenario(gateway, inner, outer)
 
@@ -106,7 +106,7 @@ def test_what_waits_inside_of_a_call_that_ends_is_not_sent_later(tmp_path: Path)
 
     async def run(seen: Upstream, path: Path) -> None:
         async with Gateway.load(path) as gateway:
-            inner = NestedCalls(gateway.current, gateway.tool_calls)
+            inner = nested(gateway)
             outer = gateway.current.compiled_policy.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
             seen.answers.clear()
             first = asyncio.create_task(inner.call(outer, MAIL, {"to": "a"}))

@@ -143,11 +143,11 @@ def test_a_user_whose_claims_make_it_an_approver_can_be_waited_for(tmp_path: Pat
         same_name = await who(iss=OTHER, org={"id": "acme"})
         asked = await call(gateway, ann, "send_mail", to="x")
         assert code(asked) == "approval_required"
-        assert await gateway.approvals.outcome(asked.call_id, same_name) is None
+        assert await gateway.approvals.calls.outcome(asked.call_id, same_name) is None
         refused = await gateway.approvals.decide(asked.call_id, approve=True, note="", principal=ann)
         assert getattr(refused, "code", "") == "forbidden"
         await gateway.approvals.decide(asked.call_id, approve=True, note="", principal=lead)
-        ended = await gateway.approvals.outcome(asked.call_id, ann, 10)
+        ended = await gateway.approvals.calls.outcome(asked.call_id, ann, 10)
         assert ended is not None
         assert ended.status == "ok"
 
@@ -177,7 +177,7 @@ def test_a_call_that_waits_ends_with_the_tokens_of_its_caller(
         (policies / "keys.yaml").write_text(json.dumps({"revoked": [revoked]}))
         assert await gateway.operations.reload()
         await gateway.approvals.decide(asked.call_id, approve=True, note="", principal=gateway.principal("eve"))
-        ended = await gateway.approvals.outcome(asked.call_id, ann, 10)
+        ended = await gateway.approvals.calls.outcome(asked.call_id, ann, 10)
         assert ended is not None
         assert code(ended) == ending
 
@@ -260,7 +260,7 @@ def test_a_call_for_a_user_ends_with_the_tokens_of_that_user(tmp_path: Path, rev
         (tmp_path / "p" / "policies" / "keys.yaml").write_text(json.dumps({"revoked": [taken]}))
         assert await gateway.operations.reload()
         await gateway.approvals.decide(asked.call_id, approve=True, note="", principal=gateway.principal("eve"))
-        ended = await gateway.approvals.outcome(asked.call_id, acting, 10)
+        ended = await gateway.approvals.calls.outcome(asked.call_id, acting, 10)
         assert ended is not None
         assert code(ended) == ending
 
@@ -368,7 +368,7 @@ def test_nobody_answers_for_a_call_of_their_own_by_another_identity(tmp_path: Pa
         assert getattr(refused, "code", "") == "forbidden"
         assert [item.id for item in await gateway.approvals.answerable(ben)] == [asked.call_id]
         await gateway.approvals.decide(asked.call_id, approve=True, note="", principal=ben)
-        ended = await gateway.approvals.outcome(asked.call_id, ann, 10)
+        ended = await gateway.approvals.calls.outcome(asked.call_id, ann, 10)
         assert ended is not None
         assert ended.status == "ok"
 

@@ -232,9 +232,9 @@ def test_a_workflow_that_waited_for_a_person_goes_on_with_its_tokens(made: Any) 
         (asked,) = await gateway.approvals.answerable(reviewer)
         await gateway.approvals.decide(asked.id, approve=True, note="", principal=reviewer)
         while (
-            known := await gateway.approvals.own(waiting.call_id, gateway.principal("bot"))
+            known := await gateway.approvals.calls.own(waiting.call_id, gateway.principal("bot"))
         ) and known.status != "ended":
-            await gateway.approvals.changed(0.05)
+            await gateway.approvals.calls.news.changed(0.05)
         assert known is not None
         assert known.envelope is not None
         assert known.envelope["data"]["to"] == "x<email:1><\\email:1>"

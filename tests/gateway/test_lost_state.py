@@ -96,7 +96,7 @@ async def told(gateway: Gateway, call_id: str, wait: float = 60) -> str:
     """How a call stands for its caller, or ended within `wait` seconds."""
     while True:
         try:
-            envelope = await gateway.approvals.outcome(call_id, gateway.principal("bot"), wait)
+            envelope = await gateway.approvals.calls.outcome(call_id, gateway.principal("bot"), wait)
         except StateError:  # it is asked again while Redis is away
             await asyncio.sleep(0.05)
             continue
@@ -283,7 +283,7 @@ def test_what_could_not_be_put_back_at_once_is_put_back_later(
         await until(lambda: losses(first) and losses(second))
         await until(lambda: len(failed) == 2)
         async with asyncio.timeout(30):
-            while await first.approvals.outcome(call_id, first.principal("bot")) is None:  # noqa: ASYNC110 - Redis tells nobody
+            while await first.approvals.calls.outcome(call_id, first.principal("bot")) is None:  # noqa: ASYNC110 - Redis tells nobody
                 await asyncio.sleep(0.02)
         assert [await told(gateway, call_id) for gateway in (first, second)] == ["ok", "ok"]
         assert [losses(gateway) for gateway in (first, second)] == [[{"what": "it was emptied"}]] * 2
@@ -418,10 +418,10 @@ async def cancel(gateway: Gateway, call_id: str) -> object:
 
 
 async def expire(gateway: Gateway, call_id: str) -> object:
-    known = await gateway.approvals.own(call_id, gateway.principal("bot"))
+    known = await gateway.approvals.calls.own(call_id, gateway.principal("bot"))
     assert known is not None
     error = Error(code="expired", message="its time is over")
-    if await gateway.approvals.close(known, by="", verdict="expire", error=error) is None:
+    if await gateway.approvals.calls.close(known, by="", verdict="expire", error=error) is None:
         raise StateUnavailableError("try again, answer again")
     return None
 
@@ -442,7 +442,7 @@ def test_no_answer_counts_for_a_call_that_may_be_over_where_redis_was_set_back(
     async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
         home, other = (second, first) if own else (first, second)
         call_id = await ask(home)
-        store = second.approvals.store._store  # type: ignore[attr-defined]
+        store = second.approvals.calls.store._store  # type: ignore[attr-defined]
         looked = store._acknowledged
         await until(lambda: store._acknowledged > looked)
         copy = await copies.take()
@@ -501,8 +501,8 @@ def test_calls_that_wait_on_record_and_that_redis_has_lost_are_listed_for_reconc
                 await accepted(approve, second, calls[1])
                 assert await told(first, calls[1]) == "ok"
                 await accepted(deny, second, calls[2])
-                denied = await first.approvals.store.get(calls[2])
-                while denied is None or await first.approvals.store.fate(denied) != "over":  # noqa: ASYNC110 - another process says it
+                denied = await first.approvals.calls.store.get(calls[2])
+                while denied is None or await first.approvals.calls.store.fate(denied) != "over":  # noqa: ASYNC110 - another process says it
                     await asyncio.sleep(0.01)
             assert await listed(one) == []
             copies = Copies(server)
@@ -578,8 +578,8 @@ def test_a_call_that_was_let_go_without_a_word_from_redis_is_carried_out_once(
                     await asyncio.to_thread(seen.reached, 1)
                 away.clear()
                 (mine,) = [gateway for gateway in (first, second) if gateway._shared.invocations in refused]
-                await until(lambda: not mine.approvals._unkept)
-                known = await first.approvals.store.get(call_id)
+                await until(lambda: not mine.approvals.calls.worker._unkept)
+                known = await first.approvals.calls.store.get(call_id)
                 assert known is not None
                 if again == "under way":
                     assert (known.status, known.attempt) == ("running", 1)

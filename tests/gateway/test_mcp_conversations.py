@@ -250,7 +250,7 @@ def test_what_is_no_answer_leaves_the_call_to_the_approvers(
             (waiting,) = await approvals.answerable(lead)
             assert (waiting.id, approvals.shown_to_caller(waiting)) == (call_id, None)
             await approvals.decide(call_id, approve=True, note="", principal=lead)
-            outcome = await approvals.outcome(call_id, bot, 60)
+            outcome = await approvals.calls.outcome(call_id, bot, 60)
             assert outcome is not None
             assert (outcome.status, sent(gateway)) == ("ok", ["t"])
 

@@ -112,7 +112,7 @@ def test_an_approval_in_between_does_not_make_a_call_the_first_of_its_kind(tmp_p
         (waiting,) = await gateway.approvals.answerable(lead)
         assert waiting.ancestry == (RUN,)
         await gateway.approvals.decide(waiting.id, approve=True, note="", principal=lead)
-        return await gateway.approvals.outcome(waiting.id, gateway.principal("bot"), 30)
+        return await gateway.approvals.calls.outcome(waiting.id, gateway.principal("bot"), 30)
 
     policy = {"rules": rules, "approvals": {"approvers": ["lead"], "expires": "1h"}}
     answer, entries = made(tmp_path, scenario, **policy)

@@ -116,7 +116,7 @@ def test_a_call_that_waits_ends_with_the_certificate_it_came_with(tmp_path: Path
             assert await gateway.operations.reload()
             for one in waiting:
                 await gateway.approvals.decide(one.call_id, approve=True, note="", principal=gateway.principal("lena"))
-            return tuple([await gateway.approvals.outcome(one.call_id, second, wait=30) for one in waiting])  # type: ignore[return-value]
+            return tuple([await gateway.approvals.calls.outcome(one.call_id, second, wait=30) for one in waiting])  # type: ignore[return-value]
 
     with upstream() as (seen, server):
         gone, made = asyncio.run(scenario(server))

@@ -503,7 +503,7 @@ def test_a_call_under_way_ends_and_one_that_waits_for_a_person_never_begins(tmp_
         answer = await gateway.approvals.decide(
             waits.call_id, approve=True, note="", principal=gateway.principal("ann")
         )
-        outcome = await gateway.approvals.outcome(waits.call_id, gateway.principal("bot"), 20)
+        outcome = await gateway.approvals.calls.outcome(waits.call_id, gateway.principal("bot"), 20)
         module = sys.modules[binding.module]
         for waiter in list(module.MAY_END._waiters):
             waiter.get_loop().call_soon_threadsafe(module.MAY_END.set)

@@ -79,7 +79,7 @@ def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
 
 
 async def ended(gateway: Gateway, call_id: str) -> str:
-    envelope = await gateway.approvals.outcome(call_id, gateway.principal("bot"), 20)
+    envelope = await gateway.approvals.calls.outcome(call_id, gateway.principal("bot"), 20)
     assert envelope is not None
     return envelope.status if envelope.error is None else envelope.error.code
 
@@ -191,7 +191,7 @@ def test_while_redis_is_away_nothing_waits_and_nothing_is_sent(tmp_path: Path, s
             assert back.error is not None
             await asyncio.sleep(0.05)
         assert not any("send_mail" in path or "/mail" in path for _, path, _ in seen.requests[sent:])
-        lost = await first.approvals.outcome(waiting, first.principal("bot"))
+        lost = await first.approvals.calls.outcome(waiting, first.principal("bot"))
         assert lost is not None
         assert lost.status in {"pending", "refused"}  # it is ended, and told so, a lease after the store is back
 
@@ -341,7 +341,7 @@ def test_two_approved_calls_race_over_one_sum_and_one_is_carried_out(tmp_path: P
         eve = second.principal("eve")
         for answer in asking:
             await second.approvals.decide(answer.call_id, approve=True, note="", principal=eve)
-        while len(await first.approvals.store.unfinished()) > 1:  # noqa: ASYNC110
+        while len(await first.approvals.calls.store.unfinished()) > 1:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         seen.answers.set()
         said = sorted([await ended(first, answer.call_id) for answer in asking])

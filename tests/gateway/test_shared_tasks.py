@@ -114,11 +114,11 @@ def test_many_calls_that_are_left_at_once_are_listed_elsewhere_and_end(
             place: tuple[float, str] | None = (0.0, "")
             found = list[str]()
             while place is not None:
-                page, place = await second.approvals.owned(bot, place, 100)
+                page, place = await second.approvals.calls.owned(bot, place, 100)
                 found += [known.id for known in page]
             assert sorted(found) == sorted(envelope.call_id for envelope in left)
             answers.set()
-            ended = await asyncio.gather(*(second.approvals.outcome(call_id, bot, 250) for call_id in found))
+            ended = await asyncio.gather(*(second.approvals.calls.outcome(call_id, bot, 250) for call_id in found))
             assert {"" if one is None else one.status for one in ended} == {"ok"}
 
     async def main() -> None:

@@ -96,7 +96,7 @@ async def finally_told(gateway: Gateway, call_id: str) -> str:
     async with asyncio.timeout(60):
         while True:
             with suppress(StateError):
-                if await gateway.approvals.outcome(call_id, gateway.principal("bot"), tells=False) is not None:
+                if await gateway.approvals.calls.outcome(call_id, gateway.principal("bot"), tells=False) is not None:
                     return await told(gateway, call_id)
             await asyncio.sleep(0.02)
 
@@ -372,7 +372,7 @@ def test_what_survives_the_kill_of_a_gateway(tmp_path: Path, place: RedisServer 
             while not await approved(gateway, call_id):
                 assert time.monotonic() < until_counted
                 await asyncio.sleep(0.05)
-            known = await gateway.approvals.store.get(call_id)
+            known = await gateway.approvals.calls.store.get(call_id)
             assert known is not None
             assert known.status == "approved"
 

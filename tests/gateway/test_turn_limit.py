@@ -196,7 +196,7 @@ def test_what_a_person_approved_is_carried_out_without_another_turn(tmp_path: Pa
         approvals = caller.gateway.approvals
         (waiting,) = await approvals.answerable(caller.gateway.principal("ann"))
         await approvals.decide(waiting.id, approve=True, note="", principal=caller.gateway.principal("ann"))
-        envelope = await approvals.outcome(waiting.id, caller.gateway.principal("bot"), 20.0)
+        envelope = await approvals.calls.outcome(waiting.id, caller.gateway.principal("bot"), 20.0)
         assert envelope is not None
         assert envelope.status == "ok"
         assert [path for _, path, _ in seen.requests] == ["/mail"]

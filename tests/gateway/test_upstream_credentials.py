@@ -474,7 +474,7 @@ def test_a_call_that_waited_for_a_person_is_made_with_nobodys_token(
             decided = await gateway.approvals.decide(call_id, approve=True, note="", principal=lena)
             assert not isinstance(decided, Error)
             async with asyncio.timeout(120):
-                ended = await gateway.approvals.outcome(call_id, ann, wait=120)
+                ended = await gateway.approvals.calls.outcome(call_id, ann, wait=120)
             assert ended is not None
             assert ended.error is not None
             assert (ended.status, ended.error.code) == ("error", "forbidden")

@@ -18,7 +18,7 @@ from tests.redis_server import RedisServer
 from toolgen.config.settings import load as load_settings
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import ConfigError, PolicyError
-from toolgen.gateway.approval_requests import listed
+from toolgen.gateway.approvals.listing import listed
 from toolgen.gateway.backup import back_up, restore
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
@@ -289,9 +289,9 @@ def test_an_approver_sees_the_request_as_it_would_be_sent(tmp_path: Path) -> Non
         await gateway.approvals.decide(str(shown["id"]), approve=True, note="", principal=reviewer)
         await asyncio.to_thread(seen.reached, 2)
         while (
-            known := await gateway.approvals.own(answer.call_id, gateway.principal("bot"))
+            known := await gateway.approvals.calls.own(answer.call_id, gateway.principal("bot"))
         ) and known.status != "ended":
-            await gateway.approvals.changed(0.05)
+            await gateway.approvals.calls.news.changed(0.05)
         assert known is not None
         assert known.envelope is not None
         assert (known.envelope["status"], known.envelope["data"]) == ("ok", {"sent": "<email:1>"})
@@ -311,7 +311,7 @@ def test_an_edit_of_the_grants_makes_what_waits_stale(tmp_path: Path) -> None:
         assert await gateway.operations.reload()
         reviewer = gateway.principal("ann")
         await gateway.approvals.decide(answer.call_id, approve=True, note="", principal=reviewer)
-        known = await gateway.approvals.own(answer.call_id, gateway.principal("bot"))
+        known = await gateway.approvals.calls.own(answer.call_id, gateway.principal("bot"))
         assert known is not None
         assert known.status == "ended"
         assert sent(seen) == []

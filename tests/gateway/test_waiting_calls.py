@@ -46,9 +46,9 @@ def test_a_question_that_was_kept_though_nobody_said_so_is_kept_once_and_stands_
 ) -> None:
     async def main() -> None:
         store = LateStore(tmp_path / "calls.db", since)
-        calls = WaitingCalls(store=store, log=AuditLog(tmp_path / "log", SystemClock()))
+        calls = WaitingCalls(store=store, log=AuditLog(tmp_path / "log", SystemClock()), approval_text=str)
         assert await calls.store.add(LEFT, each=9, total=9) is not None
-        calls.left[LEFT.id] = True
+        calls.worker.left[LEFT.id] = True
 
         assert await calls.keep(QUESTION, each=9, total=9)
 
@@ -64,11 +64,11 @@ def test_nobody_is_asked_about_a_call_that_was_left_and_is_over_or_called_off(tm
     async def main() -> None:
         for number, changes in enumerate(({"cancel": True}, {"status": "ended", "ended": 1.0})):
             store = SqliteInvocations(tmp_path / f"{number}.db", SystemClock())
-            calls = WaitingCalls(store=store, log=AuditLog(tmp_path / "log", SystemClock()))
+            calls = WaitingCalls(store=store, log=AuditLog(tmp_path / "log", SystemClock()), approval_text=str)
             known = await calls.store.add(LEFT, each=9, total=9)
             assert known is not None
             assert await store.replace(known, replace(known, **changes)) is not None
-            calls.left[LEFT.id] = True
+            calls.worker.left[LEFT.id] = True
 
             assert not await calls.keep(QUESTION, each=9, total=9)
             await store.close()

@@ -79,7 +79,7 @@ def test_waiting_for_a_person_counts(tmp_path: Path) -> None:
         lead = gateway.principal("lead")
         for one in await gateway.approvals.answerable(lead):
             await gateway.approvals.decide(one.id, approve=True, note="", principal=lead)
-        return await gateway.approvals.outcome(waiting.call_id, gateway.principal("bot"), wait=60.0)
+        return await gateway.approvals.calls.outcome(waiting.call_id, gateway.principal("bot"), wait=60.0)
 
     approvals = {"approvers": ["lead"], "expires": "1h"}
     answer, service, _ = within(tmp_path, flow(WRITE, REPORT, FIND), run, rules=[ALLOWED, ASKED], approvals=approvals)

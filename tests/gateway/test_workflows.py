@@ -232,7 +232,7 @@ def test_a_dry_run_shows_what_would_be_called_and_calls_nothing(tmp_path: Path) 
 async def ended(gateway: Gateway, call_id: str) -> Any:
     """How a call ended, once it has."""
     principal = gateway.principal("bot")
-    return await gateway.approvals.outcome(call_id, principal, wait=60.0)
+    return await gateway.approvals.calls.outcome(call_id, principal, wait=60.0)
 
 
 async def answered(gateway: Gateway, *, approve: bool = True) -> None:
@@ -246,7 +246,7 @@ def test_a_workflow_waits_for_a_person_and_goes_on(tmp_path: Path) -> None:
     async def scenario(gateway: Gateway, service: Service) -> Any:
         waiting = await run(gateway, service)
         before = list(service.paths)
-        still = await gateway.approvals.outcome(waiting.call_id, gateway.principal("bot"))
+        still = await gateway.approvals.calls.outcome(waiting.call_id, gateway.principal("bot"))
         await answered(gateway)
         return waiting, before, still, await ended(gateway, waiting.call_id)
 
@@ -326,8 +326,8 @@ def test_a_workflow_that_waits_again_without_a_word_from_redis_is_left_to_who_we
             waiting = await run(gateway, service)
             await answered(gateway)
             await until(lambda: taken)
-            await until(lambda: not gateway.approvals.claimed)
-            known = await gateway.approvals.store.get(waiting.call_id)
+            await until(lambda: not gateway.approvals.calls.worker.claimed)
+            known = await gateway.approvals.calls.store.get(waiting.call_id)
             assert known is not None
             assert (known.status, known.owner, known.version) == ("running", "another worker", taken[0].version)
 
@@ -373,9 +373,11 @@ def test_a_workflow_that_itself_needs_a_person_and_a_step_that_does(tmp_path: Pa
     async def scenario(gateway: Gateway, service: Service) -> Any:
         waiting = await run(gateway, service)
         nothing = list(service.paths)
-        while (now := await gateway.approvals.outcome(waiting.call_id, gateway.principal("bot"))).status == "pending":
+        while (
+            now := await gateway.approvals.calls.outcome(waiting.call_id, gateway.principal("bot"))
+        ).status == "pending":
             await answered(gateway)
-            await gateway.approvals.changed(0.05)
+            await gateway.approvals.calls.news.changed(0.05)
         return nothing, now
 
     (nothing, done), service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, both], approvals=APPROVALS)
@@ -390,10 +392,10 @@ def test_a_workflow_that_its_caller_left_to_run_waits_and_goes_on(tmp_path: Path
         left = await gateway.approvals.background.call(
             "flows__fix", making, caller=principal, wait=0.0, caller_connection=caller_connection
         )
-        while (await gateway.approvals.outcome(left.call_id, principal)).status == "pending":
+        while (await gateway.approvals.calls.outcome(left.call_id, principal)).status == "pending":
             await answered(gateway)
-            await gateway.approvals.changed(0.05)
-        return left, await gateway.approvals.outcome(left.call_id, principal)
+            await gateway.approvals.calls.news.changed(0.05)
+        return left, await gateway.approvals.calls.outcome(left.call_id, principal)
 
     (left, done), service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)
     assert (left.status, done.status, done.data) == ("pending", "ok", {"note": 1})
@@ -420,7 +422,7 @@ def test_a_workflow_inside_of_one_waits_too(tmp_path: Path) -> None:
 def test_who_withdraws_a_workflow_that_waits_withdraws_its_steps(tmp_path: Path) -> None:
     async def scenario(gateway: Gateway, service: Service) -> Any:
         waiting = await run(gateway, service)
-        gone = await gateway.approvals.cancel(waiting.call_id, gateway.principal("bot"))
+        gone = await gateway.approvals.calls.cancel(waiting.call_id, gateway.principal("bot"))
         return gone, await gateway.approvals.answerable(gateway.principal("lead"))
 
     (gone, left), service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)

@@ -73,7 +73,7 @@ class Client:
                 request.tool, making, caller=principal, wait=request.wait, caller_connection=caller_connection
             )
             if envelope.status == "pending":
-                return await gateway.approvals.outcome(envelope.call_id, principal) or envelope
+                return await gateway.approvals.calls.outcome(envelope.call_id, principal) or envelope
             return envelope
 
         return await self._ask("call", work, caller_connection)
@@ -92,7 +92,7 @@ class Client:
         while self._world.now() < self._bound():
 
             async def work(gateway: Gateway) -> Envelope | None:
-                return await gateway.approvals.outcome(call_id, gateway.principal(self._request.principal), 1.0)
+                return await gateway.approvals.calls.outcome(call_id, gateway.principal(self._request.principal), 1.0)
 
             before = self._world.now()
             envelope = await self._ask("poll", work, call_id=call_id)

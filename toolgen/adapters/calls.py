@@ -94,7 +94,7 @@ class AdapterCaller(Struct, frozen=True, kw_only=True):
     async def standing(self, name: str, call_id: str, wait_s: float) -> Envelope:
         """How a call that had to wait stands now, or ends within `wait_s` seconds. Never raises."""
         try:
-            found = await self.gateway.tool_calls.approvals.outcome(call_id, self.principal(), wait_s)
+            found = await self.gateway.tool_calls.approvals.calls.outcome(call_id, self.principal(), wait_s)
         except ConfigError as error:
             return _refused(name, Error(code="forbidden", message=error.message, rule="default"))
         except StateError as error:
@@ -103,7 +103,7 @@ class AdapterCaller(Struct, frozen=True, kw_only=True):
 
     async def withdraw(self, call_id: str) -> None:
         """Takes back a call that waits and is not wanted any more. Raises `ToolgenError`."""
-        await self.gateway.tool_calls.approvals.cancel(call_id, self.principal())
+        await self.gateway.tool_calls.approvals.calls.cancel(call_id, self.principal())
 
     def changes_or_waits(self, name: str) -> bool:
         """Return True if a call of this tool may change something or may have to wait, so that repeating it is not harmless."""

@@ -17,9 +17,9 @@ from toolgen.cli.output import print_json, printable
 from toolgen.cli.remote_gateway import alone, request, url_option
 from toolgen.core.errors import ToolgenError
 from toolgen.core.units import parse_duration
-from toolgen.gateway.approval_requests import listed
-from toolgen.gateway.approval_terms import AS_ASKED, DecisionOptions, GrantRequest
-from toolgen.gateway.approvals import MAX_NOTE_LENGTH
+from toolgen.gateway.approvals.listing import listed
+from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
+from toolgen.gateway.approvals.terms import AS_ASKED, DecisionOptions, GrantRequest
 from toolgen.gateway.call_rows import ValueRow, argument_rows, escaped, isolated, request_rows
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.service import Gateway
@@ -178,10 +178,10 @@ async def _waiting(gateway: Administration, principal: str | None) -> list[dict[
             await gateway.role_grants.look()
             found = await queue.answerable(gateway.callers.named(principal))
         else:
-            found = tuple(item for item in await queue.store.unfinished() if item.status == "pending")
+            found = tuple(item for item in await queue.calls.store.unfinished() if item.status == "pending")
         return await listed(queue, found)
     finally:
-        await queue.store.close()
+        await queue.calls.store.close()
 
 
 async def _answer(
@@ -200,7 +200,7 @@ async def _answer(
         until = loop.time() + _MAX_WAIT_S
         while answer.status == "approved" and loop.time() < until:
             await asyncio.sleep(0.1)
-            answer = await queue.store.get(call_id) or answer
+            answer = await queue.calls.store.get(call_id) or answer
     return answer.status, grant
 
 

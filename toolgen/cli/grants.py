@@ -16,7 +16,7 @@ from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.cli.remote_gateway import alone, request, url_option
 from toolgen.core.errors import ToolgenError
-from toolgen.gateway.approval_grants import grant_json
+from toolgen.gateway.approvals.grants import grant_json
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.role_grants import role_grant_json
 from toolgen.gateway.service import Gateway
@@ -123,22 +123,20 @@ async def in_force(gateway: Administration, principal: str | None) -> list[dict[
     try:
         await roles.refresh()
         who = None if principal is None else gateway.callers.named(principal)
-        if grants is not None:
-            found += [grant_json(one) for one in await grants.listed(who)]
+        found += [grant_json(one) for one in await grants.listed(who)]
         return found + [role_grant_json(one) for one in await roles.listed(who)]
     finally:
         await roles.store.close()
-        if grants is not None:
-            await grants.store.close()
+        await grants.store.close()
 
 
 async def _end(gateway: Administration, grant_id: str, who: str) -> None:
     async with gateway.short_session():
         principal, grants = gateway.callers.named(who), gateway.tool_calls.approvals.grants
-        ended: object = None
+        ended: object
         if grant_id.startswith("role_"):
             ended = await gateway.role_grants.end(grant_id, principal)
-        elif grants is not None:
+        else:
             ended = await grants.end(grant_id, principal)
         if isinstance(ended, Error):
             raise ToolgenError(ended.message, suggestion=ended.suggestion)

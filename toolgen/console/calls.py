@@ -20,10 +20,10 @@ from toolgen.console.seen_calls import seen_calls
 from toolgen.core.canonical import decoded, texts
 from toolgen.core.errors import ConfigError
 from toolgen.core.json_codec import decode_json, encode_json
-from toolgen.gateway.approval_terms import DecisionOptions, GrantRequest
-from toolgen.gateway.approval_view import recorded_rows
-from toolgen.gateway.approvals import MAX_NOTE_LENGTH
-from toolgen.gateway.approvers import in_words
+from toolgen.gateway.approvals.approvers import in_words
+from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
+from toolgen.gateway.approvals.terms import DecisionOptions, GrantRequest
+from toolgen.gateway.approvals.view import recorded_rows
 from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.gateway.call_rows import ValueRow, argument_rows, below_first_screen, in_schema_order, request_rows
 from toolgen.gateway.policy_replay import hidden_note

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolgen.console.http import Visit, redirect
-from toolgen.gateway.approval_grants import grant_json
+from toolgen.gateway.approvals.grants import grant_json
 from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.gateway.role_grants import role_grant_json
 from toolgen.model.result import Error
@@ -19,7 +19,7 @@ _STATUS = {"forbidden": 403, "not_found": 404, "conflict": 409}
 async def in_force(visit: Visit) -> Sequence[dict[str, Any]]:
     """The grants that this person may revoke, by when they expire."""
     grants = visit.gateway.tool_calls.approvals.grants
-    return [] if grants is None else [grant_json(one) for one in await grants.listed(visit.person.principal)]
+    return [grant_json(one) for one in await grants.listed(visit.person.principal)]
 
 
 async def roles(visit: Visit) -> Sequence[dict[str, Any]]:
@@ -45,8 +45,6 @@ async def revoke(visit: Visit) -> Response:
     if name.startswith("role_"):
         return _done(await visit.gateway.role_grants.end(name, who))
     grants = visit.gateway.tool_calls.approvals.grants
-    if grants is None:
-        raise Rejected(404, "not_found", "nothing is granted here")
     return _done(await grants.end(name, who))
 
 

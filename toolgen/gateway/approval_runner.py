@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, get_args
 
 import msgspec
@@ -12,11 +12,15 @@ import msgspec
 from toolgen.core.background import Background, FaultLog
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, StateError, StateUnavailableError, ToolgenError, place_of
-from toolgen.gateway.approvals import Approvals
-from toolgen.gateway.compiled_policy import CompiledPolicy
+from toolgen.gateway.approvals.requests import ApprovalRequests
+from toolgen.gateway.approvals.validity import expiry_reason, is_expired, kept_call
+from toolgen.gateway.background_calls import BackgroundCalls
+from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
+from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.kept_principals import of_party
 from toolgen.gateway.lost_calls import NOT_BEGUN, broken, forgotten, lost
-from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S
+from toolgen.gateway.suspended_calls import SuspendedCalls
+from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S, WaitingCalls
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.pipeline.middleware import CallContext
@@ -47,13 +51,20 @@ class Runner:
     """Worker task that executes calls shared by all workers. A call is claimed by one worker, once.
 
     A claimed call is never executed again if its worker died: its progress is unknown, so it ends with `outcome_unknown`. `watch` says
-    whether an expired lease means a dead worker. `lost` is called, once per gateway, if the store has lost data.
+    whether an expired lease means a dead worker. `lost` is called, once per gateway, if the store has lost data. `recoveries` continue a
+    running call of a kind whose worker stopped; of other kinds nobody knows how far they came.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a kept call passes
         self,
         *,
-        approvals: Approvals,
+        calls: WaitingCalls,
+        current: CurrentPolicy,
+        requests: ApprovalRequests,
+        suspended: SuspendedCalls,
+        background_calls: BackgroundCalls,
+        departed: DepartedClients,
+        recoveries: Mapping[Kind, Callable[[Invocation], Awaitable[object]]],
         pauses: Pauses | SharedPauses,
         clock: Clock,
         carry_out: CarryOut,
@@ -61,16 +72,16 @@ class Runner:
         watch: StoreWatch,
         lost: Callable[[str], Awaitable[None]],
     ) -> None:
-        self._background_calls = approvals.background
+        self._calls, self._current, self._requests, self._suspended = calls, current, requests, suspended
+        self._background_calls, self._departed, self._recoveries = background_calls, departed, recoveries
         self._background = background
-        self._approvals = approvals
-        self._store = approvals.store
+        self._store = calls.store
         self._pauses = pauses
         self._clock = clock
         self._carry_out = carry_out
         self._watch = watch
         self._lost = lost
-        self._claims = approvals.claimed
+        self._claims = calls.worker.claimed
         self._behind: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
@@ -89,16 +100,16 @@ class Runner:
     async def stop(self) -> None:
         """Begin nothing more, and wait for what is under way."""
         self._stopping = True
-        self._approvals.announce()
+        self._calls.news.announce()
         if self._task is not None:
             await self._task
 
     async def _run(self) -> None:
         due = 0.0
         while self._tasks or not self._stopping:
-            await self._approvals.due(_INTERVAL_S)
+            await self._calls.news.due(_INTERVAL_S)
             try:
-                await self._approvals.departed.hear()
+                await self._departed.hear()
                 changed = await self._store.changed()
                 self._watch.heard()
                 if self._store.loss:
@@ -108,7 +119,7 @@ class Runner:
                 if changed or self._clock.monotonic() >= due:
                     due = self._clock.monotonic() + _ROUND_S
                     if changed and self._store.by_others:
-                        self._approvals.announce()
+                        self._calls.news.announce()
                     if await self.round():
                         self.trouble.clear()
             except ToolgenError as error:
@@ -123,10 +134,10 @@ class Runner:
         for claimed in [one for one in self._claims.values() if one.lease - now < LEASE_S / 2]:
             await self._renew(claimed, now)
         await self._background_calls.renew(now)
-        await self._approvals.keep_unkept()
+        await self._calls.keep_unkept()
         due = await self._store.due(now)
         if self._watch.settled:
-            await self._approvals.look_up([one for one in due if one.status == "running" and one.lease <= now])
+            await self._calls.look_up([one for one in due if one.status == "running" and one.lease <= now])
         whole = True
         for known in due:
             whole = await self._guarded(known) and whole
@@ -159,7 +170,7 @@ class Runner:
 
     async def _end_broken(self, known: Invocation) -> bool:
         try:
-            if self._watch.settled and await self._approvals.give_up(known, verdict="lose", error=broken(known)):
+            if self._watch.settled and await self._calls.give_up(known, verdict="lose", error=broken(known)):
                 return True
         except AuditError as error:
             self.trouble.say(str(error), passing=False)
@@ -176,27 +187,31 @@ class Runner:
             return
         fate = await self._store.fate(known)
         if fate == "over" or (fate in {"behind", "begun"} and self._waited(known.id)):
-            await self._approvals.give_up(known, verdict="lose", error=forgotten(known))
+            await self._calls.give_up(known, verdict="lose", error=forgotten(known))
         elif fate in {"behind", "begun"}:
             pass  # a worker that carries it out puts it back
-        elif known.status == "running" and (resume := self._approvals.recoveries.get(known.kind)) is not None:
+        elif known.status == "running" and (resume := self._recoveries.get(known.kind)) is not None:
             await resume(known)
         elif known.status == "running":
             await self._give_up(known, "lose", lost(known))
-        elif known.status == "pending" and known.expires > now:
-            await self._approvals.step(known, now)
+        elif known.status == "pending" and not is_expired(known, now):
+            await self._requests.step(known, now)
         elif fate == "foreign":
             pass  # its own gateway expires it, or carries it out
-        elif stale := (self._approvals.stale(known, now) if known.status == "approved" or known.expires <= now else ""):
-            await self._give_up(known, "expire", Error(code="expired", message=stale, rule=known.rule))
-        elif known.waits and not await self._approvals.answered(known):
+        elif reason := self._stale(known, now):
+            await self._give_up(known, "expire", Error(code="expired", message=reason, rule=known.rule))
+        elif known.waits and not await self._suspended.answered(known):
             await self._store.renew((known.id,), now + _ROUND_S)
         elif known.status == "approved":
             await self._begin(known, now)
 
+    def _stale(self, known: Invocation, now: float) -> str:
+        waits = known.status != "approved" and not is_expired(known, now)
+        return "" if waits else expiry_reason(known, now, self._current.compiled_policy)
+
     async def _give_up(self, known: Invocation, verdict: Literal["lose", "expire"], error: Error) -> None:
         if self._watch.settled:
-            await self._approvals.give_up(known, verdict=verdict, error=error)
+            await self._calls.give_up(known, verdict=verdict, error=error)
 
     def _waited(self, call_id: str) -> bool:
         """True if a call of which the store has an older version was not put back for a lease."""
@@ -213,28 +228,28 @@ class Runner:
     async def _put_back(self) -> None:
         """Put back what this worker knows, and end what is known to be over. Raises `StateError` where the store is away again."""
         self._sweep_at = self._clock.monotonic() + _UNSETTLED_SWEEP_S  # others put back first what they know
-        await self._approvals.put_back()
+        await self._calls.worker.put_back()
         await self._store.restore_endings()
-        await self._approvals.keep_unkept()
+        await self._calls.keep_unkept()
         for kind in get_args(Kind):
             for known in await self._store.unfinished(kind):
-                if self._approvals.carried_out(known.id) is None and await self._store.fate(known) == "over":
+                if self._calls.worker.carried_out(known.id) is None and await self._store.fate(known) == "over":
                     await self._guarded(known)
         self._restoring = False
-        self._approvals.announce()
+        self._calls.news.announce()
 
     async def _end_missing(self, missing: Sequence[Invocation], *, settled: bool) -> None:
         """End calls that this gateway took on and the store knows no more. Until leases are `settled` only those that nobody began: of
         the others a worker may put one back."""
-        await self._approvals.look_up([one for one in missing if settled or one.status == "pending"])
+        await self._calls.look_up([one for one in missing if settled or one.status == "pending"])
         for known in missing:
-            if self._approvals.carried_out(known.id) is not None:
+            if self._calls.worker.carried_out(known.id) is not None:
                 continue
             if not settled and (known.status != "pending" or await self._store.fate(known) != "own"):
                 continue
             error = lost(known) if known.status == "running" else forgotten(known)
             try:
-                await self._approvals.give_up(known, verdict="lose", error=error, missing=True)
+                await self._calls.give_up(known, verdict="lose", error=error, missing=True)
             except (StateError, AuditError) as fault:
                 if isinstance(fault, StateUnavailableError):
                     raise
@@ -242,7 +257,7 @@ class Runner:
 
     async def _renew(self, claimed: Invocation, now: float) -> None:
         """Hold on to a call for longer, also where somebody else changed it, or the store has lost it, meanwhile."""
-        known = await self._approvals.regain(claimed)
+        known = await self._calls.worker.regain(claimed)
         if known is None or known.status != "running":
             return
         renewed = await self._store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
@@ -250,8 +265,8 @@ class Runner:
             self._claims[claimed.id] = renewed
 
     async def _begin(self, known: Invocation, now: float) -> None:
-        compiled_policy = self._approvals.current.compiled_policy
-        call = self._approvals.call(known, compiled_policy)
+        compiled_policy = self._current.compiled_policy
+        call = kept_call(known, compiled_policy)
         if call is None or self._stopping or len(self._claims) >= _MAX_AT_ONCE:
             return
         if self._pauses.stale and not await self._pauses.refresh():
@@ -260,12 +275,12 @@ class Runner:
             return
         claimed = await self._store.replace(
             known,
-            msgspec.structs.replace(known, status="running", owner=self._approvals.owner, lease=now + LEASE_S),
+            msgspec.structs.replace(known, status="running", owner=self._calls.worker.owner, lease=now + LEASE_S),
         )
         if claimed is None:
             return
         self._claims[known.id] = claimed
-        self._approvals.announce(known.id)
+        self._calls.news.announce(known.id)
         task = asyncio.create_task(self._carry(claimed, compiled_policy, call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -299,6 +314,6 @@ class Runner:
                 back = msgspec.structs.replace(known, status="approved", lease=again)
                 return await self._store.replace(known, back) is not None
             answered = msgspec.structs.replace(known, http_status=http_status)
-            return await self._approvals.end(answered, envelope) is not None
+            return await self._calls.end(answered, envelope) is not None
 
-        await self._approvals.keep_outcome(mine, settle)
+        await self._calls.worker.keep_outcome(mine, settle)

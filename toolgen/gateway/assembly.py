@@ -16,8 +16,11 @@ from toolgen.core.background import Background
 from toolgen.core.clock import Clock
 from toolgen.gateway.answer_files import AnswerFiles
 from toolgen.gateway.approval_runner import Runner
-from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.approvals.decisions import Approvals
+from toolgen.gateway.approvals.grants import ApprovalGrants
+from toolgen.gateway.approvals.requests import ApprovalRequests
 from toolgen.gateway.audit_reader import ProjectRecords
+from toolgen.gateway.background_calls import BackgroundCalls
 from toolgen.gateway.call_service import Callers, Calls
 from toolgen.gateway.catalog_reloader import CatalogReloader
 from toolgen.gateway.compiled_policy import CurrentPolicy, GatewayDependencies
@@ -41,8 +44,10 @@ from toolgen.gateway.role_grants import RoleGrants
 from toolgen.gateway.runtime_tools import RuntimeTools, runtime_tools
 from toolgen.gateway.shared_state import Shared, WorkerSockets, outbox_of, share
 from toolgen.gateway.status import Functions, Status, load_spans
+from toolgen.gateway.suspended_calls import SuspendedCalls
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.gateway.unknown_outcomes import UnknownOutcomes
+from toolgen.gateway.waiting_calls import WaitingCalls
 from toolgen.gateway.worker_metrics import WorkerMetrics
 from toolgen.model.manifest import Manifest
 from toolgen.pipeline.middleware import InFlightCalls
@@ -110,7 +115,10 @@ class _Base(Struct, frozen=True, kw_only=True):
 class _CallParts(Struct, frozen=True, kw_only=True):
     """Objects that calls pass before and after the pipeline."""
 
+    waiting: WaitingCalls
     approvals: Approvals
+    requests: ApprovalRequests
+    suspended: SuspendedCalls
     devices: DeviceCalls
     answering: ResponseShaper
     sent: GatewayFiles
@@ -169,7 +177,13 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
     tools = runtime_tools(catalog, shared, settings, log.append, base.clock, in_process=options.in_process)
     role_grants = RoleGrants(shared.roles, log, current, base.clock, reloader.give, background)
     runner = Runner(
-        approvals=parts.approvals,
+        calls=parts.waiting,
+        current=current,
+        requests=parts.requests,
+        suspended=parts.suspended,
+        background_calls=parts.approvals.background,
+        departed=parts.approvals.departed,
+        recoveries={"device": parts.devices.recover},
         pauses=shared.pauses,
         clock=base.clock,
         carry_out=parts.calls.carry_out,
@@ -194,7 +208,7 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
         ),
         functions=execution.functions,
         cut_off=base.running.cut_off,
-        waiting=parts.approvals.waiting,
+        waiting=parts.requests.waiting,
         shared=shared,
         current=current,
         reloader=reloader,
@@ -273,18 +287,18 @@ def _call_parts(base: _Base) -> _CallParts:
         clock=clock,
         alone=base.above is None and settings.state is None,
     )
-    approvals = Approvals(
+    waiting = WaitingCalls(
         store=shared.invocations,
         log=log,
-        current=current,
-        departed=departed,
-        grants=shared.grants,
+        approval_text=lambda: current.compiled_policy.policy.approval.text,
         equal_calls=shared.equal_calls,
-        pending_after_s=settings.pending_after_s,
     )
+    grants = ApprovalGrants(store=shared.grants, log=log, current=current)
+    background = BackgroundCalls(waiting, settings.pending_after_s)
+    approvals = Approvals(calls=waiting, current=current, grants=grants, background=background, departed=departed)
     kept = StoredFiles(settings.state_dir / "files", clock, settings.files.budget)
     files = AnswerFiles(kept, shown=settings.files.shown)
-    devices = DeviceCalls(calls=approvals, log=log, clock=clock, background=base.background, files=files)
+    devices = DeviceCalls(calls=waiting, current=current, log=log, clock=clock, background=base.background, files=files)
     answering = ResponseShaper(
         store=StoredAnswers(settings.state_dir / "answers.db", clock),
         files=files,
@@ -313,12 +327,21 @@ def _call_parts(base: _Base) -> _CallParts:
         files=CallerFiles(answering, current, clock, uploads=uploads, sent=sent, resource_links=links),
         file_arguments=FileArguments(sent, uploads, settings.files.roots),
     )
-    return _CallParts(approvals=approvals, devices=devices, answering=answering, sent=sent, calls=calls)
+    return _CallParts(
+        waiting=waiting,
+        approvals=approvals,
+        requests=ApprovalRequests(calls=waiting, current=current, grants=grants),
+        suspended=SuspendedCalls(waiting, current),
+        devices=devices,
+        answering=answering,
+        sent=sent,
+        calls=calls,
+    )
 
 
 def _execution(base: _Base, parts: _CallParts, options: AssemblyOptions) -> _Execution:
     settings, current = base.settings, base.current
-    inner = NestedCalls(current, parts.calls)
+    inner = NestedCalls(current, parts.calls, parts.suspended)
     functions = make_function_runtime(settings.state_dir / "calls", inner)
     dependencies = ExecutorDependencies(
         assigned=current.assigned,
@@ -360,8 +383,8 @@ def _runtime(base: _Base, parts: _CallParts, execution: _Execution, reader: Poli
         histories=Histories(clock),
         shared_histories=shared.histories,
         pauses=shared.pauses,
-        approvals=parts.approvals,
-        standing=parts.approvals,
+        approvals=parts.requests,
+        standing=parts.waiting,
         key_sets=KeySets(make_fetch(base.current.permit), clock),
         caching=caching_of(settings, manifest, clock),
         files=parts.sent,

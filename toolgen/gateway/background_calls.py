@@ -75,7 +75,7 @@ class BackgroundCalls:
         room for its result. Raises nothing.
         """
         who = parties(caller)
-        if self._each[who] >= MAX_CALLS_EACH or len(self._waiting.left) >= MAX_CALLS:
+        if self._each[who] >= MAX_CALLS_EACH or len(self._waiting.worker.left) >= MAX_CALLS:
             making.close()
             return unmade(name, _too_many())
         if wait <= 0 and (full := await self._full(caller)) is not None:
@@ -124,7 +124,7 @@ class BackgroundCalls:
         except asyncio.CancelledError:
             if (call := caller_connection.under_way) is None:
                 task.cancel()
-            elif call.id not in self._waiting.left:
+            elif call.id not in self._waiting.worker.left:
                 caller_connection.leave()  # the pipeline knows what to do with a call whose caller left
             raise
 
@@ -145,12 +145,12 @@ class BackgroundCalls:
     ) -> Invocation | None:
         """Keeps a call that runs for its caller to come back to; None where that cannot be: then its caller waits on."""
         waiting = self._waiting
-        if call.id in waiting.left:
+        if call.id in waiting.worker.left:
             return None
-        adding = waiting.left[call.id] = asyncio.get_running_loop().create_future()
+        adding = waiting.worker.left[call.id] = asyncio.get_running_loop().create_future()
         known, kept = None, False
         try:
-            made = _invocation(call, waiting.owner, await waiting.store.now(), caller_connection.task)
+            made = _invocation(call, waiting.worker.owner, await waiting.store.now(), caller_connection.task)
             if await self._full(call.principal) is None:
                 known = await waiting.store.add(made, each=MAX_CALLS_EACH, total=MAX_CALLS)
             kept = known is not None
@@ -161,14 +161,14 @@ class BackgroundCalls:
         finally:
             adding.set_result(kept)
             if kept:
-                waiting.left[call.id] = True
+                waiting.worker.left[call.id] = True
             else:
-                del waiting.left[call.id]
+                del waiting.worker.left[call.id]
             if isinstance(caller_connection.line, CallReports):
                 caller_connection.line.decide(kept=kept)
         if known is None:
             return None
-        self._waiting.mine[call.id] = known
+        self._waiting.worker.mine[call.id] = known
         caller_connection.stay()
         self._each[parties(call.principal)] += 1
         self._running[call.id] = caller_connection
@@ -178,7 +178,7 @@ class BackgroundCalls:
             line.told = self._said
             if line.news:
                 self._says(call.id, line)
-        waiting.announce(call.id)
+        waiting.news.announce(call.id)
         return known
 
     async def keep_ended(self, call: Call, envelope: Envelope, task: TaskWish | None = None) -> Invocation | None:
@@ -190,7 +190,7 @@ class BackgroundCalls:
         if (known := await waiting.store.get(envelope.call_id)) is not None:
             return known
         made = msgspec.structs.replace(
-            _invocation(call, waiting.owner, await waiting.store.now(), task), id=envelope.call_id
+            _invocation(call, waiting.worker.owner, await waiting.store.now(), task), id=envelope.call_id
         )
         kept = await waiting.store.add(made, each=MAX_CALLS_EACH, total=MAX_CALLS)
         if kept is None or kept.status == "ended":
@@ -219,7 +219,7 @@ class BackgroundCalls:
         """Keeps how a call ended. One that waits for somebody now is theirs to end."""
         try:
             if not task.cancelled():
-                await self._settle(self._waiting.mine[call.id], task.result(), caller_connection.line)
+                await self._settle(self._waiting.worker.mine[call.id], task.result(), caller_connection.line)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - what it came from may quote anything
                 "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)
@@ -228,8 +228,8 @@ class BackgroundCalls:
             if (telling := self._telling.get(call.id)) is not None:
                 telling.cancel()
             del self._running[call.id]
-            del self._waiting.mine[call.id]
-            del self._waiting.left[call.id]
+            del self._waiting.worker.mine[call.id]
+            del self._waiting.worker.left[call.id]
             who = parties(call.principal)
             self._each[who] -= 1
             if not self._each[who]:
@@ -252,8 +252,8 @@ class BackgroundCalls:
                     return
                 said = await self._waiting.store.replace(known, line.added_to(known, now))
             if said is not None:
-                self._waiting.mine[call_id] = said
-                self._waiting.announce(call_id)
+                self._waiting.worker.mine[call_id] = said
+                self._waiting.news.announce(call_id)
             else:  # the store is away, or something else of the call, its question say, was kept meanwhile
                 line.news = True
             await asyncio.sleep(_EVERY_S)
@@ -276,13 +276,13 @@ class BackgroundCalls:
                 known = line.added_to(known, await waiting.store.now())
             return await waiting.end(known, envelope) is not None
 
-        await waiting.keep_outcome(mine, settle)
+        await waiting.worker.keep_outcome(mine, settle)
 
     async def renew(self, now: float) -> None:
         """Says of all calls that were left here that their worker is there."""
-        if self._waiting.left and now >= self._renewed + LEASE_S / 3:
+        if self._waiting.worker.left and now >= self._renewed + LEASE_S / 3:
             self._renewed = now
-            await self._waiting.store.renew(list(self._waiting.left), now + LEASE_S, unless_due=now)
+            await self._waiting.store.renew(list(self._waiting.worker.left), now + LEASE_S, unless_due=now)
 
     async def took(self, known: Invocation, now: float) -> bool:
         """Renew the lease of a call if it runs in this worker, and end it if its caller cancelled it at any worker. Return True if it runs
@@ -311,7 +311,7 @@ class BackgroundCalls:
                 break
         if (caller_connection := self._running.get(call_id)) is not None:
             caller_connection.call_off()
-        waiting.announce(call_id)
+        waiting.news.announce(call_id)
         return await waiting.outcome(call_id, caller, _CALLED_OFF_S)
 
     async def close(self) -> None:

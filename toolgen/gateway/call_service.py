@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolgen.core.clock import Clock
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.call_results import CallResults
 from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.gateway.device_calls import DeviceCalls, owner_of
@@ -212,7 +212,7 @@ class Calls:
         self.approvals, self.devices = approvals, devices
         self._clock, self._current = clock, current
         self._seal: Seal | None = None
-        self._results = CallResults(approvals, clock)
+        self._results = CallResults(approvals.calls, clock)
         self._pending_after_s = approvals.background.pending_after_s
 
     @property
@@ -477,7 +477,7 @@ class Calls:
             self.devices.announce(owner_of(call.principal))
         envelope = enveloped(call, result, call_context, (self._clock.monotonic() - started) * 1000)
         if envelope.call_id != call.id:
-            return await self.approvals.repeated(envelope, call.principal, equal=not call.idempotency_key)
+            return await self.approvals.calls.repeated(envelope, call.principal, equal=not call.idempotency_key)
         if (
             last
             or call.restored

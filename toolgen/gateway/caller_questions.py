@@ -56,7 +56,7 @@ class CallerQuestions:
 
     async def _answer(self, call_id: str, key: str) -> Json:
         while True:
-            news = self._calls.news_of(call_id)
+            news = self._calls.news.of(call_id)
             known = await self._calls.store.get(call_id)
             if known is None or known.status != "running":
                 raise Unasked
@@ -88,7 +88,7 @@ class CallerQuestions:
                 return None
             changed = msgspec.structs.replace(changed, updated=await self._calls.store.now())
             if (kept := await self._calls.store.replace(known, changed)) is not None:
-                self._calls.announce(call_id)
+                self._calls.news.announce(call_id)
                 return kept
         return None
 

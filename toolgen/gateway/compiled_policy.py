@@ -18,7 +18,7 @@ from toolgen.connectors.executor import Destination, Executor, FileSource
 from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
 from toolgen.core.canonical import digest
 from toolgen.core.clock import Clock
-from toolgen.gateway.approvers import answerable, roles_that_answer
+from toolgen.gateway.approvals.approvers import answerable, roles_that_answer
 from toolgen.gateway.fallback import Fallbacks
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics

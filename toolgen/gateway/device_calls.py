@@ -17,13 +17,13 @@ from toolgen.core.background import Background, FaultLog
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, StateError, StateUnavailableError
 from toolgen.gateway.answer_files import AnswerFiles
-from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.approvals.validity import is_expired, kept_call
+from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.device_answers import DeviceAnswer, faults, legible_answer, result_of
 from toolgen.gateway.json_body import ended, enveloped
 from toolgen.gateway.kept_principals import of_party, party_of
-from toolgen.gateway.waiting_calls import LEASE_S
+from toolgen.gateway.waiting_calls import LEASE_S, WaitingCalls
 from toolgen.model.call import Call, Principal
-from toolgen.model.device import deferred
 from toolgen.model.excerpt import masking
 from toolgen.model.result import Envelope, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
@@ -71,20 +71,24 @@ class DeviceCalls:
     """
 
     def __init__(
-        self, *, calls: Approvals, log: AuditLog, clock: Clock, background: Background, files: AnswerFiles
+        self,
+        *,
+        calls: WaitingCalls,
+        current: CurrentPolicy,
+        log: AuditLog,
+        clock: Clock,
+        background: Background,
+        files: AnswerFiles,
     ) -> None:
-        self._calls, self._log, self._background, self._files = calls, log, background, files
+        self._calls, self._current, self._log, self._background, self._files = calls, current, log, background, files
         self._store = calls.store
         self._listening: dict[str, _Listening] = {}
         self._watching: asyncio.Task[None] | None = None
         self.trouble = FaultLog(clock, "requests of devices are not looked for")
-        calls.status_messages["device", "pending"] = lambda known: deferred(known.id, known.rule)
-        calls.status_messages["device", "running"] = _answered
-        calls.recoveries["device"] = self._resume
 
     async def keep(self, call: Call, asked: JsonObject, timeout_s: float) -> Error | None:
         """Keeps a request durably, before anybody is told of it. A call that a person agreed to is kept already, and waits on."""
-        scope_hash = self._calls.current.compiled_policy.scope_hash(call.principal, call.tool)
+        scope_hash = self._current.compiled_policy.scope_hash(call.principal, call.tool)
         try:
             now = await self._store.now()
             kept: dict[str, Any] = {
@@ -95,7 +99,7 @@ class DeviceCalls:
             }
             if call.approval:
                 return None if await self._goes_on(call.id, kept) else _UNKEPT
-            invocation = _invocation(call, now, kept, self._calls.current.compiled_policy.policy.digest)
+            invocation = _invocation(call, now, kept, self._current.compiled_policy.policy.digest)
             added = await self._calls.keep(invocation, each=MAX_EACH, total=MAX_WAITING)
         except StateError as fault:
             _logger.error("a call for a device was refused: %s", fault)  # noqa: TRY400 - it says all there is
@@ -127,13 +131,13 @@ class DeviceCalls:
         if device.on_behalf_of is not None:
             return ()
         found = await self._store.waiting("device", (device.id,))
-        now, compiled_policy = await self._store.now(), self._calls.current.compiled_policy
+        now, compiled_policy = await self._store.now(), self._current.compiled_policy
         wanted: list[Invocation] = []
         for call_id in found.get(device.id, ()):
             known = await self._calls.current_of(call_id)
-            if known is None or not _waits(known, device) or known.expires <= now:
+            if known is None or not _waits(known, device) or is_expired(known, now):
                 continue
-            call = self._calls.call(known, compiled_policy)
+            call = kept_call(known, compiled_policy)
             if call is None:
                 await self._expire(known, STALE)
             elif await compiled_policy.withheld(call) is None:
@@ -151,8 +155,8 @@ class DeviceCalls:
                 return await self._refused(_UNKNOWN, answer.id, device)
             if known.status != "pending":
                 return await self._refused(_why_late(known), answer.id, device, known)
-            call = self._calls.call(known, self._calls.current.compiled_policy)
-            if known.expires <= await self._store.now() or call is None:
+            call = kept_call(known, self._current.compiled_policy)
+            if is_expired(known, await self._store.now()) or call is None:
                 await self._expire(known, STALE if call is None else _TOO_LATE)
                 return await self._refused(_LATE, answer.id, device, known)
             kept = legible_answer(answer)
@@ -178,13 +182,15 @@ class DeviceCalls:
     async def _take(self, known: Invocation, answer: dict[str, Any]) -> Invocation | None:
         """Keeps the answer, once: of all who try, in whichever process, one does it."""
         lease = await self._store.now() + LEASE_S
-        taken = msgspec.structs.replace(known, status="running", answer=answer, owner=self._calls.owner, lease=lease)
+        taken = msgspec.structs.replace(
+            known, status="running", answer=answer, owner=self._calls.worker.owner, lease=lease
+        )
         return await self._store.replace(known, taken)
 
     async def finish(self, known: Invocation) -> Envelope:
         """Ends a call whose answer is kept; again where the worker that took it died before. Nothing is asked of anybody."""
-        compiled_policy = self._calls.current.compiled_policy
-        call = self._calls.call(known, compiled_policy)
+        compiled_policy = self._current.compiled_policy
+        call = kept_call(known, compiled_policy)
         if call is None or known.answer is None:
             return await self._end_stale(known)
         call_context = CallContext(verdict="allow", rule=known.rule)
@@ -217,7 +223,8 @@ class DeviceCalls:
         envelope = ended(known.tool, known.id, result, CallContext(outcome_seq=seq), 0.0)
         return await self._end(known, envelope)
 
-    async def _resume(self, known: Invocation) -> None:
+    async def recover(self, known: Invocation) -> None:
+        """End a call whose answer is kept, if nobody else does: the worker that took the answer stopped."""
         held = await self._calls.hold(known)
         if held is not None:
             await self.finish(held)
@@ -261,7 +268,7 @@ class DeviceCalls:
     async def _watch(self) -> None:
         """Looks for what other workers and other gateways keep, or take away, for the devices that listen here."""
         while True:
-            news = self._calls.news
+            news = self._calls.news.next
             try:
                 found = await self._store.waiting("device", tuple(self._listening))
                 self.trouble.clear()
@@ -355,7 +362,3 @@ def _why_late(known: Invocation) -> Error:
     error = (known.envelope or {}).get("error") or {}
     withdrawn = known.answer is None and error.get("code") in {"expired", "cancelled"}
     return _LATE if withdrawn else _TWICE
-
-
-def _answered(known: Invocation) -> Error:
-    return Error(code="deferred", message="the user's device has answered; the call is about to end", rule=known.rule)

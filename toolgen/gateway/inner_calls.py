@@ -14,6 +14,7 @@ from toolgen.gateway.call_service import GONE, Calls
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.json_body import invalid, unmade
 from toolgen.gateway.nesting import inside, nesting_error
+from toolgen.gateway.suspended_calls import SuspendedCalls
 from toolgen.model.call import Call
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
@@ -32,8 +33,8 @@ class NestedCalls:
     recorded like any other, with the outer call's id as its parent. The turn that the outer call took is not taken again.
     """
 
-    def __init__(self, current: CurrentPolicy, calls: Calls) -> None:
-        self._current, self._calls = current, calls
+    def __init__(self, current: CurrentPolicy, calls: Calls, suspended: SuspendedCalls) -> None:
+        self._current, self._calls, self._suspended = current, calls, suspended
 
     async def call(self, outer: Call, name: str, arguments: JsonObject) -> Answered:
         """Call a tool from within a call, as `InnerCalls.call` requires."""
@@ -75,9 +76,9 @@ class NestedCalls:
 
     async def outcome(self, outer: Call, call_id: str) -> Answered | None:
         """Return the outcome of an inner call, as `InnerCalls.outcome` requires."""
-        approvals = self._calls.approvals
+        waiting = self._calls.approvals.calls
         try:
-            known = await approvals.own(call_id, outer.principal)
+            known = await waiting.own(call_id, outer.principal)
         except StateError as error:
             _logger.error("how call %s ended cannot be read: %s", call_id, error)  # noqa: TRY400 - it says all there is
             return None
@@ -85,7 +86,7 @@ class NestedCalls:
             return None
         try:
             envelope = self._current.compiled_policy.tokens.handed(
-                approvals.envelope(known), outer.principal, outer.session
+                waiting.envelope(known), outer.principal, outer.session
             )
         except StateError as error:
             _logger.error("how call %s ended cannot be read: %s", call_id, error)  # noqa: TRY400 - as above
@@ -95,13 +96,13 @@ class NestedCalls:
     async def withdraw(self, outer: Call, call_id: str) -> None:
         """Cancel an inner call, as `InnerCalls.withdraw` requires."""
         try:
-            await self._calls.approvals.cancel(call_id, outer.principal)
+            await self._calls.approvals.calls.cancel(call_id, outer.principal)
         except (StateError, AuditError) as error:
             _logger.error("call %s could not be withdrawn: %s", call_id, error)  # noqa: TRY400 - as above
 
     async def suspend(self, outer: Call, resume: JsonObject, waits: Sequence[str]) -> Error:
         """Suspend the outer call, as `InnerCalls.suspend` requires."""
-        return await self._calls.approvals.suspend(outer, resume, waits)
+        return await self._suspended.suspend(outer, resume, waits)
 
     def received(self, outer: Call) -> JsonObject:
         """Return the outer call's arguments with its caller's tokens signed, as `InnerCalls.received` requires."""

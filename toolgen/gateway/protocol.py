@@ -13,7 +13,7 @@ from typing import Protocol, Self
 
 from toolgen.config.settings import Settings
 from toolgen.gateway.answer_files import HeldFile, KeptFile
-from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.audit_reader import AuditRecords
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.device_calls import DeviceCalls

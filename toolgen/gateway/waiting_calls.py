@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
-from weakref import WeakValueDictionary
 
 import msgspec
 
 from toolgen.audit.call_outcome import recorded_outcomes
 from toolgen.audit.log import AuditLog
 from toolgen.core.errors import AuditError, StateError, StateUnavailableError
+from toolgen.gateway.call_news import CallNews
 from toolgen.gateway.json_body import envelope_json
 from toolgen.gateway.kept_envelopes import envelope_of, joined_envelope, without_result
 from toolgen.gateway.kept_principals import is_same
 from toolgen.gateway.lost_calls import CLOSED, NOT_BEGUN, forgotten, on_record, orphaned
+from toolgen.gateway.status_messages import status_error
+from toolgen.gateway.worker_calls import WorkerCalls
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Meta
-from toolgen.model.waiting import reads_end
 from toolgen.pipeline.stages.equal_calls import HELD_S
 from toolgen.pipeline.stages.idempotency import UNDONE
-from toolgen.state.call_states import Kind, Status
 from toolgen.state.equal_calls import EqualCalls
 from toolgen.state.invocations import BehindError, Invocation, Invocations, ResultsFullError, Room
 from toolgen.state.remembered_calls import RememberedCalls
@@ -44,7 +43,6 @@ JOINED_S = 60.0
 """How long after its end equal calls join a call of which nobody has read how it ended."""
 GRACE_S = 60.0
 """How long at least, whatever its client asked for."""
-_MAX_UNKEPT = 10_000
 _TRIES = 5
 _MAX_QUESTIONS = 1_000
 _CLOCKS_APART_S = 3600.0
@@ -54,33 +52,28 @@ Verdict: TypeAlias = Literal["deny", "cancel", "expire", "lose"]
 
 
 class WaitingCalls:
-    """The calls of every kind that are kept in one store. `tells` has what the caller of a kind that is so far is told while it waits."""
+    """Calls of every kind that are kept in one store. `approval_text` returns where the policy asks people for approvals."""
 
-    def __init__(self, *, store: Invocations, log: AuditLog, equal_calls: EqualCalls | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        store: Invocations,
+        log: AuditLog,
+        approval_text: Callable[[], str],
+        equal_calls: EqualCalls | None = None,
+    ) -> None:
         self.store: Invocations = RememberedCalls(store)
-        self.equal_calls = equal_calls
-        self._leaving = Counter[str]()
-        self.owner = secrets.token_hex(8)
-        self.status_messages: dict[tuple[Kind, Status], Callable[[Invocation], Error]] = {}
-        self.left: dict[str, asyncio.Future[bool] | bool] = {}
-        """The calls of this worker that go on without their callers: that each is kept, or what says whether it is."""
-        self.recoveries: dict[Kind, Callable[[Invocation], Awaitable[object]]] = {}
-        """What goes on with a running call of a kind whose worker stopped; of others nobody knows how far they came."""
         self.log = log
+        self.equal_calls = equal_calls
+        self.news = CallNews()
+        self.worker = WorkerCalls(self.store)
+        self._approval_text = approval_text
+        self._leaving = Counter[str]()
         self.questions: dict[str, None] = {}
         """Ids of the last calls of this worker that were kept to wait for somebody."""
         self._unconfirmed: dict[str, Invocation] = {}
         """Calls that wait for somebody, of which the store did not confirm that it keeps them."""
-        self._unkept: dict[str, tuple[Invocation, Callable[[Invocation], Awaitable[bool]]]] = {}
-        self.mine: dict[str, Invocation] = {}
-        """The calls of this worker that go on without their callers, as they were kept last."""
-        self.claimed: dict[str, Invocation] = {}
-        """The approved calls that this worker carries out, as they were kept last."""
         self._looked_up: dict[str, str] = {}
-        self.news = asyncio.Event()
-        """Set with the next announcement: taken before calls are looked at, so that no change is missed in between."""
-        self._due = asyncio.Event()
-        self._about: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
 
     async def own(self, call_id: str, caller: Principal) -> Invocation | None:
         """A caller's own call, as it is kept; None for one that is another's, or none. One that the store has lost is put back or ended
@@ -96,8 +89,8 @@ class WaitingCalls:
             return await self.store.get(call_id)
         except BehindError as error:
             known = error.known
-            if (mine := self.carried_out(call_id)) is not None:
-                return await self.regain(mine)
+            if (mine := self.worker.carried_out(call_id)) is not None:
+                return await self.worker.regain(mine)
             if known.lease > await self.store.now() or await self.store.fate(known) != "over":
                 return known  # who ends it, or carries it out, is at it, or it ends a lease later
             return await self.give_up(known, verdict="lose", error=forgotten(known)) or known
@@ -180,7 +173,7 @@ class WaitingCalls:
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
         while True:
-            news = self.news_of(call_id)
+            news = self.news.of(call_id)
             known = await self.own(call_id, caller)
             if known is None:
                 return None
@@ -232,13 +225,12 @@ class WaitingCalls:
         changed = msgspec.structs.replace(question, home=known.home, version=known.version, task=known.task)
         if await self.store.replace(known, changed) is None:
             return False
-        self.announce()
+        self.news.announce()
         return True
 
     async def is_left(self, call_id: str) -> bool:
-        """Return True if a call of this worker continues without its caller."""
-        adding = self.left.get(call_id, False)
-        return adding if isinstance(adding, bool) else await asyncio.shield(adding)
+        """Return True if a call of this worker continues without its caller, as `StandingCalls.is_left` requires."""
+        return await self.worker.is_left(call_id)
 
     async def repeated(self, envelope: Envelope, caller: Principal, *, equal: bool = False) -> Envelope:
         """Return the answer to a repeated call: the state of the first, which waited for a person. `equal`: it has no key of its own."""
@@ -320,7 +312,7 @@ class WaitingCalls:
         """
         if verdict in {"expire", "lose"}:
             return await self.give_up(known, verdict=verdict, error=error)
-        if await self._kept_now(known.id):
+        if await self.worker.kept_now(known.id):
             return None
         held = await self.hold_current(known)
         if held is None:
@@ -340,10 +332,10 @@ class WaitingCalls:
         not know the call, or cannot be read.
         """
         fate = await self.store.fate(known)
-        if fate == "foreign" or await self._kept_now(known.id):
+        if fate == "foreign" or await self.worker.kept_now(known.id):
             return None
         if fate == "over" and (put_back := await self.store.restore_ending(known)) is not None:
-            self.announce(known.id)
+            self.news.announce(known.id)
             return put_back
         if verdict == "expire" and fate == "own" and await self._may_be_over(known):
             return None
@@ -422,55 +414,14 @@ class WaitingCalls:
         try:
             return await self.end(msgspec.structs.replace(held, closed_by=by), envelope, lost=lost)
         except StateUnavailableError:  # it is on record, and not recorded again
-            self._keep_later(held, settle)
+            self.worker.keep_later(held, settle)
             raise
-
-    def carried_out(self, call_id: str) -> Invocation | None:
-        """A call that this worker carries out, as it was kept last."""
-        return self.claimed.get(call_id) or self.mine.get(call_id)
-
-    async def put_back(self) -> None:
-        """Put back the calls that this worker carries out, where the store has lost them. Raises `StateError`."""
-        for calls in (self.claimed, self.mine):
-            for mine in list(calls.values()):
-                known = await self.regain(mine)
-                if known is not None and mine.id in calls:
-                    calls[mine.id] = known
-
-    async def regain(self, mine: Invocation) -> Invocation | None:
-        """A call that this worker carries out, as it is kept; it is put back where the store has lost it."""
-        try:
-            known = await self.store.get(mine.id)
-        except BehindError:
-            known = None
-        return known or await self.store.restore(mine)
-
-    async def keep_outcome(self, mine: Invocation, settle: Callable[[Invocation], Awaitable[bool]]) -> None:
-        """Keep how a call of this worker ended: `settle` is given the call as it is kept, and again where somebody was quicker (False).
-
-        While the store cannot be reached it is tried again with each round of the runner. What others ended is final, unless they took
-        it for lost.
-        """
-        try:
-            await self._settled(mine, settle)
-        except StateError as error:
-            if not isinstance(error, StateUnavailableError):
-                raise
-            _logger.warning("how call %s ended is kept once the store can be reached: %s", mine.id, error)
-            if mine.id not in self._unkept:
-                self._keep_later(mine, settle)
-
-    def _keep_later(self, mine: Invocation, settle: Callable[[Invocation], Awaitable[bool]]) -> None:
-        self._unkept[mine.id] = (mine, settle)
-        if len(self._unkept) > _MAX_UNKEPT:
-            del self._unkept[next(iter(self._unkept))]
 
     async def keep_unkept(self) -> None:
         """Keep the questions and outcomes that could not be kept before. Raises `StateError` where the store cannot be reached."""
         for question in list(self._unconfirmed.values()):
             await self.keep_question(question.id)
-        for call_id in list(self._unkept):
-            await self._kept_now(call_id)
+        await self.worker.keep_unkept()
 
     async def keep_question(self, call_id: str) -> bool:
         """Keep a call that waits for somebody, of which the store did not confirm that it keeps it. False if it is not such a call, or the
@@ -489,22 +440,6 @@ class WaitingCalls:
         if kept:
             self._unconfirmed.pop(call_id, None)
         return True
-
-    async def _kept_now(self, call_id: str) -> bool:
-        """Keep the outcome of a call that could not be kept before. False for a call without such an outcome."""
-        if (unkept := self._unkept.get(call_id)) is None:
-            return False
-        await self._settled(*unkept)
-        self._unkept.pop(call_id, None)
-        return True
-
-    async def _settled(self, mine: Invocation, settle: Callable[[Invocation], Awaitable[bool]]) -> None:
-        """Have `settle` keep how a call of this worker ended, until it did, or the call ended otherwise."""
-        while (known := await self.regain(mine)) is not None and not known.final:
-            if known.lost and not known.owner:  # others gave it up before they heard who carries it out
-                known = msgspec.structs.replace(known, owner=mine.owner)
-            if await settle(known) or (known.lost and known.owner != mine.owner):
-                break
 
     async def end(self, known: Invocation, envelope: Envelope, *, lost: bool = False) -> Invocation | None:
         """Keep the outcome of a call for its caller, with the notes of those who agreed to it. With `lost` it is not the word of the call's
@@ -530,58 +465,20 @@ class WaitingCalls:
             kept = await self.store.replace(known, ended, room=ROOM)
         except ResultsFullError:
             kept = await self.store.replace(known, msgspec.structs.replace(ended, envelope=without_result(envelope)))
-        self.announce(known.id)
+        self.news.announce(known.id)
         if known.parent:  # which may wait for this one
             await self.store.renew((known.parent,), ended.ended)
-            self.look()
+            self.news.look()
         return kept
 
     def envelope(self, known: Invocation) -> Envelope:
         """Return the current result for the caller."""
         if known.envelope is not None:
             return envelope_of(known.envelope)
-        error = self.status_messages.get((known.kind, known.status), _deferred)(known)
+        error = status_error(known, self._approval_text())
         meta = Meta(duration_ms=0.0, truncated=False)
         data = None if known.progress is None else {"progress": known.progress}
         return Envelope(status="pending", tool=known.tool, call_id=known.id, data=data, error=error, meta=meta)
-
-    def news_of(self, call_id: str) -> asyncio.Event:
-        """Set with the next announcement that may be about this call, for as long as somebody holds it. Taken before, as `news` is."""
-        found = self._about.get(call_id)
-        if found is None:
-            found = self._about[call_id] = asyncio.Event()
-        return found
-
-    def look(self) -> None:
-        """Has what is due looked after at once."""
-        self._due.set()
-
-    def announce(self, call_id: str = "") -> None:
-        """Wakes those who wait for a change: of one call, of any, or, without an id, of whichever call.
-
-        Without one, what is due is looked after, too.
-        """
-        news, self.news = self.news, asyncio.Event()
-        news.set()
-        for about in [self._about.pop(call_id, None)] if call_id else [*self._about.values()]:
-            if about is not None:
-                about.set()
-        if not call_id:
-            self._about.clear()
-            self.look()
-
-    async def changed(self, within: float) -> None:
-        """Returns when something was announced, or after `within` seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self.news.wait()
-
-    async def due(self, within: float) -> None:
-        """Returns when what is due is to be looked after at once, or after `within` seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self._due.wait()
-        self._due.clear()
 
     async def hold(self, known: Invocation) -> Invocation | None:
         """Takes a call in hand, so that it is moved on by nobody else for a while; None where somebody else has it, or was quicker."""
@@ -639,12 +536,3 @@ def kept_until(known: Invocation, now: float) -> float:
     if known.task is None or not known.task.keep_s:
         return longest
     return min(longest, max(known.asked + known.task.keep_s, (known.ended or now) + GRACE_S))
-
-
-def _deferred(known: Invocation) -> Error:
-    return Error(
-        code="deferred",
-        message="this call is being carried out",
-        suggestion=f"do not make it again: {reads_end(known.id)}",
-        rule=known.rule,
-    )

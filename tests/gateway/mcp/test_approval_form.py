@@ -174,7 +174,7 @@ def test_what_a_check_of_the_project_made_of_a_value_is_not_shown_either(tmp_pat
         asked = await peer.ask(
             "tools/call", name="orders__create_order", arguments={"amount_cents": 1, "note": "<email:1>"}
         )
-        (known,) = await gateway.tool_calls.approvals.store.unfinished()
+        (known,) = await gateway.tool_calls.approvals.calls.store.unfinished()
         assert known.sent == {"note": "<email:1>"}
         assert 'note = "<email:1>"' in asked["inputRequests"]["approval"]["params"]["message"]
 

@@ -111,7 +111,7 @@ def test_what_waits_and_what_came_of_it_is_told_signed_and_linked(tmp_path: Path
         await to.reached(3)
         await decide(gateway, yes)
         await decide(gateway, no, approve=False)
-        await gateway.approvals.cancel(back, gateway.principal("bot"))
+        await gateway.approvals.calls.cancel(back, gateway.principal("bot"))
         await to.reached(6)
         assert to.events()[:3] == [("approval_requested", call_id) for call_id in (yes, no, back)]
         first = to.got[0].json()["data"]
@@ -187,7 +187,7 @@ def test_a_webhook_that_hangs_or_fails_delays_and_loses_no_approval(tmp_path: Pa
         call_id = await ask(gateway)
         await to.reached(1)
         await decide(gateway, call_id)
-        envelope = await gateway.approvals.outcome(call_id, gateway.principal("bot"), 60)
+        envelope = await gateway.approvals.calls.outcome(call_id, gateway.principal("bot"), 60)
         assert envelope is not None
         assert (envelope.status, len(seen.requests), len(to.got)) == ("ok", 1, 1)
         to.release.set()
@@ -217,7 +217,7 @@ def test_a_place_that_is_not_open_is_refused_on_record_and_a_warning(
                 text = (await gateway.operations.measured()).decode()
                 assert re.search(r"^toolgen_notifications_dead\{.*\} 1$", text, re.MULTILINE)
                 await decide(gateway, call_id)
-                assert (await gateway.approvals.outcome(call_id, gateway.principal("bot"), 60)).status == "ok"  # type: ignore[union-attr]
+                assert (await gateway.approvals.calls.outcome(call_id, gateway.principal("bot"), 60)).status == "ok"  # type: ignore[union-attr]
                 await until(lambda: "2 to ops" in gateway.operations.warnings()[0])
             return call_id
 
@@ -394,8 +394,8 @@ def test_an_escalation_is_on_record_and_a_reminder_is_logged_where_nobody_is_tol
                 call_id = await ask(gateway)
                 found = None
                 while found is None or not (found.escalated and found.reminded):
-                    await gateway.approvals.changed(0.1)
-                    found = await gateway.approvals.store.get(call_id)
+                    await gateway.approvals.calls.news.changed(0.1)
+                    found = await gateway.approvals.calls.store.get(call_id)
                 assert found.status == "pending"
             return call_id
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import jsonschema_rs
 from msgspec import Struct
 
-from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.call_reports import CallReports
 from toolgen.gateway.call_rows import isolated
 from toolgen.gateway.caller_questions import CallerQuestions

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from toolgen.core.errors import StateError
 from toolgen.gateway.answer_text import error_text
-from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.caller_questions import CallerQuestions
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.mcp.client_channel import APPROVAL, ASKED_WITH, answers_question, capabilities_of, form_of, said
@@ -98,21 +98,21 @@ class Tasks:
     @property
     def questions(self) -> CallerQuestions:
         """Questions of calls that became tasks to their callers."""
-        return CallerQuestions(self._approvals)
+        return CallerQuestions(self._approvals.calls)
 
     @property
     def news(self) -> asyncio.Event:
         """Set with the next change of any task: taken before one is looked at."""
-        return self._approvals.news
+        return self._approvals.calls.news.next
 
     async def own(self, task_id: str, principal: Principal) -> Invocation | None:
         """A principal's own task; None where there is none. Raises `StateError`."""
-        return await self._approvals.own(task_id, principal)
+        return await self._approvals.calls.own(task_id, principal)
 
     def close(self) -> None:
         """Ends all waiting for results: the gateway goes."""
         self._closed = True
-        self._approvals.announce()
+        self._approvals.calls.news.announce()
 
     def plan(
         self,
@@ -152,7 +152,7 @@ class Tasks:
                 return RpcFault(code=INVALID_REQUEST, message=error_text(envelope)) if plan.always else None
             if name != known.tool and not known.via:
                 known = await self._named(known, name)
-            task = task_of(known, await self._approvals.store.now(), protocol_style, self._approvals)
+            task = task_of(known, await self._approvals.calls.store.now(), protocol_style, self._approvals.calls)
             if protocol_style is ProtocolStyle.STATEFUL:
                 self.news_of.note(caller.principal, caller.connection, known.id)
         except StateError as error:
@@ -163,7 +163,7 @@ class Tasks:
 
     async def _kept(self, envelope: Envelope, plan: TaskPlan, caller: Caller) -> Invocation | None:
         if envelope.status == "pending":
-            return await self._approvals.own(envelope.call_id, caller.principal)
+            return await self._approvals.calls.own(envelope.call_id, caller.principal)
         call = caller.caller_connection.under_way
         if not plan.always or call is None or not envelope.call_id:
             return None
@@ -172,10 +172,10 @@ class Tasks:
     async def _named(self, known: Invocation, name: str) -> Invocation:
         """The call with the tool that its client named, which says what shape its result has; as it is where others change it now."""
         for _ in range(3):
-            kept = await self._approvals.store.replace(known, msgspec.structs.replace(known, via=name))
+            kept = await self._approvals.calls.store.replace(known, msgspec.structs.replace(known, via=name))
             if kept is not None:
                 return kept
-            known = await self._approvals.store.get(known.id) or known
+            known = await self._approvals.calls.store.get(known.id) or known
         return known
 
     async def answer(
@@ -196,7 +196,7 @@ class Tasks:
         task_id = params.get("taskId")
         if not isinstance(task_id, str) or not 0 < len(task_id) <= _MAX_ID_LENGTH:
             return _wrong("params.taskId must be the id of a task")
-        known = await self._approvals.own(task_id, caller.principal)
+        known = await self._approvals.calls.own(task_id, caller.principal)
         if known is None:
             return _unknown()
         match method:
@@ -213,19 +213,19 @@ class Tasks:
         self, known: Invocation, meta: Mapping[str, Any], protocol_style: ProtocolStyle, principal: Principal
     ) -> dict[str, object]:
         """The task, in the modern era with its result, its error or what it asks for."""
-        task = task_of(known, await self._approvals.store.now(), protocol_style, self._approvals)
+        task = task_of(known, await self._approvals.calls.store.now(), protocol_style, self._approvals.calls)
         if protocol_style is ProtocolStyle.STATEFUL:
             return task
         match task["status"]:
             case "completed":
-                await self._approvals.told(known)
+                await self._approvals.calls.told(known)
                 task["result"] = {
                     "resultType": "complete",
                     **await self._result_of(known, meta, protocol_style, principal),
                 }
             case "failed":
-                await self._approvals.told(known)
-                task["error"] = error_of(known, self._approvals)
+                await self._approvals.calls.told(known)
+                task["error"] = error_of(known, self._approvals.calls)
             case "input_required":
                 asked = dict(self._asked(known, capabilities_of(meta.get(META_CAPABILITIES))))
                 # Whom this client cannot ask, somebody else does: it has nothing to do but to wait.
@@ -250,7 +250,7 @@ class Tasks:
             envelope=meta.get(META_ENVELOPE) is True,
             links=self._gateway.tool_calls.files.resource_links,
         )
-        envelope = await self._gateway.tool_calls.files.with_media(principal, self._approvals.envelope(known))
+        envelope = await self._gateway.tool_calls.files.with_media(principal, self._approvals.calls.envelope(known))
         return tool_result(envelope, known.via or known.tool, rendering)
 
     async def _list(
@@ -259,9 +259,11 @@ class Tasks:
         after = _position(params.get("cursor"))
         if after is None:
             return _wrong("params.cursor is none that this gateway gave out")
-        found, more = await self._approvals.owned(caller.principal, after, _PAGE)
-        now = await self._approvals.store.now()
-        listed: dict[str, object] = {"tasks": [task_of(known, now, protocol_style, self._approvals) for known in found]}
+        found, more = await self._approvals.calls.owned(caller.principal, after, _PAGE)
+        now = await self._approvals.calls.store.now()
+        listed: dict[str, object] = {
+            "tasks": [task_of(known, now, protocol_style, self._approvals.calls) for known in found]
+        }
         if more is not None:
             listed["nextCursor"] = base64.urlsafe_b64encode(f"{more[0]!r} {more[1]}".encode()).decode()
         return listed
@@ -274,7 +276,7 @@ class Tasks:
         await self._approvals.background.cancel(known.id, principal)
         if protocol_style is ProtocolStyle.STATELESS:
             return {}
-        known = await self._approvals.own(known.id, principal) or known
+        known = await self._approvals.calls.own(known.id, principal) or known
         if status_of(known, protocol_style) == "cancelled":
             return await self.shown(known, {}, protocol_style, principal)
         return _wrong("this task had ended before it could be cancelled")
@@ -301,8 +303,8 @@ class Tasks:
         """Waits until a task has ended, and says meanwhile what it asks for, where the client listens."""
         told, asked = TaskNotice(), set[str]()
         while True:
-            news = self._approvals.news_of(known.id)
-            found = await self._approvals.own(known.id, caller.principal)
+            news = self._approvals.calls.news.of(known.id)
+            found = await self._approvals.calls.own(known.id, caller.principal)
             if found is None or self._gateway.callers.current(caller.principal) is None:
                 return _unknown()
             known = found
@@ -319,7 +321,7 @@ class Tasks:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):
                     await news.wait()
-        await self._approvals.told(known)
+        await self._approvals.calls.told(known)
         result = await self._result_of(known, meta, protocol_style, caller.principal)
         said = result.get("_meta")
         own = said if isinstance(said, Mapping) else {}
@@ -341,7 +343,7 @@ class Tasks:
         key = state.answers.get(_QUESTION)
         if not isinstance(key, str):
             return False
-        known = await self._approvals.own(state.call_id, principal)
+        known = await self._approvals.calls.own(state.call_id, principal)
         if known is not None and key in known.asks:
             refused = {"action": "cancel"} if known.asks[key]["method"] == "elicitation/create" else {}
             await self.questions.answer(known, {key: refused if result is None else result})

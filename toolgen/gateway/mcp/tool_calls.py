@@ -288,7 +288,7 @@ class ToolCalls:
         self, request: _Request, envelope: Envelope, protocol_style: ProtocolStyle, caller: Caller
     ) -> dict[str, object] | RpcFault:
         """Asks the person at the caller's client about a call that waits."""
-        known = await self._gateway.tool_calls.approvals.own(envelope.call_id, caller.principal)
+        known = await self._gateway.tool_calls.approvals.calls.own(envelope.call_id, caller.principal)
         form = None if known is None else form_of(known, self._gateway.tool_calls.approvals)
         if form is None:
             return await self._result(envelope, request, caller)
@@ -314,7 +314,7 @@ class ToolCalls:
     async def _approved(self, request: _Request, state: RequestState, caller: Caller) -> dict[str, object] | RpcFault:
         """Goes on with a call that waited: what the person said counts once, and a repetition is told how the call ended."""
         approvals = self._gateway.tool_calls.approvals
-        known = await approvals.own(state.call_id, caller.principal)
+        known = await approvals.calls.own(state.call_id, caller.principal)
         if known is None:
             return _wrong("the call that params.requestState is about is not kept any more")
         if known.status == "pending":
@@ -325,7 +325,7 @@ class ToolCalls:
                 return self._asking(request, caller.principal, asked, call_id=state.call_id)
             if answer is not None:
                 await said(approvals, state.call_id, answer, caller.principal)
-        envelope = await self._ended(approvals.envelope(known), request, caller)
+        envelope = await self._ended(approvals.calls.envelope(known), request, caller)
         return await self._result(envelope, request, caller)
 
     async def _ended(self, envelope: Envelope, request: _Request, caller: Caller) -> Envelope:
@@ -339,16 +339,16 @@ class ToolCalls:
             and self._gateway.tool_calls.elicits
             and not caller.caller_connection.disconnected()
         ):
-            news = approvals.news_of(envelope.call_id)
-            known = await approvals.own(envelope.call_id, caller.principal)
+            news = approvals.calls.news.of(envelope.call_id)
+            known = await approvals.calls.own(envelope.call_id, caller.principal)
             if known is None:
                 break
-            envelope = approvals.envelope(known)
+            envelope = approvals.calls.envelope(known)
             if known.status != "pending" and after is not None:  # the person has answered, and the call is made
                 until, after = min(until, loop.time() + after), None
             left = until - loop.time()
             if known.status == "ended":
-                await approvals.told(known)
+                await approvals.calls.told(known)
             if known.status == "ended" or (known.unanswered and known.status == "pending") or left <= 0:
                 break
             await caller.caller_connection.awaiting(_set(news, min(_LOOK_S, left)))

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from toolgen.audit.entry import timestamp
 from toolgen.config.notify import NotifyEvent, Webhook
-from toolgen.gateway.approval_view import rows_json
-from toolgen.gateway.approvers import in_words
+from toolgen.gateway.approvals.approvers import in_words
+from toolgen.gateway.approvals.view import rows_json
 from toolgen.gateway.call_rows import isolated
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.notify.notice import Notice, decision_of

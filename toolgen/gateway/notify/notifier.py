@@ -14,8 +14,9 @@ from toolgen.connectors.executor import Permit
 from toolgen.core.background import Background, FaultLog, cancel
 from toolgen.core.clock import Clock
 from toolgen.core.errors import StateError, ToolgenError, place_of
-from toolgen.gateway.approval_view import recorded_rows
-from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.approvals.decisions import Approvals
+from toolgen.gateway.approvals.validity import kept_call
+from toolgen.gateway.approvals.view import recorded_rows
 from toolgen.gateway.call_rows import in_schema_order
 from toolgen.gateway.notify.delivery import DeliveryCounts, WebhookDelivery
 from toolgen.gateway.notify.messages import body_of
@@ -78,7 +79,7 @@ class Notifier:
                 receiver=name,
                 outbox=outbox,
                 sender=WebhookSender(webhook, permit),
-                note=approvals.log.append,
+                note=approvals.calls.log.append,
                 chance=chance,
                 counts=self._sent,
                 trouble=FaultLog(clock, f"nothing is delivered to webhook {name}"),
@@ -129,11 +130,11 @@ class Notifier:
                 self._trouble.say(str(error), passing=isinstance(error.__cause__, StoreUnreachableError))
             # However much is announced, and however many calls wait, it takes a tenth of a processor at most.
             await asyncio.sleep(min(max(_LEAST_S, _IDLE_SHARE * (loop.time() - began)), _MOST_S))
-            await self._approvals.changed(_EVERY_S)
+            await self._approvals.calls.news.changed(_EVERY_S)
 
     async def sweep(self) -> None:
         """Tells what there is to be told of all calls that wait, or have ended since the last time. Raises `StateError`."""
-        store = self._approvals.store
+        store = self._approvals.calls.store
         now = await store.now()
         for known in await store.unfinished():
             await self._tell_all(known)
@@ -179,7 +180,7 @@ class Notifier:
     async def _tell(self, known: Invocation, event: NotifyEvent, key: str) -> None:
         now = await self._outbox.now()
         compiled_policy = self._approvals.current.compiled_policy
-        call = self._approvals.call(known, compiled_policy)
+        call = kept_call(known, compiled_policy)
         schema = None if call is None else call.tool.input_schema
         arguments = None if call is None else in_schema_order(compiled_policy.concealing.arguments(call), schema)
         notice = Notice(

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from toolgen.core.units import parse_duration
-from toolgen.gateway.approval_requests import listed
-from toolgen.gateway.approval_terms import DecisionOptions, GrantRequest
-from toolgen.gateway.approvals import MAX_NOTE_LENGTH, MAX_WAITING, Approvals
+from toolgen.gateway.approvals.decisions import Approvals
+from toolgen.gateway.approvals.listing import listed
+from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH, MAX_WAITING
+from toolgen.gateway.approvals.terms import DecisionOptions, GrantRequest
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.rest.openapi_schemas import DURATION
 from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, whole

@@ -13,7 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from toolgen.core.errors import StateError
-from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.asgi.request import EventStream, Rejected, Request, Response, json_response
 from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.gateway.protocol import Facade
@@ -42,7 +42,7 @@ class RestCalls:
         request.parameters()
         if found[2]:
             return _withdrawn(_own(await self._approvals.background.cancel(found[1], principal)))
-        return enveloped(_own(await self._approvals.outcome(found[1], principal)))
+        return enveloped(_own(await self._approvals.calls.outcome(found[1], principal)))
 
 
 def _own(envelope: Envelope | None) -> Envelope:
@@ -78,7 +78,7 @@ class CallEvents:
     def close(self) -> None:
         """Ends every stream: the gateway goes."""
         self._closed = True
-        self._gateway.tool_calls.approvals.announce()
+        self._gateway.tool_calls.approvals.calls.news.announce()
 
     async def answer(self, request: Request, principal: Principal) -> EventStream | None:
         """The events of a caller's own call; None for a path that is another's."""
@@ -87,7 +87,7 @@ class CallEvents:
             return None
         request.take("GET")
         wait = whole(request.parameters("wait"), "wait", default=DEFAULT_WAIT_S, most=MAX_WAIT_S)
-        known = await self._gateway.tool_calls.approvals.own(found[1], principal)
+        known = await self._gateway.tool_calls.approvals.calls.own(found[1], principal)
         if known is None:
             raise Rejected(404, "not_found", "there is no such call of yours that had to wait")
         if self._open.get(parties(principal), 0) >= _MAX_EACH or sum(self._open.values()) >= _MAX_OPEN:
@@ -122,8 +122,8 @@ class CallEvents:
             not (self._closed or request.caller_connection.disconnected())
             and self._gateway.callers.current(principal) is not None
         ):
-            news = approvals.news_of(call_id)
-            known = await approvals.own(call_id, principal)
+            news = approvals.calls.news.of(call_id)
+            known = await approvals.calls.own(call_id, principal)
             if known is None:
                 return
             if known.status != "ended" and (known.status, known.progress) != said:
@@ -135,8 +135,8 @@ class CallEvents:
                 yield _event("partial", {"call_id": known.id, "number": number + 1, "data": data})
             pieces = known.partial
             if known.status == "ended":
-                await approvals.told(known)
-                yield _event("done", envelope_json(approvals.envelope(known)))
+                await approvals.calls.told(known)
+                yield _event("done", envelope_json(approvals.calls.envelope(known)))
                 return
             left = until - loop.time()
             if left <= 0:

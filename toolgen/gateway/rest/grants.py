@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from toolgen.core.units import parse_duration
-from toolgen.gateway.approval_grants import MAX_GRANTS, grant_json
-from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.approvals.decisions import Approvals
+from toolgen.gateway.approvals.grants import MAX_GRANTS, grant_json
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.rest.openapi_schemas import DURATION, SOME_TEXT
 from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, whole
@@ -62,7 +62,7 @@ class RestGrants:
         limit = whole(request.parameters("limit"), "limit", default=DEFAULT_PAGE, most=MAX_GRANTS)
         approvals, roles = self._approvals, self._roles
         found: list[dict[str, Any]] = []
-        if approvals.grants is not None and approvals.may_answer(principal):
+        if approvals.may_answer(principal):
             found += [grant_json(grant) for grant in await approvals.grants.listed(principal)]
         found += [role_grant_json(grant) for grant in await roles.listed(principal)]
         if not found and not approvals.may_answer(principal) and not roles.may_give(principal):
@@ -96,8 +96,6 @@ class RestGrants:
         grants = self._approvals.grants
         if grant_id.startswith(_ROLE):
             return json_response({"id": _given(await self._roles.end(grant_id, principal)).id, "status": "ended"})
-        if grants is None:
-            raise Rejected(404, "not_found", "nothing is granted here")
         ended = await grants.end(grant_id, principal)
         if isinstance(ended, Error):
             raise _rejected(ended)

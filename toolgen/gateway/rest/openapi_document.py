@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import version
 
-from toolgen.gateway.approvals import MAX_WAITING
+from toolgen.gateway.approvals.requests import MAX_WAITING
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.prometheus import DETAILS
 from toolgen.gateway.rest.audit import FILTERS, MAX_ENTRIES

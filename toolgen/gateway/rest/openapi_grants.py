@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolgen.gateway.approval_grants import MAX_GRANTS
+from toolgen.gateway.approvals.grants import MAX_GRANTS
 from toolgen.gateway.rest.openapi_operations import answer, get, path, post, query, responses, whole
 from toolgen.gateway.rest.openapi_schemas import Node
 from toolgen.gateway.rest.tools import DEFAULT_PAGE

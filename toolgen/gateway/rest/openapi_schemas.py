@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from toolgen.gateway.approvals import MAX_NOTE_LENGTH
+from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
 from toolgen.gateway.rest.tool_call_batches import MAX_CALLS, MAX_ID_LENGTH, MAX_NAME_LENGTH
 from toolgen.gateway.role_grants import MAX_REASON_LENGTH
 

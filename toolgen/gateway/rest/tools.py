@@ -147,7 +147,7 @@ class Rest:
             until = asyncio.get_running_loop().time() + _APPROVAL_WAIT_S
         if envelope.status == "pending" and name != GET_CALL_RESULT:
             left = until - asyncio.get_running_loop().time()
-            envelope = await calls.approvals.outcome(envelope.call_id, principal, left) or envelope
+            envelope = await calls.approvals.calls.outcome(envelope.call_id, principal, left) or envelope
         return enveloped(envelope)
 
     async def tool_calls(self, request: Request, principal: Principal) -> Response:
@@ -205,7 +205,7 @@ class Rest:
         until = began + wait
         if envelope.status == "pending":
             left = until - asyncio.get_running_loop().time()
-            envelope = await approvals.outcome(envelope.call_id, principal, left) or envelope
+            envelope = await approvals.calls.outcome(envelope.call_id, principal, left) or envelope
         return envelope
 
     async def tools(self, request: Request, principal: Principal) -> Response:

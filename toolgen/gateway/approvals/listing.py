@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from toolgen.audit.entry import timestamp
-from toolgen.gateway.approval_view import rows_json
-from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.approvals.decisions import Approvals
+from toolgen.gateway.approvals.view import rows_json
 from toolgen.gateway.call_rows import in_schema_order
 from toolgen.state.invocations import Invocation
 

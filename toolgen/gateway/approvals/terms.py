@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.gateway.approval_view import Channel
+from toolgen.gateway.approvals.view import Channel
 from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.file_uploads import sends_files
 from toolgen.gateway.json_body import encode

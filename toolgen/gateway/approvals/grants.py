@@ -15,8 +15,8 @@ from toolgen.audit.entry import timestamp
 from toolgen.audit.log import AuditLog
 from toolgen.core.errors import StateError
 from toolgen.core.json_codec import decode_json, encode_json
-from toolgen.gateway.approval_terms import GrantRequest
-from toolgen.gateway.approvers import counted, escalated_to, met
+from toolgen.gateway.approvals.approvers import counted, escalated_to, met
+from toolgen.gateway.approvals.terms import GrantRequest
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.kept_principals import of_party
 from toolgen.model.call import Call, Principal, parties

@@ -1,4 +1,4 @@
-"""Answers to calls that wait for a person: who may give one, when it counts, and that each is on record before it does."""
+"""Decisions about calls that wait for a person: who may decide, when it counts, and that each is on record before it does."""
 
 from __future__ import annotations
 
@@ -8,24 +8,31 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from toolgen.audit.log import AuditLog
-from toolgen.gateway.approval_grants import ApprovalGrants, remembered
-from toolgen.gateway.approval_terms import AS_ASKED, DecisionOptions, edited, too_late
-from toolgen.gateway.approval_view import ApprovalView, shown_to_approver, shown_to_caller
-from toolgen.gateway.approvers import answerable, counted, escalated_to, in_words, may_ever_answer, met, open_roles
-from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
+from toolgen.gateway.approvals.approvers import (
+    answerable,
+    counted,
+    escalated_to,
+    in_words,
+    may_ever_answer,
+    met,
+    open_roles,
+)
+from toolgen.gateway.approvals.grants import ApprovalGrants, remembered
+from toolgen.gateway.approvals.terms import AS_ASKED, DecisionOptions, edited, too_late
+from toolgen.gateway.approvals.validity import expiry_reason, is_expired, kept_call
+from toolgen.gateway.approvals.view import ApprovalView, shown_to_approver, shown_to_caller
+from toolgen.gateway.background_calls import BackgroundCalls
+from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.kept_principals import of_party
 from toolgen.gateway.waiting_calls import WaitingCalls
-from toolgen.model.call import Call, Principal, parties
+from toolgen.model.call import Principal, parties
 from toolgen.model.reason import reason_in
 from toolgen.model.result import Error
-from toolgen.model.tool import absent
-from toolgen.pipeline.stages.approve import STALE, approval_digest, elicitable
-from toolgen.state.equal_calls import EqualCalls
-from toolgen.state.grants import CallGrant, Grants
-from toolgen.state.invocations import ApprovalVote, Invocation, Invocations, Remember
+from toolgen.pipeline.stages.approve import elicitable
+from toolgen.state.invocations import ApprovalVote, Invocation, Remember
 
-__all__ = ["Answers"]
+__all__ = ["Approvals"]
 
 _TRIES = 40
 _AGAIN_S = 0.05
@@ -38,21 +45,25 @@ _UNANSWERED = Error(
 Found = TypeVar("Found")
 
 
-class Answers(WaitingCalls):
-    """`current` has the policy as it is now: an answer counts only under the policy it was asked under."""
+class Approvals:
+    """Decisions of people about calls that wait for them, and everything beside it that front ends ask of kept calls.
+
+    `current` is the policy in force: an answer counts only under the policy it was asked under. `calls` are the calls of every kind that
+    are kept, `background` those that go on without their callers, and `grants` the answers that count for later calls. `departed` are
+    clients that left before they were answered.
+    """
 
     def __init__(
         self,
         *,
-        store: Invocations,
-        log: AuditLog,
+        calls: WaitingCalls,
         current: CurrentPolicy,
-        grants: Grants[CallGrant] | None = None,
-        equal_calls: EqualCalls | None = None,
+        grants: ApprovalGrants,
+        background: BackgroundCalls,
+        departed: DepartedClients,
     ) -> None:
-        super().__init__(store=store, log=log, equal_calls=equal_calls)
-        self.current = current
-        self.grants = None if grants is None else ApprovalGrants(store=grants, log=log, current=current)
+        self.calls, self.current, self.grants = calls, current, grants
+        self.background, self.departed = background, departed
 
     def may_answer(self, principal: Principal) -> bool:
         """Return True if a principal may decide about calls of others, which needs a role and no delegation."""
@@ -62,12 +73,12 @@ class Answers(WaitingCalls):
         """The calls that wait for an answer this principal may give, the oldest first."""
         if not self.may_answer(principal):
             return ()
-        found, now = await self.store.unfinished(), await self.store.now()
+        found, now = await self.calls.store.unfinished(), await self.calls.store.now()
         return tuple(
             item
             for item in found
             if item.status == "pending"
-            and item.expires > now
+            and not is_expired(item, now)
             and self._roles(principal, item, now)
             and not self._concerned(principal, item)
         )
@@ -87,7 +98,7 @@ class Answers(WaitingCalls):
 
         Raises `AuditError` when the answer cannot be recorded (then it was not given), and `StateError`.
         """
-        known, note = await self.current_of(call_id), reason_in(note)
+        known, note = await self.calls.current_of(call_id), reason_in(note)
         if not may_ever_answer(self.current.compiled_policy.policy, principal):
             found: Invocation | Error = Error(
                 code="forbidden",
@@ -98,7 +109,7 @@ class Answers(WaitingCalls):
             found = Error(code="not_found", message="no call with this id waits for an answer")
         elif self._concerned(principal, known):
             found = Error(code="forbidden", message="nobody answers for a call of their own, or one made for them")
-        elif not (roles := self._roles(principal, known, await self.store.now())) and known.status == "pending":
+        elif not (roles := self._roles(principal, known, await self.calls.store.now())) and known.status == "pending":
             found = Error(code="forbidden", message=f"this call takes {in_words(known.needs)}")
         elif known.kind != "approval":  # agreed to before, and its user's device is asked now
             found = Error(code="conflict", message="this call waits for no answer any more")
@@ -116,7 +127,7 @@ class Answers(WaitingCalls):
 
     async def agree(self, call_id: str, *, approve: bool, caller: Principal) -> Invocation | Error:
         """The answer of the person at a caller's own client, where the policy lets it count. Raises as `decide`."""
-        known = await self.own(call_id, caller)
+        known = await self.calls.own(call_id, caller)
         if known is None:
             return Error(code="not_found", message="no call with this id waits for an answer")
         if not self.may_elicit(known):
@@ -129,18 +140,18 @@ class Answers(WaitingCalls):
     async def leave_to_approvers(self, call_id: str, caller: Principal) -> None:
         """Note that the person at a caller's own client was asked about a call and gave no answer. It goes on waiting for the approvers; if
         there are none it ends. Raises as `decide`."""
-        known = await self.own(call_id, caller)
+        known = await self.calls.own(call_id, caller)
         if known is None or known.kind != "approval":
             return
         if answerable(self.current.compiled_policy.policy, parties(of_party(known.principal)), known.needs):
             await self._in_turn(known, self._left_unanswered)
         else:
             error = msgspec.structs.replace(_UNANSWERED, rule=known.rule)
-            await self._in_turn(known, lambda one: self.close(one, by="", verdict="cancel", error=error))
+            await self._in_turn(known, lambda one: self.calls.close(one, by="", verdict="cancel", error=error))
 
     async def _left_unanswered(self, known: Invocation) -> Invocation | None:
-        kept = await self.store.replace(known, msgspec.structs.replace(known, unanswered=True))
-        self.announce(known.id)
+        kept = await self.calls.store.replace(known, msgspec.structs.replace(known, unanswered=True))
+        self.calls.news.announce(known.id)
         return kept
 
     def may_elicit(self, known: Invocation) -> bool:
@@ -159,12 +170,12 @@ class Answers(WaitingCalls):
         ):
             return None
         compiled_policy = self.current.compiled_policy
-        return shown_to_caller(known, self.call(known, compiled_policy), compiled_policy)
+        return shown_to_caller(known, kept_call(known, compiled_policy), compiled_policy)
 
     async def shown_to_approver(self, known: Invocation) -> ApprovalView:
         """A waiting call for those who may answer for it."""
         compiled_policy = self.current.compiled_policy
-        return await shown_to_approver(known, self.call(known, compiled_policy), compiled_policy)
+        return await shown_to_approver(known, kept_call(known, compiled_policy), compiled_policy)
 
     async def _answered(self, known: Invocation, note: str, terms: DecisionOptions) -> dict[str, object] | Error:
         """The note, the channel and what was shown there, for the record; an error where the approver was shown another request."""
@@ -187,17 +198,19 @@ class Answers(WaitingCalls):
         message = f"a person denied this call: {note}" if note else "a person denied this call"
         suggestion = "do not make it again unless you are told to"
         error = Error(code="approval_denied", message=message, suggestion=suggestion, rule=known.rule)
-        closed = await self._in_turn(known, lambda one: self.close(one, by=by, verdict="deny", error=error, said=said))
-        return closed or too_late(await self.current_of(known.id) or known)
+        closed = await self._in_turn(
+            known, lambda one: self.calls.close(one, by=by, verdict="deny", error=error, said=said)
+        )
+        return closed or too_late(await self.calls.current_of(known.id) or known)
 
     async def _over(self, known: Invocation) -> Error | None:
         """Why no answer for a call counts any more; one that is stale ends here."""
         if known.kind != "approval" or known.status != "pending":
             return too_late(known)
-        if stale := self.stale(known, await self.store.now()):
-            error = Error(code="expired", message=stale, rule=known.rule)
-            await self.close(known, by="", verdict="expire", error=error)
-            return Error(code="expired", message=stale)
+        if reason := expiry_reason(known, await self.calls.store.now(), self.current.compiled_policy):
+            error = Error(code="expired", message=reason, rule=known.rule)
+            await self.calls.close(known, by="", verdict="expire", error=error)
+            return Error(code="expired", message=reason)
         return None
 
     async def _approve(
@@ -238,7 +251,7 @@ class Answers(WaitingCalls):
             )
 
         done: Invocation | Error | None = await self._in_turn(known, agree)
-        return done or too_late(await self.current_of(known.id) or known)
+        return done or too_late(await self.calls.current_of(known.id) or known)
 
     async def _agreed(
         self,
@@ -253,10 +266,10 @@ class Answers(WaitingCalls):
         votes = () if terms.arguments is not None else counted(compiled_policy.policy, kept.votes)
         if compiled_policy.identity.concerns(vote.by, [one.by for one in votes]):
             return Error(code="conflict", message="you have answered for this call already; it takes somebody else")
-        held = await self.hold_current(kept)
+        held = await self.calls.hold_current(kept)
         if held is None:
             return None
-        now = await self.store.now()
+        now = await self.calls.store.now()
         votes = (*votes, msgspec.structs.replace(vote, at=now))
         # Without a role it is the person at the caller's own client, who answers alone.
         enough = not vote.roles or met(wanted.needs, votes, escalated_to(compiled_policy.policy, kept.asked, now))
@@ -274,17 +287,17 @@ class Answers(WaitingCalls):
             lease=0.0,
         )
         said = {**answered, **self._said(agreed, terms, enough=enough)}
-        await self.record(held, by=vote.by, verdict="approve", said=said)
-        done = await self.store.replace(held, agreed)
-        self.announce()
+        await self.calls.record(held, by=vote.by, verdict="approve", said=said)
+        done = await self.calls.store.replace(held, agreed)
+        self.calls.news.announce()
         if done is not None and enough and vote.remember is not None:
             return await self._granted(done, vote.remember)
         return done
 
     async def _granted(self, known: Invocation, terms: Remember) -> Invocation:
         """The approved call, with the grant that it brought: where enough of those who agreed did so on the same terms."""
-        call = self.call(known, self.current.compiled_policy)
-        if call is None or self.grants is None:
+        call = kept_call(known, self.current.compiled_policy)
+        if call is None:
             return known
         grant = await self.grants.give(known, call, terms)
         return known if grant is None else msgspec.structs.replace(known, grant=grant.id)
@@ -297,20 +310,20 @@ class Answers(WaitingCalls):
         if known.votes[-1].remember is not None:
             said["remember"] = msgspec.to_builtins(known.votes[-1].remember)
         if terms.arguments is not None:
-            call = self.call(known, self.current.compiled_policy)
+            call = kept_call(known, self.current.compiled_policy)
             said["edited"] = {} if call is None else self.current.compiled_policy.concealing.arguments(call)
         return said
 
     async def _in_turn(self, known: Invocation, work: Callable[[Invocation], Awaitable[Found | None]]) -> Found | None:
         """Run `work` with the stored call. Retry for a while if another answer is being stored."""
         for _ in range(_TRIES):
-            now_kept = await self.current_of(known.id)
+            now_kept = await self.calls.current_of(known.id)
             if now_kept is None or now_kept.status != "pending":
                 return None
             found = await work(now_kept)
             if found is not None:
                 return found
-            await self.changed(_AGAIN_S)
+            await self.calls.news.changed(_AGAIN_S)
         return None
 
     def _roles(self, principal: Principal, known: Invocation, now: float) -> tuple[str, ...]:
@@ -322,39 +335,8 @@ class Answers(WaitingCalls):
         named = {"call_id": known.id, "tool": known.tool} if known is not None else {}
         shown = {} if known is not None else {"arguments": {"id": call_id.encode("ascii", "replace").decode()[:128]}}
         entry = {"event": "refusal", "status": "refused", "code": error.code, "principal": principal.id}
-        await self.log.append(entry | named | shown)
+        await self.calls.log.append(entry | named | shown)
 
     def _concerned(self, principal: Principal, known: Invocation) -> bool:
         """Return True if the call was made by or for this principal, under any of its identities."""
         return self.current.compiled_policy.identity.concerns(principal.id, parties(of_party(known.principal)))
-
-    def stale(self, known: Invocation, now: float) -> str:
-        """Why an answer for this call can no longer count, "" when it can."""
-        if known.expires <= now:
-            return "nobody answered for this call in time; make it again if it is still wanted"
-        return "" if self.call(known, self.current.compiled_policy) is not None else STALE
-
-    def call(self, known: Invocation, compiled_policy: CompiledPolicy) -> Call | None:
-        """The call as it was asked for, carrying its approval; None where this policy sees another call in it than was asked for."""
-        asked = of_party(known.principal)
-        found = compiled_policy.identity.current(asked, known.asked)
-        if found is None:
-            return None
-        principal = replace(found, toolsets=asked.toolsets)
-        call = Call(
-            id=known.id,
-            tool=compiled_policy.tool(known.tool) or absent(known.tool),
-            arguments=known.arguments,
-            principal=principal,
-            session=known.session,
-            client=known.client,
-            parent=known.parent,
-            ancestry=known.ancestry,
-            idempotency_key=known.idempotency_key,
-            bound=known.bound,
-            restored=known.restored,
-            approval=known.digest,
-            withheld=compiled_policy.withheld,
-            resume=known.resume,
-        )
-        return call if approval_digest(call, compiled_policy.scope_hash(principal, call.tool)) == known.digest else None

@@ -1,0 +1,139 @@
+"""Requests for approval: a call is kept until somebody answers for it, people are reminded, and others are asked."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from toolgen.core.errors import StateError
+from toolgen.gateway.approvals.grants import ApprovalGrants
+from toolgen.gateway.approvals.terms import MAX_ARGUMENTS_SIZE
+from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.json_body import encode
+from toolgen.gateway.kept_principals import party_of
+from toolgen.gateway.prometheus import ApprovalCounts
+from toolgen.gateway.status_messages import approval_error
+from toolgen.gateway.waiting_calls import WaitingCalls
+from toolgen.model.result import Error, Pending, Refused, Result
+from toolgen.model.unavailable import unavailable
+from toolgen.pipeline.stages.approve import Question
+from toolgen.policy.document.policy import Policy
+from toolgen.state.invocations import Invocation, next_steps
+
+__all__ = ["MAX_EACH", "MAX_NOTE_LENGTH", "MAX_WAITING", "ApprovalRequests", "invocation_of"]
+
+MAX_EACH = 20
+MAX_WAITING = 500
+MAX_NOTE_LENGTH = 500
+_STORM_RETRY_S = 30.0
+_logger = logging.getLogger(__name__)
+
+
+_UNKEPT = unavailable("a person would have to agree to this call, and where such calls are kept cannot be reached now")
+
+
+class ApprovalRequests:
+    """Requests for approval, for the approve stage (`ApprovalQueue`). `current` is the policy in force, under which people are asked."""
+
+    def __init__(self, *, calls: WaitingCalls, current: CurrentPolicy, grants: ApprovalGrants) -> None:
+        self._calls, self._current, self._grants = calls, current, grants
+
+    async def ask(self, question: Question) -> Result:
+        """Keeps a call until somebody answers for it; refused where nobody could read it, or too many wait already."""
+        call = question.call
+        size = len(encode(call.arguments))
+        if size > MAX_ARGUMENTS_SIZE:
+            return Refused(
+                error=Error(
+                    code="validation",
+                    message=f"a person has to read these arguments, and {size} bytes are too many (most: {MAX_ARGUMENTS_SIZE})",
+                    suggestion="make several calls with smaller arguments",
+                    rule=question.rule,
+                )
+            )
+        try:
+            policy = self._current.compiled_policy.policy
+            invocation = _with_steps(invocation_of(question, await self._calls.store.now()), policy)
+            kept = await self._calls.keep(invocation, each=MAX_EACH, total=MAX_WAITING)
+        except StateError as fault:
+            _logger.error("a call that has to wait for a person was refused: %s", fault)  # noqa: TRY400 - it says all there is
+            return Refused(error=msgspec.structs.replace(_UNKEPT, rule=question.rule))
+        if not kept:
+            return Refused(
+                error=Error(
+                    code="rate_limited",
+                    message="too many calls wait for a person already",
+                    suggestion="wait until some are answered, or withdraw them",
+                    retry_after_s=_STORM_RETRY_S,
+                    rule=question.rule,
+                )
+            )
+        _logger.info("call %s of %s waits for a person (rule %s)", call.id, call.tool.name, question.rule)
+        return Pending(error=approval_error(invocation, policy.approval.text))
+
+    async def granted(self, question: Question) -> bool:
+        """Return True if a grant covers the call; the use is counted and written to the audit log. Raises `AuditError`."""
+        return await self._grants.use(question)
+
+    async def step(self, known: Invocation, now: float) -> None:
+        """Does what is due about a call that nobody has answered for: people are reminded, and others may answer too, which is on record
+        before it is told. Of many workers one does it. Raises `AuditError` where it cannot be recorded; then it is done later."""
+        due = {name: now for name, at in next_steps(known).items() if at <= now}
+        held = await self._calls.hold(known) if due else None
+        if held is None:
+            return
+        if "escalated" in due:
+            approval = self._current.compiled_policy.policy.approval
+            said = {"after_s": approval.escalate_s, "to": sorted(approval.escalate_to)}
+            await self._calls.record(held, by="", verdict="", said=said, event="escalation")
+        if "reminded" in due:
+            _logger.info("call %s of %s still waits for a person", known.id, known.tool)
+        await self._calls.store.replace(held, msgspec.structs.replace(held, lease=0.0, **due))
+        self._calls.news.announce()
+
+    async def waiting(self) -> ApprovalCounts:
+        """How many calls wait for a person, and for how long the oldest has. Raises `StateError`."""
+        asked = [known.asked for known in await self._calls.store.unfinished() if known.status == "pending"]
+        oldest_s = max(0.0, await self._calls.store.now() - min(asked)) if asked else 0.0
+        return ApprovalCounts(waiting=len(asked), oldest_s=oldest_s)
+
+
+def _with_steps(invocation: Invocation, policy: Policy) -> Invocation:
+    """With the times at which people are reminded of it, and others are asked, while nobody answers."""
+    approval, asked = policy.approval, invocation.asked
+    return msgspec.structs.replace(
+        invocation,
+        remind_at=max(asked, invocation.expires - approval.remind_s) if approval.remind_s else 0.0,
+        escalate_at=asked + approval.escalate_s if approval.escalate_s else 0.0,
+    )
+
+
+def invocation_of(question: Question, now: float) -> Invocation:
+    """Return a call as it is kept until somebody answers."""
+    call = question.call
+    return Invocation(
+        id=call.id,
+        principal=party_of(call.principal),
+        tool=call.tool.name,
+        effect=call.tool.effect.value,
+        arguments=dict(call.arguments),
+        bound=call.bound,
+        restored=call.restored,
+        sent=dict(call.sent),
+        sql=question.sql,
+        rule=question.rule,
+        digest=question.digest,
+        tool_digest=call.tool.digest,
+        policy_digest=question.policy_digest,
+        session=call.session,
+        client=call.client,
+        parent=call.parent,
+        ancestry=call.ancestry,
+        idempotency_key=call.idempotency_key,
+        equal=call.equal,
+        asked=now,
+        expires=now + question.expires_s,
+        needs=question.needs,
+        asked_by=question.asked_by,
+    )

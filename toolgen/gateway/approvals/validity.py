@@ -1,0 +1,52 @@
+"""Validity of a call that waits: its time is not over, and the policy in force sees the same call in it as was asked for."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from toolgen.gateway.compiled_policy import CompiledPolicy
+from toolgen.gateway.kept_principals import of_party
+from toolgen.model.call import Call
+from toolgen.model.tool import absent
+from toolgen.pipeline.stages.approve import STALE, approval_digest
+from toolgen.state.invocations import Invocation
+
+__all__ = ["expiry_reason", "is_expired", "kept_call"]
+
+
+def is_expired(known: Invocation, now: float) -> bool:
+    """Return True if the time in which somebody could answer for a call is over."""
+    return known.expires <= now
+
+
+def expiry_reason(known: Invocation, now: float, compiled_policy: CompiledPolicy) -> str:
+    """Return the reason why an answer for this call can no longer count, or "" if it can."""
+    if is_expired(known, now):
+        return "nobody answered for this call in time; make it again if it is still wanted"
+    return "" if kept_call(known, compiled_policy) is not None else STALE
+
+
+def kept_call(known: Invocation, compiled_policy: CompiledPolicy) -> Call | None:
+    """Return the call as it was asked for, carrying its approval; None where this policy sees another call in it than was asked for."""
+    asked = of_party(known.principal)
+    found = compiled_policy.identity.current(asked, known.asked)
+    if found is None:
+        return None
+    principal = replace(found, toolsets=asked.toolsets)
+    call = Call(
+        id=known.id,
+        tool=compiled_policy.tool(known.tool) or absent(known.tool),
+        arguments=known.arguments,
+        principal=principal,
+        session=known.session,
+        client=known.client,
+        parent=known.parent,
+        ancestry=known.ancestry,
+        idempotency_key=known.idempotency_key,
+        bound=known.bound,
+        restored=known.restored,
+        approval=known.digest,
+        withheld=compiled_policy.withheld,
+        resume=known.resume,
+    )
+    return call if approval_digest(call, compiled_policy.scope_hash(principal, call.tool)) == known.digest else None

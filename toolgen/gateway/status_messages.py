@@ -1,0 +1,69 @@
+"""Messages for the caller of a call that is kept: who has to agree, what it waits for, or that it is being carried out."""
+
+from __future__ import annotations
+
+from toolgen.gateway.approvals.approvers import in_words
+from toolgen.model.device import deferred
+from toolgen.model.excerpt import bounded
+from toolgen.model.result import Error
+from toolgen.model.waiting import reads_end
+from toolgen.state.invocations import Invocation
+
+__all__ = ["approval_error", "status_error", "suspension_error"]
+
+
+def status_error(known: Invocation, where: str) -> Error:
+    """Return the error for the caller of a call that has not ended. `where` says where people are asked for approvals."""
+    match known.kind, known.status:
+        case "approval", "pending":
+            return approval_error(known, where)
+        case "approval", "approved" | "running":
+            return _agreed(known)
+        case "workflow", "approved":
+            return suspension_error(known)
+        case "device", "pending":
+            return deferred(known.id, known.rule)
+        case "device", "running":
+            return _answered(known)
+        case _:
+            return _carried_out(known)
+
+
+def approval_error(known: Invocation, where: str) -> Error:
+    """Return the error of a call that waits for people: who has to agree and, if the policy has it, where; never how to agree."""
+    several = len(known.needs) > 1 or any(need.quorum > 1 for need in known.needs)
+    return Error(
+        code="approval_required",
+        message=f"{in_words(known.needs)} {'have' if several else 'has'} to agree to this call{f' ({where})' if where else ''}",
+        suggestion=f"do not make it again: it is carried out once that is so, and {reads_end(known.id)}; tell the user what waits",
+        rule=known.rule,
+    )
+
+
+def suspension_error(known: Invocation) -> Error:
+    """Return the error of a call that waits for calls that it made."""
+    return Error(
+        code="deferred",
+        message=f"it waits for {len(known.waits)} of its steps that somebody has to answer for: {bounded(', '.join(known.waits), 400)}",
+        suggestion=f"do not make it again: it goes on by itself, and {reads_end(known.id)}",
+        rule=known.rule,
+    )
+
+
+def _agreed(known: Invocation) -> Error:
+    message = "a person agreed to this call; it is being carried out"
+    suggestion = f"do not make it again: {reads_end(known.id)}"
+    return Error(code="approval_required", message=message, suggestion=suggestion, rule=known.rule)
+
+
+def _answered(known: Invocation) -> Error:
+    return Error(code="deferred", message="the user's device has answered; the call is about to end", rule=known.rule)
+
+
+def _carried_out(known: Invocation) -> Error:
+    return Error(
+        code="deferred",
+        message="this call is being carried out",
+        suggestion=f"do not make it again: {reads_end(known.id)}",
+        rule=known.rule,
+    )

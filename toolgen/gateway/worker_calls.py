@@ -1,0 +1,100 @@
+"""Calls that this worker carries out: put back where the store has lost them, and their outcomes stored once it can be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from toolgen.core.errors import StateError, StateUnavailableError
+from toolgen.state.invocations import BehindError, Invocation, Invocations
+
+__all__ = ["WorkerCalls"]
+
+_logger = logging.getLogger(__name__)
+_MAX_UNKEPT = 10_000
+
+
+class WorkerCalls:
+    """Calls that this worker carries out. `owner` is the worker's name in the store."""
+
+    def __init__(self, store: Invocations) -> None:
+        self._store = store
+        self.owner = secrets.token_hex(8)
+        self.left: dict[str, asyncio.Future[bool] | bool] = {}
+        """Calls that go on without their callers: True if it is stored, or the future result of storing it."""
+        self.mine: dict[str, Invocation] = {}
+        """Calls that go on without their callers, as they were stored last."""
+        self.claimed: dict[str, Invocation] = {}
+        """Approved calls that this worker carries out, as they were stored last."""
+        self._unkept: dict[str, tuple[Invocation, Callable[[Invocation], Awaitable[bool]]]] = {}
+
+    async def is_left(self, call_id: str) -> bool:
+        """Return True if a call of this worker continues without its caller."""
+        adding = self.left.get(call_id, False)
+        return adding if isinstance(adding, bool) else await asyncio.shield(adding)
+
+    def carried_out(self, call_id: str) -> Invocation | None:
+        """A call that this worker carries out, as it was kept last."""
+        return self.claimed.get(call_id) or self.mine.get(call_id)
+
+    async def put_back(self) -> None:
+        """Put back the calls that this worker carries out, where the store has lost them. Raises `StateError`."""
+        for calls in (self.claimed, self.mine):
+            for mine in list(calls.values()):
+                known = await self.regain(mine)
+                if known is not None and mine.id in calls:
+                    calls[mine.id] = known
+
+    async def regain(self, mine: Invocation) -> Invocation | None:
+        """A call that this worker carries out, as it is kept; it is put back where the store has lost it."""
+        try:
+            known = await self._store.get(mine.id)
+        except BehindError:
+            known = None
+        return known or await self._store.restore(mine)
+
+    async def keep_outcome(self, mine: Invocation, settle: Callable[[Invocation], Awaitable[bool]]) -> None:
+        """Keep how a call of this worker ended: `settle` is given the call as it is kept, and again where somebody was quicker (False).
+
+        While the store cannot be reached it is tried again with each round of the runner. What others ended is final, unless they took
+        it for lost.
+        """
+        try:
+            await self._settled(mine, settle)
+        except StateError as error:
+            if not isinstance(error, StateUnavailableError):
+                raise
+            _logger.warning("how call %s ended is kept once the store can be reached: %s", mine.id, error)
+            if mine.id not in self._unkept:
+                self.keep_later(mine, settle)
+
+    def keep_later(self, mine: Invocation, settle: Callable[[Invocation], Awaitable[bool]]) -> None:
+        """Store the outcome of a call with the next round of the runner, as `keep_outcome`."""
+        self._unkept[mine.id] = (mine, settle)
+        if len(self._unkept) > _MAX_UNKEPT:
+            del self._unkept[next(iter(self._unkept))]
+
+    async def keep_unkept(self) -> None:
+        """Store the outcomes that could not be stored before. Raises `StateError` where the store cannot be reached."""
+        for call_id in list(self._unkept):
+            await self.kept_now(call_id)
+
+    async def kept_now(self, call_id: str) -> bool:
+        """Keep the outcome of a call that could not be kept before. False for a call without such an outcome."""
+        if (unkept := self._unkept.get(call_id)) is None:
+            return False
+        await self._settled(*unkept)
+        self._unkept.pop(call_id, None)
+        return True
+
+    async def _settled(self, mine: Invocation, settle: Callable[[Invocation], Awaitable[bool]]) -> None:
+        """Have `settle` keep how a call of this worker ended, until it did, or the call ended otherwise."""
+        while (known := await self.regain(mine)) is not None and not known.final:
+            if known.lost and not known.owner:  # others gave it up before they heard who carries it out
+                known = msgspec.structs.replace(known, owner=mine.owner)
+            if await settle(known) or (known.lost and known.owner != mine.owner):
+                break

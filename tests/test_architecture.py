@@ -581,6 +581,54 @@ def test_a_late_assignment_is_found(text: str) -> None:
     assert len(changed_after_construction(text)) == 1
 
 
+def split_classes(texts: Mapping[str, str]) -> list[str]:
+    """Base classes whose only subclass stands in another file of their folder, and which nothing else makes or passes: one class in
+    several files."""
+    defined = {
+        (name, node.name) for name, text in texts.items() for node in nodes(text) if isinstance(node, ast.ClassDef)
+    }
+    derived: dict[tuple[str, str], list[str]] = {}
+    used: set[tuple[str, str]] = set()
+    for name, text in texts.items():
+        homes = {
+            alias.asname or alias.name: (node.module or "", alias.name)
+            for node in nodes(text)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for node in nodes(text):
+            if isinstance(node, ast.ClassDef):
+                named = [one.value if isinstance(one, ast.Subscript) else one for one in node.bases]
+                for base in (homes.get(one.id, (name, one.id)) for one in named if isinstance(one, ast.Name)):
+                    derived.setdefault(base, []).append(name)
+            elif isinstance(node, ast.Call):
+                passed = [node.func, *node.args, *(one.value for one in node.keywords)]
+                used.update(homes.get(one.id, (name, one.id)) for one in passed if isinstance(one, ast.Name))
+    return [
+        f"{module}.{name}"
+        for (module, name), places in sorted(derived.items())
+        if (module, name) in defined - used
+        and len(places) == 1
+        and places[0] != module
+        and places[0].rpartition(".")[0] == module.rpartition(".")[0]
+    ]
+
+
+def test_no_class_is_split_over_files_of_a_folder_by_inheritance() -> None:
+    assert split_classes(modules()) == []
+
+
+def test_a_class_split_by_inheritance_is_found() -> None:
+    base, derived = (
+        "class Waiting:\n    pass",
+        "from toolgen.gateway.waiting import Waiting\nclass Approving(Waiting):\n    pass",
+    )
+    split = {"toolgen.gateway.waiting": base, "toolgen.gateway.approving": derived}
+    assert split_classes(split) == ["toolgen.gateway.waiting.Waiting"]
+    assert split_classes({**split, "toolgen.gateway.other": derived.replace("Approving", "Other")}) == []
+    assert split_classes({**split, "toolgen.cli.made": "from toolgen.gateway.waiting import Waiting\nWaiting()"}) == []
+
+
 def test_the_gateway_has_a_small_surface() -> None:
     assert public_names(Gateway) == {
         *(

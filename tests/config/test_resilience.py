@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from tests.projects import make_project
-from toolgen.config.resilience import FailureKeys, read_resilience
+from toolgen.config.resilience import read_resilience
 from toolgen.config.settings import load
+from toolgen.config.source_keys import GivenSource
 from toolgen.connectors.executor import BreakerConfig, ResilienceConfig, Retries, Timeouts
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import ConfigError
@@ -69,7 +70,7 @@ def test_the_time_of_the_first_byte_is_that_of_the_call_where_only_that_is_given
 
 @pytest.mark.parametrize("kind", ["sql", "python"])
 def test_only_answers_that_are_read_as_http_can_be_told_how_long_they_may_be(kind: str) -> None:
-    given = msgspec.convert({"answers": {"largest": "4MiB"}}, FailureKeys)
+    given = msgspec.convert({"answers": {"largest": "4MiB"}}, GivenSource)
     with pytest.raises(ConfigError, match="answers: belongs to openapi, graphql and mcp sources"):
         read_resilience(
             given, YamlDocument("toolgen.yaml", {}, {}), ("sources", "pets"), CONNECTORS[kind], command=False

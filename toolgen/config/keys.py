@@ -45,6 +45,12 @@ _EXCEPTIONS = {
     "PollKeys": "Poll",
     "StatusPostKeys": "StatusPost",
     "PythonKeys": "Python",
+    "TimeoutKeys": "Timeouts",
+    "RetryKeys": "Retries",
+    "BreakerKeys": "Breaker",
+    "AnswerKeys": "Answers",
+    "FilterKeys": "Filter",
+    "ToolKeys": "Override",
 }
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
+from toolgen.config.source_keys import AnswerKeys, BreakerKeys, GivenSource, RetryKeys, TimeoutKeys
 from toolgen.connectors.base import Connector
 from toolgen.connectors.executor import BreakerConfig, ResilienceConfig, Retries, Timeouts
-from toolgen.connectors.graphql.options import GraphKeys
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import ConfigError
 from toolgen.core.units import parse_duration, parse_size
 from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.http import NO_KEY_HEADER, is_gateway_header
 
-__all__ = ["FailureKeys", "read_resilience"]
+__all__ = ["read_resilience"]
 
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)%\Z")
@@ -27,42 +25,8 @@ _MIN_CAP, _MAX_CAP = 65_536, 8_388_608  # four of the largest are read of one or
 _MAX_CALLS = 100_000
 
 
-class _Timeouts(msgspec.Struct, forbid_unknown_fields=True):
-    connect: str = "5s"
-    first_byte: str | None = None
-    total: str | None = None
-
-
-class _Retries(msgspec.Struct, forbid_unknown_fields=True):
-    attempts: int = 3
-    longest_wait: str = "5s"
-    budget: str = "20%"
-
-
-class _Breaker(msgspec.Struct, forbid_unknown_fields=True):
-    failures: str = "50%"
-    calls: int = 10
-    window: str = "10s"
-    open: str = "10s"
-
-
-class _Answers(msgspec.Struct, forbid_unknown_fields=True):
-    largest: str = "1MiB"
-
-
-class FailureKeys(GraphKeys, forbid_unknown_fields=True):
-    """The keys of a source that this module reads, beside those of GraphQL: a Struct has one base."""
-
-    timeouts: _Timeouts | None = None
-    retries: _Retries | str | None = None
-    breaker: _Breaker | str | None = None
-    concurrency: int | None = None
-    idempotency_key: str = ""
-    answers: _Answers | None = None
-
-
 def read_resilience(
-    given: FailureKeys, document: YamlDocument, path: tuple[str, ...], connector: Connector, *, command: bool
+    given: GivenSource, document: YamlDocument, path: tuple[str, ...], connector: Connector, *, command: bool
 ) -> ResilienceConfig:
     """Read the resilience settings of a source; `command` is True if it is a command. Raises `ConfigError` with its line, also for a
     setting without effect there."""
@@ -74,14 +38,14 @@ def read_resilience(
             raise ConfigError(f"{key}: belongs to {_belongs(key)}", where=document.where(*path, key), suggestion=advice)
     reader = _ResilienceReader(document, path)
     return ResilienceConfig(
-        timeouts=reader.timeouts(given.timeouts or _Timeouts()),
-        retries=reader.retries(given.retries if given.retries is not None else _Retries()),
-        breaker=reader.breaker(given.breaker if given.breaker is not None else _Breaker()),
+        timeouts=reader.timeouts(given.timeouts or TimeoutKeys()),
+        retries=reader.retries(given.retries if given.retries is not None else RetryKeys()),
+        breaker=reader.breaker(given.breaker if given.breaker is not None else BreakerKeys()),
         concurrency=reader.whole(
             100 if given.concurrency is None else given.concurrency, "concurrency", most=_MAX_PLACES
         ),
         key_header=reader.header(given.idempotency_key),
-        largest=reader.cap((given.answers or _Answers()).largest),
+        largest=reader.cap((given.answers or AnswerKeys()).largest),
     )
 
 
@@ -100,7 +64,7 @@ class _ResilienceReader:
         self._document = document
         self._path = path
 
-    def timeouts(self, given: _Timeouts) -> Timeouts:
+    def timeouts(self, given: TimeoutKeys) -> Timeouts:
         total_s = self.seconds(
             _TOTAL if given.total is None else given.total, "timeouts", "total", least=0.01, most=600
         )
@@ -123,7 +87,7 @@ class _ResilienceReader:
             self._refuse("total: is shorter than connect:", "timeouts", "total")
         return found
 
-    def retries(self, given: _Retries | str) -> Retries:
+    def retries(self, given: RetryKeys | str) -> Retries:
         if isinstance(given, str):
             self._never(given, "retries")
             return Retries(attempts=1)
@@ -133,7 +97,7 @@ class _ResilienceReader:
             budget=self.share(given.budget, "retries", "budget"),
         )
 
-    def breaker(self, given: _Breaker | str) -> BreakerConfig | None:
+    def breaker(self, given: BreakerKeys | str) -> BreakerConfig | None:
         if isinstance(given, str):
             self._never(given, "breaker")
             return None

@@ -43,7 +43,8 @@ from toolgen.config.gateway import (
     read_tls,
 )
 from toolgen.config.notify import NO_NOTIFICATIONS, GivenNotify, NotifySettings, read_notify
-from toolgen.config.sources import GivenSource, read_source, short
+from toolgen.config.source_keys import GivenSource
+from toolgen.config.sources import read_source, short
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.connectors.assigned_names import names_of_manifest
 from toolgen.connectors.graphql.options import GraphOptions
@@ -71,14 +72,6 @@ __all__ = [
 
 _MAX_TITLE_LENGTH = 200
 _MAX_DESCRIPTION_LENGTH = 1024  # what every provider takes
-
-
-class _Override(ToolKeys, forbid_unknown_fields=True):
-    name: str | None = None
-    title: str | None = None
-    description: str | None = None
-    effect: str | None = None
-    hidden: bool = False
 
 
 class _McpClients(msgspec.Struct, forbid_unknown_fields=True):
@@ -109,7 +102,7 @@ class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
     """toolgen.yaml as it is written."""
 
     sources: dict[str, Annotated[Any, apart(GivenSource)]]
-    tools: dict[str, Annotated[Any, apart(_Override)]] = {}
+    tools: dict[str, Annotated[Any, apart(ToolKeys)]] = {}
     policies: str = "policies/"
     generated: str = "generated/"
     gateway: _Gateway = msgspec.field(default_factory=_Gateway)
@@ -412,7 +405,7 @@ def _named(
 def _override(document: YamlDocument, key: str) -> tuple[ToolOverride | None, ToolSettings | None]:
     """Return the settings of an entry about the tool, and those about its calls. Only the former are part of a build."""
     path = ("tools", key)
-    given = decode(document, path, _Override, ConfigError)
+    given = decode(document, path, ToolKeys, ConfigError)
     where = document.where(*path)
     if given.effect is not None and given.effect not in set(Effect):
         raise ConfigError(
@@ -424,10 +417,10 @@ def _override(document: YamlDocument, key: str) -> tuple[ToolOverride | None, To
     ):
         if text is not None and not 0 < len(text.strip()) <= longest:
             raise ConfigError(f"{name}: takes 1 to {longest} characters", where=document.where(*path, name))
-    if given == _Override():
+    if given == ToolKeys():
         raise ConfigError(f"'{short(key)}' changes nothing", where=where, suggestion="give it a key or remove it")
     calls = read_tool(given, document, key, given.name or "")
-    if given == _Override(cache=given.cache, fallback=given.fallback, pages=given.pages, poll=given.poll):
+    if given == ToolKeys(cache=given.cache, fallback=given.fallback, pages=given.pages, poll=given.poll):
         return None, calls
     override = ToolOverride(
         key=key,

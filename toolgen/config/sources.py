@@ -6,72 +6,33 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from toolgen.config.poll import PollKeys, read_poll
-from toolgen.config.resilience import FailureKeys, read_resilience
+from toolgen.config.resilience import read_resilience
 from toolgen.config.resource import of_resource
+from toolgen.config.source_keys import FilterKeys, GivenSource
 from toolgen.connectors.executor import PollConfig
-from toolgen.connectors.functions.code.settings import CodeKeys, read_code
-from toolgen.connectors.functions.settings import Adopted, PythonKeys, read_python, short
+from toolgen.connectors.functions.code.settings import read_code
+from toolgen.connectors.functions.settings import Adopted, read_python, short
 from toolgen.connectors.graphql.options import check_headers, graph_options
-from toolgen.connectors.mcp.settings import McpKeys, McpServer, read_mcp
+from toolgen.connectors.mcp.settings import McpServer, read_mcp
 from toolgen.connectors.openapi.options import openapi_options
 from toolgen.connectors.references import UnsafeUrlError, canonical
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import Auth, QueryFiles, SourceConfig, SourceKind, SourceSettings
 from toolgen.core.errors import ConfigError
-from toolgen.core.yaml_file import YamlDocument, apart, decode
+from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import HEADERS
-from toolgen.model.credential_keys import CredentialKeys
 from toolgen.model.database_url import is_file, part_password
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.secret import SecretReference
-from toolgen.model.tool import OutputForm
 
-__all__ = ["GivenSource", "read_source", "short"]
-
-
-class _Filter(msgspec.Struct, forbid_unknown_fields=True):
-    tags: list[str] | msgspec.UnsetType = msgspec.UNSET
-    operations: list[str] | msgspec.UnsetType = msgspec.UNSET
-    methods: list[str] | msgspec.UnsetType = msgspec.UNSET
-    effects: list[str] | msgspec.UnsetType = msgspec.UNSET
-
-
-class GivenSource(FailureKeys, forbid_unknown_fields=True):
-    """A source as it is written."""
-
-    openapi: str | None = None
-    graphql: str | None = None
-    sql: str | None = None
-    python: str | PythonKeys | None = None
-    mcp: McpKeys | None = None
-    workflow: str | None = None
-    device: str | None = None
-    resource: str = ""
-    code: CodeKeys | None = None
-    prefix: str = ""
-    server: str = ""
-    endpoint: str = ""
-    overlay: str | list[str] = msgspec.field(default_factory=list)
-    refs: list[str] = msgspec.field(default_factory=list)
-    writes: bool = False
-    trace: bool = False
-    http2: bool = False
-    include: _Filter | None = None
-    exclude: _Filter | None = None
-    auth: dict[str, str | Annotated[Any, apart(CredentialKeys)]] | str = msgspec.field(default_factory=dict)
-    constants: dict[str, Any] = msgspec.field(default_factory=dict)
-    formats: str = ""
-    output_schema: OutputForm = ""
-    arguments: Literal["strict", "lenient"] = "lenient"
-    input_schema: Literal["listed", "exact"] = "listed"
-    poll: Annotated[Any, apart(PollKeys)] | None = None
+__all__ = ["read_source", "short"]
 
 
 def read_source(document: YamlDocument, name: str, root: Path, warnings: list[str]) -> SourceSettings:
@@ -216,7 +177,7 @@ def _refs(document: YamlDocument, name: str, given: list[str], kind: SourceKind)
     return tuple(found)
 
 
-def _filter(given: _Filter | None) -> Mapping[str, Any]:
+def _filter(given: FilterKeys | None) -> Mapping[str, Any]:
     built = {} if given is None else msgspec.to_builtins(given)
     return MappingProxyType({key: tuple(value) for key, value in built.items()})
 

@@ -45,12 +45,17 @@ class _Pages(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ToolKeys(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys of a tool that this module reads."""
+    """The keys of a tool, as they are written. The first four are about its calls."""
 
     cache: _Cache | str | None = None
     fallback: _Fallback | str | None = None
     pages: _Pages | str | None = None
     poll: Annotated[Any, apart(PollKeys)] | str | None = None
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    effect: str | None = None
+    hidden: bool = False
 
 
 class CacheFor(Struct, frozen=True, kw_only=True):

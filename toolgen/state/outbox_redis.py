@@ -19,7 +19,6 @@ from toolgen.state.outbox import (
     Delivered,
     Later,
     MessageLease,
-    Outbox,
     OutboxCounts,
     Outcome,
     WebhookMessage,
@@ -33,7 +32,7 @@ _UNUSABLE = "it was changed in Redis, or sealed with another key"
 _logger = logging.getLogger(__name__)
 
 
-class RedisOutbox(Outbox):
+class RedisOutbox:
     """A message is in a box that only the key of `seal` makes or opens, for one receiver and one id. Who can write in Redis can lose a
     message or have it sent again under its id, and never make one, change one, or send one elsewhere. `receivers` are those that there
     are."""

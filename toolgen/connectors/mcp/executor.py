@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -26,7 +26,7 @@ from toolgen.model.result import Error, Failed, Refused, Shape, Success, file_by
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import McpBinding, McpResourceBinding, absent
 
-__all__ = ["McpExecutor", "PreviewWire", "answered", "contents"]
+__all__ = ["McpExecutor", "answered", "contents"]
 
 _MAX_SAID_LENGTH = 800
 _Check = Callable[[Json], bool]
@@ -173,12 +173,6 @@ _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
 
 
-class PreviewWire(Wire, Protocol):
-    """A way to a server that can say what it would send."""
-
-    def preview(self, message: JsonObject, call: Call) -> JsonObject: ...
-
-
 class McpExecutor:
     """Calls the tools of one server. `shared`: one conversation serves every caller, as it must with a command.
 
@@ -188,7 +182,7 @@ class McpExecutor:
 
     def __init__(
         self,
-        wire: PreviewWire,
+        wire: Wire,
         *,
         shared: bool,
         timeouts: Timeouts = _TIMEOUTS,

@@ -98,6 +98,9 @@ class Wire(Protocol):
 
     async def tell(self, message: JsonObject, agreed: Agreed, call: Call) -> None: ...
 
+    def preview(self, message: JsonObject, call: Call) -> JsonObject:
+        """Return what `ask` would send, with secrets masked."""
+
     def stale(self) -> bool:
         """Return True if the server has announced a changed tool list since the last call."""
 

@@ -319,3 +319,67 @@ async def test_tool_with_task(ctx: ToolContext) -> str:
     answer = await ctx.elicit("What is your name?", _NAME, key="user_name")
     await asyncio.sleep(1)
     return f"Hello, {answer.content.get('name')}!"
+
+
+@toolgen.prompt
+def test_simple_prompt() -> str:
+    """Says one thing."""
+    return "This is a simple prompt for testing."
+
+
+@toolgen.prompt
+def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
+    """Says what it was given."""
+    return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
+
+
+@toolgen.completes(test_prompt_with_arguments, "arg1")
+def proposed(value: str) -> list[str]:
+    """Proposes some words."""
+    return [word for word in ("paris", "park", "party", "testValue1") if word.startswith(value)]
+
+
+@toolgen.prompt
+def test_prompt_with_embedded_resource(resourceUri: str) -> list[toolgen.EmbeddedResource | str]:  # noqa: N803 - as the suite calls it
+    """Shows a document."""
+    return [
+        toolgen.EmbeddedResource(resourceUri, "Embedded resource content for testing."),
+        "Please process the embedded resource above.",
+    ]
+
+
+@toolgen.prompt
+def test_prompt_with_image() -> list[toolgen.Image | str]:
+    """Shows a picture."""
+    return [toolgen.Image(_PIXEL), "Please analyze the image above."]
+
+
+@toolgen.prompt
+async def test_input_required_result_prompt(ctx: ToolContext) -> str:
+    """Asks who it is for."""
+    answer = await ctx.elicit("Who is it for?", _NAME, key="user_context")
+    return f"Write to {answer.content.get('name', 'nobody')}."
+
+
+@toolgen.resource("test://static-text", media_type="text/plain")
+def static_text() -> str:
+    """Text that is always the same."""
+    return "This is the content of the static text resource."
+
+
+@toolgen.resource("test://static-binary", media_type="image/png")
+def static_binary() -> bytes:
+    """Picture that is always the same."""
+    return _PIXEL
+
+
+@toolgen.resource("test://watched-resource", media_type="text/plain")
+def watched_resource() -> str:
+    """Text that clients subscribe to."""
+    return "Watched resource content"
+
+
+@toolgen.resource("test://template/{id}/data", media_type="application/json")
+def template_data(id: str) -> dict[str, Any]:  # noqa: A002 - as the suite calls it
+    """Data of one item."""
+    return {"id": id, "templateTest": True, "data": f"Data for ID: {id}"}

@@ -40,7 +40,7 @@ MAX_DURATION_S = 300
 POLICY = f"""
 principals: {{suite: {{api_key: "sha256:{hashlib.sha256(KEY.encode()).hexdigest()}", roles: [suite]}}}}
 rules:
-  - {{id: everything, to: [suite], tools: ["*"], effects: [read, write], verdict: allow}}
+  - {{id: everything, to: [suite], tools: ["*"], prompts: ["*"], resources: ["*"], effects: [read, write], verdict: allow}}
 """
 PROJECT = """
 sources: {suite: {python: conformance.catalog, prefix: none, input_schema: exact}}

@@ -646,7 +646,7 @@ def test_the_gateway_has_a_small_surface() -> None:
             "policy",
             "current",
         ),
-        *("callers", "tool_calls", "operations"),  # the three protocols of gateway/protocol.py
+        *("callers", "tool_calls", "context", "operations"),  # the protocols of gateway/protocol.py
         *(
             "call",
             "preview",
@@ -668,7 +668,7 @@ def test_the_gateway_has_a_small_surface() -> None:
             (protocol.CallerLookup, 10),
             (protocol.SupportsToolCalls, 11),
             (protocol.Operations, 9),
-            (protocol.Facade, 4),
+            (protocol.Facade, 5),
         ),
         *((protocol.People, 5), (protocol.AgentGateway, 3), (protocol.Project, 5), (protocol.Administration, 6)),
     ],

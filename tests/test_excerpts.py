@@ -81,6 +81,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "gateway/json_body.py": ("names[:_MAX_DROPPED]",),
     "gateway/operation_names.py": ("identifier[:_MAX_LENGTH]",),
     "gateway/mcp/messages.py": ("label[:_MAX_CLIENT_LENGTH]", "requested[:32]"),
+    "gateway/mcp/context_methods.py": ("uri[:_MAX_URI_LENGTH]",),
     "gateway/mcp/server.py": ("uri[:_MAX_URI_LENGTH]",),
     "gateway/mcp/sessions.py": ("text[:_MAX_SESSION_LENGTH + 1]",),
     "gateway/notify/messages.py": ("timestamp(known.expires)[:19]", "notice.rows[:_MAX_ROWS]"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from toolgen.connectors.functions.context import ToolContext
     from toolgen.connectors.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError, tool
+    from toolgen.connectors.functions.prompts import Message, completes, prompt, resource
     from toolgen.core.errors import CallError
     from toolgen.gateway.service import Gateway
     from toolgen.generator.build import build
@@ -28,6 +29,7 @@ __all__ = [
     "Finding",
     "Gateway",
     "Image",
+    "Message",
     "Middleware",
     "Narrow",
     "Refuse",
@@ -39,7 +41,10 @@ __all__ = [
     "ToolIndex",
     "ToolView",
     "build",
+    "completes",
     "preview",
+    "prompt",
+    "resource",
     "serve",
     "tool",
 ]
@@ -55,6 +60,7 @@ _HOMES = {
     "Finding": "toolgen.model.detection",
     "Gateway": "toolgen.gateway.service",
     "Image": "toolgen.connectors.functions.decorator",
+    "Message": "toolgen.connectors.functions.prompts",
     "Middleware": "toolgen.model.middleware",
     "Narrow": "toolgen.model.middleware",
     "Refuse": "toolgen.model.middleware",
@@ -66,7 +72,10 @@ _HOMES = {
     "ToolIndex": "toolgen.search.bm25",
     "ToolView": "toolgen.model.middleware",
     "build": "toolgen.generator.build",
+    "completes": "toolgen.connectors.functions.prompts",
     "preview": "toolgen.wiring.preview",
+    "prompt": "toolgen.connectors.functions.prompts",
+    "resource": "toolgen.connectors.functions.prompts",
     "serve": "toolgen.server.http",
     "tool": "toolgen.connectors.functions.decorator",
 }

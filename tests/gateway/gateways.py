@@ -20,6 +20,8 @@ from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.audit_reader import Review
 from toolgen.gateway.background_calls import BackgroundCalls
+from toolgen.gateway.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls
+from toolgen.gateway.context_policy import Reader
 from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.file_uploads import Uploaded
@@ -91,6 +93,26 @@ def envelope(
     """An envelope with a fixed call id."""
     meta = Meta(duration_ms=1.5, truncated=truncated, next_cursor=cursor, audit_seq=7)
     return Envelope(status=status, tool=name, call_id="call-1", data=data, error=error, meta=meta)
+
+
+class NoContext:
+    """Prompts and resources of a project that has none."""
+
+    offered = (False, False)
+
+    def prompts(self, principal: Principal) -> tuple[()]:
+        return ()
+
+    resources = templates = prompts
+
+    def may_read(self, principal: Principal, uri: str) -> bool:
+        return False
+
+    async def read(self, uri: str, reader: Reader) -> Error:
+        return NO_RESOURCE
+
+    async def get(self, name: str, arguments: Mapping[str, Json], reader: Reader) -> Error:
+        return NO_PROMPT
 
 
 @dataclass
@@ -169,6 +191,11 @@ class FakeGateway:
     @property
     def tool_calls(self) -> Self:
         return self
+
+    @property
+    def context(self) -> ContextCalls:
+        """It has neither prompts nor resources."""
+        return cast("ContextCalls", NoContext())
 
     @property
     def operations(self) -> Self:

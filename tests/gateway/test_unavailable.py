@@ -25,7 +25,7 @@ from tests.gateway.devices import device_project
 from tests.redis_server import RedisServer
 from toolgen.audit import segment
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.mcp.messages import HANDSHAKE_VERSIONS, META_CAPABILITIES, META_VERSION, MODERN_VERSIONS
+from toolgen.gateway.mcp.messages import HANDSHAKE_VERSIONS, META_CAPABILITIES, META_VERSION, MODERN_VERSIONS, NAMED
 from toolgen.gateway.rest.openapi_document import openapi_json
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.tracing import METHODS
@@ -107,8 +107,11 @@ STATEFUL = REQUESTS.keys() - STATELESS
 TASK = {"taskId": CALL}
 TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 MCP: dict[str, dict[str, Any]] = {
+    "completion/complete": {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "x", "value": ""}},
     "initialize": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
     "ping": {},
+    "prompts/get": {"name": "x"},
+    "prompts/list": {},
     "server/discover": {},
     "resources/list": {},
     "resources/read": {"uri": f"toolgen://answers/phone__ring/{TOKEN}"},
@@ -171,8 +174,8 @@ class World:
         sent = {"mcp-protocol-version": version, "accept": "application/json, text/event-stream", **headers}
         if modern:
             sent["mcp-method"] = method
-            if method == "tools/call" or (method.startswith("tasks/") and "taskId" in params):
-                sent["mcp-name"] = params.get("name") or params["taskId"]
+            if method in NAMED:
+                sent["mcp-name"] = params.get("name") or params.get("uri") or params["taskId"]
         return await self.client.post("/mcp", json=body, headers=sent)
 
 

@@ -15,6 +15,7 @@ from toolgen.connectors.graphql.options import GraphOptions
 from toolgen.connectors.openapi.options import OpenApiOptions
 from toolgen.connectors.pins import Pin
 from toolgen.core.errors import ConfigError
+from toolgen.model.context import Prompt, Resource
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.secret import SecretReference
 from toolgen.model.tool import CodeBinding, Effect, OutputForm, Tool
@@ -124,7 +125,7 @@ class SourceReading(Struct, frozen=True, kw_only=True):
     `sha256:…`; `complete` is True if these are all the files that it refers to. `references` are the remote documents that were used, and
     `wanted` are allowed remote documents that are not pinned, both as canonical URLs. `places` gives `file:line` by tool origin, for tools
     whose description is in a file of its own. `drafts` are tools that are finished
-    when the tools of all sources are known.
+    when the tools of all sources are known. `context` are its prompts and resources.
     """
 
     info: SourceInfo
@@ -138,6 +139,7 @@ class SourceReading(Struct, frozen=True, kw_only=True):
     wanted: tuple[str, ...] = ()
     places: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     drafts: Struct | None = None
+    context: tuple[Prompt | Resource, ...] = ()
 
 
 def is_remote(config: SourceConfig) -> bool:

@@ -19,6 +19,7 @@ from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
 from toolgen.core.canonical import digest
 from toolgen.core.clock import Clock
 from toolgen.gateway.approvals.approvers import answerable, roles_that_answer
+from toolgen.gateway.context_policy import ContextPolicy
 from toolgen.gateway.fallback import Fallbacks
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics
@@ -37,7 +38,15 @@ from toolgen.model.tool import DeviceBinding, Tool, WorkflowBinding, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import CallContext, CallerConnection, Next
-from toolgen.pipeline.order import Parts, Plans, completion, dry_pipeline, inspection, resource_pipeline
+from toolgen.pipeline.order import (
+    Parts,
+    Plans,
+    completion,
+    context_pipeline,
+    dry_pipeline,
+    inspection,
+    resource_pipeline,
+)
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.responses.answer_argument import WHOLE, AnswerOptions, may_have_options, offering, taken
 from toolgen.pipeline.responses.pagination import Pagings
@@ -204,6 +213,14 @@ class CompiledPolicy:
         self._egress: tuple[Egress, ...] = (policy.egress,) if edited is None else (policy.egress, *edited._egress)
         # Whether this policy opens an address, and on behalf of which source it is asked.
         self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, self._egress))
+        self.context: ContextPolicy = ContextPolicy(
+            policy,
+            runtime.manifest,
+            runtime.clock,
+            current=lambda: runtime.current.compiled_policy.context,
+            edited=None if edited is None else edited.context,
+            counterpart=None if edited is None else edited.current,
+        )
         parts = self._parts(runtime)
         self._results = parts.results
         self.run: Next = Plans(parts)
@@ -212,6 +229,7 @@ class CompiledPolicy:
         self.inspected = inspection(parts)
         self.completion = completion(parts)
         self.read_resource = resource_pipeline(parts)
+        self.read_context = context_pipeline(parts, self.context.access, self.context.stands)
 
     def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order; with a session, those that are there in this step of it. The same object every

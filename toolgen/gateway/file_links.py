@@ -13,6 +13,7 @@ from toolgen.model.schema import Json
 
 __all__ = [
     "MAX_LINKS",
+    "OWN_SCHEME",
     "READ_FILE",
     "SCHEME",
     "UPLOADS",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 READ_FILE = "read_file"
+OWN_SCHEME = "toolgen:"
 SCHEME = "toolgen://answers/"
 UPLOADS = "toolgen://files/"
 MAX_LINKS = 100

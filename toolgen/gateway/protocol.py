@@ -16,6 +16,7 @@ from toolgen.gateway.answer_files import HeldFile, KeptFile
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.audit_reader import AuditRecords
 from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.context_calls import ContextCalls
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.file_uploads import Uploaded
 from toolgen.gateway.identity import NO_CLAIMS, Claims, TokenRejected
@@ -247,6 +248,10 @@ class Facade(Protocol):
     @property
     def role_grants(self) -> RoleGrants:
         """Roles that people give for some time."""
+
+    @property
+    def context(self) -> ContextCalls:
+        """Prompts and resources of the callers, and reads of them."""
 
     @property
     def operations(self) -> Operations:

@@ -12,8 +12,11 @@ __all__ = ["METHODS", "Span", "Spans", "TracedRequest"]
 
 METHODS = frozenset(
     {
+        "completion/complete",
         "initialize",
         "ping",
+        "prompts/get",
+        "prompts/list",
         "resources/list",
         "resources/read",
         "resources/templates/list",

@@ -26,6 +26,7 @@ from toolgen.connectors.source import (
 )
 from toolgen.core.errors import DescriptionError
 from toolgen.generator.callability import check_auth, uncallable, unfulfillable
+from toolgen.generator.context import gathered_context
 from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.file_arguments import with_text_files
 from toolgen.model.manifest import Manifest, Problem, assemble
@@ -105,7 +106,8 @@ def build_sources(
         name: msgspec.structs.replace(reading.info, settings=settings_digest(sources[name].config, overrides))
         for name, reading in changed.items()
     }
-    manifest = assemble(infos, tools.values(), problems)
+    context, clashes = gathered_context(changed)
+    manifest = assemble(infos, tools.values(), (*problems, *clashes), context)
     digests = {(tool.source, tool.origin): tool.digest for tool in manifest.tools.values()}
     names = {name: _names(sources[name].config, reading, digests) for name, reading in readings.items()}
     return Built(

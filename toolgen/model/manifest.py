@@ -12,6 +12,7 @@ from msgspec import Struct
 from toolgen.core.canonical import digest
 from toolgen.core.errors import ManifestError
 from toolgen.core.garbage import uncollected
+from toolgen.model.context import PROMPT, RESOURCE, Prompt, Resource, with_digest
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import Graph
 from toolgen.model.schema import Schema
@@ -108,6 +109,8 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     sources: dict[str, SourceInfo]
     tools: list[_StoredTool]
     problems: list[Problem]
+    prompts: list[Prompt] = []
+    resources: list[Resource] = []
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -119,29 +122,41 @@ class _Names(msgspec.Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """The result of a build. `tools` is keyed by name, in name order."""
+    """The result of a build. `tools` and `prompts` are keyed by name and `resources` by URI, in that order."""
 
     digest: str
     sources: Mapping[str, SourceInfo]
     tools: Mapping[str, Tool]
     problems: tuple[Problem, ...]
     format: int = FORMAT
+    prompts: Mapping[str, Prompt] = {}
+    resources: Mapping[str, Resource] = {}
+
+    @property
+    def has_context(self) -> bool:
+        """True if there is a prompt or a resource."""
+        return bool(self.prompts or self.resources)
 
     def is_read(self, name: str) -> bool:
-        """True for a tool that changes nothing; False also for one that there is not."""
+        """True for a tool that changes nothing, a prompt and a resource; False also for a tool that there is not."""
         tool = self.tools.get(name)
-        return tool is not None and tool.effect is Effect.READ
+        return name.startswith((PROMPT, RESOURCE)) if tool is None else tool.effect is Effect.READ
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form of `manifest.json`. Schemas in it are those of the tools."""
         stored = {name: Stored() for name, source in self.sources.items() if source.parts}
+        context = {name: [*found.values()] for name, found in self._context() if found}
         return {
             "format": self.format,
             "digest": self.digest,
             "sources": {name: msgspec.to_builtins(source) for name, source in self.sources.items()},
             "tools": [_in_parts(tool, stored.get(tool.source)).to_dict() for tool in self.tools.values()],
             "problems": msgspec.to_builtins(self.problems),
+            **msgspec.to_builtins(context),
         }
+
+    def _context(self) -> tuple[tuple[str, Mapping[str, Prompt | Resource]], ...]:
+        return (("prompts", self.prompts), ("resources", self.resources))
 
 
 def with_tools(manifest: Manifest, sources: Mapping[str, SourceInfo], tools: Iterable[Tool]) -> Manifest:
@@ -149,15 +164,22 @@ def with_tools(manifest: Manifest, sources: Mapping[str, SourceInfo], tools: Ite
     ordered = sorted(tools, key=lambda tool: tool.name)
     infos = {name: sources[name] for name in sorted(sources)}
     return Manifest(
-        digest=_digest(infos, ordered, manifest.problems),
+        digest=_digest(infos, ordered, manifest.problems, (*manifest.prompts.values(), *manifest.resources.values())),
         sources=MappingProxyType(infos),
         tools=MappingProxyType({tool.name: tool for tool in ordered}),
         problems=manifest.problems,
+        prompts=manifest.prompts,
+        resources=manifest.resources,
     )
 
 
-def assemble(sources: Mapping[str, SourceInfo], tools: Iterable[Tool], problems: Iterable[Problem]) -> Manifest:
-    """Seals the tools and orders everything, so that the same input always makes the same bytes."""
+def assemble(
+    sources: Mapping[str, SourceInfo],
+    tools: Iterable[Tool],
+    problems: Iterable[Problem],
+    context: Iterable[Prompt | Resource] = (),
+) -> Manifest:
+    """Seals the tools, prompts and resources and orders everything, so that the same input always makes the same bytes."""
     seals = Seals()
     sealed = [seals.seal(tool) for tool in sorted(tools, key=lambda tool: tool.name)]
     infos = {name: sources[name] for name in sorted(sources)}
@@ -169,11 +191,16 @@ def assemble(sources: Mapping[str, SourceInfo], tools: Iterable[Tool], problems:
                     _in_parts(tool, stored)
             infos[name] = msgspec.structs.replace(info, parts=dict(sorted(stored.parts.items())))
     ordered = tuple(sorted(problems))
+    offered = [with_digest(one) for one in context]
+    prompts = sorted((one for one in offered if isinstance(one, Prompt)), key=lambda one: one.name)
+    resources = sorted((one for one in offered if isinstance(one, Resource)), key=lambda one: one.uri)
     return Manifest(
-        digest=_digest(infos, sealed, ordered),
+        digest=_digest(infos, sealed, ordered, (*prompts, *resources)),
         sources=MappingProxyType(infos),
         tools=MappingProxyType({tool.name: tool for tool in sealed}),
         problems=ordered,
+        prompts=MappingProxyType({one.name: one for one in prompts}),
+        resources=MappingProxyType({one.uri: one for one in resources}),
     )
 
 
@@ -219,13 +246,21 @@ def _load(data: bytes, where: str) -> Manifest:
         if not fits:
             raise ManifestError(f"tool {stored.name} was changed after the build", where=where, suggestion=again)
     problems = tuple(document.problems)
-    if len(tools) != len(read) or _digest(document.sources, read, problems) != document.digest:
+    context: tuple[Prompt | Resource, ...] = (*document.prompts, *document.resources)
+    if changed := [one.origin for one in context if with_digest(one).digest != one.digest]:
+        raise ManifestError(f"{changed[0]} was changed after the build", where=where, suggestion=again)
+    prompts = {one.name: one for one in document.prompts}
+    resources = {one.uri: one for one in document.resources}
+    whole = len(tools) == len(read) and len(prompts) + len(resources) == len(context)
+    if not whole or _digest(document.sources, read, problems, context) != document.digest:
         raise ManifestError("its digest does not fit its content", where=where, suggestion=again)
     return Manifest(
         digest=document.digest,
         sources=MappingProxyType(document.sources),
         tools=MappingProxyType(tools),
         problems=problems,
+        prompts=MappingProxyType(prompts),
+        resources=MappingProxyType(resources),
     )
 
 
@@ -271,10 +306,19 @@ def _whole(tool: Tool, source: SourceInfo | None, opened: Opened | None) -> Tool
     return msgspec.structs.replace(tool, input_schema=opened.of(tool.input_schema), output_schema=output)
 
 
-def _digest(sources: Mapping[str, SourceInfo], tools: Iterable[Tool], problems: tuple[Problem, ...]) -> str:
-    """Over the sources, the tools' digests and the problems: everything in the file, each part read once."""
+def _digest(
+    sources: Mapping[str, SourceInfo],
+    tools: Iterable[Tool],
+    problems: tuple[Problem, ...],
+    context: Iterable[Prompt | Resource] = (),
+) -> str:
+    """Over the sources, the digests of tools, prompts and resources, and the problems: everything in the file, each part read once."""
+    offered = {
+        (f"{PROMPT}{one.name}" if isinstance(one, Prompt) else f"{RESOURCE}{one.uri}"): one.digest for one in context
+    }
     return digest(
         {
+            **({"context": offered} if offered else {}),
             "format": FORMAT,
             "sources": msgspec.to_builtins(dict(sources)),
             "tools": {tool.name: tool.digest for tool in tools},

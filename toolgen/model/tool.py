@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolgen.core.canonical import Canonical, schema_digest
+from toolgen.model.context_bindings import FolderBinding, TextPromptBinding, ToolReadBinding
 from toolgen.model.database import DialectName
 from toolgen.model.device import DeviceBinding
 from toolgen.model.schema import Schema
@@ -21,6 +22,7 @@ __all__ = [
     "Constant",
     "DeviceBinding",
     "Effect",
+    "FolderBinding",
     "FunctionBinding",
     "GraphQLBinding",
     "GraphQLDocumentBinding",
@@ -33,12 +35,15 @@ __all__ = [
     "HttpParameter",
     "HttpPart",
     "McpBinding",
+    "McpContextBinding",
     "McpResourceBinding",
     "NoBinding",
     "OutputForm",
     "Seals",
     "SqlBinding",
+    "TextPromptBinding",
     "Tool",
+    "ToolReadBinding",
     "WorkflowBinding",
     "absent",
     "seal",
@@ -281,6 +286,16 @@ class McpResourceBinding(
         return "mcp_resource"
 
 
+class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp_context"):
+    """A prompt or resource of an MCP server: `tool` is its name or URI there, `parts` are digests of how the server lists it."""
+
+    method: str  # prompts/get | resources/read
+
+    @property
+    def kind(self) -> str:
+        return "mcp_context"
+
+
 class NoBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="none"):
     """Binding of a tool that does not exist, so that a call to it passes the same stages as any other and ends refused."""
 
@@ -297,9 +312,13 @@ Binding: TypeAlias = (
     | SqlBinding
     | FunctionBinding
     | McpBinding
+    | McpContextBinding
     | WorkflowBinding
     | DeviceBinding
     | CodeBinding
+    | FolderBinding
+    | TextPromptBinding
+    | ToolReadBinding
     | NoBinding
 )
 

@@ -10,7 +10,7 @@ pause -> current -> results -> redact -> deliver
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -31,8 +31,18 @@ from toolgen.pipeline.stages.middleware import MiddlewareStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import Record
 from toolgen.pipeline.stages.results import ResultsStage
+from toolgen.policy.access import Access
 
-__all__ = ["Parts", "Plans", "call_pipeline", "completion", "dry_pipeline", "inspection", "resource_pipeline"]
+__all__ = [
+    "Parts",
+    "Plans",
+    "call_pipeline",
+    "completion",
+    "context_pipeline",
+    "dry_pipeline",
+    "inspection",
+    "resource_pipeline",
+]
 
 _T = TypeVar("_T")
 _MAX_PLANS = 20_000
@@ -157,6 +167,17 @@ def resource_pipeline(parts: Parts) -> Next:
         ),
         replace(parts.deliver, caching=None),
     )
+
+
+def context_pipeline(parts: Parts, access: Access, stands: Callable[[Call], bool]) -> Next:
+    """Return the pipeline for getting a prompt and reading a resource: that of a call that reads, under the rules of `access`.
+
+    Nothing is asked about it, and it is neither cached nor repeated by a key. `stands` returns True if it would still be allowed.
+    """
+    judged = replace(parts.access, access=access, closed=None, advice=None)
+    deliver = replace(parts.deliver, caching=None)
+    reads = replace(parts, access=judged, deliver=deliver, current=CurrentStage(stands=stands))
+    return call_pipeline(reads, (reads.ledger, reads.equal, reads.approve))
 
 
 def completion(parts: Parts) -> Completion:

@@ -27,10 +27,12 @@ __all__ = ["NOWHERE", "UNKNOWN", "Access", "Decision", "EvaluationContext", "Rul
 
 
 class Toolset(Struct, frozen=True, kw_only=True):
-    """The names of the tools in a set, and the roles that see no tool outside of their sets."""
+    """The names of the tools in a set, and the roles that see no tool outside of their sets. `context` are the reads of its prompts and
+    resources."""
 
     tools: frozenset[str]
     roles: frozenset[str]
+    context: frozenset[str] = frozenset()
 
 
 def audience(toolsets: Mapping[str, Toolset], roles: frozenset[str]) -> frozenset[str] | None:

@@ -13,7 +13,12 @@ STATELESS = "2026-07-28"
 STATEFUL = "2025-11-25"
 TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 BOTH = "application/json, text/event-stream"
-NAMED = {"tools/call": "name", "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
+NAMED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId"),
+}
 
 
 async def messages(answer: httpx.Response) -> AsyncIterator[dict[str, Any]]:

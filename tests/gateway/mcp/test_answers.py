@@ -44,7 +44,8 @@ class Peer:
                 "io.modelcontextprotocol/protocolVersion": STATELESS,
                 "io.modelcontextprotocol/clientCapabilities": {},
             }
-            headers |= {"mcp-method": method, **({"mcp-name": params["name"]} if "name" in params else {})}
+            named = params.get("uri" if method == "resources/read" else "name")
+            headers |= {"mcp-method": method, **({"mcp-name": named} if named is not None else {})}
         params = {**params, **({"_meta": said} if said else {})}
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         answer = (await self._http.post("/mcp", json=body, headers=headers)).json()

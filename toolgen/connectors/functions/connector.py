@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+
+if TYPE_CHECKING:
+    from toolgen.connectors.functions.signature import Broken, FunctionTool
 
 __all__ = ["FunctionConnector"]
 
@@ -42,4 +46,15 @@ class FunctionConnector(Connector):
         load = partial(
             load_tools, config.location, config.root, config.name, framework=config.adopted, resource=config.resource
         )
+        if not config.adopted and not config.resource:
+            load = partial(_functions_of, config.location, config.root, load)
         return FunctionExecutor(config.location, config.root, context.functions, load)
+
+
+def _functions_of(
+    module: str, root: str, tools: Callable[[], Mapping[str, FunctionTool | Broken]]
+) -> Mapping[str, FunctionTool | Broken]:
+    """Return the functions of a module that are tools, prompts, resources or completers. Raises `DescriptionError`."""
+    from toolgen.connectors.functions.prompts import load_context_offers  # noqa: PLC0415 - if there is such a source
+
+    return {**tools(), **load_context_offers(module, root)}

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from toolgen.connectors.declared.read import problem_of
 from toolgen.connectors.functions.declared import load_tools
+from toolgen.connectors.functions.read_context import read_context
 from toolgen.connectors.functions.signature import Broken, FunctionTool, module_file
 from toolgen.connectors.source import SourceConfig, SourceReading
 from toolgen.connectors.tool_resource import read_resource
 from toolgen.core.canonical import digest
 from toolgen.core.errors import DescriptionError
 from toolgen.core.files import read_file
+from toolgen.model.context import Prompt, Resource
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.names import MAX_NAME_LENGTH, TOOL_NAME, join
 from toolgen.model.tool import Effect, FunctionBinding, Tool
@@ -54,11 +56,17 @@ def read_python(config: SourceConfig) -> SourceReading:
             problems.append(_problem(config, origin, "bad_name", reason))
             continue
         tools.append(tool_of(config.name, config.location, offer, name, origin))
+    context: tuple[Prompt | Resource, ...] = ()
+    if not config.resource and not config.adopted:
+        context, wrong = read_context(config)
+        problems += wrong
     path = module_file(module, config.root) if module != Path(config.resource).name else Path(config.resource)
     files = {} if path is None else {str(path): "sha256:" + hashlib.sha256(read_file(path, _MAX_SIZE)).hexdigest()}
     info = SourceInfo(
         kind="python",
-        digest=digest({tool.origin: tool.binding.code for tool in tools if isinstance(tool.binding, FunctionBinding)}),
+        digest=digest(
+            {one.origin: one.binding.code for one in (*tools, *context) if isinstance(one.binding, FunctionBinding)}
+        ),
         title=config.location,
         version="",
     )
@@ -71,6 +79,7 @@ def read_python(config: SourceConfig) -> SourceReading:
         files=files,
         complete=False,
         places=places,
+        context=context,
     )
 
 

@@ -145,7 +145,8 @@ def _told(error: BaseException, module: str) -> str:
     return f"{type(error).__name__}, line {trace.tb_lineno}" if trace is not None else type(error).__name__
 
 
-def offer_of(name: str, function: Callable[..., Any], mark: ToolMark) -> FunctionTool | Broken:
+def offer_of(name: str, function: Callable[..., Any], mark: ToolMark, *, parts: bool = False) -> FunctionTool | Broken:
+    """A function with its schemas. `parts`: its answer is what it is, without a schema, as that of a prompt."""
     try:
         text, line = "".join(inspect.getsourcelines(function)[0]), inspect.getsourcelines(function)[1]
     except (OSError, TypeError):
@@ -154,7 +155,7 @@ def offer_of(name: str, function: Callable[..., Any], mark: ToolMark) -> Functio
         hints = typing.get_type_hints(function, include_extras=True)
         summary, told = documented(inspect.getdoc(function) or "")
         context, struct, schema = _input(name, function, mark, hints, told)
-        answer, output = _output(hints.get("return"))
+        answer, output = (_PARTS, None) if parts else _output(hints.get("return"))
         for part, said in ((schema, ""), (output or {}, "the answer")):
             _check_json(part, said)
     except (AttributeError, TypeError, ValueError, NameError, RuntimeError, re.error) as error:

@@ -10,6 +10,7 @@ import binascii
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -72,7 +73,15 @@ MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
 CANCELLED = "notifications/cancelled"
-NAMED = frozenset({"tools/call", "tasks/get", "tasks/update", "tasks/cancel"})
+_ROUTED: Mapping[str, str] = MappingProxyType(
+    {
+        "tools/call": "name",
+        "prompts/get": "name",
+        "resources/read": "uri",
+        **dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId"),
+    }
+)
+NAMED = frozenset(_ROUTED)
 """The methods whose requests the header `Mcp-Name` says more of."""
 
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -222,7 +231,9 @@ def claimed_version(message: RpcMessage) -> str:
 def routed_name(message: RpcMessage) -> object:
     """Return the name that the header `Mcp-Name` repeats from a message; None if the method has no such header."""
     params = message.params if isinstance(message.params, dict) else {}
-    return params.get("name" if message.method == "tools/call" else "taskId") if message.method in NAMED else None
+    return (
+        params.get(_ROUTED[message.method]) if isinstance(message.method, str) and message.method in _ROUTED else None
+    )
 
 
 def missing_capability(message: str, names: Iterable[str]) -> RpcFault:

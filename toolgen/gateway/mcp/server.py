@@ -12,8 +12,10 @@ import msgspec
 
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import AuditError, StateError
+from toolgen.gateway.file_links import OWN_SCHEME
 from toolgen.gateway.json_body import Malformed, identifier
 from toolgen.gateway.mcp.client_channel import PendingReplies
+from toolgen.gateway.mcp.context_methods import CONTEXT_LISTS, CONTEXT_METHODS, ContextMethods
 from toolgen.gateway.mcp.messages import (
     HANDSHAKE_VERSIONS,
     INVALID_PARAMS,
@@ -76,6 +78,7 @@ class Mcp:
         self._spans = gateway.operations.spans
         states = States(lambda: gateway.tool_calls.seal, clock)
         self.tasks = Tasks(gateway, listings, states)
+        self._context = ContextMethods(gateway.context)
         self._calls = ToolCalls(gateway, listings, states, self._mailbox, self.tasks)
 
     async def answer(self, message: RpcMessage, *, protocol_style: ProtocolStyle, caller: Caller) -> RpcReply:
@@ -206,20 +209,21 @@ class Mcp:
                 return await self.tasks.answer(str(message.method), params, message.meta, protocol_style, caller)
             case "resources/read", _:
                 return _cached(await self._read(params, protocol_style, caller), protocol_style)
-            case "resources/list", _:
-                # Files are linked in the answers they belong to, and to nobody else.
-                return _cached({"resources": []}, protocol_style)
-            case "resources/templates/list", _:
-                return _cached({"resourceTemplates": []}, protocol_style)
+            case str() as method, _ if method in CONTEXT_METHODS:
+                found = await self._context.answer(method, params, caller)
+                return _cached(found, protocol_style) if method in CONTEXT_LISTS else found
             case "initialize", ProtocolStyle.STATEFUL:
-                return _initialize(params)
+                return _initialize(params, self._capabilities())
             case "ping", ProtocolStyle.STATEFUL:
                 return {}
             case "server/discover", ProtocolStyle.STATELESS:
-                capabilities = {**_CAPABILITIES, "extensions": {TASKS_EXTENSION: {}}}
+                capabilities = {**self._capabilities(), "extensions": {TASKS_EXTENSION: {}}}
                 return _cached({"supportedVersions": list(VERSIONS), "capabilities": capabilities}, protocol_style)
             case _:
                 return RpcFault(code=METHOD_NOT_FOUND, message="this server does not have that method")
+
+    def _capabilities(self) -> dict[str, object]:
+        return {**_CAPABILITIES, **self._context.capabilities}
 
     async def _read(
         self, params: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
@@ -227,6 +231,8 @@ class Mcp:
         uri = params.get("uri")
         if not isinstance(uri, str):
             return RpcFault(code=INVALID_PARAMS, message="params.uri must be a string")
+        if not uri.startswith(OWN_SCHEME):
+            return await self._context.read(uri, protocol_style, caller)
         found = await read_resource(self._gateway, caller, uri)
         if isinstance(found, Error):
             if found.retry_after_s is not None:
@@ -271,13 +277,13 @@ def _error(outcome: dict[str, object] | RpcFault) -> str:
     return "tool_error" if outcome.get("isError") is True else ""
 
 
-def _initialize(params: Mapping[str, Any]) -> dict[str, object] | RpcFault:
+def _initialize(params: Mapping[str, Any], capabilities: Mapping[str, object]) -> dict[str, object] | RpcFault:
     requested = params.get("protocolVersion")
     if not isinstance(requested, str):
         return RpcFault(code=INVALID_PARAMS, message="params.protocolVersion must be a string")
     agreed = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
     return {
         "protocolVersion": agreed,
-        "capabilities": {**_CAPABILITIES, "tasks": _TASKS} if agreed == "2025-11-25" else _CAPABILITIES,
+        "capabilities": {**capabilities, "tasks": _TASKS} if agreed == "2025-11-25" else capabilities,
         "serverInfo": _SERVER_INFO,
     }

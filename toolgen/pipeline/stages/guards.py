@@ -17,6 +17,7 @@ from toolgen.model.result import Error, Refused
 from toolgen.model.tool import (
     CodeBinding,
     DeviceBinding,
+    FolderBinding,
     FunctionBinding,
     GraphQLBinding,
     GraphQLDocumentBinding,
@@ -25,7 +26,9 @@ from toolgen.model.tool import (
     McpBinding,
     NoBinding,
     SqlBinding,
+    TextPromptBinding,
     Tool,
+    ToolReadBinding,
     WorkflowBinding,
 )
 from toolgen.model.unavailable import unavailable
@@ -163,6 +166,8 @@ class InspectStage(Struct, frozen=True, kw_only=True):
             case GraphQLSchemaBinding():
                 guard = self.documents.get(call.tool.source)
                 return refused(_NO_INDEX) if guard is None else replace(call, graph=guard.part(call))
+            case FolderBinding() | TextPromptBinding() | ToolReadBinding():
+                return call
             case FunctionBinding() | WorkflowBinding() | CodeBinding() | DeviceBinding():
                 return call  # the project's own code, whose affair it is what it does elsewhere; or calls, each inspected as itself
             case McpBinding(url=url):  # a command is the operator's own program, as a function is

@@ -30,6 +30,7 @@ from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.stages.broken_off import UNAVAILABLE, cut_off, failed_inside, unrecorded, unusable
 from toolgen.policy.arguments import excess, meant_names
+from toolgen.policy.document.context_selectors import context_tools
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.members import pointer_step
 from toolgen.policy.redact import all_but, replace_at, replace_places
@@ -118,7 +119,7 @@ class AuditRedaction:
 
     def __init__(self, policy: Policy, manifest: Manifest, digest: Callable[[Json], Json]) -> None:
         self._policy = policy
-        self._tools = manifest.tools
+        self._tools = {**manifest.tools, **context_tools(manifest)} if manifest.has_context else manifest.tools
         self._sources = manifest.sources
         self._keyed = digest
         self._secrets: dict[str, _Secrets] = {}

@@ -27,12 +27,15 @@ from toolgen.policy.cel.names import CelScope
 from toolgen.policy.credentials import PolicyCredentials, PrincipalEntry
 from toolgen.policy.disclosure import Disclosure
 from toolgen.policy.document.approvals import NOBODY, Approval, read_approval
+from toolgen.policy.document.context_rules import read_context_rules
+from toolgen.policy.document.context_selectors import context_tools, only_context
 from toolgen.policy.document.policy_files import DocumentCache, PolicyFiles, read_files
 from toolgen.policy.document.principals import PrincipalCache, PrincipalSections
 from toolgen.policy.document.rules import (
     RuleCache,
     RuleDraft,
     TestDraft,
+    finished,
     finished_test,
     read_labels,
     read_plain,
@@ -87,6 +90,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     token_grants: tuple[TokenGrant, ...] = ()
     role_grants: tuple[RoleGrantRule, ...] = ()
     disclosures: tuple[Disclosure, ...] = ()
+    context_rules: tuple[Rule, ...] = ()
+    """Rules about prompts and resources, which `rules` does not have."""
     given: GivenRoles = NOTHING_GIVEN
     """What was given by these, laid over it: never in a file."""
     files: Mapping[str, Any] = {}
@@ -201,6 +206,8 @@ class _Collector:
         known.rules.begin()
         self._who = PrincipalSections(directory, known.principals)
         self._rules: dict[str, RuleDraft] = {}
+        self._context_rules: list[RuleDraft] = []
+        self._reads = context_tools(manifest)
         self._sql: dict[str, SqlScope] = {}
         self._egress: Egress | None = None
         self._approval = NOBODY
@@ -309,6 +316,9 @@ class _Collector:
             rules=self._known.rules.finish(
                 (draft for _, draft in sorted(self._rules.items(), key=itemgetter(0)) if draft.tools), whole
             ),
+            context_rules=tuple(
+                finished(draft, whole, {}) for draft in sorted(self._context_rules, key=lambda one: one.rule.id)
+            ),
             limits=read_limits(self._limits, whole, self._manifest),
             sql=MappingProxyType({source: self._masked(source, scope) for source, scope in self._sql.items()}),
             egress=self._egress or Egress(),
@@ -349,7 +359,12 @@ class _Collector:
         return masked(scope, database, tools, self._redactions, self._sensitive)
 
     def _add_rule(self, document: YamlDocument, index: int) -> None:
-        draft = self._known.rules.read(document, index, self._manifest)
+        drafts = read_context_rules(document, index, self._manifest, self._reads)
+        self._context_rules += drafts
+        if only_context(document.data["rules"][index]):
+            draft = replace(drafts[0], tools={})
+        else:
+            draft = self._known.rules.read(document, index, self._manifest)
         rule = draft.rule
         if rule.id in self._rules or rule.id == "default":
             raise PolicyError(f"the rule id '{rule.id}' is taken", where=rule.where)

@@ -29,6 +29,7 @@ from toolgen.policy.cel.expression import Expression, compile_expression
 from toolgen.policy.cel.names import CelScope
 from toolgen.policy.credentials import ClaimsError, PolicyCredentials, claims_read, user_of
 from toolgen.policy.document.approvals import read_consent
+from toolgen.policy.document.context_selectors import named_context
 from toolgen.policy.document.principals import instant
 from toolgen.policy.document.schema import (
     EarlierShape,
@@ -174,12 +175,15 @@ def read_toolset(document: YamlDocument, name: str, manifest: Manifest) -> Tools
     given = decode(document, path, ToolsetShape, PolicyError)
     effects = frozenset(Effect if isinstance(given.effects, msgspec.UnsetType) else given.effects)
     selection = selected(given, manifest, document, path)
+    context = named_context(given, manifest, document, path)
     if selection is None:
-        raise PolicyError(f"toolset {name} names no tool", where=document.where(*path))
+        if not context:
+            raise PolicyError(f"toolset {name} names no tool", where=document.where(*path))
+        return Toolset(tools=frozenset(), roles=frozenset(given.to), context=context)
     tools = frozenset(tool.name for tool in selection.tools if tool.effect in effects)
     if not tools and not selection.later:
         raise PolicyError(f"toolset {name}: none of its tools has one of these effects", where=document.where(*path))
-    return Toolset(tools=tools, roles=frozenset(given.to))
+    return Toolset(tools=tools, roles=frozenset(given.to), context=context)
 
 
 def read_earlier(

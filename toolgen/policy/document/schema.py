@@ -126,6 +126,8 @@ class SelectorShape(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 class RuleShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     id: str
+    prompts: _Names | msgspec.UnsetType = msgspec.UNSET
+    resources: _Names | msgspec.UnsetType = msgspec.UNSET
     to: list[str]
     verdict: Literal["allow", "deny", "ask"]
     effects: list[Effect] | msgspec.UnsetType = msgspec.UNSET
@@ -144,6 +146,8 @@ class LabelShape(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ToolsetShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
+    prompts: _Names | msgspec.UnsetType = msgspec.UNSET
+    resources: _Names | msgspec.UnsetType = msgspec.UNSET
     effects: list[Effect] | msgspec.UnsetType = msgspec.UNSET
     to: list[str] = []
 

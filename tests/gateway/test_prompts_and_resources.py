@@ -1,0 +1,419 @@
+"""Prompts and resources of functions over MCP in both protocol styles, under policy, limits, record and redaction."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import PromptReference, ResourceTemplateReference
+
+from tests.gateway.clients import awaited, bearer, listening
+from toolgen.audit.reader import entries
+from toolgen.core.errors import PolicyError
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.context_policy import Reader
+from toolgen.gateway.service import Gateway
+
+MODES = ("legacy", "2026-07-28")
+_NUMBERS = count()
+FUNCTIONS = '''
+from typing import Literal
+import toolgen
+
+READ = []
+KINDS = ("refund", "return", "repair")
+
+@toolgen.prompt
+def answer_ticket(ticket: str, tone: Literal["short", "kind"] = "kind", tenant: str = "") -> list[toolgen.Message]:
+    """Answer a ticket.
+
+    Args:
+        ticket: Its number.
+    """
+    return [toolgen.Message(f"Answer {ticket} for {tenant}, {tone}."), toolgen.Message("I will.", "assistant")]
+
+@toolgen.completes(answer_ticket, "ticket")
+def kinds(value: str, others: dict[str, str]) -> list[str]:
+    return [one + others.get("tone", "") for one in KINDS if one.startswith(value)]
+
+@toolgen.prompt
+def secret_plan() -> str:
+    """Plan that nobody but the lead sees."""
+    return "plan"
+
+@toolgen.resource("shop://orders/{id}", media_type="application/json")
+async def order(id: str) -> dict:
+    """Order of the shop."""
+    READ.append(id)
+    return {"id": id, "email": "ann@example.com", "total": 5}
+
+@toolgen.resource("shop://orders/vip-{id}")
+def vip(id: str) -> str:
+    """Order that no rule allows anybody to read."""
+    READ.append("vip")
+    return "vip " + id
+
+@toolgen.resource("shop://logo", media_type="image/png")
+def logo() -> bytes:
+    """Logo of the shop."""
+    return b"\\x89PNG\\r\\n\\x1a\\n\\x00"
+
+@toolgen.resource("shop://terms")
+def terms() -> str:
+    """Terms of the shop."""
+    return "Pay first."
+
+@toolgen.resource("shop://big")
+def big() -> str:
+    """Text that is too long."""
+    return "x" * 2_000_000
+
+@toolgen.resource("shop://broken")
+def broken() -> str:
+    """Resource that fails."""
+    raise RuntimeError("secret of the operator")
+
+@toolgen.tool(effect="read")
+def look() -> str:
+    """Looks."""
+    return "seen"
+'''
+RULES = """
+  - {id: tools, to: [bot], tools: ["*"], verdict: allow}
+  - {id: prompts, to: [bot], prompts: ["own__answer_*"], verdict: allow, bind: {tenant: principal.attributes.tenant}}
+  - {id: orders, to: [bot], resources: ["shop://orders/[0-9]*", "shop://logo", "shop://big", "shop://broken"], verdict: allow}
+  - {id: not-that-order, to: [bot], resources: ["shop://orders/13*"], verdict: deny}
+  - {id: lead, to: [lead], prompts: ["*"], resources: ["*"], verdict: allow}
+"""
+
+
+def _keys() -> str:
+    roles = {"bot": "bot", "eve": "none", "lead": "lead"}
+    lines = []
+    for name, role in roles.items():
+        key = "sha256:" + hashlib.sha256(f"key-of-{name}".encode()).hexdigest()
+        lines.append(f'  {name}: {{api_key: "{key}", roles: [{role}], attributes: {{tenant: acme}}}}')
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Callable[..., Path]:
+    """Write a project of these functions under a policy, in a module that no other test has imported."""
+
+    def make(rules: str = RULES, more: str = "") -> Path:
+        module = f"context_functions_{next(_NUMBERS)}"
+        (tmp_path / f"{module}.py").write_text(FUNCTIONS, encoding="utf-8")
+        (tmp_path / "policies").mkdir(exist_ok=True)
+        text = f"principals:\n{_keys()}\nrules:{rules}\n{more}\n"
+        (tmp_path / "policies" / "policy.yaml").write_text(text, encoding="utf-8")
+        path = tmp_path / "toolgen.yaml"
+        path.write_text(f"sources: {{own: {{python: {module}}}}}\naudit: {{dir: audit}}\n", encoding="utf-8")
+        return path
+
+    return make
+
+
+@contextlib.asynccontextmanager
+async def serving(path: Path) -> AsyncIterator[tuple[Gateway, str]]:
+    async with Gateway.load(path) as gateway:
+        app = App(gateway)
+        async with listening(app) as url:
+            try:
+                yield gateway, f"{url}/mcp"
+            finally:
+                app.end_streams()
+
+
+@contextlib.asynccontextmanager
+async def talking(url: str, mode: str, *, who: str = "bot") -> AsyncIterator[Client]:
+    async with (
+        httpx2.AsyncClient(headers=bearer(f"key-of-{who}")) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+def _recorded(gateway: Gateway) -> list[dict[str, Any]]:
+    return [
+        entry
+        for entry in entries(gateway.settings.audit_dir)
+        if str(entry.get("tool", "")).startswith(("prompt:", "resource:"))
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_the_official_client_lists_and_gets_prompts(mode: str, project: Callable[..., Path]) -> None:
+    async with serving(project()) as (gateway, url), talking(url, mode) as client:
+        (listed,) = (await client.list_prompts()).prompts
+        assert (listed.name, listed.title, listed.description) == (
+            "own__answer_ticket",
+            "Answer ticket",
+            "Answer a ticket.",
+        )
+        assert [(one.name, one.required) for one in listed.arguments or ()] == [("ticket", True), ("tone", False)]
+        got = await client.get_prompt("own__answer_ticket", {"ticket": "T1"})
+        assert [(one.role, one.content.text) for one in got.messages] == [  # type: ignore[union-attr]
+            ("user", "Answer T1 for acme, kind."),
+            ("assistant", "I will."),
+        ]
+        intent, outcome = _recorded(gateway)
+        assert (intent["event"], intent["tool"], intent["bound"]) == ("intent", "prompt:own__answer_ticket", ["tenant"])
+        assert (outcome["event"], outcome["status"], outcome["rule"]) == ("outcome", "ok", "prompts")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"ticket": "T1", "tone": "rude"}, {"ticket": "T1", "more": "x"}, {"ticket": "T1", "tenant": "globex"}],
+)
+@awaited
+async def test_arguments_of_prompts_are_validated(
+    mode: str, arguments: dict[str, str], project: Callable[..., Path]
+) -> None:
+    async with serving(project()) as (_, url), talking(url, mode) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.get_prompt("own__answer_ticket", arguments)
+        assert caught.value.error.code == -32602
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_the_official_client_lists_and_reads_resources(mode: str, project: Callable[..., Path]) -> None:
+    async with serving(project()) as (gateway, url), talking(url, mode) as client:
+        assert [one.uri for one in (await client.list_resources()).resources] == [
+            "shop://big",
+            "shop://broken",
+            "shop://logo",
+        ]
+        (template,) = (await client.list_resource_templates()).resource_templates
+        assert (template.uri_template, template.mime_type) == ("shop://orders/{id}", "application/json")
+        (content,) = (await client.read_resource("shop://orders/42")).contents
+        assert (content.uri, content.mime_type) == ("shop://orders/42", "application/json")
+        assert json.loads(content.text) == {"id": "42", "email": "ann@example.com", "total": 5}  # type: ignore[union-attr]
+        (picture,) = (await client.read_resource("shop://logo")).contents
+        assert (picture.mime_type, picture.blob) == ("image/png", "iVBORw0KGgoA")  # type: ignore[union-attr]
+        assert [one["tool"] for one in _recorded(gateway) if one["event"] == "intent"] == [
+            "resource:shop://orders/{id}",
+            "resource:shop://logo",
+        ]
+        assert _recorded(gateway)[0]["arguments"] == {"uri": "shop://orders/42", "id": "42"}
+
+
+HIDDEN = (
+    *(
+        "shop://orders/13",
+        "shop://orders/1%33",
+        "SHOP://orders/13",
+        "shop://orders/abc",
+        "shop://terms",
+        "shop://orders/vip-1",
+    ),
+    *(
+        "shop://orders/vip%2D1",
+        "shop://orders/9/../13",
+        "shop://orders/9%2F..%2F13",
+        "shop://nothing",
+        "other://x",
+        "no uri",
+    ),
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_hidden_and_unknown_resources_are_refused_alike(mode: str, project: Callable[..., Path]) -> None:
+    async with serving(project()) as (gateway, url), talking(url, mode) as client:
+        refusals = set()
+        for uri in HIDDEN:
+            with pytest.raises(MCPError) as caught:
+                await client.read_resource(uri)
+            error = caught.value.error
+            assert error.data == {"uri": uri}
+            refusals.add((error.code, error.message))
+        assert refusals == {(-32602 if mode == "2026-07-28" else -32002, "there is no such resource")}
+        binding: Any = gateway.manifest.resources["shop://terms"].binding
+        assert gateway.manifest.resources
+        assert _module(binding.module).READ == []
+        refused = [one for one in _recorded(gateway) if one["event"] == "outcome"]
+        assert len(refused) == len(HIDDEN)
+        assert {one["status"] for one in refused} == {"refused"}
+
+
+def _module(name: str) -> Any:
+    import sys  # noqa: PLC0415 - as its one use
+
+    return sys.modules[name]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_hidden_and_unknown_prompts_are_refused_alike(mode: str, project: Callable[..., Path]) -> None:
+    async with serving(project()) as (_, url), talking(url, mode) as client:
+        refusals = set()
+        for name in ("own__secret_plan", "own__nothing", "x" * 300, ""):
+            with pytest.raises(MCPError) as caught:
+                await client.get_prompt(name)
+            refusals.add((caught.value.error.code, caught.value.error.message))
+        assert refusals == {(-32602, "there is no such prompt")}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_nothing_is_allowed_by_default(mode: str, project: Callable[..., Path]) -> None:
+    only_tools = '\n  - {id: tools, to: [bot, none, lead], tools: ["*"], verdict: allow}'
+    async with serving(project(only_tools)) as (_, url), talking(url, mode) as client:
+        assert (await client.list_prompts()).prompts == []
+        assert (await client.list_resources()).resources == []
+        assert (await client.list_resource_templates()).resource_templates == []
+        with pytest.raises(MCPError):
+            await client.read_resource("shop://logo")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_completion_proposes_values_of_visible_arguments_alone(mode: str, project: Callable[..., Path]) -> None:
+    async with serving(project()) as (gateway, url), talking(url, mode) as client:
+        prompt = PromptReference(name="own__answer_ticket")
+        found = (await client.complete(prompt, {"name": "ticket", "value": "re"})).completion
+        assert (found.values, found.total, found.has_more) == (["refund", "return", "repair"], 3, False)
+        found = (await client.complete(prompt, {"name": "ticket", "value": "ref"}, {"tone": "!"})).completion
+        assert found.values == ["refund!"]
+        assert (await client.complete(prompt, {"name": "tone", "value": "s"})).completion.values == ["short"]
+        assert [one["tool"] for one in _recorded(gateway) if one["event"] == "intent"] == [
+            "prompt:own__answer_ticket#ticket"
+        ] * 2
+        for reference, name in (
+            (prompt, "tenant"),
+            (PromptReference(name="own__secret_plan"), "x"),
+            (PromptReference(name="own__nothing"), "x"),
+            (ResourceTemplateReference(uri="shop://orders/vip-{id}"), "id"),
+        ):
+            with pytest.raises(MCPError) as caught:
+                await client.complete(reference, {"name": name, "value": ""})
+            assert caught.value.error.code == -32602
+
+
+@awaited
+async def test_answers_are_redacted_and_capped_and_errors_say_nothing(project: Callable[..., Path]) -> None:
+    redact = 'redact: [{tools: ["*"], fields: ["$..email"]}]'
+    async with Gateway.load(project(more=redact)) as gateway:
+        bot = Reader(principal=gateway.principal("bot"))
+        (content,) = await gateway.context.read("shop://orders/1", bot)  # type: ignore[misc]
+        assert json.loads(content.text or "") == {"id": "1", "email": "[redacted]", "total": 5}
+        big = await gateway.context.read("shop://big", bot)
+        assert getattr(big, "code", "") == "response_too_large"
+        broken = await gateway.context.read("shop://broken", bot)
+        assert getattr(broken, "code", "") == "handler_error"
+        assert "secret" not in str(broken)
+
+
+@awaited
+async def test_reads_are_rate_limited_with_calls(project: Callable[..., Path]) -> None:
+    limit = "limits: [{id: few, per: [principal], rate: 1/min, burst: 3}]"
+    async with Gateway.load(project(more=limit)) as gateway:
+        bot = Reader(principal=gateway.principal("bot"))
+        codes = [getattr(await gateway.context.read("shop://logo", bot), "code", "ok") for _ in range(2)]
+        codes.append(getattr(await gateway.context.get("own__answer_ticket", {"ticket": "1"}, bot), "code", "ok"))
+        codes.append(getattr(await gateway.context.read("shop://logo", bot), "code", "ok"))
+        assert codes == ["ok", "ok", "ok", "rate_limited"]
+
+
+@awaited
+async def test_a_paused_source_is_not_read(project: Callable[..., Path]) -> None:
+    async with Gateway.load(project()) as gateway:
+        bot = Reader(principal=gateway.principal("bot"))
+        await gateway.pausing.pause(principal="", source="own", tool="", by="ops", reason="broken")
+        assert getattr(await gateway.context.read("shop://logo", bot), "code", "") == "paused"
+        assert getattr(await gateway.context.read("shop://terms", bot), "code", "") == "not_found"
+
+
+@awaited
+async def test_an_edit_of_the_policy_takes_resources_away_at_once(project: Callable[..., Path]) -> None:
+    path = project()
+    async with Gateway.load(path) as gateway:
+        bot = Reader(principal=gateway.principal("bot"))
+        assert not hasattr(await gateway.context.read("shop://logo", bot), "code")
+        policy = path.parent / "policies" / "policy.yaml"
+        policy.write_text(policy.read_text().replace('"shop://logo", ', ""))
+        await gateway.operations.reload(complete=False)
+        assert getattr(await gateway.context.read("shop://logo", bot), "code", "") == "not_found"
+        assert not hasattr(await gateway.context.read("shop://orders/1", bot), "code")
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ('{id: x, to: [bot], prompts: ["nothing*"], verdict: allow}', "matches no prompt"),
+        ('{id: x, to: [bot], resources: ["shop://nothing"], verdict: allow}', "matches no resource"),
+        ('{id: x, to: [bot], resources: ["shop://orders/a/b"], verdict: allow}', "matches no resource"),
+        ('{id: x, to: [bot], resources: ["shop://*"], verdict: ask}', "allowed or denied"),
+        ('{id: x, to: [bot], resources: ["shop://*"], verdict: allow, bind: {id: principal.id}}', "URI of a resource"),
+        ('{id: x, to: [bot], prompts: ["*"], verdict: allow, bind: {nothing: principal.id}}', "bind"),
+        ('{id: x, to: [bot], prompts: ["*"], verdict: allow, when: "args.nothing == 1"}', "nothing"),
+        ('{id: x, to: [bot], prompts: ["*"], verdict: allow, effects: [write]}', "reads"),
+        ('{id: x, to: [], prompts: ["*"], verdict: allow}', "role"),
+        ('{id: x, to: [nobody], prompts: ["*"], verdict: allow}', "no principal has the role"),
+        ('{id: x, to: [bot], promts: ["*"], verdict: allow}', "prompts"),
+    ],
+)
+def test_rules_that_mean_nothing_are_errors(rule: str, message: str, project: Callable[..., Path]) -> None:
+    with pytest.raises(PolicyError, match=message):
+        Gateway.load(project(f"\n  - {rule}"))
+
+
+@awaited
+async def test_conditions_read_the_variables_of_a_uri(project: Callable[..., Path]) -> None:
+    rule = '\n  - {id: x, to: [bot], resources: ["shop://orders/*"], verdict: allow, when: "args.id == principal.attributes.tenant"}'
+    async with Gateway.load(project(rule)) as gateway:
+        bot = Reader(principal=gateway.principal("bot"))
+        assert not hasattr(await gateway.context.read("shop://orders/acme", bot), "code")
+        assert getattr(await gateway.context.read("shop://orders/globex", bot), "code", "") == "not_found"
+
+
+@awaited
+async def test_toolsets_narrow_prompts_and_resources(project: Callable[..., Path]) -> None:
+    toolsets = 'toolsets: {small: {tools: ["*"], prompts: ["own__answer_ticket"]}, other: {tools: ["*"]}}'
+    async with Gateway.load(project(more=toolsets)) as gateway:
+        bot = gateway.principal("bot")
+        small, other = gateway.callers.narrowed(bot, "small"), gateway.callers.narrowed(bot, "other")
+        assert small is not None
+        assert other is not None
+        assert [len(gateway.context.prompts(one)) for one in (bot, small, other)] == [1, 1, 0]
+        assert [len(gateway.context.resources(one)) for one in (bot, small, other)] == [3, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("prompts/get", {"name": 3}),
+        ("prompts/get", {"name": "own__answer_ticket", "arguments": {"ticket": 3}}),
+        ("prompts/get", {"name": "own__answer_ticket", "arguments": [1]}),
+        ("prompts/list", {"cursor": 3}),
+        ("prompts/list", {"cursor": "\u00e9"}),
+        ("resources/read", {}),
+        ("completion/complete", {"ref": {"type": "ref/other"}, "argument": {"name": "x", "value": ""}}),
+        (
+            "completion/complete",
+            {"ref": {"type": "ref/prompt", "name": "own__answer_ticket"}, "argument": {"name": "x"}},
+        ),
+    ],
+)
+@awaited
+async def test_requests_of_the_wrong_shape_are_invalid_params(
+    method: str, params: dict[str, Any], project: Callable[..., Path]
+) -> None:
+    async with serving(project()) as (_, url), httpx.AsyncClient(headers=bearer("key-of-bot")) as http:
+        answer = await http.post(url, json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        assert answer.json()["error"]["code"] == -32602

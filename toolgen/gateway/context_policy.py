@@ -1,0 +1,192 @@
+"""Prompts and resources under one policy: which a principal sees, and the pipeline of a read of one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from toolgen.core.clock import Clock
+from toolgen.model.argument_names import listed_arguments
+from toolgen.model.call import Call, Principal
+from toolgen.model.context import (
+    PROMPT,
+    RESOURCE,
+    Prompt,
+    PromptArgument,
+    Resource,
+    completion_tool,
+)
+from toolgen.model.excerpt import bounded
+from toolgen.model.manifest import Manifest
+from toolgen.model.result import Error
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Tool, absent
+from toolgen.model.uri_template import canonical_uri
+from toolgen.model.verdict import Allow
+from toolgen.pipeline.middleware import CallerConnection
+from toolgen.pipeline.stages.approve import STALE
+from toolgen.policy.access import Access, EvaluationContext, Toolset
+from toolgen.policy.document.context_selectors import context_tools
+from toolgen.policy.document.policy import Policy
+from toolgen.policy.narrowing import NarrowedAccess
+
+__all__ = ["ContextPolicy", "Reader"]
+
+_MAX_RECORDED_LENGTH = 200
+
+
+class Reader(Struct, frozen=True, kw_only=True):
+    """Caller that reads prompts and resources: its connection, and what is recorded of its session and client."""
+
+    principal: Principal
+    caller_connection: CallerConnection = field(default_factory=CallerConnection)
+    session: str = ""
+    client: str = ""
+
+
+class ContextPolicy:
+    """Prompts and resources under one policy. `edited` is the same of an edit of the policy that is not in force yet, to which this one is
+    narrowed; `counterpart` finds a principal in it. `current` is the policy by now."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        manifest: Manifest,
+        clock: Clock,
+        *,
+        current: Callable[[], ContextPolicy],
+        edited: ContextPolicy | None = None,
+        counterpart: Callable[[Principal], Principal | None] | None = None,
+    ) -> None:
+        self._clock, self._current = clock, current
+        self.prompts: Mapping[str, Prompt] = manifest.prompts
+        self.resources: Mapping[str, Resource] = manifest.resources
+        self._exact = {canonical_uri(one.uri): one for one in manifest.resources.values() if not one.is_template}
+        # Of two templates that match a URI, the one that says more of it is meant, whether the caller may see it or not.
+        templates = [one for one in manifest.resources.values() if one.is_template]
+        self._templates = sorted(templates, key=lambda one: (-one.template.literal_length, one.uri))
+        # Rules are about these objects, and an edit is asked about them too.
+        self.tools: Mapping[str, Tool] = context_tools(manifest) if edited is None else edited.tools
+        toolsets = {name: Toolset(tools=one.context, roles=one.roles) for name, one in policy.toolsets.items()}
+        self.access: Access
+        if edited is None or counterpart is None:
+            self.access = Access(policy.context_rules, self.tools, toolsets)
+        else:
+            self.access = NarrowedAccess(
+                policy.context_rules, self.tools, toolsets, other=edited.access, counterpart=counterpart
+            )
+
+    def sees_prompt(self, principal: Principal, prompt: Prompt) -> bool:
+        """Return True if the principal may get the prompt, with some arguments."""
+        return self.access.visible(principal, self.tools[f"{PROMPT}{prompt.name}"])
+
+    def sees_resource(self, principal: Principal, resource: Resource) -> bool:
+        """Return True if the principal may read the resource, or some resource of the template."""
+        tool = self.tools[f"{RESOURCE}{resource.uri}"]
+        if resource.is_template:
+            return self.access.visible(principal, tool)
+        return self._allows(principal, tool, {"uri": canonical_uri(resource.uri) or resource.uri})
+
+    def sees_uri(self, principal: Principal, uri: str) -> bool:
+        """Return True if the principal may read the resource of a canonical URI now."""
+        found = self._found(uri)
+        return found is not None and self._allows(principal, self.tools[f"{RESOURCE}{found[0].uri}"], found[1])
+
+    def shown(self, principal: Principal, prompt: Prompt) -> Prompt:
+        """The prompt as the principal sees it, without the arguments that the gateway sets."""
+        tool = self.tools[f"{PROMPT}{prompt.name}"]
+        bound = {one.argument for one in self.access.bound(principal, tool)}
+        if not bound:
+            return prompt
+        return replace(prompt, arguments=tuple(one for one in prompt.arguments if one.name not in bound))
+
+    def resource_of(self, uri: str) -> Resource | None:
+        """The resource or template that a URI belongs to."""
+        canonical = canonical_uri(uri)
+        found = None if canonical is None else self._found(canonical)
+        return None if found is None else found[0]
+
+    def prompt_call(self, name: str, arguments: JsonObject, reader: Reader) -> Call:
+        """The read of a prompt. A prompt that the principal may not see is the same as one that does not exist."""
+        tool = self.tools.get(f"{PROMPT}{name}")
+        if tool is None or not self.access.visible(reader.principal, tool):
+            return self._call(_unknown(PROMPT, name), arguments, reader, tool)
+        given, _ = listed_arguments(tool, arguments)
+        bound = self.access.bind(reader.principal, tool, given)
+        call = self._call(tool, bound.arguments, reader, tool)
+        return replace(call, bound=bound.names, denied=bound.denied)
+
+    def resource_call(self, uri: str, reader: Reader) -> Call:
+        """The read of a resource. A resource that the principal may not see is the same as one that does not exist."""
+        canonical = canonical_uri(uri)
+        found = None if canonical is None else self._found(canonical)
+        tool = None if found is None else self.tools[f"{RESOURCE}{found[0].uri}"]
+        if found is None or tool is None or not self.access.visible(reader.principal, tool):
+            return self._call(_unknown(RESOURCE, uri), {"uri": uri}, reader, tool)
+        return self._call(tool, found[1], reader, tool)
+
+    def completion_call(
+        self,
+        one: Prompt | Resource,
+        argument: PromptArgument,
+        value: str,
+        context: Mapping[str, str],
+        reader: Reader,
+    ) -> Call:
+        """The question for values of an argument. Whether the principal sees the prompt or template was asked before."""
+        binding = one.binding if argument.completer is None else argument.completer
+        tool = completion_tool(one, argument, binding)
+        given: dict[str, Json] = {"value": value, **({"context": dict(context)} if context else {})}
+        return self._call(tool, given, reader, tool)
+
+    def _call(self, tool: Tool, arguments: JsonObject, reader: Reader, known: Tool | None) -> Call:
+        connection = reader.caller_connection
+        return Call(
+            id=f"call_{secrets.token_hex(12)}",
+            tool=tool,
+            arguments=arguments,
+            principal=reader.principal,
+            session=reader.session,
+            client=reader.client,
+            hidden=known is not None and tool is not known,
+            trace=connection.trace,
+            line=connection.line or connection,
+            withheld=self._withheld,
+        )
+
+    def _found(self, uri: str) -> tuple[Resource, JsonObject] | None:
+        """The resource or template of a canonical URI, and the arguments of a read of it."""
+        exact = self._exact.get(uri)
+        if exact is not None:
+            return exact, {"uri": uri}
+        for template in self._templates:
+            if (values := template.template.match(uri)) is not None:
+                return template, {"uri": uri, **values}
+        return None
+
+    def _allows(self, principal: Principal, tool: Tool, arguments: JsonObject) -> bool:
+        if not self.access.visible(principal, tool):
+            return False
+        return isinstance(
+            self.access.decide(principal, tool, arguments, EvaluationContext(now=self._clock.now())), Allow
+        )
+
+    def stands(self, call: Call) -> bool:
+        """Return True if the policy in force lets the principal see what is read, with the description that was decided about."""
+        now = self._current()
+        if now is self:
+            return True
+        tool = now.tools.get(call.tool.name)
+        return (
+            tool is not None and tool.digest == call.tool.digest and now._allows(call.principal, tool, call.arguments)
+        )
+
+    async def _withheld(self, call: Call) -> Error | None:
+        return None if self.stands(call) else Error(code="expired", message=STALE, rule="current")
+
+
+def _unknown(kind: str, name: str) -> Tool:
+    return absent(f"{kind}{bounded(name, _MAX_RECORDED_LENGTH)}")

@@ -1,0 +1,165 @@
+"""Prompts and resources: what a server offers to a model as context besides tools (MCP, server/prompts and server/resources).
+
+To policy, limits, record and redaction each is a read: `tool` of it is the record of that read, with a name that no tool has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from toolgen.core.canonical import schema_digest
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Binding, Effect, Tool
+from toolgen.model.uri_template import UriTemplate, parse_template
+
+__all__ = [
+    "COMPLETION",
+    "MAX_ARGUMENT_LENGTH",
+    "PROMPT",
+    "RESOURCE",
+    "Prompt",
+    "PromptArgument",
+    "Resource",
+    "completion_tool",
+    "prompt_tool",
+    "resource_tool",
+    "with_digest",
+]
+
+PROMPT = "prompt:"
+RESOURCE = "resource:"
+COMPLETION = "#"
+"""Between the name of a prompt or resource and that of the argument whose values are completed, in the record."""
+MAX_ARGUMENT_LENGTH = 65_536
+
+
+class PromptArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Argument of a prompt or variable of a template: always a text. `values` are those that it may have, if they are known; `completer`
+    is the function that proposes some."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    required: bool = False
+    values: tuple[str, ...] = ()
+    completer: Binding | None = None
+
+    @property
+    def schema(self) -> JsonObject:
+        """Its JSON Schema."""
+        made: dict[str, Json] = {"type": "string", "maxLength": MAX_ARGUMENT_LENGTH}
+        made |= {"enum": list(self.values)} if self.values else {}
+        return made | ({"description": self.description} if self.description else {})
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Prompt: messages for a model, made from arguments."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+    source: str
+    origin: str
+    binding: Binding
+    icons: tuple[dict[str, Any], ...] = ()
+    digest: str = ""
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Resource, or a template of resources if its URI has variables. `lists`: the source can list the resources of the template."""
+
+    uri: str
+    name: str
+    title: str = ""
+    description: str = ""
+    media_type: str = ""
+    size: int | None = None
+    variables: tuple[PromptArgument, ...] = ()
+    annotations: dict[str, Any] = {}
+    source: str
+    origin: str
+    binding: Binding
+    lists: bool = False
+    icons: tuple[dict[str, Any], ...] = ()
+    digest: str = ""
+
+    @property
+    def is_template(self) -> bool:
+        """True if its URI has variables."""
+        return "{" in self.uri
+
+    @property
+    def template(self) -> UriTemplate:
+        """Its parsed URI."""
+        return _template(self.uri)
+
+
+@lru_cache(maxsize=4096)
+def _template(uri: str) -> UriTemplate:
+    return parse_template(uri)
+
+
+_T = TypeVar("_T", bound=Prompt | Resource)
+
+
+def with_digest(one: _T) -> _T:
+    """The record with the digest of all its other fields."""
+    content = msgspec.to_builtins(replace(one, digest=""))
+    return replace(one, digest=schema_digest(content))
+
+
+def prompt_tool(prompt: Prompt) -> Tool:
+    """The record of getting a prompt."""
+    return _read(
+        prompt, f"{PROMPT}{prompt.name}", _schema({argument.name: argument for argument in prompt.arguments}, {})
+    )
+
+
+def resource_tool(resource: Resource) -> Tool:
+    """The record of reading a resource. Its arguments are the canonical URI and the values of the variables."""
+    uri = {"uri": {"type": "string"}}
+    variables = {one.name: replace(one, required=True) for one in resource.variables}
+    return _read(resource, f"{RESOURCE}{resource.uri}", _schema(variables, uri))
+
+
+def completion_tool(one: Prompt | Resource, argument: PromptArgument, binding: Binding) -> Tool:
+    """The record of asking for values of an argument: `value` is what was typed so far, `context` the other arguments."""
+    whole = prompt_tool(one) if isinstance(one, Prompt) else resource_tool(one)
+    context = {"type": "object", "additionalProperties": {"type": "string"}}
+    properties = {"value": {"type": "string", "maxLength": MAX_ARGUMENT_LENGTH}, "context": context}
+    return replace(
+        whole,
+        name=f"{whole.name}{COMPLETION}{argument.name}",
+        input_schema={"type": "object", "properties": properties, "required": ["value"]},
+        binding=binding,
+    )
+
+
+def _schema(arguments: Mapping[str, PromptArgument], others: Mapping[str, JsonObject]) -> dict[str, Any]:
+    properties = {**others, **{name: one.schema for name, one in arguments.items()}}
+    required = [*others, *(name for name, one in arguments.items() if one.required)]
+    made: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    return made | ({"required": required} if required else {})
+
+
+def _read(one: Prompt | Resource, name: str, schema: dict[str, Any]) -> Tool:
+    return Tool(
+        name=name,
+        title=one.title or one.name,
+        description=one.description,
+        input_schema=schema,
+        output_schema=None,
+        effect=Effect.READ,
+        idempotent=True,
+        source=one.source,
+        origin=one.origin,
+        binding=one.binding,
+        digest=one.digest,
+        strict_arguments=True,
+    )

@@ -1,0 +1,44 @@
+"""Bindings of prompts and resources that are not functions: texts of files, folders, and tools read by URI."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["FolderBinding", "TextMessage", "TextPromptBinding", "ToolReadBinding"]
+
+
+class TextMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """Message of a prompt file: its text has `{{name}}` in the places of arguments."""
+
+    role: str
+    text: str
+
+
+class TextPromptBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="text_prompt"):
+    """Prompt of a file, as it was built."""
+
+    messages: tuple[TextMessage, ...]
+
+    @property
+    def kind(self) -> str:
+        return "text_prompt"
+
+
+class FolderBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="folder"):
+    """Files below a folder, which are read when they are asked for. `folder` is relative to the project."""
+
+    folder: str
+
+    @property
+    def kind(self) -> str:
+        return "folder"
+
+
+class ToolReadBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="tool_read"):
+    """Answer of a tool that reads. The variables of the URI are its arguments."""
+
+    tool: str
+
+    @property
+    def kind(self) -> str:
+        return "tool_read"

@@ -1,0 +1,77 @@
+"""Selectors of prompts and resources in policies: globs of names and of URIs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from toolgen.core.errors import PolicyError
+from toolgen.core.spelling import nearest
+from toolgen.core.yaml_file import YamlDocument
+from toolgen.model.context import PROMPT, RESOURCE, prompt_tool, resource_tool
+from toolgen.model.manifest import Manifest
+from toolgen.model.tool import Tool
+from toolgen.model.uri_template import overlaps
+from toolgen.policy.document.schema import ToolsetShape
+from toolgen.policy.rules import matching
+
+__all__ = ["context_tools", "matching_prompts", "matching_resources", "named_context", "only_context"]
+
+_Path = tuple[str | int, ...]
+
+
+def context_tools(manifest: Manifest) -> Mapping[str, Tool]:
+    """The reads of all prompts and resources, by their names in rules and in the record."""
+    prompts = (prompt_tool(prompt) for prompt in manifest.prompts.values())
+    resources = (resource_tool(resource) for resource in manifest.resources.values())
+    return MappingProxyType({tool.name: tool for tool in (*prompts, *resources)})
+
+
+def only_context(part: object) -> bool:
+    """Return True if an entry of a policy selects prompts or resources, and no tools."""
+    if not isinstance(part, Mapping) or part.keys().isdisjoint({"prompts", "resources"}):
+        return False
+    return part.keys().isdisjoint({"tools", "tags", "operations", "paths", "methods"})
+
+
+def _matched(
+    patterns: Sequence[str], names: Collection[str], kind: str, document: YamlDocument, path: _Path
+) -> list[str]:
+    """The names that globs match; a glob that matches none is an error, because somebody meant something by it."""
+    found: dict[str, None] = {}
+    for index, pattern in enumerate(patterns):
+        matched = matching(pattern, names)
+        if not matched:
+            raise PolicyError(
+                f"'{pattern}' matches no {kind}{nearest(pattern, names)}", where=document.where(*path, index)
+            )
+        found |= dict.fromkeys(matched)
+    return [*found]
+
+
+def matching_prompts(patterns: Sequence[str], manifest: Manifest, document: YamlDocument, path: _Path) -> list[str]:
+    """The names of the prompts that globs match. Raises `PolicyError`."""
+    return _matched(patterns, manifest.prompts, "prompt", document, path)
+
+
+def matching_resources(patterns: Sequence[str], manifest: Manifest, document: YamlDocument, path: _Path) -> list[str]:
+    """The URIs of the resources that globs match, and of the templates of which some URI may match. Raises `PolicyError`."""
+    found: dict[str, None] = {}
+    for index, pattern in enumerate(patterns):
+        matched = [one.uri for one in manifest.resources.values() if overlaps(pattern, one.template)]
+        if not matched:
+            known = nearest(pattern, manifest.resources)
+            raise PolicyError(f"'{pattern}' matches no resource{known}", where=document.where(*path, index))
+        found |= dict.fromkeys(matched)
+    return [*found]
+
+
+def named_context(given: ToolsetShape, manifest: Manifest, document: YamlDocument, path: _Path) -> frozenset[str]:
+    """The prompts and resources of a toolset, which selects resources by their URIs or templates as listed. Raises `PolicyError`."""
+    prompts = [] if isinstance(given.prompts, msgspec.UnsetType) else given.prompts
+    resources = [] if isinstance(given.resources, msgspec.UnsetType) else given.resources
+    named = _matched(prompts, manifest.prompts, "prompt", document, (*path, "prompts"))
+    found = _matched(resources, manifest.resources, "resource", document, (*path, "resources"))
+    return frozenset({*(f"{PROMPT}{one}" for one in named), *(f"{RESOURCE}{one}" for one in found)})

@@ -82,6 +82,15 @@ async def test_logging_tool(ctx: ToolContext) -> str:
     return "logged"
 
 
+@toolgen.tool(effect="read")
+async def test_tool_with_logging(ctx: ToolContext) -> str:
+    """Tells its client what it does."""
+    for text in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        ctx.log.info(text, client=True)
+        await asyncio.sleep(0.05)
+    return "logged"
+
+
 @toolgen.tool(effect="read", requires=("sampling",))
 async def test_sampling(prompt: str, ctx: ToolContext) -> str:
     """Asks the caller's model."""
@@ -188,15 +197,26 @@ def test_x_mcp_header(
     return region
 
 
-@toolgen.tool(effect="read")
-async def test_trigger_tool_change() -> str:
-    """Changes what the caller may call, as an edit of the policy does."""
+def _toggle(name: str, selected: str) -> str:
+    """Change what the caller sees, as an edit of the policy does: a rule that hides something comes, or goes."""
     policy = Path(os.environ["TOOLGEN_CONFORMANCE"]) / "policies" / "policy.yaml"
     text = policy.read_text(encoding="utf-8")
-    rule = "  - {id: hidden, to: [suite], tools: [test_appearing], verdict: deny}\n"
+    rule = f"  - {{id: {name}, to: [suite], {selected}, verdict: deny}}\n"
     changed = text.replace(rule, "") if rule in text else text.replace("rules:\n", "rules:\n" + rule)
     policy.write_text(changed, encoding="utf-8")
     return "changed"
+
+
+@toolgen.tool(effect="read")
+async def test_trigger_tool_change() -> str:
+    """Changes what the caller may call."""
+    return _toggle("hidden-tool", "tools: [test_appearing]")
+
+
+@toolgen.tool(effect="read")
+async def test_trigger_prompt_change() -> str:
+    """Changes which prompts the caller may get."""
+    return _toggle("hidden-prompt", "prompts: [test_appearing_prompt]")
 
 
 @toolgen.tool(effect="read")
@@ -356,9 +376,10 @@ def test_prompt_with_image() -> list[toolgen.Image | str]:
 
 @toolgen.prompt
 async def test_input_required_result_prompt(ctx: ToolContext) -> str:
-    """Asks who it is for."""
-    answer = await ctx.elicit("Who is it for?", _NAME, key="user_context")
-    return f"Write to {answer.content.get('name', 'nobody')}."
+    """Asks what it is about."""
+    about = {"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]}
+    answer = await ctx.elicit("What is it about?", about, key="user_context")
+    return f"Write about {answer.content.get('context', 'nothing')}."
 
 
 @toolgen.resource("test://static-text", media_type="text/plain")
@@ -383,3 +404,9 @@ def watched_resource() -> str:
 def template_data(id: str) -> dict[str, Any]:  # noqa: A002 - as the suite calls it
     """Data of one item."""
     return {"id": id, "templateTest": True, "data": f"Data for ID: {id}"}
+
+
+@toolgen.prompt
+def test_appearing_prompt() -> str:
+    """Is there and not there."""
+    return "there"

@@ -22,6 +22,7 @@ from toolgen.gateway.audit_reader import Review
 from toolgen.gateway.background_calls import BackgroundCalls
 from toolgen.gateway.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls
 from toolgen.gateway.context_policy import Reader
+from toolgen.gateway.context_updates import ResourceUpdates
 from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.file_uploads import Uploaded
@@ -100,12 +101,18 @@ class NoContext:
 
     offered = (False, False)
 
+    def __init__(self) -> None:
+        self.updates = ResourceUpdates()
+
     def prompts(self, principal: Principal) -> tuple[()]:
         return ()
 
     resources = templates = prompts
 
     def may_read(self, principal: Principal, uri: str) -> bool:
+        return False
+
+    def converses(self, *, prompt: object = None, resource: object = None) -> bool:
         return False
 
     async def read(self, uri: str, reader: Reader) -> Error:
@@ -168,6 +175,7 @@ class FakeGateway:
     metrics: Metrics = field(default_factory=Metrics)
     drain_s: float = 30.0
     spans: Spans | None = None
+    without_context: ContextCalls = field(default_factory=lambda: cast("ContextCalls", NoContext()))
 
     async def __aenter__(self) -> Self:
         self.open = True
@@ -195,7 +203,7 @@ class FakeGateway:
     @property
     def context(self) -> ContextCalls:
         """It has neither prompts nor resources."""
-        return cast("ContextCalls", NoContext())
+        return self.without_context
 
     @property
     def operations(self) -> Self:

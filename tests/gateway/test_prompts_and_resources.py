@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -15,8 +16,16 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
-from mcp_types import PromptReference, ResourceTemplateReference
+from mcp_types import (
+    ElicitResult,
+    LoggingMessageNotification,
+    PromptListChangedNotification,
+    PromptReference,
+    ResourceTemplateReference,
+    ResourceUpdatedNotification,
+)
 
 from tests.gateway.clients import awaited, bearer, listening
 from toolgen.audit.reader import entries
@@ -25,6 +34,8 @@ from toolgen.gateway.asgi.app import App
 from toolgen.gateway.context_policy import Reader
 from toolgen.gateway.service import Gateway
 
+# 2026-07-28 has logging in a request's `_meta`, and subscriptions in `subscriptions/listen`; older clients use these methods.
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 MODES = ("legacy", "2026-07-28")
 _NUMBERS = count()
 FUNCTIONS = '''
@@ -84,10 +95,32 @@ def broken() -> str:
     """Resource that fails."""
     raise RuntimeError("secret of the operator")
 
+ASKED = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+@toolgen.prompt
+async def greet(ctx: toolgen.ToolContext) -> str:
+    """Greet somebody."""
+    return f"Greet {(await ctx.elicit('Whom?', ASKED)).content['name']}."
+
+@toolgen.resource("shop://greeting")
+async def greeting(ctx: toolgen.ToolContext) -> str:
+    """Greeting of somebody."""
+    return f"Hello {(await ctx.elicit('Whom?', ASKED)).content['name']}"
+
 @toolgen.tool(effect="read")
-def look() -> str:
-    """Looks."""
-    return "seen"
+async def touch(ctx: toolgen.ToolContext) -> str:
+    """Changes the logo and the terms."""
+    await ctx.updated("shop://terms")
+    await ctx.updated("shop://logo")
+    return "touched"
+
+@toolgen.tool(effect="read")
+async def work(ctx: toolgen.ToolContext) -> str:
+    """Says what it does."""
+    ctx.log.info("secret of the operator")
+    ctx.log.info("began %d", 1, client=True)
+    ctx.log.error("broke", client=True)
+    return "done"
 '''
 RULES = """
   - {id: tools, to: [bot], tools: ["*"], verdict: allow}
@@ -417,3 +450,120 @@ async def test_requests_of_the_wrong_shape_are_invalid_params(
     async with serving(project()) as (_, url), httpx.AsyncClient(headers=bearer("key-of-bot")) as http:
         answer = await http.post(url, json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         assert answer.json()["error"]["code"] == -32602
+
+
+async def _next(told: asyncio.Queue[Any], kind: type) -> Any:
+    """The next notification of a kind."""
+    async with asyncio.timeout(10):
+        while not isinstance(found := await told.get(), kind):
+            pass
+    return found
+
+
+async def _stream_opened(gateway: Gateway) -> None:
+    """Returns when the stream of a session is open, which a client opens behind the handshake."""
+    async with asyncio.timeout(10):
+        while not gateway.context.updates._listeners:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def listening_client(url: str) -> AsyncIterator[tuple[Client, asyncio.Queue[Any]]]:
+    """A client of a session that keeps what it is told."""
+    told: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def keep(message: Any) -> None:
+        await told.put(message)
+
+    async with (
+        httpx2.AsyncClient(headers=bearer("key-of-bot"), timeout=30) as http,
+        Client(streamable_http_client(url, http_client=http), mode="legacy", message_handler=keep) as client,
+    ):
+        yield client, told
+
+
+@awaited
+async def test_sessions_are_told_of_changes_of_resources_that_they_subscribed_to(project: Callable[..., Path]) -> None:
+    async with serving(project()) as (gateway, url), listening_client(url) as (client, told):
+        await client.subscribe_resource("shop://orders/7")
+        for hidden in ("shop://terms", "shop://orders/13", "shop://nothing"):
+            with pytest.raises(MCPError) as caught:
+                await client.subscribe_resource(hidden)
+            assert (caught.value.error.code, caught.value.error.message) == (-32002, "there is no such resource")
+        await _stream_opened(gateway)
+        for uri in ("shop://terms", "shop://orders/8", "shop://orders/%37"):
+            gateway.context.updates.put(uri)
+        assert (await _next(told, ResourceUpdatedNotification)).params.uri == "shop://orders/7"
+        await client.unsubscribe_resource("shop://orders/7")
+        gateway.context.updates.put("shop://orders/7")
+        await client.call_tool("own__touch", {})
+        assert told.empty()
+
+
+@awaited
+async def test_functions_tell_that_a_resource_changed_and_listeners_of_2026_hear_it(
+    project: Callable[..., Path],
+) -> None:
+    async with (
+        serving(project()) as (_, url),
+        talking(url, "2026-07-28") as client,
+        client.listen(resource_subscriptions=["shop://logo", "shop://terms"]) as subscription,
+    ):
+        await client.call_tool("own__touch", {})
+        async with asyncio.timeout(10):
+            async for event in subscription:
+                assert isinstance(event, ResourceUpdated)
+                assert event.uri == "shop://logo"
+                break
+
+
+@awaited
+async def test_clients_are_told_that_lists_changed_and_which(project: Callable[..., Path]) -> None:
+    path = project()
+    async with serving(path) as (gateway, url), listening_client(url) as (_, told):
+        await _stream_opened(gateway)
+        policy = path.parent / "policies" / "policy.yaml"
+        rule = "  - {id: gone, to: [bot], prompts: [own__answer_ticket], verdict: deny}"
+        policy.write_text(policy.read_text().replace("\nrules:\n", f"\nrules:\n{rule}\n"))
+        await gateway.operations.reload(complete=False)
+        assert await _next(told, PromptListChangedNotification)
+        assert told.empty()
+
+
+@pytest.mark.parametrize("level", ["info", "error"])
+@awaited
+async def test_clients_get_the_log_messages_that_they_asked_for(level: Any, project: Callable[..., Path]) -> None:
+    async with serving(project()) as (_, url), listening_client(url) as (client, told):
+        assert (await client.call_tool("own__work", {})).content[0].text == "done"  # type: ignore[union-attr]
+        assert told.empty()
+        await client.set_logging_level(level)
+        await client.call_tool("own__work", {})
+        message = (await _next(told, LoggingMessageNotification)).params
+        assert (message.level, message.data) == (("info", "began 1") if level == "info" else ("error", "broke"))
+        assert told.empty() is (level == "error")
+
+
+@awaited
+async def test_no_log_message_is_sent_of_a_tool_whose_answers_the_policy_redacts(project: Callable[..., Path]) -> None:
+    redact = 'redact: [{tools: ["own__work"], fields: ["$..email"]}]'
+    async with serving(project(more=redact)) as (_, url), listening_client(url) as (client, told):
+        await client.set_logging_level("debug")
+        await client.call_tool("own__work", {})
+        assert told.empty()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@awaited
+async def test_prompts_and_resources_may_ask_their_caller(mode: str, project: Callable[..., Path]) -> None:
+    async def answer(_: Any, params: Any) -> Any:
+        return ElicitResult(action="accept", content={"name": "Ann"})
+
+    async with (
+        serving(project()) as (_, url),
+        httpx2.AsyncClient(headers=bearer("key-of-lead")) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode, elicitation_callback=answer) as client,
+    ):
+        got = await client.get_prompt("own__greet")
+        assert got.messages[0].content.text == "Greet Ann."  # type: ignore[union-attr]
+        (content,) = (await client.read_resource("shop://greeting")).contents
+        assert content.text == "Hello Ann"  # type: ignore[union-attr]

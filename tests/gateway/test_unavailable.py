@@ -109,13 +109,16 @@ TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 MCP: dict[str, dict[str, Any]] = {
     "completion/complete": {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "x", "value": ""}},
     "initialize": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    "logging/setLevel": {"level": "info"},
     "ping": {},
     "prompts/get": {"name": "x"},
     "prompts/list": {},
     "server/discover": {},
     "resources/list": {},
     "resources/read": {"uri": f"toolgen://answers/phone__ring/{TOKEN}"},
+    "resources/subscribe": {"uri": "x://y"},
     "resources/templates/list": {},
+    "resources/unsubscribe": {"uri": "x://y"},
     "tasks/cancel": TASK,
     "tasks/get": TASK,
     "tasks/list": {},
@@ -125,7 +128,10 @@ MCP: dict[str, dict[str, Any]] = {
     "tools/list": {},
 }
 NEED_STATE = {"tasks/cancel", "tasks/get", "tasks/list", "tasks/result", "tasks/update"}
-HANDSHAKE_ONLY = {"initialize", "ping", "tasks/list", "tasks/result"}
+HANDSHAKE_ONLY = {
+    *("initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"),
+    *("tasks/list", "tasks/result"),
+}
 MODERN_ONLY = {"server/discover", "tasks/update"}
 
 

@@ -24,6 +24,7 @@ from toolgen.gateway.background_calls import BackgroundCalls
 from toolgen.gateway.call_service import Callers, Calls
 from toolgen.gateway.catalog_reloader import CatalogReloader
 from toolgen.gateway.compiled_policy import CurrentPolicy, GatewayDependencies
+from toolgen.gateway.context_calls import ContextCalls
 from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.file_reading import CallerFiles
@@ -101,6 +102,7 @@ class _Base(Struct, frozen=True, kw_only=True):
     current: CurrentPolicy
     log: AuditLog
     running: InFlightCalls
+    context: ContextCalls
     background: Background
     meaning: SemanticSearch | None
     events: GatewayEvents
@@ -141,6 +143,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     current: CurrentPolicy
     log: AuditLog
     running: InFlightCalls
+    context: ContextCalls
     background: Background
     meaning: SemanticSearch | None
     shared: Shared
@@ -223,6 +226,7 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
         current=current,
         log=log,
         running=base.running,
+        context=base.context,
         background=background,
         meaning=base.meaning,
         shared=shared,
@@ -255,7 +259,7 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
 
 
 def _base(settings: Settings, manifest: Manifest, options: AssemblyOptions) -> _Base:
-    clock, above = options.clock, options.above
+    clock, above, running = options.clock, options.above, InFlightCalls()
     current, background, local = CurrentPolicy(), Background(), pauses_of(settings)
     log = AuditLog(settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock), is_read=manifest.is_read)
     events, exchanges = GatewayEvents(log), Exchanges(settings.sources, current.assigned)
@@ -266,7 +270,8 @@ def _base(settings: Settings, manifest: Manifest, options: AssemblyOptions) -> _
         clock=clock,
         current=current,
         log=log,
-        running=InFlightCalls(),
+        running=running,
+        context=ContextCalls(current, running),
         background=background,
         meaning=meaning_of(settings, manifest),
         events=events,
@@ -342,7 +347,7 @@ def _call_parts(base: _Base) -> _CallParts:
 def _execution(base: _Base, parts: _CallParts, options: AssemblyOptions) -> _Execution:
     settings, current = base.settings, base.current
     inner = NestedCalls(current, parts.calls, parts.suspended)
-    functions = make_function_runtime(settings.state_dir / "calls", inner)
+    functions = make_function_runtime(settings.state_dir / "calls", inner, base.context.updates.put)
     dependencies = ExecutorDependencies(
         assigned=current.assigned,
         folder=settings.oauth_dir,

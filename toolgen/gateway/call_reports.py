@@ -85,6 +85,9 @@ class CallReports:
         self.progressed = progressed
         self._tell()
 
+    def log(self, level: str, text: str) -> None:
+        """Drop the message: a caller that comes back reads no log."""
+
     def partial(self, data: Json) -> None:
         """A piece: those that came last are kept, as far as they have room. One that is no JSON, or too large, is left out."""
         try:

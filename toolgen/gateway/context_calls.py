@@ -11,11 +11,13 @@ from msgspec.structs import replace
 from toolgen.gateway.call_service import GONE
 from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.gateway.context_policy import Reader
+from toolgen.gateway.context_updates import ResourceUpdates
 from toolgen.gateway.linked_resources import held_in
 from toolgen.model.call import Call, Principal
 from toolgen.model.context import MAX_ARGUMENT_LENGTH, Prompt, PromptArgument, Resource
 from toolgen.model.result import Error, Refused, Success, file_bytes
 from toolgen.model.schema import Json
+from toolgen.model.tool import FunctionBinding
 from toolgen.model.uri_template import MAX_URI_LENGTH
 from toolgen.pipeline.input_validation import no_ids, no_json, no_text
 from toolgen.pipeline.middleware import CallContext, InFlightCalls, Next
@@ -64,6 +66,7 @@ class ContextCalls:
 
     def __init__(self, current: CurrentPolicy, running: InFlightCalls) -> None:
         self._current, self._running = current, running
+        self.updates = ResourceUpdates()
 
     @property
     def offered(self) -> tuple[bool, bool]:
@@ -84,6 +87,13 @@ class ContextCalls:
     def templates(self, principal: Principal) -> tuple[Resource, ...]:
         """The templates of which this principal may read some resource, by URI."""
         return tuple(one for one in self._visible(principal) if one.is_template)
+
+    def converses(self, *, prompt: object = None, resource: object = None) -> bool:
+        """Return True if the function of a prompt or resource may ask its caller."""
+        context = self._current.compiled_policy.context
+        found = context.prompts.get(prompt) if isinstance(prompt, str) else None
+        one = found or (context.resource_of(resource) if isinstance(resource, str) else None)
+        return one is not None and isinstance(one.binding, FunctionBinding) and one.binding.converses
 
     def may_read(self, principal: Principal, uri: str) -> bool:
         """Return True if the principal may read this URI now."""

@@ -20,7 +20,6 @@ from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import PolicyError
 from toolgen.gateway.assembly import AssemblyOptions, assemble
 from toolgen.gateway.call_service import UNNAMED, Unnamed
-from toolgen.gateway.context_calls import ContextCalls
 from toolgen.gateway.identity import NO_CLAIMS, Claims
 from toolgen.gateway.policy_acceptance import LocalAcceptances
 from toolgen.gateway.policy_reloader import FileStates, file_states
@@ -97,7 +96,7 @@ class Gateway:
         self._devices, self._answering, self._executors = parts.devices, parts.answering, parts.executors
         self._runtime, self._reloader, self._catalog = parts.runtime, parts.reloader, parts.catalog
         self._runner, self._is_closed = parts.runner, False
-        self.context = ContextCalls(parts.current, parts.running)
+        self.context = parts.context
 
     @classmethod
     def load(

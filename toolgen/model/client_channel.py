@@ -6,7 +6,10 @@ from typing import Protocol
 
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["ClientChannel", "InputNeeded", "Unasked"]
+__all__ = ["LOG_LEVELS", "ClientChannel", "InputNeeded", "Unasked"]
+
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Levels of log messages, as RFC 5424 has them, from the least on."""
 
 
 class Unasked(Exception):  # noqa: N818 - what a caller is, not a fault of ours
@@ -39,6 +42,9 @@ class ClientChannel(Protocol):
 
     def partial(self, data: Json) -> None:
         """Gives a piece of the answer that is there already, where the caller can take one before the whole."""
+
+    def log(self, level: str, text: str) -> None:
+        """Send a log message to a client that asked for messages of this level."""
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """The caller's answer to a request. Raises `Unasked` and `InputNeeded`."""

@@ -184,6 +184,9 @@ class CallerConnection:
     def partial(self, data: Json) -> None:
         """Drop the partial answer."""
 
+    def log(self, level: str, text: str) -> None:
+        """Drop the message, because the client did not ask for any."""
+
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """Raises `Unasked`."""
         raise Unasked
@@ -239,6 +242,9 @@ class NoPartialsChannel:
 
     def partial(self, data: Json) -> None:
         """Drop the partial answer."""
+
+    def log(self, level: str, text: str) -> None:
+        """Drop the message, which may hold what the policy hides."""
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """Forward the question to the wrapped channel."""

@@ -154,10 +154,14 @@ def _context(
     )
 
 
-def make_function_runtime(folder: Path | None = None, inner: InnerCalls | None = None) -> FunctionRuntime:
+def make_function_runtime(
+    folder: Path | None = None,
+    inner: InnerCalls | None = None,
+    resource_updated: Callable[[str], None] | None = None,
+) -> FunctionRuntime:
     """Return the runtime for the functions of one gateway, with the folders of calls below `folder`. It starts at the first call. `inner`
-    makes the calls of functions to other tools."""
-    return FunctionRuntime(folder=folder, inner=inner)
+    makes the calls of functions to other tools, and `resource_updated` is told the URI of a resource that changed."""
+    return FunctionRuntime(folder=folder, inner=inner, resource_updated=resource_updated)
 
 
 def with_added(

@@ -13,10 +13,17 @@ from toolgen.gateway.mcp import event_streams
 from toolgen.gateway.mcp.event_streams import watch
 from toolgen.pipeline.middleware import CallerConnection
 
+TOLD = "notifications/tools/list_changed"
+
+
+def listed(*tools: str) -> dict[str, object]:
+    """The lists of a principal: these tools, and prompts that stay as they are."""
+    return {TOLD: tools, "notifications/prompts/list_changed": ("p",)}
+
 
 def test_a_change_that_leaves_a_callers_list_as_it_was_is_not_told() -> None:
     """What changed of other people's tools would say that there are such."""
-    lists = iter([("a",), ("a",), ("a", "b"), ("a", "b"), None])
+    lists = iter([listed("a"), listed("a"), listed("a", "b"), listed("a", "b"), None])
 
     class Lists:
         alone = True
@@ -30,7 +37,7 @@ def test_a_change_that_leaves_a_callers_list_as_it_was_is_not_told() -> None:
     async def main() -> None:
         lists_of: Any = Lists()
         said = [changed async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event())]
-        assert said == [True]
+        assert said == [{TOLD}]
 
     run(main())
 
@@ -49,7 +56,7 @@ def test_a_change_is_told_again_where_another_worker_may_have_answered(
             self.changes = 1
 
         def listed(self, _principal: object) -> Any:
-            return ("a",) if self.changes else ("a", "b")
+            return listed("a") if self.changes else listed("a", "b")
 
         async def changed(self) -> None:
             if not self.changes:
@@ -63,6 +70,6 @@ def test_a_change_is_told_again_where_another_worker_may_have_answered(
             said.append(changed)
             if not changed:
                 break
-        assert said == ([True, False] if alone else [True, True, False])
+        assert said == ([{TOLD}, set()] if alone else [{TOLD}, {TOLD}, set()])
 
     run(main())

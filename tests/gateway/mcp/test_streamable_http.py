@@ -117,7 +117,7 @@ def test_initialize_agrees_on_a_version_both_know(asked: str, given: str) -> Non
         tasks = (
             {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}} if given == "2025-11-25" else {}
         )
-        assert result["capabilities"] == {"tools": {"listChanged": True}, "resources": {}, **tasks}
+        assert result["capabilities"] == {"tools": {"listChanged": True}, "resources": {}, "logging": {}, **tasks}
         assert result["serverInfo"]["name"] == "toolgen"
         assert "resultType" not in result
 
@@ -244,7 +244,12 @@ def test_discover_tells_the_versions_and_what_the_server_has() -> None:
         result = answer.json()["result"]
         assert result["supportedVersions"] == [STATELESS, *STATEFUL]
         tasks = {"io.modelcontextprotocol/tasks": {}}
-        assert result["capabilities"] == {"tools": {"listChanged": True}, "resources": {}, "extensions": tasks}
+        assert result["capabilities"] == {
+            "tools": {"listChanged": True},
+            "resources": {},
+            "logging": {},
+            "extensions": tasks,
+        }
         assert (result["resultType"], result["cacheScope"]) == ("complete", "private")
         assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "toolgen"
         assert "mcp-session-id" not in answer.headers

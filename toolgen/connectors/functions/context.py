@@ -74,11 +74,33 @@ def _copied(value: Json) -> Any:
 
 
 class _CallLog(logging.LoggerAdapter[logging.Logger]):
-    """Lines that say which call they are about."""
+    """Lines that say which call they are about. Those with `client=True` are sent to the caller's client too."""
+
+    def __init__(self, call_id: str, tell: Callable[[str, str], None]) -> None:
+        super().__init__(logging.getLogger("toolgen.tools"), {"call_id": call_id})
+        self._tell = tell
+
+    def log(self, level: int, msg: object, *args: object, client: bool = False, **kwargs: Any) -> None:  # type: ignore[override]
+        """Write a line, and send it to the client if `client` is true."""
+        if client:
+            text = str(msg) % args if args else str(msg)
+            self._tell(_level_name(level), text)
+        super().log(level, msg, *args, **kwargs)
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = self.extra
         return f"{(self.extra or {}).get('call_id')}: {msg}", kwargs
+
+
+def _level_name(level: int) -> str:
+    """The name that MCP has for a level of Python's logging."""
+    names = (
+        (logging.CRITICAL, "critical"),
+        (logging.ERROR, "error"),
+        (logging.WARNING, "warning"),
+        (logging.INFO, "info"),
+    )
+    return next((name for least, name in names if level >= least), "debug")
 
 
 class Elicited(Struct, frozen=True):
@@ -122,6 +144,7 @@ class ToolContext:
         "_loop",
         "_over",
         "_time_limit",
+        "_updated",
         "call_id",
         "principal",
     )
@@ -135,12 +158,14 @@ class ToolContext:
         loop: asyncio.AbstractEventLoop,
         call: InnerCall | None = None,
         folder: Callable[[], Path] | None = None,
+        updated: Callable[[str], None] | None = None,
     ) -> None:
         self.call_id = call_id
         self.principal = CallPrincipal(principal)
         self._line = line
         self._call = call
         self._folder = folder
+        self._updated = updated
         self._over = False
         self._loop = loop
         self._time_limit: asyncio.Timeout | None = None
@@ -154,8 +179,22 @@ class ToolContext:
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """Log of functions with the id of the call in front of every line. It is for the operator; agents cannot read it."""
-        return _CallLog(logging.getLogger("toolgen.tools"), {"call_id": self.call_id})
+        """Log of functions with the id of the call in front of every line. It is for the operator; agents cannot read it.
+
+        Lines with `client=True` are also sent to an MCP client that asked for log messages: `ctx.log.info("loaded", client=True)`. They are
+        dropped if the policy hides anything of this tool's answers.
+        """
+        return _CallLog(self.call_id, self._told)
+
+    def updated(self, uri: str) -> Awaitable[None]:
+        """Tell clients that subscribed to a resource, and may read it, that it has changed."""
+        if self._updated is not None:
+            self._loop.call_soon_threadsafe(self._updated, uri)
+        return _DONE
+
+    def _told(self, level: str, text: str) -> None:
+        if self._line is not None:
+            self._loop.call_soon_threadsafe(self._line.log, level, text)
 
     @property
     def workdir(self) -> Path:

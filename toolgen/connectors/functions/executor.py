@@ -46,7 +46,7 @@ _SHARES = Shares()
 class FunctionRuntime:
     """Runtime for all functions of a gateway. All async functions run on one event loop and can share a database client, for example.
 
-    `inner` makes the calls of functions to other tools, in a gateway."""
+    In a gateway `inner` makes the calls of functions to other tools, and `resource_updated` is told the URI of a resource that changed."""
 
     def __init__(
         self,
@@ -54,9 +54,11 @@ class FunctionRuntime:
         watch: LoopWatch = _WATCH,
         folder: Path | None = None,
         inner: InnerCalls | None = None,
+        resource_updated: Callable[[str], None] | None = None,
     ) -> None:
         self.folders = WorkFolders(folder)
         self.inner = inner
+        self.resource_updated = resource_updated
         self._threads = FunctionThreads(shares)
         self._watch = watch
         self._loops: list[FunctionLoop] = []  # the last is in use, unless it is lost as all before it are
@@ -198,6 +200,7 @@ class FunctionExecutor:
             loop=loop,
             call=None if inner is None else lambda name, asked: under_way.made(_called(inner, call, name, asked)),
             folder=folder.path,
+            updated=self._runtime.resource_updated,
         )
         try:
             result = await self._carried(offer, arguments, call, (context, folder))

@@ -321,6 +321,9 @@ class _RemoteLine:
     def partial(self, data: Json) -> None:
         """Nothing: servers of MCP give no pieces of results."""
 
+    def log(self, level: str, text: str) -> None:
+        """Nothing: a worker is sent no log messages."""
+
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         raise Unasked
 

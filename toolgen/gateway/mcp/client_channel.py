@@ -23,7 +23,8 @@ from toolgen.gateway.call_rows import isolated
 from toolgen.gateway.caller_questions import CallerQuestions
 from toolgen.gateway.json_body import encode
 from toolgen.model.call import Principal
-from toolgen.model.client_channel import InputNeeded, Unasked
+from toolgen.model.client_channel import LOG_LEVELS, InputNeeded, Unasked
+from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.middleware import CallerConnection
 from toolgen.state.invocations import Invocation
@@ -52,6 +53,7 @@ NO_LINE: frozenset[str] = frozenset()
 MAX_QUESTION_S = 600.0
 _MAX_QUESTIONS = 16
 _MAX_ROOTS = 100
+_MAX_LOG_LENGTH = 4000
 
 
 def capabilities_of(given: object) -> frozenset[str]:
@@ -91,12 +93,14 @@ class PendingReplies:
 
 
 class _McpChannel(Struct, kw_only=True):
-    """Client channel common to both protocol styles. `token` is the client's progress token, None if it wants no progress."""
+    """Client channel common to both protocol styles. `token` is the client's progress token, None if it wants no progress, and
+    `level` the least level of log messages that it wants, None for none."""
 
     caller_connection: CallerConnection
     capabilities: frozenset[str]
     token: int | str | None = None
     send: Callable[[bytes], None] | None = None
+    level: int | None = None
     _told: float = -1.0
 
     @property
@@ -123,6 +127,14 @@ class _McpChannel(Struct, kw_only=True):
 
     def partial(self, data: Json) -> None:
         """Nothing: MCP has no pieces of results."""
+
+    def log(self, level: str, text: str) -> None:
+        """Send a log message of the level that the client asked for, or of a higher one."""
+        if self.level is None or self.send is None or LOG_LEVELS.index(level) < self.level:
+            return
+        params = {"level": level, "logger": "toolgen.tools", "data": bounded(text, _MAX_LOG_LENGTH)}
+        with suppress(asyncio.QueueFull):  # who does not read is told less
+            self.send(encode({"jsonrpc": "2.0", "method": "notifications/message", "params": params}))
 
     def _check(self, method: str) -> None:
         if ASKED_WITH[method] not in self.capabilities or self.disconnected():
@@ -237,6 +249,11 @@ class TaskLine(CallReports):
         super().progress(done, total, message)
         if self._first is not None and not self.kept:
             self._first.progress(done, total, message)
+
+    def log(self, level: str, text: str) -> None:
+        """Told to a client that waits."""
+        if self._first is not None and not self.kept:
+            self._first.log(level, text)
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """The answer. Raises `Unasked`, and `InputNeeded` where the client still waits and is asked by an answer."""

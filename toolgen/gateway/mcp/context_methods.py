@@ -8,17 +8,24 @@ import bisect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from toolgen.gateway.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls, ReadContent
 from toolgen.gateway.context_policy import Reader
+from toolgen.gateway.mcp.client_channel import PendingReplies, StatefulLine, StatelessLine, capabilities_of
 from toolgen.gateway.mcp.messages import (
     INVALID_PARAMS,
+    MAX_STATE_LENGTH,
+    META_CAPABILITIES,
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
     Caller,
     ProtocolStyle,
     RpcFault,
+    States,
 )
-from toolgen.model.context import Prompt, PromptArgument, Resource
+from toolgen.model.call import parties
+from toolgen.model.context import PROMPT, RESOURCE, Prompt, PromptArgument, Resource
 from toolgen.model.result import Error, file_bytes
 from toolgen.model.schema import Json
 
@@ -31,24 +38,49 @@ _OF_PROMPTS = "prompts/"
 _PER_PAGE = 1000
 _MAX_URI_LENGTH = 2048
 _MAX_ARGUMENTS = 200
+_MAX_ANSWERS = 32
+ASKS = "input_required"
 _KINDS = {"image": "image", "audio": "audio"}
 _T = TypeVar("_T", Prompt, Resource)
+
+
+class _Round(Struct, frozen=True):
+    """Request of a read: what is read, with which arguments, and what a client of 2026-07-28 answers with it."""
+
+    about: str
+    arguments: Mapping[str, Json]
+    params: Mapping[str, Any]
+    meta: Mapping[str, Any]
 
 
 class ContextMethods:
     """Methods about prompts and resources over one gateway."""
 
-    def __init__(self, context: ContextCalls) -> None:
-        self._context = context
+    def __init__(self, context: ContextCalls, states: States, mailbox: PendingReplies) -> None:
+        self._context, self._states, self._mailbox = context, states, mailbox
 
     @property
     def capabilities(self) -> dict[str, object]:
         """Capabilities that `initialize` and `server/discover` declare for them."""
         prompts, resources = self._context.offered
         declared: dict[str, object] = {"prompts": {"listChanged": True}} if prompts else {}
+        if resources:
+            declared["resources"] = {"subscribe": True, "listChanged": True}
         return declared | ({"completions": {}} if prompts or resources else {})
 
-    async def answer(self, method: str, params: Mapping[str, Any], caller: Caller) -> dict[str, object] | RpcFault:
+    def converses(self, method: object, params: Mapping[str, Any]) -> bool:
+        """Return True if what is read may ask its caller before it answers."""
+        match method:
+            case "prompts/get":
+                return self._context.converses(prompt=params.get("name"))
+            case "resources/read":
+                return self._context.converses(resource=params.get("uri"))
+            case _:
+                return False
+
+    async def answer(
+        self, method: str, params: Mapping[str, Any], meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
         """The result of one of `CONTEXT_METHODS`. A project without prompts has none of their methods."""
         if method.startswith(_OF_PROMPTS) and not self._context.offered[0]:
             return RpcFault(code=METHOD_NOT_FOUND, message="this server has no prompts")
@@ -61,11 +93,13 @@ class ContextMethods:
             case "resources/templates/list":
                 return _page(params, "resourceTemplates", context.templates(principal), _uri, _template)
             case "prompts/get":
-                return await self.get(params, caller)
+                return await self.get(params, meta, style, caller)
             case _:
                 return await self.complete(params, caller)
 
-    async def get(self, params: Mapping[str, Any], caller: Caller) -> dict[str, object] | RpcFault:
+    async def get(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
         """prompts/get."""
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str):
@@ -75,21 +109,77 @@ class ContextMethods:
             return _wrong("params.arguments must be an object of strings")
         if len(given) > _MAX_ARGUMENTS:
             return _wrong(f"params.arguments has more than {_MAX_ARGUMENTS} members")
+        line = self._line(_Round(f"{PROMPT}{name}", given, params, meta), style, caller)
+        if isinstance(line, RpcFault):
+            return line
         found = await self._context.get(name, given, _reader(caller))
         if isinstance(found, Error):
-            return _prompt_fault(found)
+            asking = self._asking(line, f"{PROMPT}{name}", given, caller) if found.code == ASKS else None
+            return asking or _prompt_fault(found)
         messages = [
             {"role": _role(one.get("role")), "content": content_block(one.get("content"))} for one in found.messages
         ]
         result: dict[str, object] = {"messages": messages}
         return result | ({"description": found.description} if found.description else {})
 
-    async def read(self, uri: str, style: ProtocolStyle, caller: Caller) -> dict[str, object] | RpcFault:
+    async def read(
+        self, uri: str, params: Mapping[str, Any], meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
         """resources/read, of a URI that is not one of an answer."""
+        line = self._line(_Round(f"{RESOURCE}{uri}", {}, params, meta), style, caller)
+        if isinstance(line, RpcFault):
+            return line
         found = await self._context.read(uri, _reader(caller))
         if isinstance(found, Error):
-            return resource_fault(found, uri, style)
+            asking = self._asking(line, f"{RESOURCE}{uri}", {}, caller) if found.code == ASKS else None
+            return asking or resource_fault(found, uri, style)
         return {"contents": [_read_content(one) for one in found]}
+
+    def _line(self, asked: _Round, style: ProtocolStyle, caller: Caller) -> StatefulLine | StatelessLine | RpcFault:
+        """The way to ask the caller of a read, with the answers that a client of 2026-07-28 gave so far (basic/utilities/mrtr)."""
+        connection = caller.caller_connection
+        line: StatefulLine | StatelessLine
+        if style is ProtocolStyle.STATEFUL:
+            line = StatefulLine(
+                caller_connection=connection,
+                capabilities=caller.capabilities if caller.send is not None else frozenset(),
+                send=caller.send,
+                mailbox=self._mailbox,
+                parties=parties(caller.principal),
+            )
+        else:
+            given = self._answers(asked, caller)
+            if isinstance(given, RpcFault):
+                return given
+            capabilities = capabilities_of(asked.meta.get(META_CAPABILITIES))
+            line = StatelessLine(caller_connection=connection, capabilities=capabilities, answers=given)
+        connection.line = line
+        return line
+
+    def _answers(self, asked: _Round, caller: Caller) -> dict[str, Any] | RpcFault:
+        given = asked.params.get("inputResponses", {})
+        if not isinstance(given, dict) or not all(isinstance(answer, dict) for answer in given.values()):
+            return _wrong("params.inputResponses must hold the results of the requests it answers, each an object")
+        if len(given) > _MAX_ANSWERS:
+            return _wrong(f"params.inputResponses has more than {_MAX_ANSWERS} members")
+        if "requestState" not in asked.params:
+            return given
+        text = asked.params["requestState"]
+        fits = isinstance(text, str) and len(text) <= MAX_STATE_LENGTH
+        state = self._states.open(text, caller.principal, asked.about, asked.arguments) if fits else None
+        if state is None:
+            return _wrong("params.requestState is none that this gateway gave for this request, or its time is over")
+        return {**state.answers, **given}
+
+    def _asking(
+        self, line: StatefulLine | StatelessLine, about: str, arguments: Mapping[str, Json], caller: Caller
+    ) -> dict[str, object] | None:
+        """The result that asks a client of 2026-07-28; None where there is nothing to ask."""
+        if not isinstance(line, StatelessLine) or not line.wanted:
+            return None
+        answers = {key: answer for key, answer in line.answers.items() if key not in line.wanted}
+        state = self._states.close(caller.principal, about, arguments, answers=answers)
+        return {"resultType": "input_required", "inputRequests": dict(line.wanted), "requestState": state}
 
     async def complete(self, params: Mapping[str, Any], caller: Caller) -> dict[str, object] | RpcFault:
         """completion/complete."""

@@ -8,18 +8,30 @@ import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from toolgen.core.errors import ToolgenError
 from toolgen.gateway.asgi.request import EventStream, Rejected, Response
 from toolgen.gateway.json_body import encode
-from toolgen.gateway.mcp.messages import INTERNAL_ERROR, Id, RpcFault, RpcReply, failed, response
+from toolgen.gateway.mcp.messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    LIST_CHANGED,
+    Id,
+    RpcFault,
+    RpcReply,
+    failed,
+    response,
+)
 from toolgen.gateway.mcp.server import Mcp
+from toolgen.gateway.mcp.subscriptions import UPDATED
 from toolgen.gateway.mcp.task_events import WatchedTasks, own_tasks, session_changes, task_changes
 from toolgen.model.call import Principal, parties
 from toolgen.pipeline.middleware import CallerConnection
 
 __all__ = [
-    "LIST_CHANGED",
     "Channel",
+    "Heard",
     "Listeners",
     "acknowledged",
     "ended",
@@ -29,13 +41,13 @@ __all__ = [
     "watch",
 ]
 
-LIST_CHANGED = "notifications/tools/list_changed"
 _MAX_UNREAD = 256
 _QUIET_S = 15.0
 _AGAIN_S = 2.0
 """After which clients are told of a change again: another worker, which may have answered them, knows of it by then."""
 _MAX_LISTENERS = 1024
 _MAX_EACH = 256
+_MAX_URIS = 256
 _STILL_HERE = b":\n\n"
 log = logging.getLogger("toolgen.gateway")
 
@@ -106,11 +118,34 @@ async def _departure(caller_connection: CallerConnection) -> None:
     await caller_connection.awaiting(asyncio.Event().wait())
 
 
+class Heard(Struct, frozen=True, kw_only=True):
+    """Changes that a client is told of: of these lists, by the notification about each, and of the resources of these URIs."""
+
+    lists: frozenset[str] = frozenset(LIST_CHANGED.values())
+    uris: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, wanted: Mapping[str, Any]) -> Heard | RpcFault:
+        """Changes that `params.notifications` of `subscriptions/listen` asks for (2026-07-28)."""
+        uris = wanted.get("resourceSubscriptions", [])
+        if not isinstance(uris, list) or len(uris) > _MAX_URIS or not all(isinstance(uri, str) for uri in uris):
+            said = f"params.notifications.resourceSubscriptions must be a list of at most {_MAX_URIS} URIs"
+            return RpcFault(code=INVALID_PARAMS, message=said)
+        lists = frozenset(method for name, method in LIST_CHANGED.items() if wanted.get(name) is True)
+        return cls(lists=lists, uris=tuple(uris))
+
+    def agreed(self) -> dict[str, object]:
+        """Members of the acknowledgement for these changes."""
+        lists: dict[str, object] = {name: True for name, method in LIST_CHANGED.items() if method in self.lists}
+        return lists | ({"resourceSubscriptions": list(self.uris)} if self.uris else {})
+
+
 async def watch(
     mcp: Mcp, principal: Principal, caller_connection: CallerConnection, closing: asyncio.Event
-) -> AsyncIterator[bool]:
-    """True each time what this principal is listed has changed, False when nothing was said for a while. Where others answer the same
-    clients, a change is told twice: a client that listed its tools at once may have asked one that did not know of it.
+) -> AsyncIterator[frozenset[str]]:
+    """The notifications about lists of this principal that have changed, each time some have, and none when nothing was said for a while.
+    Where others answer the same clients, a change is told twice: a client that listed its tools at once may have asked one that did not
+    know of it.
 
     Ends when the client leaves, the gateway closes, or the policy has the principal no more.
     """
@@ -122,6 +157,7 @@ async def watch(
         asyncio.ensure_future(_departure(caller_connection)),
     )
     now, again_at = asyncio.get_running_loop().time, math.inf
+    told: frozenset[str] = frozenset()
     try:
         while listed is not None and not any(end.done() for end in over):
             changed: asyncio.Future[Any] = asyncio.ensure_future(mcp.changed())
@@ -129,14 +165,15 @@ async def watch(
             await asyncio.wait((changed, *over), timeout=quiet_s, return_when=asyncio.FIRST_COMPLETED)
             if not changed.done():
                 changed.cancel()
-                again = now() >= again_at
+                again = told if now() >= again_at else frozenset()
                 if again:
                     again_at = math.inf
                 yield again
                 continue
             before, listed = listed, mcp.listed(principal)
             if listed is not None and listed != before:
-                yield True
+                told = frozenset(method for method, found in listed.items() if found != before[method])
+                yield told
                 again_at = math.inf if mcp.alone else now() + _AGAIN_S
     finally:
         for end in over:
@@ -158,8 +195,13 @@ class Listeners:
     def of_session(self, principal: Principal, caller_connection: CallerConnection, session: str) -> EventStream:
         """The handshake era's stream: a notification whenever the tools, or a task that the session made here, have changed."""
         self._admit(principal)
-        changes = _together(self._changes(principal, caller_connection, {}), self._made(principal, session))
-        return EventStream(events=self._counted(principal, changes))
+        changes = _together(self._changes(principal, caller_connection, {}, Heard()), self._made(principal, session))
+        updates = self._updated(self._mcp.subscriptions.updates_of_session(principal, session), {})
+        return EventStream(events=self._counted(principal, _together(changes, updates)))
+
+    async def _updated(self, uris: AsyncIterator[str], params: dict[str, object]) -> AsyncIterator[bytes]:
+        async for uri in uris:
+            yield event(notification(UPDATED, {"uri": uri, **params}))
 
     async def _made(self, principal: Principal, session: str) -> AsyncIterator[bytes]:
         async for message in session_changes(self._mcp.tasks, principal, session):
@@ -170,13 +212,13 @@ class Listeners:
         request: Id,
         principal: Principal,
         caller_connection: CallerConnection,
+        heard: Heard,
         *,
-        tools: bool,
         watched: WatchedTasks | None = None,
     ) -> EventStream:
         """`subscriptions/listen` (2026-07-28): first what will be said, then that, and at the end that it has ended."""
         self._admit(principal)
-        events = self._subscribed(request, principal, caller_connection, tools=tools, watched=watched)
+        events = self._subscribed(request, principal, caller_connection, heard, watched)
         return EventStream(events=self._counted(principal, events))
 
     def _admit(self, principal: Principal) -> None:
@@ -205,13 +247,16 @@ class Listeners:
         request: Id,
         principal: Principal,
         caller_connection: CallerConnection,
-        *,
-        tools: bool,
+        heard: Heard,
         watched: WatchedTasks | None,
     ) -> AsyncIterator[bytes]:
         own = None if watched is None else await own_tasks(self._mcp.tasks, watched, principal)
-        yield event(acknowledged(request, tools=tools, tasks=None if own is None else own.ids))
-        changes = self._changes(principal, caller_connection, {"_meta": subscribed(request)}, tools=tools)
+        meta: dict[str, object] = {"_meta": subscribed(request)}
+        yield event(acknowledged(request, heard, tasks=None if own is None else own.ids))
+        changes = self._changes(principal, caller_connection, meta, heard)
+        if heard.uris:
+            updates = self._mcp.subscriptions.updates_of(principal, heard.uris)
+            changes = _together(changes, self._updated(updates, meta))
         if own is not None and own.ids:
             changes = _together(changes, self._tasks(own, principal, {"_meta": subscribed(request)}))
         async for one in changes:
@@ -227,15 +272,14 @@ class Listeners:
         principal: Principal,
         caller_connection: CallerConnection,
         params: dict[str, object],
-        *,
-        tools: bool = True,
+        heard: Heard,
     ) -> AsyncIterator[bytes]:
         yield _STILL_HERE  # the head of the answer leaves with the first of its body
         async for changed in watch(self._mcp, principal, caller_connection, self._closing):
             if not changed:
                 yield _STILL_HERE
-            elif tools:
-                yield event(notification(LIST_CHANGED, params))
+            for method in sorted(changed & heard.lists):
+                yield event(notification(method, params))
 
 
 async def _together(leading: AsyncIterator[bytes], other: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -272,9 +316,9 @@ def subscribed(request: Id) -> dict[str, object]:
     return {"io.modelcontextprotocol/subscriptionId": request}
 
 
-def acknowledged(request: Id, *, tools: bool, tasks: tuple[str, ...] | None = None) -> bytes:
+def acknowledged(request: Id, heard: Heard, *, tasks: tuple[str, ...] | None = None) -> bytes:
     """The first message of a subscription: what of it will be said."""
-    agreed: dict[str, object] = {"toolsListChanged": True} if tools else {}
+    agreed = heard.agreed()
     if tasks is not None:
         agreed["taskIds"] = list(tasks)
     params = {"notifications": agreed, "_meta": subscribed(request)}

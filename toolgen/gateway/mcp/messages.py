@@ -73,6 +73,10 @@ MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
 CANCELLED = "notifications/cancelled"
+LIST_CHANGED: Mapping[str, str] = MappingProxyType(
+    {f"{name}ListChanged": f"notifications/{name}/list_changed" for name in ("tools", "prompts", "resources")}
+)
+"""The notifications about lists, by what a client asks for them with (2026-07-28, `subscriptions/listen`)."""
 _ROUTED: Mapping[str, str] = MappingProxyType(
     {
         "tools/call": "name",

@@ -12,13 +12,16 @@ import msgspec
 
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import AuditError, StateError
+from toolgen.gateway.context_calls import NO_RESOURCE
 from toolgen.gateway.file_links import OWN_SCHEME
 from toolgen.gateway.json_body import Malformed, identifier
 from toolgen.gateway.mcp.client_channel import PendingReplies
-from toolgen.gateway.mcp.context_methods import CONTEXT_LISTS, CONTEXT_METHODS, ContextMethods
+from toolgen.gateway.mcp.context_methods import CONTEXT_LISTS, CONTEXT_METHODS, ContextMethods, resource_fault
+from toolgen.gateway.mcp.log_levels import META_LOG_LEVEL, LogLevels
 from toolgen.gateway.mcp.messages import (
     HANDSHAKE_VERSIONS,
     INVALID_PARAMS,
+    LIST_CHANGED,
     META_CONVERSATION,
     META_PROGRESS,
     META_TOOLSET,
@@ -43,6 +46,7 @@ from toolgen.gateway.mcp.messages import (
     trace_of,
 )
 from toolgen.gateway.mcp.results import read_resource
+from toolgen.gateway.mcp.subscriptions import Subscriptions
 from toolgen.gateway.mcp.tasks import Tasks
 from toolgen.gateway.mcp.tool_calls import ToolCalls
 from toolgen.gateway.protocol import Facade
@@ -60,8 +64,9 @@ _TOOLS_PER_PAGE = 2_000  # ten of 29 clients read the first page alone
 _TTL_MS = 5000
 _MAX_URI_LENGTH = 2048
 _SERVER_INFO = {"name": "toolgen", "title": "toolgen", "version": version("toolgen")}
-_CAPABILITIES: dict[str, object] = {"tools": {"listChanged": True}, "resources": {}}
+_CAPABILITIES: dict[str, object] = {"tools": {"listChanged": True}, "resources": {}, "logging": {}}
 _TASKS: Mapping[str, object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+_OF_SESSIONS = frozenset({"logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"})
 _CLOCK = SystemClock()
 log = logging.getLogger("toolgen.gateway")
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
@@ -78,8 +83,10 @@ class Mcp:
         self._spans = gateway.operations.spans
         states = States(lambda: gateway.tool_calls.seal, clock)
         self.tasks = Tasks(gateway, listings, states)
-        self._context = ContextMethods(gateway.context)
-        self._calls = ToolCalls(gateway, listings, states, self._mailbox, self.tasks)
+        self.levels = LogLevels()
+        self.subscriptions = Subscriptions(gateway.context)
+        self._context = ContextMethods(gateway.context, states, self._mailbox)
+        self._calls = ToolCalls(gateway, listings, states, self._mailbox, self.tasks, self.levels)
 
     async def answer(self, message: RpcMessage, *, protocol_style: ProtocolStyle, caller: Caller) -> RpcReply:
         """The reply to one parsed message. Notifications are accepted and have none, nor have responses.
@@ -125,9 +132,12 @@ class Mcp:
         """Return True if messages may be sent to the caller before the answer."""
         if message.method == "tasks/result":
             return True
-        if message.method != "tools/call" or not isinstance(message.params, dict):
+        if not isinstance(message.params, dict):
             return False
-        if not caller.capabilities and META_PROGRESS not in message.meta:
+        if message.method != "tools/call":
+            return bool(caller.capabilities) and self._context.converses(message.method, message.params)
+        logs = self.levels.asked or META_LOG_LEVEL in message.meta
+        if not caller.capabilities and META_PROGRESS not in message.meta and not logs:
             return False  # it neither can be asked nor wants to be told
         name = message.params.get("name")
         return isinstance(name, str) and self._calls.converses(name, message.meta, caller)
@@ -144,10 +154,18 @@ class Mcp:
         given = arguments if isinstance(arguments, dict) else {}
         return {header: given.get(argument) for argument, header in wanted.items()}
 
-    def listed(self, principal: Principal) -> tuple[object, ...] | None:
-        """Return the current tool list of a principal, to compare with an earlier one; None if the policy no longer has the principal."""
+    def listed(self, principal: Principal) -> Mapping[str, object] | None:
+        """Return the current lists of a principal by the notification about each, to compare with earlier ones; None if the policy no
+        longer has the principal."""
         current = self._gateway.callers.current(principal)
-        return None if current is None else self._listings.of(current).tools
+        if current is None:
+            return None
+        context = self._gateway.context
+        return {
+            LIST_CHANGED["toolsListChanged"]: self._listings.of(current).tools,
+            LIST_CHANGED["promptsListChanged"]: context.prompts(current),
+            LIST_CHANGED["resourcesListChanged"]: (context.resources(current), context.templates(current)),
+        }
 
     @property
     def alone(self) -> bool:
@@ -208,31 +226,46 @@ class Mcp:
             ):
                 return await self.tasks.answer(str(message.method), params, message.meta, protocol_style, caller)
             case "resources/read", _:
-                return _cached(await self._read(params, protocol_style, caller), protocol_style)
+                return _cached(await self._read(params, message.meta, protocol_style, caller), protocol_style)
             case str() as method, _ if method in CONTEXT_METHODS:
-                found = await self._context.answer(method, params, caller)
+                found = await self._context.answer(method, params, message.meta, protocol_style, caller)
                 return _cached(found, protocol_style) if method in CONTEXT_LISTS else found
+            case str() as method, ProtocolStyle.STATEFUL if method in _OF_SESSIONS:
+                return self._of_session(method, params, caller)
             case "initialize", ProtocolStyle.STATEFUL:
                 return _initialize(params, self._capabilities())
-            case "ping", ProtocolStyle.STATEFUL:
-                return {}
             case "server/discover", ProtocolStyle.STATELESS:
                 capabilities = {**self._capabilities(), "extensions": {TASKS_EXTENSION: {}}}
                 return _cached({"supportedVersions": list(VERSIONS), "capabilities": capabilities}, protocol_style)
             case _:
                 return RpcFault(code=METHOD_NOT_FOUND, message="this server does not have that method")
 
+    def _of_session(self, method: str, params: Mapping[str, Any], caller: Caller) -> dict[str, object] | RpcFault:
+        """A method that sets something for a session: its level of log messages, or a subscription."""
+        if method == "ping":
+            return {}
+        if method == "logging/setLevel":
+            return self.levels.put((parties(caller.principal), caller.connection), params)
+        uri = params.get("uri")
+        if not isinstance(uri, str):
+            return RpcFault(code=INVALID_PARAMS, message="params.uri must be a string")
+        if method == "resources/unsubscribe":
+            self.subscriptions.remove(caller.principal, caller.connection, uri)
+        elif not self.subscriptions.add(caller.principal, caller.connection, uri):
+            return resource_fault(NO_RESOURCE, uri, ProtocolStyle.STATEFUL)
+        return {}
+
     def _capabilities(self) -> dict[str, object]:
         return {**_CAPABILITIES, **self._context.capabilities}
 
     async def _read(
-        self, params: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
     ) -> dict[str, object] | RpcFault:
         uri = params.get("uri")
         if not isinstance(uri, str):
             return RpcFault(code=INVALID_PARAMS, message="params.uri must be a string")
         if not uri.startswith(OWN_SCHEME):
-            return await self._context.read(uri, protocol_style, caller)
+            return await self._context.read(uri, params, meta, protocol_style, caller)
         found = await read_resource(self._gateway, caller, uri)
         if isinstance(found, Error):
             if found.retry_after_s is not None:

@@ -15,7 +15,7 @@ import msgspec
 
 from toolgen.gateway.json_body import MAX_BODY_SIZE, encode
 from toolgen.gateway.mcp.client_channel import capabilities_of
-from toolgen.gateway.mcp.event_streams import LIST_CHANGED, acknowledged, ended, notification, subscribed, watch
+from toolgen.gateway.mcp.event_streams import Heard, acknowledged, ended, notification, subscribed, watch
 from toolgen.gateway.mcp.messages import (
     ALONE,
     BATCHED_VERSION,
@@ -37,6 +37,7 @@ from toolgen.gateway.mcp.messages import (
     request_id,
 )
 from toolgen.gateway.mcp.server import Mcp
+from toolgen.gateway.mcp.subscriptions import UPDATED
 from toolgen.gateway.mcp.task_events import session_changes
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.tool_lists import Listings
@@ -66,7 +67,9 @@ async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO,
     session = _StdioSession(gateway, principal, sink)
     lines = _Lines(source)
     async with asyncio.TaskGroup() as group:
-        speaking = [group.create_task(work) for work in (session.speak(), session.watch(), session.tell())]
+        speaking = [
+            group.create_task(work) for work in (session.speak(), session.watch(), session.tell(), session.update())
+        ]
         while line := await lines.next():
             await session.take(line, group)
         await session.end()
@@ -87,7 +90,7 @@ class _StdioSession:
         self._client = ""
         self._greeted = False
         self._version = ""
-        self._subscriptions: dict[int | str, bool] = {}
+        self._subscriptions: dict[int | str, Heard] = {}
         self._capabilities: frozenset[str] = frozenset()
         self._said: asyncio.Queue[bytes] = asyncio.Queue(_MAX_UNREAD)
         self._open: dict[
@@ -137,13 +140,26 @@ class _StdioSession:
             self._said.task_done()
 
     async def watch(self) -> None:
-        """Says when the tools of this peer have changed, once it has shaken hands."""
+        """Says when the lists of this peer have changed, once it has shaken hands."""
         async for changed in watch(self._mcp, self._principal, CallerConnection(), asyncio.Event()):
-            if changed and self._greeted:
-                await self._said.put(notification(LIST_CHANGED, {}))
-            for subscription, tools in self._subscriptions.items() if changed else ():
-                if tools:
-                    await self._said.put(notification(LIST_CHANGED, {"_meta": subscribed(subscription)}))
+            for method in sorted(changed) if self._greeted else ():
+                await self._said.put(notification(method, {}))
+            for subscription, heard in self._subscriptions.items():
+                for method in sorted(changed & heard.lists):
+                    await self._said.put(notification(method, {"_meta": subscribed(subscription)}))
+
+    async def update(self) -> None:
+        """Says when a resource has changed that this peer subscribed to."""
+        changed: asyncio.Queue[str] = asyncio.Queue(_MAX_UNREAD)
+        with self._gateway.context.updates.listening(changed):
+            while True:
+                uri = await changed.get()
+                if (written := self._mcp.subscriptions.written(self._principal, self._id, uri)) is not None:
+                    await self._said.put(notification(UPDATED, {"uri": written}))
+                for subscription, heard in self._subscriptions.items():
+                    for one in self._mcp.subscriptions.readable(self._principal, heard.uris, uri):
+                        params = {"uri": one, "_meta": subscribed(subscription)}
+                        await self._said.put(notification(UPDATED, params))
 
     async def tell(self) -> None:
         """Says how the tasks of this peer go on."""
@@ -174,9 +190,12 @@ class _StdioSession:
         if fault is not None:
             await self._write(failed(request, fault))
             return
-        tools = isinstance(wanted, dict) and wanted.get("toolsListChanged") is True
-        await self._said.put(acknowledged(request, tools=tools))
-        self._subscriptions[request] = tools
+        heard = Heard.of(wanted if isinstance(wanted, dict) else {})
+        if isinstance(heard, RpcFault):
+            await self._write(failed(request, heard))
+            return
+        await self._said.put(acknowledged(request, heard))
+        self._subscriptions[request] = heard
 
     def _note(self, message: RpcMessage) -> None:
         """Store the client's name and capabilities from `initialize`, and apply a cancellation."""

@@ -27,7 +27,7 @@ from toolgen.gateway.asgi.request import (
 from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.json_body import encode, identifier
 from toolgen.gateway.mcp.client_channel import capabilities_of
-from toolgen.gateway.mcp.event_streams import Channel, Listeners
+from toolgen.gateway.mcp.event_streams import Channel, Heard, Listeners
 from toolgen.gateway.mcp.messages import (
     ALONE,
     BATCHED_VERSION,
@@ -252,7 +252,7 @@ class McpEndpoint:
         )
         try:
             speaks = caller_connection is request.caller_connection and (
-                caller.capabilities or message.meta or message.method == "tasks/result"
+                caller.capabilities or message.meta or message.method == "tasks/result" or self._mcp.levels.asked
             )
             if speaks and self._converses(request, message, caller):
                 return await self._conversing(message, ProtocolStyle.STATEFUL, caller)
@@ -316,13 +316,15 @@ class McpEndpoint:
             return _response(failed(asked, fault), ProtocolStyle.STATELESS)
         if not _takes(request, _EVENTS):
             raise Rejected(406, "bad_request", "the client must accept text/event-stream")
-        tools = wanted.get("toolsListChanged") is True
+        heard = Heard.of(wanted)
+        if isinstance(heard, RpcFault):
+            return _response(failed(asked, heard), ProtocolStyle.STATELESS)
         if wanted.get("taskIds") is None:
-            return self._listeners.of_request(asked, principal, request.caller_connection, tools=tools)
+            return self._listeners.of_request(asked, principal, request.caller_connection, heard)
         if fault := tasks_fault(wanted["taskIds"], message.meta):
             return _response(failed(asked, fault), ProtocolStyle.STATELESS)
         watched = WatchedTasks(tuple(dict.fromkeys(wanted["taskIds"])), message.meta)
-        return self._listeners.of_request(asked, principal, request.caller_connection, tools=tools, watched=watched)
+        return self._listeners.of_request(asked, principal, request.caller_connection, heard, watched=watched)
 
     def _modern_without_request(self, message: RpcMessage, version: str) -> Response:
         """A notification is acknowledged and dropped; clients send no responses in this era."""

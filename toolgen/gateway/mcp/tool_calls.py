@@ -23,6 +23,7 @@ from toolgen.gateway.mcp.client_channel import (
     form_of,
     said,
 )
+from toolgen.gateway.mcp.log_levels import LogLevels
 from toolgen.gateway.mcp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -73,6 +74,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     state: RequestState | None
     capabilities: frozenset[str]
     token: int | str | None
+    meta: Mapping[str, Any]
     protocol_style: ProtocolStyle
     envelope: bool = False
     task: TaskPlan | None = None
@@ -82,8 +84,15 @@ class ToolCalls:
     """Calls of one gateway's tools. `states` seals what a call of the stateless era is between two rounds; calls may become `tasks`."""
 
     def __init__(
-        self, gateway: Facade, listings: Listings, states: States, mailbox: PendingReplies, tasks: Tasks
+        self,
+        gateway: Facade,
+        listings: Listings,
+        states: States,
+        mailbox: PendingReplies,
+        tasks: Tasks,
+        levels: LogLevels,
     ) -> None:
+        self._levels = levels
         self._gateway = gateway
         self._tasks = tasks
         self._listings = listings
@@ -99,7 +108,9 @@ class ToolCalls:
         tool = self._listings.of(caller.principal).tool(name)
         if tool is None or not (_speaks(tool) or _tells(tool)):
             return False
-        return META_PROGRESS in meta or (bool(caller.capabilities) and _speaks(tool))
+        if META_PROGRESS in meta or (bool(caller.capabilities) and _speaks(tool)):
+            return True
+        return _speaks(tool) and self._levels.of((parties(caller.principal), caller.connection), meta) is not None
 
     async def answer(
         self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
@@ -234,6 +245,7 @@ class ToolCalls:
             if protocol_style is ProtocolStyle.STATELESS
             else caller.capabilities,
             token=token,
+            meta=meta,
             protocol_style=protocol_style,
             envelope=envelope,
         )
@@ -267,6 +279,7 @@ class ToolCalls:
         return state, {**state.answers, **given}
 
     def _line(self, request: _Request, protocol_style: ProtocolStyle, caller: Caller) -> StatefulLine | StatelessLine:
+        level = self._levels.of((parties(caller.principal), caller.connection), request.meta)
         if protocol_style is ProtocolStyle.STATEFUL:
             return StatefulLine(
                 caller_connection=caller.caller_connection,
@@ -275,6 +288,7 @@ class ToolCalls:
                 send=caller.send,
                 mailbox=self._mailbox,
                 parties=parties(caller.principal),
+                level=level,
             )
         return StatelessLine(
             caller_connection=caller.caller_connection,
@@ -282,6 +296,7 @@ class ToolCalls:
             token=request.token,
             send=caller.send,
             answers=request.answers,
+            level=level,
         )
 
     async def _elicit(

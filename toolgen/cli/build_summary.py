@@ -29,6 +29,7 @@ from toolgen.generator.emit.tokens import tokens
 from toolgen.generator.emit.writer import MANIFEST, BuildRecord, SourceRow
 from toolgen.model.manifest import Manifest, Problem, SourceInfo
 from toolgen.model.mcp import parts_of, read_listing
+from toolgen.model.mcp_context import context_parts, key_of
 from toolgen.model.tool import Tool
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class ServerListing(Struct, frozen=True, kw_only=True):
 
 
 def changed_since(old: Pin, new: Pin) -> str:
-    """How many tools changed, came and went between two listings."""
+    """How many tools, prompts and resources changed, came and went between two listings."""
     try:
         before, after = _digests(old), _digests(new)
     except (OSError, msgspec.DecodeError, RecursionError, CanonicalError):
@@ -80,7 +81,9 @@ def changed_since(old: Pin, new: Pin) -> str:
 
 
 def _digests(pin: Pin) -> dict[str, dict[str, str]]:
-    return {tool.name: parts_of(tool) for tool in read_listing(pin.path.read_bytes()).tools}
+    listing = read_listing(pin.path.read_bytes())
+    tools = {tool.name: parts_of(tool) for tool in listing.tools}
+    return tools | {f"{type(one).__name__} {key_of(one)}": context_parts(one) for one in listing.context}
 
 
 _SHOWN = 20
@@ -130,6 +133,8 @@ def summarize(
     for tool in manifest.tools.values() if listed is None else listed:
         by_source[tool.source].append(tool)
     problems = Counter(problem.source for problem in manifest.problems)
+    context = Counter(one.source for one in manifest.prompts.values())
+    context.update(one.source for one in manifest.resources.values())
     rows = tuple(
         SourceRow(
             source=name,
@@ -140,6 +145,7 @@ def summarize(
             tokens=tokens_of(tools),
             seconds=round(built.seconds[name], 3),
             server=_server(manifest.sources[name]),
+            context=context[name],
         )
         for name, tools in sorted(by_source.items())
     )
@@ -251,7 +257,7 @@ def failures(summary: Summary, *, strict: bool) -> list[str]:
     errors = Counter(problem.source for problem in summary.problems if problem.level == "error")
     said = []
     for row in summary.rows:
-        if errors[row.source] and not row.tools:
+        if errors[row.source] and not row.tools and not row.context:
             said.append(f"{row.source}: no operation became a tool ({errors[row.source]} errors)")
         elif errors[row.source] and strict:
             said.append(f"{row.source}: {errors[row.source]} errors, and --strict takes none")

@@ -225,17 +225,17 @@ def _contents(data: Json, uri: str, media_type: str) -> tuple[ReadContent, ...] 
     found: list[ReadContent] = []
     for part in parts:
         kind, body = next(held_in([part]))
-        is_file = file_bytes(part) is not None
-        is_json = not is_file and not isinstance(part, str) and not _is_part(part)
-        plain = "text/plain" if isinstance(part, str) else kind
-        text = None if is_file else body.decode("utf-8", "replace")
+        is_file = file_bytes(part) is not None or (isinstance(part, Mapping) and part.get("form") == "blob")
+        default = "text/plain" if isinstance(part, str) else "application/json"
         own = part.get("uri") if isinstance(part, Mapping) and _is_part(part) else None
+        # Of the URIs that a system gives, those below the one that was asked for count: others may be anybody's.
+        below = isinstance(own, str) and own.startswith(f"{uri.rstrip('/')}/")
         found.append(
             ReadContent(
-                uri=own if isinstance(own, str) else uri,
-                media_type=(media_type or plain) if not is_json else (media_type or "application/json"),
+                uri=str(own) if below else uri,
+                media_type=kind if isinstance(part, Mapping) and _is_part(part) else media_type or default,
                 body=body,
-                text=text,
+                text=None if is_file else body.decode("utf-8", "replace"),
             )
         )
     if sum(len(one.body) for one in found) > _MAX_SIZE:

@@ -13,6 +13,7 @@ import msgspec
 
 from toolgen.core.canonical import schema_digest
 from toolgen.core.json_codec import decode_json, encode_json
+from toolgen.model.mcp_context import ListedContext, ListedPrompt, ListedResource, ListedTemplate, key_of
 from toolgen.model.schema import Json
 
 __all__ = [
@@ -65,12 +66,22 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
         return self.execution.get("taskSupport") == "required"
 
 
-class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All tools of a server, by name: their order is nobody's promise."""
+class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """All tools of a server, its prompts, resources and templates: their order is nobody's promise. `completes`: it proposes values of
+    arguments."""
 
     server: str
     version: str
     tools: tuple[ListedTool, ...]
+    prompts: tuple[ListedPrompt, ...] = ()
+    resources: tuple[ListedResource, ...] = ()
+    templates: tuple[ListedTemplate, ...] = ()
+    completes: bool = False
+
+    @property
+    def context(self) -> tuple[ListedContext, ...]:
+        """Its prompts, resources and templates."""
+        return (*self.prompts, *self.resources, *self.templates)
 
 
 def parts_of(tool: ListedTool) -> dict[str, str]:
@@ -103,7 +114,13 @@ def _escaped(key: str) -> str:
 
 def write_listing(listing: ServerTools) -> bytes:
     """Encode a listing for its pin file: formatted for review, in ASCII, so that invisible characters appear as escapes."""
-    ordered = msgspec.structs.replace(listing, tools=tuple(sorted(listing.tools, key=lambda one: one.name)))
+    ordered = msgspec.structs.replace(
+        listing,
+        tools=tuple(sorted(listing.tools, key=lambda one: one.name)),
+        prompts=tuple(sorted(listing.prompts, key=key_of)),
+        resources=tuple(sorted(listing.resources, key=key_of)),
+        templates=tuple(sorted(listing.templates, key=key_of)),
+    )
     return (json.dumps(msgspec.to_builtins(ordered), indent=2, sort_keys=True, ensure_ascii=True) + "\n").encode()
 
 

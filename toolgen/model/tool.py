@@ -289,7 +289,9 @@ class McpResourceBinding(
 class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp_context"):
     """A prompt or resource of an MCP server: `tool` is its name or URI there, `parts` are digests of how the server lists it."""
 
-    method: str  # prompts/get | resources/read
+    method: str  # prompts/get | resources/read | completion/complete
+    about: str  # prompt | resource
+    argument: str = ""  # whose values are completed
 
     @property
     def kind(self) -> str:

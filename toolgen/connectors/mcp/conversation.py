@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from toolgen.connectors.mcp.messages import (
     STATELESS,
@@ -26,6 +27,14 @@ from toolgen.core.clock import Clock
 from toolgen.core.errors import CanonicalError
 from toolgen.model.call import Call
 from toolgen.model.mcp import ListedTool, ServerTools, parts_of
+from toolgen.model.mcp_context import (
+    ListedContext,
+    ListedPrompt,
+    ListedResource,
+    ListedTemplate,
+    context_parts,
+    key_of,
+)
 from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect
@@ -42,6 +51,34 @@ _PARTING_S = 5.0
 _NO_SUCH_SESSION: Final = frozenset({-32000, -32001, -32600})
 _DENIED: Final = frozenset({401, 403})
 Parts: TypeAlias = dict[str, dict[str, str]]
+
+
+_TOOLS: Final = "tools/list"
+_ALL_OFFERS: Final = frozenset({"tools", "prompts", "resources", "completions", "unknown"})
+"""Of a server whose capabilities were not read here: another worker shook hands with it."""
+_CONTEXT: Final[Mapping[str, tuple[str, str, type[ListedContext]]]] = {
+    "prompts/list": ("prompts", "prompts", ListedPrompt),
+    "resources/list": ("resources", "resources", ListedResource),
+    "resources/templates/list": ("resources", "templates", ListedTemplate),
+}
+"""By method: the capability, the member of a listing, and the form of each item."""
+_MEMBERS: Final = {"prompts": "prompts", "resources": "resources", "templates": "resourceTemplates"}
+_LISTS: Final = (_TOOLS, *_CONTEXT)
+_NO_METHOD: Final = -32601
+
+
+class _KnownList:
+    """List of a server as it was last read, and the task that reads it again."""
+
+    __slots__ = ("at", "listing", "parts")
+
+    def __init__(self) -> None:
+        self.parts: Parts | None = None
+        self.at = 0.0
+        self.listing: asyncio.Task[Parts | Failed] | None = None
+
+    def refreshed(self, task: asyncio.Task[Parts | Failed]) -> None:
+        self.listing = None
 
 
 class Conversation:
@@ -61,9 +98,8 @@ class Conversation:
         self._agreed = Agreed()
         self._number = 0
         self._who = ("", "")
-        self._listed: Parts | None = None
-        self._listed_at = 0.0
-        self._listing: asyncio.Task[Parts | Failed] | None = None
+        self._offers: frozenset[str] = frozenset(_ALL_OFFERS)
+        self._lists = {kind: _KnownList() for kind in _LISTS}
         self._telling: set[asyncio.Task[None]] = set()
 
     async def listing(self, call: Call) -> ServerTools | Failed:
@@ -74,21 +110,23 @@ class Conversation:
                 if fault := await self._agree(call):
                     return fault
                 agreed = True
-                return await self._list(call)
+                tools = await self._list(call)
+                return tools if isinstance(tools, Failed) else await self._with_context(tools, call)
         except TimeoutError:
             what = "its list of tools" if agreed else "its answer to the handshake (`initialize`)"
             return _late(f"{what} did not come in time: the limit for both is {longest_s:g} seconds")
 
-    async def parts(self, call: Call, until: float) -> Parts | Failed:
-        """The digests of what the server says of its tools, by name: as it said a minute ago at the longest. One that is listed twice
-        has none. `until` (the loop's time) is how long this caller waits."""
+    async def parts(self, call: Call, until: float, kind: str = "tools/list") -> Parts | Failed:
+        """The digests of what the server says of its tools, by name, or of its prompts and resources (by the method that lists them): as
+        it said a minute ago at the longest. One that is listed twice has none. `until` (the loop's time) is how long this caller waits."""
+        known_list = self._lists[kind]
         while True:
-            if (known := self._known()) is not None:
+            if (known := self._known(known_list)) is not None:
                 return known
-            task, joined = self._listing, self._listing is not None
+            task, joined = known_list.listing, known_list.listing is not None
             if task is None:
-                task = self._listing = asyncio.create_task(self._refresh(call))
-                task.add_done_callback(self._refreshed)
+                task = known_list.listing = asyncio.create_task(self._refresh(call, kind))
+                task.add_done_callback(known_list.refreshed)
             await asyncio.wait({task}, timeout=max(0.0, until - asyncio.get_running_loop().time()))
             if not task.done():
                 return _late("the server did not say in time which tools it has")
@@ -96,13 +134,17 @@ class Conversation:
             if not (joined and isinstance(found, Failed) and found.error.code == "upstream_timeout"):
                 return found  # one whose time began before this caller's is begun again
 
-    def _known(self) -> Parts | None:
-        age = self._clock.monotonic() - self._listed_at
-        if self._listed is None or age > _LISTED_S or self._epoch is None or self._ready() != self._epoch:
+    def _known(self, known: _KnownList) -> Parts | None:
+        age = self._clock.monotonic() - known.at
+        if known.parts is None or age > _LISTED_S or self._epoch is None or self._ready() != self._epoch:
             return None
         if self._wire.stale():
-            self._listed = None
-        return self._listed
+            self._forget_lists()
+        return known.parts
+
+    def _forget_lists(self) -> None:
+        for known in self._lists.values():
+            known.parts = None
 
     def _ready(self) -> int | None:
         return self._wire.ready() if self._shared is None else self._shared.epoch
@@ -111,33 +153,90 @@ class Conversation:
         """The server is to be met again."""
         self._lost_epoch, self._epoch = self._epoch or self._lost_epoch, None
 
-    def _refreshed(self, task: asyncio.Task[Parts | Failed]) -> None:
-        self._listing = None
-
-    async def _refresh(self, call: Call) -> Parts | Failed:
+    async def _refresh(self, call: Call, kind: str) -> Parts | Failed:
         """Agrees where that has to be, and lists. A session whose list cannot be had is forgotten."""
         try:
             async with asyncio.timeout(self._total_s):
-                listing = await self._listed_again(call)
+                listing = await self._listed_again(call, kind)
         except TimeoutError:
             self._wire.doubt()
             listing = _late("the server did not say in time which tools it has")
+        known = self._lists[kind]
         if isinstance(listing, Failed):
-            self._forget()
+            if kind == _TOOLS:  # what is wrong with another list is no reason to begin again with the tools
+                self._forget()
             return listing
-        self._listed, self._listed_at = _parts(listing), self._clock.monotonic()
-        return self._listed
+        known.parts, known.at = listing, self._clock.monotonic()
+        return listing
 
-    async def _listed_again(self, call: Call) -> ServerTools | Failed:
+    async def _listed_again(self, call: Call, kind: str) -> Parts | Failed:
         known = self._epoch is not None
         if fault := await self._agree(call):
             return fault
-        listing = await self._list(call)
+        listing = await self._parts_of(call, kind)
         if (
             isinstance(listing, Failed) and known and self._epoch is None
         ):  # the session was there before, and is no more
-            listing = await self._agree(call) or await self._list(call)
+            listing = await self._agree(call) or await self._parts_of(call, kind)
         return listing
+
+    async def _parts_of(self, call: Call, kind: str) -> Parts | Failed:
+        if kind == _TOOLS:
+            tools = await self._list(call)
+            return tools if isinstance(tools, Failed) else _parts((tool.name, tool) for tool in tools.tools)
+        found = await self._pages(kind, call)
+        return found if isinstance(found, Failed) else _parts((key_of(one), one) for one in found)
+
+    async def _with_context(self, tools: ServerTools, call: Call) -> ServerTools | Failed:
+        """The listing with the prompts and resources of a server that says that it has some."""
+        found: dict[str, tuple[ListedContext, ...]] = {}
+        for kind, (offer, member, _) in _CONTEXT.items():
+            if offer in self._offers and self._offers != _ALL_OFFERS:
+                listed = await self._pages(kind, call)
+                if isinstance(listed, Failed):
+                    return listed
+                found[member] = listed
+        return replace(tools, **found, completes="completions" in self._offers and self._offers != _ALL_OFFERS)
+
+    async def _pages(self, kind: str, call: Call) -> tuple[ListedContext, ...] | Failed:
+        """Every prompt, resource or template of the server. A server without that method has none."""
+        _, member, model = _CONTEXT[kind]
+        found: list[ListedContext] = []
+        async for page in self._each_page(kind, call):
+            if isinstance(page, Failed):
+                unknown = isinstance(page.data, Mapping) and _code_of(page.data) == _NO_METHOD
+                return () if unknown else page
+            try:
+                found += msgspec.convert(page.get(_MEMBERS[member]), tuple[model, ...])  # type: ignore[valid-type]
+            except (msgspec.ValidationError, RecursionError):
+                return failed("upstream_error", f"the server's answer to {kind} is not as MCP has it")
+            if len(found) > _MAX_TOOLS:
+                return failed("response_too_large", f"the server lists more than {_MAX_TOOLS} {member}")
+        return tuple(found)
+
+    async def _each_page(self, kind: str, call: Call) -> AsyncIterator[JsonObject | Failed]:
+        cursors: set[str] = set()
+        params: JsonObject = {}
+        size = 0
+        for _ in range(_MAX_PAGES):
+            page = await self._asked(kind, params, call)
+            if isinstance(page, Failed):
+                yield page
+                return
+            result = page.data if isinstance(page.data, dict) else {}
+            size += page.delivery.bytes or 0
+            if size > _MAX_LISTING_SIZE:
+                yield failed("response_too_large", f"the server's answers to {kind} are larger than may be")
+                return
+            yield result
+            cursor = result.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor:
+                return
+            if cursor in cursors:
+                break
+            cursors.add(cursor)
+            params = {"cursor": cursor}
+        yield failed("upstream_error", f"the server's answer to {kind} has no end, or more than {_MAX_PAGES} pages")
 
     async def call(self, method: str, params: JsonObject, call: Call, until: float) -> Success | Failed | None:
         """Send a caller's request and return the server's answer, until `until` (the loop's time).
@@ -185,7 +284,8 @@ class Conversation:
 
     async def close(self) -> None:
         """Ends what goes on without anybody waiting for it."""
-        tasks = {*self._telling, *((self._listing,) if self._listing is not None else ())}
+        listing = (known.listing for known in self._lists.values() if known.listing is not None)
+        tasks = {*self._telling, *listing}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -237,7 +337,8 @@ class Conversation:
         met = await shared.meet(self._lost_epoch)
         if isinstance(met, Failed):
             return met
-        self._number, self._listed = met.above, None
+        self._number = met.above
+        self._forget_lists()
         if met.agreed is not None:
             self._agreed, self._who, self._epoch = met.agreed, met.server, met.epoch
             return None
@@ -252,7 +353,7 @@ class Conversation:
 
     async def _handshake(self, call: Call) -> Failed | None:
         """Begins with the handshake, which every server but the newest knows; those answer it with an error."""
-        self._listed = None
+        self._forget_lists()
         answer = await self._wire.ask(initialize(self._next()), Agreed(), call)
         outcome = result_of(answer, call, "initialize")
         if isinstance(outcome, Success) and isinstance(outcome.data, dict):
@@ -268,7 +369,7 @@ class Conversation:
         if not version:
             return failed("upstream_error", "the server speaks a revision of MCP that this gateway does not")
         self._agreed = Agreed(version=version, session=session)
-        self._who = _who(result.get("serverInfo"))
+        self._who, self._offers = _who(result.get("serverInfo")), _offers(result)
         await self._wire.tell({"jsonrpc": "2.0", "method": "notifications/initialized"}, self._agreed, call)
         return None
 
@@ -280,7 +381,7 @@ class Conversation:
             return refused if isinstance(refused, Failed) else found
         self._agreed = agreed
         result = found.data if isinstance(found.data, dict) else {}
-        self._who = _who(result.get("serverInfo"))
+        self._who, self._offers = _who(result.get("serverInfo")), _offers(result)
         return None
 
     async def _list(self, call: Call) -> ServerTools | Failed:
@@ -350,14 +451,29 @@ def _who(info: Json) -> tuple[str, str]:
     return str(name or "")[:200], str(version or "")[:100]
 
 
-def _parts(listing: ServerTools) -> Parts:
+def _offers(result: JsonObject) -> frozenset[str]:
+    """The capabilities that a server declares."""
+    declared = result.get("capabilities")
+    return (
+        frozenset(name for name in declared if isinstance(declared.get(name), Mapping))
+        if isinstance(declared, Mapping)
+        else frozenset()
+    )
+
+
+def _code_of(data: Mapping[str, Json]) -> Json:
+    error = data.get("error")
+    return error.get("code") if isinstance(error, Mapping) else None
+
+
+def _parts(listing: Iterable[tuple[str, ListedTool | ListedContext]]) -> Parts:
     found: Parts = {}
     twice: set[str] = set()
-    for tool in listing.tools:
-        if tool.name in found:
-            twice.add(tool.name)
+    for name, listed in listing:
+        if name in found:
+            twice.add(name)
         try:
-            found[tool.name] = parts_of(tool)
+            found[name] = parts_of(listed) if isinstance(listed, ListedTool) else context_parts(listed)
         except CanonicalError:
-            twice.add(tool.name)
+            twice.add(name)
     return {name: parts for name, parts in found.items() if name not in twice}

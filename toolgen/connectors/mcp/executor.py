@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Final
 
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ from toolgen.model.mcp import ServerTools
 from toolgen.model.prompt_injection import visible
 from toolgen.model.result import Error, Failed, Refused, Shape, Success, file_bytes, text_in
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import McpBinding, McpResourceBinding, absent
+from toolgen.model.tool import McpBinding, McpContextBinding, McpResourceBinding, absent
 
 __all__ = ["McpExecutor", "answered", "contents"]
 
@@ -173,6 +174,76 @@ _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
 
 
+def prompted(outcome: Success) -> Success | Failed:
+    """Return the messages of a prompt, each with a content block (MCP 2025-11-25, server/prompts)."""
+    result = outcome.data
+    assert isinstance(result, Mapping)  # noqa: S101 - as `result_of` gives it
+    messages = result.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(one, Mapping) for one in messages):
+        return failed("upstream_error", "the server's answer is no prompt as MCP has it", delivery=outcome.delivery)
+    made = [
+        {"role": "assistant" if one.get("role") == "assistant" else "user", "content": _block(one.get("content"))}
+        for one in messages
+    ]
+    return Success(data={"messages": made}, delivery=outcome.delivery)
+
+
+def read_contents(outcome: Success) -> Success | Failed:
+    """Return the contents of a resource as `contents` does. Text that the server sent as bytes says so by `form`, so that it is passed on
+    as bytes."""
+    made = contents(outcome)
+    sent = outcome.data.get("contents") if isinstance(outcome.data, Mapping) else None
+    if isinstance(made, Failed) or not isinstance(sent, list):
+        return made
+    parts = made.data if isinstance(made.data, list) else [made.data]
+    formed = [
+        {**part, "form": "blob"} if isinstance(part, Mapping) and "text" in part and "blob" in one else part
+        for part, one in zip(parts, sent, strict=True)
+    ]
+    return replace(made, data=formed if isinstance(made.data, list) else formed[0])
+
+
+def completed(outcome: Success) -> Success | Failed:
+    """Return the values that a server proposes for an argument (MCP 2025-11-25, server/utilities/completion)."""
+    found = outcome.data.get("completion") if isinstance(outcome.data, Mapping) else None
+    values = found.get("values") if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping) or not isinstance(values, list):
+        return failed(
+            "upstream_error", "the server's answer proposes no values as MCP has it", delivery=outcome.delivery
+        )
+    texts = [bounded(visible(one), _MAX_SAID_LENGTH) for one in islice(values, _MAX_VALUES) if isinstance(one, str)]
+    data: dict[str, Json] = {"values": texts, "has_more": found.get("hasMore") is True}
+    if _is_size(total := found.get("total")):
+        data["total"] = total
+    return Success(data=data, delivery=outcome.delivery)
+
+
+def context_params(binding: McpContextBinding, arguments: JsonObject) -> JsonObject:
+    """The params of a request about a prompt or resource."""
+    match binding.method:
+        case "prompts/get":
+            return {"name": binding.tool, "arguments": dict(arguments)}
+        case "resources/read":
+            return {"uri": arguments["uri"] if "{" in binding.tool else binding.tool}
+        case _:
+            named = {"name": binding.tool} if binding.about == "prompt" else {"uri": binding.tool}
+            params: JsonObject = {
+                "ref": {"type": f"ref/{binding.about}", **named},
+                "argument": {"name": binding.argument, "value": arguments["value"]},
+            }
+            context = arguments.get("context")
+            return {**params, "context": {"arguments": context}} if context else params
+
+
+_MAX_VALUES = 100
+_READ: Final[Mapping[str, Callable[[Success], Success | Failed]]] = {
+    "tools/call": answered,
+    "prompts/get": prompted,
+    "resources/read": read_contents,
+    "completion/complete": completed,
+}
+
+
 class McpExecutor:
     """Calls the tools of one server. `shared`: one conversation serves every caller, as it must with a command.
 
@@ -202,14 +273,14 @@ class McpExecutor:
         method, params = _request(call, binding)
         until = asyncio.get_running_loop().time() + self._total_s
         for _ in range(_MAX_SESSIONS):
-            listed = await conversation.parts(_harmless(call), until)
+            listed = await conversation.parts(_harmless(call), until, _list_of(binding))
             if isinstance(listed, Failed):
                 return _unsent(listed)
             if refused := _changed(binding, listed):
                 return refused
             outcome = await conversation.call(method, params, call, until)
             if isinstance(outcome, Success):
-                return contents(outcome) if isinstance(binding, McpResourceBinding) else answered(outcome)
+                return _READ[method](outcome)
             if outcome is not None:
                 return outcome
         message = "the server forgot the session that it had just begun; nothing was sent"
@@ -252,17 +323,28 @@ def _binding(call: Call) -> McpBinding:
     return binding
 
 
+def _list_of(binding: McpBinding) -> str:
+    """The method by which the server lists what is called."""
+    if not isinstance(binding, McpContextBinding):
+        return "tools/list"
+    if binding.about == "prompt":
+        return "prompts/list"
+    return "resources/templates/list" if "{" in binding.tool else "resources/list"
+
+
 def _changed(binding: McpBinding, listed: Parts) -> Refused | None:
-    """Why a tool may not be called that is not as it was pinned."""
-    now = listed.get(binding.tool)
+    """Why a tool may not be called, or a prompt or resource read, that is not as it was pinned."""
+    now, what = listed.get(binding.tool), binding.about if isinstance(binding, McpContextBinding) else "tool"
     if now is None:
-        return _refused("the server does not offer this tool any more, or offers two of that name")
+        return _refused(f"the server does not offer this {what} any more, or offers two of that name")
     changed = sorted(part for part in now.keys() | binding.parts.keys() if now.get(part) != binding.parts.get(part))
-    return _refused(f"the tool's {', '.join(changed)} changed since somebody accepted it") if changed else None
+    return _refused(f"the {what}'s {', '.join(changed)} changed since somebody accepted it") if changed else None
 
 
 def _request(call: Call, binding: McpBinding) -> tuple[str, JsonObject]:
     """The method of a call, and its params."""
+    if isinstance(binding, McpContextBinding):
+        return binding.method, context_params(binding, call.arguments)
     if isinstance(binding, McpResourceBinding):
         return "resources/read", {"uri": call.arguments["uri"]}
     return "tools/call", {"name": binding.tool, "arguments": own_arguments(call.tool, call.arguments)}

@@ -125,11 +125,12 @@ _CLOCK = SystemClock()
 # What may be asked twice: it changes nothing.
 _HARMLESS = frozenset(
     {
-        *("initialize", "server/discover", "tools/list", "resources/read"),
+        *("initialize", "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"),
+        *("prompts/get", "resources/read", "completion/complete"),
         *("notifications/initialized", "notifications/cancelled"),
     }
 )
-_NAMED_BY: Mapping[str, str] = {"tools/call": "name", "resources/read": "uri"}
+_NAMED_BY: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The member of a request's params that the header `Mcp-Name` repeats (2026-07-28, basic/transports)."""
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )\Z")
 

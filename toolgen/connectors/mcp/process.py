@@ -24,6 +24,9 @@ _MUCH_UNREAD: Final = 1024 * 1024  # bytes that the command has not read; what i
 _LAST_WORDS_S: Final = 2.0
 
 
+_LISTS_CHANGED = frozenset(f"notifications/{name}/list_changed" for name in ("tools", "prompts", "resources"))
+
+
 class CommandFault(StrEnum):
     """Why an answer cannot be given."""
 
@@ -174,7 +177,7 @@ class ServerProcess(asyncio.BaseProtocol):
             self._settle(number, CommandReply(fault=fault))
 
     def _notified(self, method: object, params: Json) -> None:
-        if method == "notifications/tools/list_changed":
+        if method in _LISTS_CHANGED:
             self.changed = True
             self._on_change()
         elif method == "notifications/progress" and isinstance(params, Mapping):

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.connectors.assigned_names import held_names
+from toolgen.connectors.mcp.context import read_listed_context
 from toolgen.connectors.naming import assign, from_identifier, words
 from toolgen.connectors.pins import digest_of
 from toolgen.connectors.source import SourceConfig, SourceReading, listed_filter
@@ -55,6 +56,8 @@ def read_mcp(config: SourceConfig) -> SourceReading:
             suggestion="restore it from version control, or run `toolgen build --update-pins`",
         ) from error
     made, problems = _made(config, listing)
+    context, unusable = read_listed_context(config, listing)
+    problems += unusable
     wanted = listed_filter(config, "an MCP server")
     tools = tuple(tool for tool in made if wanted(tool))
     return SourceReading(
@@ -67,9 +70,10 @@ def read_mcp(config: SourceConfig) -> SourceReading:
         ),
         tools=tools,
         problems=tuple(problems),
-        operations=len(tools) + sum(problem.level == "error" for problem in problems),
+        operations=len(tools) + sum(problem.level == "error" for problem in problems if problem not in unusable),
         identifiers={tool.origin: tool.origin for tool in tools},
         files={str(path): digest_of(data)},
+        context=context,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from toolgen.generator.emit.binding_diff import BindingChange, binding_changes, breaking, change, compatible
+from toolgen.generator.emit.context_diff import context_changes
 from toolgen.generator.emit.schema_diff import Path, SchemaChange, schema_changes
 from toolgen.model.argument_names import own_names, with_listed_arguments
 from toolgen.model.database import Column, Database, Table
@@ -22,7 +23,8 @@ _MAX_TEXT_LENGTH = 160
 
 
 class ToolDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Change of one tool between two manifests. `name` is its new name; `before` its old name, if the name changed."""
+    """Change of one tool between two manifests, or of a prompt or resource (`prompt NAME`, `resource URI`). `name` is its new name;
+    `before` its old name, if the name changed."""
 
     name: str
     status: Literal["added", "removed", "renamed", "changed"]
@@ -85,6 +87,9 @@ def compare(old: Manifest, new: Manifest) -> ManifestDiff:
             found.append(ToolDifference(name=name, status="changed", changes=changes))
     gone = old.tools.keys() - new.tools.keys() - set(renamed.values())
     found += [ToolDifference(name=name, status="removed", changes=(_removed(old.tools[name], new),)) for name in gone]
+    found += [
+        ToolDifference(name=name, status=status, changes=changes) for name, status, changes in context_changes(old, new)
+    ]
     return ManifestDiff(sources=_sources(old, new), tools=tuple(sorted(found, key=lambda one: one.name)))
 
 

@@ -218,7 +218,7 @@ _CODE = Path(__file__).parents[2]
 
 class SourceRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Result of one source in a build's summary. `server` is the name and version of an MCP server, `since_pin` the changes since its tools
-    were pinned."""
+    were pinned. `context` counts its prompts and resources."""
 
     source: str
     operations: int
@@ -229,6 +229,7 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float
     server: str = ""
     since_pin: str = ""
+    context: int = 0
 
 
 class BuildRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

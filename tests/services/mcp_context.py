@@ -1,0 +1,64 @@
+"""An MCP server with prompts and resources that does what a file says, which it reads again before every answer: over its pipes."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+STATE = Path(sys.argv[1])
+LISTS = {"prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
+
+
+def write(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def answer(message: dict[str, Any]) -> None:
+    said = json.loads(STATE.read_text(encoding="utf-8"))
+    method, params = message["method"], message.get("params", {})
+    reply = {"jsonrpc": "2.0", "id": message["id"]}
+    if method == "initialize":
+        capabilities = said.get("capabilities", {"tools": {}, "prompts": {}, "resources": {}, "completions": {}})
+        who = {"name": "context", "version": "1"}
+        write({**reply, "result": {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": who}})
+        return
+    if method == "tools/list":
+        write({**reply, "result": {"tools": []}})
+        return
+    if method in LISTS:
+        found = said.get(LISTS[method], [])
+        more = {"nextCursor": "again"} if said.get("circular") == method else {}
+        write({**reply, "result": {LISTS[method]: found, **more}})
+        return
+    with (STATE.parent / "calls").open("a", encoding="utf-8") as calls:
+        calls.write(f"{method} {params.get('name') or params.get('uri') or params['argument']}\n")
+    match said.get("answers", {}).get(params.get("name") or params.get("uri") or "completion"):
+        case "hang":
+            time.sleep(60)
+        case "big":
+            write({**reply, "result": {"contents": [{"uri": params["uri"], "text": "x" * 100_000_000}]}})
+        case "deep":
+            nested = "[" * 10_000 + "]" * 10_000
+            sys.stdout.write(f'{{"jsonrpc":"2.0","id":{message["id"]},"result":{{"contents":{nested}}}}}\n')
+            sys.stdout.flush()
+        case "flood":
+            for _ in range(5_000):
+                write({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "x://y"}})
+            write({**reply, "result": {"contents": [{"uri": params["uri"], "text": "after the flood"}]}})
+        case "other":
+            write({**reply, "id": message["id"] + 1000, "result": {"contents": []}})
+            write({**reply, "result": {"contents": [{"uri": "other://secret", "text": "own answer"}]}})
+        case None:
+            write({**reply, "error": {"code": -32002, "message": "no such thing"}})
+        case found:
+            write({**reply, "result": found})
+
+
+for line in sys.stdin:
+    received = json.loads(line)
+    if "id" in received and "method" in received:
+        answer(received)

@@ -1,0 +1,79 @@
+"""Prompts and resources as MCP servers list them: the part that is pinned, and the part compared with the pin."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from toolgen.core.canonical import schema_digest
+
+__all__ = [
+    "ListedArgument",
+    "ListedContext",
+    "ListedPrompt",
+    "ListedResource",
+    "ListedTemplate",
+    "context_parts",
+    "key_of",
+]
+
+
+class ListedArgument(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Argument of a prompt."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    required: bool = False
+
+
+class ListedPrompt(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Prompt as its server lists it (MCP, server/prompts)."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    arguments: tuple[ListedArgument, ...] = ()
+
+
+class ListedResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Resource as its server lists it (MCP, server/resources). Its size may change, and is left out."""
+
+    uri: str
+    name: str
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+    annotations: dict[str, Any] = {}
+
+
+class ListedTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Template of resources as its server lists it."""
+
+    uri_template: str
+    name: str
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+    annotations: dict[str, Any] = {}
+
+
+ListedContext: TypeAlias = ListedPrompt | ListedResource | ListedTemplate
+
+
+def key_of(listed: ListedContext) -> str:
+    """The name of a prompt, and the URI of a resource or template."""
+    match listed:
+        case ListedPrompt(name=key) | ListedResource(uri=key) | ListedTemplate(uri_template=key):
+            return key
+
+
+def context_parts(listed: ListedContext) -> dict[str, str]:
+    """The digest of each part that a model or a reviewer goes by; raises `CanonicalError`. What a server says of time in `annotations`
+    changes with the content, and is no part."""
+    found = msgspec.to_builtins(listed)
+    annotations = {name: value for name, value in found.pop("annotations", {}).items() if name != "lastModified"}
+    parts = {name: value for name, value in found.items() if name not in {"uri", "uriTemplate"}}
+    parts |= {"annotations": annotations} if annotations else {}
+    return {name: schema_digest(value) for name, value in parts.items() if value}

@@ -41,6 +41,7 @@ OF_KIND: dict[str, dict[str, Any]] = {
     "mcp": {"mcp": {"url": "https://tickets.example.com/mcp"}},
     "device": {"device": "specs/phone.tools.yaml"},
     "code": {"code": {}},
+    "context": {"context": {"prompts": "prompts/*.md"}},
     "workflow": {"workflow": "specs/support.workflows.yaml"},
 }
 # What a scalar, a list or a mapping is replaced by, to see whether schema and reader agree about it.
@@ -183,6 +184,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
     by_name = described("toolgen.yaml")
     needed = {
         "Code": "code",
+        "Context": "context",
         "Mcp": "mcp",
         "Python": "python",
         "Queries": "graphql",
@@ -208,7 +210,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
             if (key.name, kind) in {("queries", "sql"), ("auth", "sql")}:  # a database takes others than the example
                 continue
             of_kind = structure == "Source" and key.name in {*OF_KIND, "resource"}
-            base = {} if structure in {"Code", "Mcp", "Python"} or of_kind else OF_KIND[kind]
+            base = {} if structure in {"Code", "Context", "Mcp", "Python"} or of_kind else OF_KIND[kind]
             extra = {"command": ["server"]} if (structure, key.name) == ("Mcp", "env") else {}
             if extra:
                 example = merged(example, {"sources": {"orders": {"mcp": extra}}})

@@ -42,6 +42,7 @@ _EXCEPTIONS = {
     "CredentialKeys": "Credential",
     "McpKeys": "Mcp",
     "CodeKeys": "Code",
+    "ContextKeys": "Context",
     "PollKeys": "Poll",
     "StatusPostKeys": "StatusPost",
     "PythonKeys": "Python",

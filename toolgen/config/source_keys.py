@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from toolgen.config.poll import PollKeys
+from toolgen.connectors.context.settings import ContextKeys
 from toolgen.connectors.functions.code.settings import CodeKeys
 from toolgen.connectors.functions.settings import PythonKeys
 from toolgen.connectors.graphql.options import GraphKeys
@@ -76,6 +77,7 @@ class GivenSource(GraphKeys, forbid_unknown_fields=True):
     device: str | None = None
     resource: str = ""
     code: CodeKeys | None = None
+    context: ContextKeys | None = None
     prefix: str = ""
     server: str = ""
     endpoint: str = ""

@@ -15,6 +15,7 @@ from toolgen.config.poll import PollKeys, read_poll
 from toolgen.config.resilience import read_resilience
 from toolgen.config.resource import of_resource
 from toolgen.config.source_keys import FilterKeys, GivenSource
+from toolgen.connectors.context.settings import read_context
 from toolgen.connectors.executor import PollConfig
 from toolgen.connectors.functions.code.settings import read_code
 from toolgen.connectors.functions.settings import Adopted, read_python, short
@@ -43,7 +44,7 @@ def read_source(document: YamlDocument, name: str, root: Path, warnings: list[st
     if kind in {"graphql", "mcp"}:
         check_headers(auth, document, ("sources", name, "auth"))
     server = McpServer() if source.mcp is None else read_mcp(source.mcp, document, name, warnings, bool(source.auth))
-    location = server.location if kind == "mcp" else "sandbox" if source.code is not None else getattr(source, kind)
+    location = server.location if kind == "mcp" else CONNECTORS[kind].place or getattr(source, kind)
     adopted: Adopted = ""
     if source.python is not None and (source.python or not resource):
         location, adopted = read_python(source.python, document, name)
@@ -65,7 +66,8 @@ def read_source(document: YamlDocument, name: str, root: Path, warnings: list[st
             key_header=source.idempotency_key if kind == "openapi" else "",
             refs=_refs(document, name, source.refs, kind),
             writes=source.writes,
-            root=str(root) if kind in {"python", "mcp"} else "",
+            root=str(root) if kind in {"python", "mcp", "context"} else "",
+            context=None if source.context is None else read_context(source.context, document, name),
             command=server.command,
             annotations=server.annotations,
             listed_output=source.output_schema,

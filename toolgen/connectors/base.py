@@ -56,6 +56,8 @@ class Connector:
     """
 
     kind: ClassVar[str]
+    place: ClassVar[str] = ""
+    """Word that stands for the location of a source that has none."""
     own_keys: ClassVar[frozenset[str]] = frozenset()
     """Keys of `sources:` in toolgen.yaml that belong to this kind, and to others that have them too."""
     failure_keys: ClassVar[frozenset[str]] = frozenset()

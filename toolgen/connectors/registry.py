@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from toolgen.connectors.base import Connector
+from toolgen.connectors.context.connector import ContextConnector
 from toolgen.connectors.device.connector import DeviceConnector
 from toolgen.connectors.functions.code.connector import CodeConnector
 from toolgen.connectors.functions.connector import FunctionConnector
@@ -30,6 +31,7 @@ CONNECTORS: Final[Mapping[str, Connector]] = MappingProxyType(
             WorkflowConnector(),
             CodeConnector(),
             DeviceConnector(),
+            ContextConnector(),
         )
     }
 )

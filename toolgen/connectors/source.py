@@ -22,6 +22,7 @@ from toolgen.model.tool import CodeBinding, Effect, OutputForm, Tool
 
 __all__ = [
     "Auth",
+    "ContextFiles",
     "Fetched",
     "QueryFiles",
     "SourceConfig",
@@ -51,6 +52,13 @@ class QueryFiles(Struct, frozen=True, kw_only=True):
     where: str
 
 
+class ContextFiles(Struct, frozen=True, kw_only=True):
+    """Files of a context source: a glob of prompts below the project's folder, and a folder of resources; "" for none."""
+
+    prompts: str = ""
+    resources: str = ""
+
+
 class SourceConfig(Struct, frozen=True, kw_only=True):
     """Entry of `sources:` in toolgen.yaml, as far as a build needs it; without credentials.
 
@@ -76,6 +84,7 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
     writes: bool = False  # sql: a tool that changes tables, for what the policy opens
     queries: tuple[QueryFiles, ...] = ()  # sql: a tool for each named query of these files
     code: CodeBinding | None = None  # code: the limits of its sandbox
+    context: ContextFiles | None = None  # context: files of prompts, and the folder of resources
     root: str = ""  # python: where modules are looked for first; mcp: where a command is started
     resource: str = ""  # of any kind: the file of a tool resource (`kind: Tool`) that its tools are declared in
     adopted: Literal["", "fastmcp", "langchain"] = ""  # python: whose tools `module:name` are

@@ -25,9 +25,9 @@ class TextPromptBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="ki
 
 
 class FolderBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="folder"):
-    """Files below a folder, which are read when they are asked for. `folder` is relative to the project."""
+    """File below the folder of its source, which is read when it is asked for. `path` is relative to that folder."""
 
-    folder: str
+    path: str
 
     @property
     def kind(self) -> str:

@@ -18,6 +18,7 @@ class CodeConnector(Connector):
     """Connector of `code:`."""
 
     kind = "code"
+    place = "sandbox"
     failure_advice = "the tools that code calls have their own"
     auth_refusal = "the tools that it calls have theirs"
     reads_files = False

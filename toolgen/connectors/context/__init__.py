@@ -1,0 +1,1 @@
+"""Context connector: prompts and resources of files."""

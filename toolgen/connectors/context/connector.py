@@ -1,0 +1,39 @@
+"""Prompts and resources of files: their reading, and reads of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from toolgen.connectors.base import Connector, ExecutorContext
+from toolgen.connectors.executor import Executor
+from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+
+__all__ = ["ContextConnector"]
+
+
+class ContextConnector(Connector):
+    """Connector of `context:`."""
+
+    kind = "context"
+    place = "files"
+    failure_advice = "files are read in the gateway itself"
+    auth_refusal = "files are read without"
+    no_proof = "the source has no tools"
+
+    def location(self, given: str, root: Path, where: str) -> str:
+        """Return the word that stands for the location."""
+        return given
+
+    def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
+        """Read the files of prompts, and list those of resources."""
+        from toolgen.connectors.context.read import read_context_files  # noqa: PLC0415 - if there is such a source
+
+        return read_context_files(config)
+
+    def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
+        """Return the executor that reads the files."""
+        from toolgen.connectors.context.executor import ContextExecutor  # noqa: PLC0415 - if there is such a source
+
+        folder = "" if source.config.context is None else source.config.context.resources
+        return ContextExecutor(Path(source.config.root) / folder if folder else None)

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from itertools import count
 from pathlib import Path
@@ -285,8 +287,6 @@ async def test_hidden_and_unknown_resources_are_refused_alike(mode: str, project
 
 
 def _module(name: str) -> Any:
-    import sys  # noqa: PLC0415 - as its one use
-
     return sys.modules[name]
 
 
@@ -567,3 +567,10 @@ async def test_prompts_and_resources_may_ask_their_caller(mode: str, project: Ca
         assert got.messages[0].content.text == "Greet Ann."  # type: ignore[union-attr]
         (content,) = (await client.read_resource("shop://greeting")).contents
         assert content.text == "Hello Ann"  # type: ignore[union-attr]
+
+
+def test_policy_check_takes_rules_about_prompts_and_resources_alone(project: Callable[..., Path]) -> None:
+    path = project('\n  - {id: x, to: [bot], prompts: ["*"], resources: ["shop://*"], verdict: allow}')
+    command = [sys.executable, "-m", "toolgen", "policy", "check", "--config", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

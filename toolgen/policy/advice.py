@@ -134,7 +134,9 @@ def advise(policy: Policy, documents: Iterable[YamlDocument], manifest: Manifest
     for document in documents:
         data: Mapping[str, Any] = document.data or {}
         for index, entry in enumerate(data.get("rules") or ()):
-            rule = rules[entry["id"]]
+            rule = rules.get(entry["id"])
+            if rule is None:  # it is about prompts and resources, or about tools that are still to be added
+                continue
             tools = [tool for tool in manifest.tools.values() if rule.covers(tool)]
             for remark in _about_rule(rule, tools, policy, manifest):
                 where = document.where("rules", index, *remark.path)

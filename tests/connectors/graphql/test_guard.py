@@ -15,7 +15,7 @@ from toolgen.model.verdict import Deny
 SCHEMA = build_schema("""
 scalar Upload
 input Filter { ids: [Int!] inner: Filter file: Upload name: String }
-type Post { id: ID! title: String posts(first: Int): [Post!]! }
+type Post { id: ID! title: String posts(first: Int, filter: Filter): [Post!]! }
 type Query {
   posts(first: Int, filter: Filter): [Post!]!
   post(id: ID!): Post
@@ -139,3 +139,48 @@ def test_a_long_list_among_the_arguments_counts_as_that_many_items(text: str, co
     assert verdict.cost == cost
     much = check(text, {"f": {"inner": {"ids": list(range(400))}}})
     assert isinstance(much, Deny) is ("first" not in text)
+
+
+def _uses(times: int) -> str:
+    """A document that hands $f to a field in so many places of the answer."""
+    return (
+        "query ($f: Filter) { posts(first: 1, filter: $f) { "
+        + "posts(first: 1, filter: $f) { id } " * (times - 1)
+        + "} }"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "reason"),
+    [
+        (_uses(1), 10_001, "hold more than 10000 values"),
+        (_uses(9), 8_000, "uses more than 50000 values of its variables"),
+        (_uses(1).replace("filter: $f", "filter: {many: [{ids: [1]}, $f]}"), 200_000, "hold more than 10000 values"),
+    ],
+)
+def test_variables_that_take_long_to_read_are_refused_before_they_are_read(
+    monkeypatch: pytest.MonkeyPatch, text: str, values: int, reason: str
+) -> None:
+    def unreached(*_: object, **__: object) -> None:
+        raise AssertionError("read")
+
+    monkeypatch.setattr(guard, "get_variable_values", unreached)
+    verdict = check(text, {"f": {"ids": list(range(values))}})
+    assert isinstance(verdict, Deny)
+    assert reason in verdict.reason
+
+
+def test_many_values_in_one_place_are_taken() -> None:
+    assert isinstance(check(_uses(1), {"f": {"ids": list(range(9_000))}}), CheckedDocument)
+    assert isinstance(check(_uses(3), {"f": {"ids": list(range(9_000))}}), CheckedDocument)
+
+
+@pytest.mark.parametrize("filler", ["#" * 100_000, "," * 100_000, " " * 100_000])
+def test_a_document_of_nothing_is_not_read(monkeypatch: pytest.MonkeyPatch, filler: str) -> None:
+    def unreached(*_: object, **__: object) -> None:
+        raise AssertionError("parsed")
+
+    monkeypatch.setattr(guard, "parse", unreached)
+    verdict = check("{ posts(first: 1) { id } }" + filler)
+    assert isinstance(verdict, Deny)
+    assert "longer than 100000 characters" in verdict.reason

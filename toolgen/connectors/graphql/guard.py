@@ -5,9 +5,12 @@ Documents' values as the arguments of the tools that they stand for.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
+import msgspec
 from graphql import (
     DocumentNode,
     FieldNode,
@@ -25,10 +28,14 @@ from graphql import (
     GraphQLSchema,
     GraphQLUnionType,
     InlineFragmentNode,
+    ListValueNode,
     Node,
+    ObjectValueNode,
     OperationDefinitionNode,
     SelectionSetNode,
     Undefined,
+    ValueNode,
+    VariableNode,
     Visitor,
     get_named_type,
     get_nullable_type,
@@ -78,6 +85,9 @@ def listed(type_: GraphQLInputType, value: Any) -> Any:
 
 
 _TOKENS = 4000
+_MAX_LENGTH = 100_000  # characters: comments and commas are no tokens
+_MAX_VALUES = 10_000  # in the variables
+_MAX_READ = 50_000  # values of variables, as often as arguments use them
 _MAX_VISITS = 5000  # fields met while fragments are followed
 _MAX_PAIRS = 1000  # of fields that answer under one name at one place: validation compares each with each
 _ASSUMED = 10  # items of a list that nobody sized
@@ -115,6 +125,11 @@ def check_document(
     text: str, variables: JsonObject, *, schema: GraphQLSchema, limits: GraphQLDocumentBinding, max_page: int | None
 ) -> CheckedDocument | Deny:
     """Judges one document. A `Deny` says, for the agent, what to change."""
+    if len(text) > _MAX_LENGTH:
+        return _deny(f"it is longer than {_MAX_LENGTH} characters")
+    sizes = {name: _count_values(value) for name, value in islice(variables.items(), _MAX_VALUES + 1)}
+    if sum(sizes.values()) > _MAX_VALUES:
+        return _deny(f"its variables hold more than {_MAX_VALUES} values: ask for fewer at once")
     try:
         document = parse(text, no_location=True, max_lexical_tokens=_TOKENS)
     except (GraphQLError, RecursionError) as error:
@@ -126,6 +141,7 @@ def check_document(
         counter = _Counter(limits, fragments)
         counter.count(operation.selection_set, 1, (), ())
         counter.check()
+        counter.check_values(sizes)
         if errors := validate(schema, document, max_errors=1):
             return _deny(f"it is not valid for the schema: {bounded(errors[0].message, 400)}")
         coerced = get_variable_values(schema, operation.variable_definitions or (), dict(variables))
@@ -211,6 +227,7 @@ class _Counter(Struct):
     deepest: int = 0
     pairs: int = 0
     places: dict[tuple[str, ...], int] = {}
+    read: Counter[str] = msgspec.field(default_factory=Counter)  # by variable, how often arguments use it
 
     def count(self, selections: SelectionSetNode, depth: int, above: tuple[str, ...], place: tuple[str, ...]) -> None:
         """Counts a selection at a `place` of the answer, inside of the fragments `above`."""
@@ -229,6 +246,8 @@ class _Counter(Struct):
                     if self.pairs > _MAX_PAIRS:
                         name = bounded(here[-1], 60)
                         raise _TooMuch(f"it selects {name} and other fields many times at one place: select each once")
+                    for argument in node.arguments or ():
+                        self.read.update(_variables_in(argument.value))
                     if node.selection_set is not None:
                         self.count(node.selection_set, depth + 1, above, here)
                 case InlineFragmentNode():
@@ -246,6 +265,37 @@ class _Counter(Struct):
             raise _TooMuch(f"it has {self.roots} root fields, more than {self.limits.max_root_fields}")
         if self.deepest > self.limits.max_depth:
             raise _TooMuch(f"it is {self.deepest} levels deep, more than {self.limits.max_depth}")
+
+    def check_values(self, sizes: Mapping[str, int]) -> None:
+        """Refuses a document that uses large variables so often that reading them takes long. `sizes`: values in each variable."""
+        if sum(sizes.get(name, 0) * times for name, times in self.read.items()) > _MAX_READ:
+            raise _TooMuch(f"it uses more than {_MAX_READ} values of its variables: use each large variable once")
+
+
+def _variables_in(value: ValueNode) -> Iterator[str]:
+    """Names of the variables in the value of an argument."""
+    match value:
+        case VariableNode():
+            yield value.name.value
+        case ListValueNode():
+            for item in value.values:
+                yield from _variables_in(item)
+        case ObjectValueNode():
+            for member in value.fields:
+                yield from _variables_in(member.value)
+
+
+def _count_values(value: Json) -> int:
+    """Count the values in a JSON value, itself included; beyond _MAX_VALUES it does not go on."""
+    count, stack = 0, [value]
+    while stack and count <= _MAX_VALUES:
+        count += 1
+        match stack.pop():
+            case list() as items:
+                stack += islice(items, _MAX_VALUES + 1)
+            case Mapping() as members:
+                stack += islice(members.values(), _MAX_VALUES + 1)
+    return count
 
 
 class _Pricer(Struct):

@@ -108,7 +108,8 @@ class Columns:
 
     def tested(self, condition: exp.Expr, scope: SelectScope, merged: bool) -> exp.Expr:
         """A condition with COLUMNS, for each of the columns that it stands for: all of them have to be true."""
-        selection = selection_of(condition) if self._dialect == "duckdb" else None
+        called = self._dialect == "duckdb" and condition.find(exp.Anonymous) is not None
+        selection = selection_of(condition) if called else None
         if selection is None:
             return condition
         tests = [item.unalias() for item in self._selected(condition, selection, scope, merged)]

@@ -6,7 +6,7 @@ compares `+x` without the affinity and the index of a column, and columns are ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from sqlglot import exp
@@ -107,12 +107,15 @@ def _bracket_end(tokens: Sequence[Token], first: int) -> int:
     return 0
 
 
-def enclose_signs(tokens: Sequence[Token]) -> Iterator[Token]:
+def enclose_signs(tokens: Sequence[Token]) -> Iterable[Token]:
     """`+x` as a call of `+`: `ORDER BY +1` sorts by a number, and `ORDER BY 1` by the first column."""
+    pluses = [place for place, token in enumerate(tokens) if token.token_type is TokenType.PLUS]
+    if not any(is_signed(tokens, place) for place in pluses):
+        return tokens
     return _enclosed(tokens, TokenType.PLUS, absolute=False)
 
 
-def enclose_absolutes(tokens: Sequence[Token]) -> Iterator[Token]:
+def enclose_absolutes(tokens: Sequence[Token]) -> Iterable[Token]:
     """`@ x` as a call of `@`, where no operator behind it binds tighter: `@ a - 5` is `@ (a - 5)`.
 
     https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-PRECEDENCE

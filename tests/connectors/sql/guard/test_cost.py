@@ -169,3 +169,33 @@ def test_mariadb_replaces_in_the_values_that_are_gathered() -> None:
     assert found.sql.startswith(
         "SELECT GROUP_CONCAT(REPLACE(name, ',', ' | ') ORDER BY name SEPARATOR ' | ') AS x FROM"
     )
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "list_transform(string_split(status, ' '), lambda w: upper(w[1]) || lower(w[2:]))",
+        "list_filter(list(status), lambda s: s LIKE 'p%')",
+        "list_transform(range(1000), lambda n: n * total)",
+        "[upper(w) FOR w IN string_split(status, ',') IF w <> '']",
+    ],
+)
+def test_what_is_made_of_the_elements_of_a_column_is_small(written: str) -> None:
+    allowed(f"SELECT {written} AS x FROM orders", dialect="duckdb")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "list_transform(range(1000), lambda n: length(repeat(status, 1000)))",
+        "list_filter(range(1000), lambda n: length(repeat(status, 1000)) > n)",
+        "list_transform(string_split(status, ''), lambda w: repeat(w, 1000))",
+        "list_transform(range(10000), lambda n: status)",
+        "list_transform(range(1000), lambda n: list_transform(range(1000), lambda m: n + m))",
+        "[repeat(w, 1000) FOR w IN string_split(status, '')]",
+        "[n FOR n IN range(1000) IF length(repeat(status, 1000)) > n]",
+    ],
+)
+def test_what_is_made_of_many_elements_is_counted_for_each(written: str) -> None:
+    """The first took 446 MB."""
+    assert refused(f"SELECT {written} AS x FROM orders", dialect="duckdb").rule == "sql:size"

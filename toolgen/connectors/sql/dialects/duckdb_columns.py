@@ -97,13 +97,20 @@ def _star_pattern(item: exp.Expr) -> _Test | None:
 
 
 def _lambda(node: exp.Lambda) -> _Test:
-    """`lambda c: c LIKE 'a%'`."""
+    """`lambda c: c LIKE 'a%'` and `lambda c: c IN ('a', 'b')`."""
     test = node.this.this if isinstance(node.this, exp.Not) else node.this
-    plain = len(node.expressions) == 1 and isinstance(test, (exp.Like, exp.ILike))
+    plain = len(node.expressions) == 1 and isinstance(test, (exp.Like, exp.ILike, exp.In))
     if not plain or test.this.name != node.expressions[0].name:
         _refuse_form()
-    matches = _like(test)
+    matches = _listed(test) if isinstance(test, exp.In) else _like(test)
     return (lambda name: not matches(name)) if test is not node.this else matches
+
+
+def _listed(test: exp.In) -> _Test:
+    if test.args.get("query") is not None or not test.expressions:
+        _refuse_form()
+    names = frozenset(_name(part) for part in test.expressions)
+    return lambda name: name in names
 
 
 def _like(test: exp.Expr) -> _Test:

@@ -23,6 +23,8 @@ __all__ = [
     "digits_of",
     "is_negative",
     "is_smallest",
+    "megabytes",
+    "seconds",
     "written_number",
 ]
 
@@ -115,3 +117,13 @@ def is_smallest(node: exp.Expr) -> bool:
 def called_name(node: exp.Expr) -> str:
     name = node.this if isinstance(node, exp.Anonymous) else None
     return name[len(CALL) :].lower() if isinstance(name, str) and name.startswith(CALL) else ""
+
+
+def megabytes(size: float) -> str:
+    """Bytes in words."""
+    return f"{size / 1e6:,.0f} MB" if size < 1e12 else "more than 1,000,000 MB"
+
+
+def seconds(work: float) -> str:
+    """Nanoseconds in words."""
+    return f"{work / 1e9:,.1f} s" if work < 1e14 else "more than 100,000 s"

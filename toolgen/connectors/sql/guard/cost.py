@@ -27,6 +27,8 @@ from toolgen.connectors.sql.guard.bounds import (
     bare,
     called_name,
     digits_of,
+    megabytes,
+    seconds,
     written_number,
 )
 from toolgen.connectors.sql.guard.column_names import computed_title
@@ -54,6 +56,7 @@ _SMALL_WORK: Final = 20.0  # at most so many nanoseconds a byte count for such a
 _STEPS: Final = 32  # of a recursion: what doubles in each is too large by then
 _NODE_WORK: Final = 6_000.0  # to plan an expression again
 _NODE_MEMORY: Final = 600.0
+_VECTOR: Final = 2_048  # elements that DuckDB makes at once
 _ARCS: Final = 0.4  # bytes for each pair of states
 _MAX_AUTOMATON: Final = 160e6  # bytes, beyond which an engine gives up
 _ASSUMED_STATES: Final = 4_000.0  # of a pattern that is not written out
@@ -92,14 +95,6 @@ def _columns_of(database: Database, scope: SqlScope) -> Mapping[str, Bound]:
         known = MappingProxyType({name: Bound(size, built=False) for name, size in found.items()})
         _COLUMNS.put(database, scope, known)
     return known
-
-
-def _megabytes(size: float) -> str:
-    return f"{size / 1e6:,.0f} MB" if size < 1e12 else "more than 1,000,000 MB"
-
-
-def _seconds(work: float) -> str:
-    return f"{work / 1e9:,.1f} s" if work < 1e14 else "more than 100,000 s"
 
 
 def _size_of_type(written: str) -> int:
@@ -218,13 +213,13 @@ class _Row:
         if memory > self._dialect.max_row_memory:
             refuse(
                 "size",
-                f"the values of one row could have {_megabytes(memory)}, more than {_megabytes(self._dialect.max_row_memory)}",
+                f"the values of one row could have {megabytes(memory)}, more than {megabytes(self._dialect.max_row_memory)}",
                 "repeat, replace and join less of it, or take parts of it with substr first",
             )
         if work > MAX_WORK and self._dialect.uninterruptible:
             refuse(
                 "size",
-                f"one row could take {_seconds(work)}, more than {_seconds(MAX_WORK)}, in which the server does not look at its clock",
+                f"one row could take {seconds(work)}, more than {seconds(MAX_WORK)}, in which the server does not look at its clock",
                 "search and change less of it: take parts with substr first, or change values before they are put together",
             )
 
@@ -251,7 +246,9 @@ class _Row:
         common = node.args.get("with_")
         if common is not None:
             self._common(node)
-        values = [self._value(child) for child in node.iter_expressions() if child is not common]
+        values = self._made_values(node)
+        if values is None:
+            values = [self._value(child) for child in node.iter_expressions() if child is not common]
         if isinstance(node, exp.Anonymous):
             cost = self._functions.get(called_name(node)) or _ADDED
         else:
@@ -266,6 +263,43 @@ class _Row:
         if isinstance(node, (exp.Table, exp.Unnest, exp.Lateral, exp.Values)):
             self._name_source(node, value)
         return value
+
+    def _made_values(self, node: exp.Expr) -> list[Bound] | None:
+        """The arguments of a call that makes a value of each element of a list, or of a comprehension; None for anything else.
+
+        Elements are at most as large together as their list. What is made of them is largest where all are small, or where one is all.
+        """
+        if isinstance(node, exp.Comprehension):
+            listed, made, names = node.args["iterator"], [node.this, node.args.get("condition")], [node.expression]
+        elif (
+            called_name(node) in _MAPPING and len(node.expressions) == 2 and isinstance(node.expressions[1], exp.Lambda)
+        ):
+            listed, made, names = node.expressions[0], [node.expressions[1].this], node.expressions[1].expressions
+        else:
+            return None
+        whole = self._value(listed)
+        elements = whole.size / NUMBER + 1
+        small, large = (self._of_elements(made, names, size) for size in (NUMBER, max(whole.size, NUMBER)))
+        total = max(elements * (small.size + NUMBER), large.size + NUMBER)
+        planned = _NODE_MEMORY * sum(1 for node in made if node is not None for _ in node.walk())
+        held = max(0.0, small.memory - planned) * min(elements, _VECTOR)
+        one = large._replace(
+            size=max(0.0, total / elements - NUMBER),
+            work=max(small.work, large.work),
+            memory=max(small.memory + held, large.memory),
+        )
+        return [one, _NOTHING, whole] if isinstance(node, exp.Comprehension) else [whole, one]
+
+    def _of_elements(self, made: Sequence[exp.Expr | None], names: Sequence[exp.Expr], size: float) -> Bound:
+        """Bound on what is made of an element of this size. A second name stands for its number."""
+        around = dict(self._columns)
+        for place, name in enumerate(names):
+            self._columns[name.name.lower()] = Bound(NUMBER if place else size)
+        found = [self._value(node) for node in made if node is not None]
+        self._columns.clear()
+        self._columns.update(around)
+        work, memory = sum(one.work for one in found), sum(one.memory for one in found)
+        return found[0]._replace(work=work, memory=memory)
 
     def _literal(self, node: exp.Expr) -> Bound:
         text = node.name
@@ -547,6 +581,9 @@ class _Row:
 
 
 _ENDLESS: Final = 1_000_000
+_MAPPING: Final = frozenset(
+    f"{kind}{what}" for kind in ("list_", "array_", "") for what in ("transform", "apply", "filter")
+) - {"transform"}
 _ADDED: Final = Cost(result="sum")  # a function that a policy adds
 _TEXT_COLUMN: Final = Bound(_TEXT, built=False)
 _DOCUMENTS: Final = frozenset({"document", "json", "indent", "collect"})

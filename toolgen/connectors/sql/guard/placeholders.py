@@ -256,6 +256,7 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
         and before.token_type in {TokenType.VAR, TokenType.R_PAREN}
         and token.token_type is TokenType.VAR
         and not (dialect == "mysql" and before.text.upper() in MODIFIERS)
+        and not (dialect == "duckdb" and before.text.upper() == "IF")  # `[x FOR x IN l IF length(x) > 1]`
     ):
         return False  # `(VALUES (1)) t(x)`, `series s(n)`: the alias of what stands before it
     if before and before.text.upper() == "ORDINALITY" and index > 1 and tokens[index - 2].text.upper() == "WITH":

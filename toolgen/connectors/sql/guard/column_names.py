@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -41,6 +42,9 @@ _AFTER_ITEMS: Final = frozenset(
     }
 )
 _BEFORE_ITEMS: Final = frozenset({"DISTINCT", "ALL", *MODIFIERS})
+_SIGNED: Final = re.compile(
+    r"\+[\s+]*(?:\(\s*)*(?:[\w.$`]+|'[^']*')(?:\s*\))*\s*\Z"
+)  # MySQL: a sign before a column or a value alone
 _SPACES: Final = str.maketrans("\t\n\r", "   ")
 
 # by the text
@@ -124,7 +128,7 @@ def retitle(written: exp.Expr, asked: exp.Expr, dialect: DialectName) -> bool:
             title = item.meta.get(_TITLE, "") if _unnamed(item) else ""
             if _unnamed(item) and any(node.meta.get(_CONCEALED) for node in item.find_all(exp.Subquery)):
                 title = title if _is_name(title) else f"column {place}"
-            elif dialect == "mysql" and (isinstance(item, exp.Boolean) or title.startswith("+")):
+            elif dialect == "mysql" and (isinstance(item, exp.Boolean) or _SIGNED.match(title)):
                 continue  # by its value
             elif dialect in _OWN_SPELLING or not _is_name(title) or not _differs(title, other.meta.get(_TITLE, "")):
                 other.meta[_TITLE] = title  # for the next text

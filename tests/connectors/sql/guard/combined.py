@@ -118,11 +118,7 @@ class _Writer:
         if not having and self._chance.random() < 0.3:
             keys = [self._chance.choice(self._columns["text"])]
             test = self._chance.choice(
-                [
-                    "EXISTS (SELECT 1",
-                    f"{self._aggregate()} > (SELECT count(*)",
-                    f"{self._aggregate()} <> (SELECT max(h.id)",
-                ]
+                ["EXISTS (SELECT 1", "count(*) > (SELECT count(*)", f"max({keys[0]}) <> (SELECT max(h.code)"]
             )
             sign = self._chance.choice(["<", ">=", "="])
             having = f" HAVING {test} FROM sensors h WHERE h.code {sign} {keys[0]})"

@@ -21,6 +21,8 @@ from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.approvals.requests import ApprovalRequests
 from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.background_calls import BackgroundCalls
+from toolgen.gateway.call_preparation import CallPreparation
+from toolgen.gateway.call_results import CallResults
 from toolgen.gateway.call_service import Callers, Calls
 from toolgen.gateway.catalog_reloader import CatalogReloader
 from toolgen.gateway.compiled_policy import CurrentPolicy, GatewayDependencies
@@ -124,6 +126,7 @@ class _CallParts(Struct, frozen=True, kw_only=True):
     devices: DeviceCalls
     answering: ResponseShaper
     sent: GatewayFiles
+    preparation: CallPreparation
     calls: Calls
 
 
@@ -313,24 +316,36 @@ def _call_parts(base: _Base) -> _CallParts:
     )
     sent, uploads = GatewayFiles(files, current, shared.pauses), FileUploads(files, log.append)
     links = settings.resource_links
+    discovery = Discovery(
+        above=settings.search_above,
+        clock=clock,
+        meaning=base.meaning,
+        operation=current.operation_of,
+        graph=current.graph_of,
+    )
+    results = CallResults(waiting, clock)
+    caller_files = CallerFiles(answering, current, clock, uploads=uploads, sent=sent, resource_links=links)
+    preparation = CallPreparation(
+        discovery=discovery,
+        results=results,
+        files=caller_files,
+        answer_files=files,
+        file_arguments=FileArguments(sent, uploads, settings.files.roots),
+        clock=clock,
+    )
     calls = Calls(
         running=base.running,
         answering=answering,
-        discovery=Discovery(
-            above=settings.search_above,
-            clock=clock,
-            meaning=base.meaning,
-            operation=current.operation_of,
-            graph=current.graph_of,
-        ),
+        discovery=discovery,
         approvals=approvals,
         devices=devices,
         clock=clock,
         current=current,
         turns=shared.turns,
         make_seal=lambda: seal_of(seal_file(settings)),
-        files=CallerFiles(answering, current, clock, uploads=uploads, sent=sent, resource_links=links),
-        file_arguments=FileArguments(sent, uploads, settings.files.roots),
+        files=caller_files,
+        preparation=preparation,
+        results=results,
     )
     return _CallParts(
         waiting=waiting,
@@ -340,13 +355,14 @@ def _call_parts(base: _Base) -> _CallParts:
         devices=devices,
         answering=answering,
         sent=sent,
+        preparation=preparation,
         calls=calls,
     )
 
 
 def _execution(base: _Base, parts: _CallParts, options: AssemblyOptions) -> _Execution:
     settings, current = base.settings, base.current
-    inner = NestedCalls(current, parts.calls, parts.suspended)
+    inner = NestedCalls(current, parts.preparation, parts.calls, parts.suspended)
     functions = make_function_runtime(settings.state_dir / "calls", inner, base.context.updates.put)
     dependencies = ExecutorDependencies(
         assigned=current.assigned,

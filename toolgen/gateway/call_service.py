@@ -1,44 +1,36 @@
-"""Who calls, by the policy in force; and a call from the tool it names to its envelope: what it really asks for, the pipeline it is sent
-down, and what is made of its answer."""
+"""Callers by the policy in force, and their calls: through the pipeline, to the envelope that is made of the answer."""
 
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from toolgen.core.clock import Clock
 from toolgen.core.errors import ConfigError
 from toolgen.gateway.approvals.decisions import Approvals
+from toolgen.gateway.call_preparation import CallOptions, CallPreparation
 from toolgen.gateway.call_results import CallResults
 from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.gateway.device_calls import DeviceCalls, owner_of
-from toolgen.gateway.file_links import READ_FILE
 from toolgen.gateway.file_reading import CallerFiles
-from toolgen.gateway.file_uploads import FileArguments
 from toolgen.gateway.identity import NO_CLAIMS, Claims, TokenRejected
 from toolgen.gateway.inner_call import InnerCall
-from toolgen.gateway.json_body import ended, enveloped, invalid, unmade, with_dropped
-from toolgen.gateway.nesting import inside, nesting_error
+from toolgen.gateway.json_body import enveloped, invalid, unmade
 from toolgen.gateway.response_shaping import ResponseShaper
-from toolgen.gateway.search_tools import CALLING, INPUTS, RUN, canonical
-from toolgen.gateway.tool_discovery import NOTHING_CLOSED, Closed, Discovery
-from toolgen.gateway.value_tokens import NONE
+from toolgen.gateway.search_tools import CALLING, RUN, canonical
+from toolgen.gateway.tool_discovery import Discovery
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.excerpt import masking
 from toolgen.model.media import SHOWN
-from toolgen.model.names import META_TOOLS
 from toolgen.model.result import Envelope, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect, HttpBinding, Tool
-from toolgen.model.waiting import GET_CALL_RESULT
-from toolgen.pipeline.input_validation import no_ids, no_json, no_text
+from toolgen.pipeline.input_validation import no_ids
 from toolgen.pipeline.middleware import CallContext, CallerConnection, InFlightCalls
 from toolgen.pipeline.responses.answer_argument import WHOLE, AnswerOptions
 from toolgen.pipeline.responses.pagination import Pagings
@@ -48,7 +40,7 @@ from toolgen.policy.detectors.restored_values import CallMasking
 from toolgen.state.encryption import Seal
 from toolgen.state.turn_counter import TurnCounter
 
-__all__ = ["GONE", "REVIEWER", "UNNAMED", "CallRequest", "Callers", "Calls", "Unnamed"]
+__all__ = ["REVIEWER", "UNNAMED", "Callers", "Calls", "Unnamed"]
 
 
 class Unnamed(Enum):
@@ -59,14 +51,6 @@ class Unnamed(Enum):
 
 UNNAMED = Unnamed.UNNAMED
 
-GONE = Error(
-    code="forbidden",
-    message="the policy has changed since this caller was let in, and does not know it any more",
-    suggestion="authenticate again",
-    rule="default",
-)
-
-_OWN_TOOLS = frozenset({READ_FILE, GET_CALL_RESULT})
 REVIEWER = "reviewer"
 """The role whose principals may read the audit over REST."""
 
@@ -178,14 +162,6 @@ class Callers:
         return principal
 
 
-class CallRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Tool call of a known caller."""
-
-    name: str
-    arguments: JsonObject
-    principal: Principal
-
-
 class Calls:
     """Tools of callers and calls to them (`SupportsToolCalls`): search before the pipeline, and behind it the part of an answer that is
     shown, and the fallback."""
@@ -203,16 +179,15 @@ class Calls:
         turns: TurnCounter | None,
         make_seal: Callable[[], Seal],
         files: CallerFiles,
-        file_arguments: FileArguments,
+        preparation: CallPreparation,
+        results: CallResults,
     ) -> None:
-        self.files = files
-        self.file_arguments = file_arguments
+        self.files, self._preparation, self._results = files, preparation, results
         self._running, self._answering, self._discovery = running, answering, discovery
         self._turns, self._make_seal = turns, make_seal
         self.approvals, self.devices = approvals, devices
         self._clock, self._current = clock, current
         self._seal: Seal | None = None
-        self._results = CallResults(approvals.calls, clock)
         self._pending_after_s = approvals.background.pending_after_s
 
     @property
@@ -307,43 +282,24 @@ class Calls:
             session=session, connection=connection, client=client, parent=parent, idempotency_key=idempotency_key
         ):
             return unmade(name, invalid(fault))
-        caller = compiled_policy.by_now(principal)
-        if caller is None:
-            return unmade(name, GONE)
-        principal = caller
-        asked = await self.asked(compiled_policy, name, arguments, principal, session or connection)
-        if isinstance(asked, Envelope):
-            return asked
-        if asked.name in _OWN_TOOLS and self.is_own(compiled_policy, asked):
-            return await self.own(compiled_policy, asked, session or connection, caller_connection)
-        reading, given = compiled_policy.reading(asked.name, asked.arguments, asked.principal)
-        if isinstance(reading, Error):
-            return unmade(asked.name, reading)
-        session_id, restored = session or connection, NONE
-        if compiled_policy.tokenises:
-            restored = await compiled_policy.restored(asked.name, given, asked.principal, session_id)
-            given = restored.arguments
         caller_connection = caller_connection or CallerConnection()
-        # The way back is set here, where nothing has the call yet: later it would be a second call for as long as it is under way.
-        call = compiled_policy.call(
-            asked.name,
-            given,
-            asked.principal,
-            session_id,
-            client,
-            parent,
-            idempotency_key,
+        options = CallOptions(
+            name=name,
+            arguments=arguments,
+            principal=principal,
+            session=session or connection,
+            client=client,
+            parent=parent,
+            idempotency_key=idempotency_key,
             caller_connection=caller_connection,
         )
-        if restored is not NONE:
-            call = restored.of(call)
-        if call.tool.digest not in self.file_arguments.without:
-            call = await self.file_arguments.described(
-                call, local=caller_connection.local, roots=caller_connection.roots
-            )
+        prepared = await self._preparation.prepare(compiled_policy, options)
+        if isinstance(prepared, Envelope):
+            return prepared
+        call, reading = prepared.call, prepared.reading
         if reading.cursor:
             return await self._answering.read_on(compiled_policy, call, reading.cursor)
-        del arguments, asked, given, restored  # the call has what it needs of them
+        del arguments, options, prepared  # the call has what it needs of them
         call_context = CallContext(caller_connection=caller_connection)
         turns = self._turns
         if turns is None or not session:
@@ -355,77 +311,13 @@ class Calls:
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
         """Return the request that the call would send, with secrets masked, after all guards. Sends, counts and records nothing."""
         compiled_policy = self._current.compiled_policy
-        caller = compiled_policy.by_now(principal)
-        if caller is None:
-            return unmade(name, GONE)
-        asked = await self.asked(compiled_policy, name, arguments, caller)
-        if isinstance(asked, Envelope):
-            return asked
-        reading, given = compiled_policy.reading(asked.name, asked.arguments, asked.principal)
-        if isinstance(reading, Error):
-            return unmade(asked.name, reading)
-        call = await self.file_arguments.described(compiled_policy.call(asked.name, given, asked.principal), local=True)
-        return await self.dry_run(compiled_policy, call)
-
-    async def asked(
-        self,
-        compiled_policy: CompiledPolicy,
-        name: str,
-        arguments: JsonObject,
-        principal: Principal | str,
-        session: str = "",
-    ) -> CallRequest | Envelope:
-        """Whose call this is and to which tool, the one inside a `run_tool`; or the answer, where nothing is called.
-
-        Searching and describing only read the catalog, as listing it does: they are no calls, and leave no record.
-        """
-        started = self._clock.monotonic()
-        given: object = arguments
-        if not isinstance(given, (dict, Mapping)):  # dict first, which needs no look at what it is registered as
-            return unmade(name, invalid("the arguments must be an object"))
-        if fault := no_json(arguments):
-            return unmade(name, invalid(fault))
-        if not (type(name) is str and name.isascii()) and (fault := no_text(name)):
-            return unmade(name, invalid(f"the name of the tool {fault}"))
-        try:
-            who = compiled_policy.identity.named(principal) if isinstance(principal, str) else principal
-        except ConfigError as error:
-            return unmade(name, Error(code="forbidden", message=error.message, rule="default"))
-        if name not in META_TOOLS:
-            return CallRequest(name=name, arguments=arguments, principal=who)
-        meta = canonical(name)
-        if meta not in INPUTS or not self._discovery.answers(meta, catalog := compiled_policy.catalog(who, session)):
-            return CallRequest(name=name, arguments=arguments, principal=who)
-        name = meta
-        if name in CALLING:
-            inner = self._discovery.inner(name, arguments, catalog)
-            if isinstance(inner, Refused):
-                return unmade(name, inner.error)
-            return CallRequest(name=inner.name, arguments=inner.arguments, principal=who)
-        tools = compiled_policy.closed_tools(who)
-        closed = Closed(tools, lambda tool: compiled_policy.closed(who, tool)) if tools else NOTHING_CLOSED
-        result = await self._discovery.answer(name, arguments, who, catalog, closed)
-        call_id = f"call_{secrets.token_hex(12)}"
-        envelope = ended(name, call_id, result, CallContext(), (self._clock.monotonic() - started) * 1000)
-        schema = INPUTS[name]
-        return with_dropped(envelope, schema, [one for one in arguments if one not in schema["properties"]])
-
-    def is_own(self, compiled_policy: CompiledPolicy, asked: CallRequest) -> bool:
-        """True if a call is one of the gateway's own tools that are called by name, and no source has a tool of that name."""
-        return asked.name in _OWN_TOOLS and compiled_policy.tool(asked.name) is None
-
-    async def own(
-        self,
-        compiled_policy: CompiledPolicy,
-        asked: CallRequest,
-        session: str,
-        caller_connection: CallerConnection | None = None,
-    ) -> Envelope:
-        """Answer a call of the gateway's own tools: `read_file`, or `get_call_result`, which is not a call itself and is not recorded."""
-        if asked.name == GET_CALL_RESULT:
-            found = await self._results.answer(asked.arguments, asked.principal, caller_connection)
-            return await self._answering.files.with_media(compiled_policy, asked.principal, found)
-        return await self.files.call(compiled_policy, asked.arguments, asked.principal, session, caller_connection)
+        options = CallOptions(name=name, arguments=arguments, principal=principal, purpose="preview")
+        prepared = await self._preparation.prepare(compiled_policy, options)
+        if isinstance(prepared, Envelope):
+            return prepared
+        started, call = self._clock.monotonic(), prepared.call
+        result = await self._guided(compiled_policy, call, await compiled_policy.would_send(call, CallContext()))
+        return enveloped(call, result, CallContext(), (self._clock.monotonic() - started) * 1000)
 
     def carry_out(
         self,
@@ -487,29 +379,24 @@ class Calls:
         ):
             return envelope
         name, arguments = other
-        made = inside(
-            compiled_policy.call(
-                name,
-                arguments,
-                call.principal,
-                call.session,
-                call.client,
-                caller_connection=call_context.caller_connection,
-            ),
-            call,
+        options = CallOptions(
+            name=name,
+            arguments=arguments,
+            principal=call.principal,
+            session=call.session,
+            client=call.client,
+            caller_connection=call_context.caller_connection,
+            outer=call,
+            purpose="fallback",
         )
-        if nesting_error(made, compiled_policy.tool) is not None:
+        prepared = await self._preparation.prepare(compiled_policy, options)
+        if isinstance(prepared, Envelope):
             return envelope
+        made = prepared.call
         instead = await self.carry_out(
             compiled_policy, made, CallContext(caller_connection=call_context.caller_connection), last=True
         )
         return instead if compiled_policy.fallbacks.better(instead) else envelope
-
-    async def dry_run(self, compiled_policy: CompiledPolicy, call: Call) -> Envelope:
-        """Return the request that `carry_out` would send, after all guards. Sends, counts and records nothing."""
-        started = self._clock.monotonic()
-        result = await self._guided(compiled_policy, call, await compiled_policy.would_send(call, CallContext()))
-        return enveloped(call, result, CallContext(), (self._clock.monotonic() - started) * 1000)
 
     async def _guided(self, compiled_policy: CompiledPolicy, call: Call, result: Result) -> Result:
         """Where tools are searched for, an unknown name is answered with the nearest that this principal may call."""

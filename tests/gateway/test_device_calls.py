@@ -499,8 +499,9 @@ def test_a_request_and_an_answer_outlive_the_gateway(tmp_path: Path) -> None:
                 assert known is not None
                 # A worker that took the answer, and died before it ended the call.
                 answer = {"jsonrpc": "2.0", "id": taken, "result": HERE}
-                lapsed = {"status": "running", "answer": answer, "owner": "gone", "lease": SystemClock().now() - 1}
-                assert await store.replace(known, _changed(known, lapsed)) is not None
+                lapsed = _changed(known, {"status": "running", "owner": "gone", "lease": SystemClock().now() - 1})
+                lapsed = _changed(lapsed, {"waits_for": _changed(known.device, {"answer": answer})})
+                assert await store.replace(known, lapsed) is not None
             async with Served(settings) as served:
                 assert [one["request"]["id"] for one in await served.requests()] == [waits]
                 found = await served.gateway.approvals.calls.outcome(taken, served.gateway.principal("ann"), 60)

@@ -84,7 +84,7 @@ def test_an_edit_at_one_gateway_voids_the_vote_at_another(tmp_path: Path, server
         assert status_of(edited) == "pending"
         assert status_of(await agree(first, call_id, "p2", DecisionOptions(digest=shown.digest))) == "conflict"
         (now,) = await first.approvals.answerable(first.principal("p2"))
-        assert (now.arguments, now.original, now.edited_by) == ({"to": "y"}, {"to": "x"}, "p1")
+        assert (now.arguments, now.approval.original, now.approval.edited_by) == ({"to": "y"}, {"to": "x"}, "p1")
         assert status_of(await agree(first, call_id, "p2", DecisionOptions(digest=now.digest))) == "approved"
         assert [await ended(gateway, call_id) for gateway in (first, second)] == ["ok", "ok"]
         assert [body for _, _, body in seen.requests] == ['{"to":"y"}']

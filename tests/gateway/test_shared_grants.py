@@ -34,7 +34,7 @@ async def grant(gateway: Gateway, calls: int) -> str:
     assert status_of(answer) == "approved"
     assert await ended(gateway, call_id) == "ok"
     assert not isinstance(answer, Error)
-    return answer.grant
+    return answer.approval.grant
 
 
 async def status(gateway: Gateway) -> str:

@@ -36,6 +36,7 @@ from toolgen.core.errors import StateError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.call_states import ENDED, FOLLOWS, NEXT, CallState, Kind, Status, state_of
 from toolgen.state.encryption import Seal
+from toolgen.state.invocation_format import as_json
 from toolgen.state.invocations import Invocation, Invocations, due_at
 from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.invocations_sqlite import SqliteInvocations
@@ -145,7 +146,8 @@ class Calls(RuleBasedStateMachine):
         if (known := self.model.get(call)) is None:
             return
         end = {"ended": float(self.number), "envelope": ENDINGS[ending]} if status == "ended" else {}
-        wanted = msgspec.structs.replace(known, status=status, kind=kind or known.kind, **end)
+        state = known.waits_for if kind is None else invocation(kind=kind).waits_for
+        wanted = msgspec.structs.replace(known, status=status, waits_for=state, **end)
         may = wanted.state in FOLLOWS[known.state] and (known.status, status) != ("approved", "pending")
         taken = self.runner.run(self.stores[at].replace(known, wanted))
         if known.status == "approved" and status == "running" and taken is None:
@@ -249,7 +251,7 @@ RELEASED = {"status": "pending", "version": 3}
 
 
 def released_body() -> bytes:
-    plain = msgspec.to_builtins(invocation())
+    plain = msgspec.json.decode(as_json(invocation()))
     for name in ("kind", "request", "answer", "cancel", "progress", "partial"):
         del plain[name]
     return msgspec.json.encode({**plain, **RELEASED})

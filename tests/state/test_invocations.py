@@ -13,6 +13,7 @@ import pytest
 
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import StateError
+from toolgen.state.invocation_format import StoredInvocation, from_stored
 from toolgen.state.invocations import Invocation, PrincipalRef
 from toolgen.state.invocations_sqlite import SqliteInvocations
 
@@ -20,7 +21,7 @@ Places = Callable[[], SqliteInvocations]
 
 
 def invocation(number: int = 1, *, principal: str = "bot", **changes: Any) -> Invocation:
-    made = Invocation(
+    made = StoredInvocation(
         id=f"call_{number:024x}",
         principal=PrincipalRef(id=principal, roles=("support",), attributes={"tenant": "acme"}, on_behalf_of=None),
         tool="pets__delete_pet",
@@ -32,7 +33,7 @@ def invocation(number: int = 1, *, principal: str = "bot", **changes: Any) -> In
         asked=float(number),
         expires=1000.0,
     )
-    return msgspec.structs.replace(made, **changes)
+    return from_stored(msgspec.structs.replace(made, **changes))
 
 
 def using(path: Path, work: Callable[[Places], Awaitable[None]]) -> None:

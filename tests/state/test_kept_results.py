@@ -17,7 +17,8 @@ from tests.state.test_invocations import invocation
 from toolgen.core.clock import SystemClock
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
-from toolgen.state.invocations import Invocation, Invocations, ResultsFullError, RetainedBytes, Room, as_json
+from toolgen.state.invocation_format import as_json
+from toolgen.state.invocations import Invocation, Invocations, ResultsFullError, RetainedBytes, Room
 from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.redis_connection import RedisLink

@@ -159,7 +159,7 @@ def test_a_call_whose_keeping_was_not_confirmed_waits_if_it_is_a_question_and_el
     server: RedisServer, status: Status
 ) -> None:
     """The caller of a question is told that it waits. That of another call is told that it is not kept, so it is never carried out."""
-    call = msgspec.structs.replace(invocation(1), kind="approval" if status == "pending" else "call", status=status)
+    call = invocation(1, kind="approval" if status == "pending" else "call", status=status)
 
     async def main() -> None:
         one = await Process(server).open()
@@ -182,7 +182,7 @@ def test_a_call_whose_keeping_was_not_confirmed_waits_if_it_is_a_question_and_el
 @pytest.mark.parametrize("confirmed", [True, False])
 def test_leaving_a_call_does_not_take_the_place_of_its_question(server: RedisServer, confirmed: bool) -> None:
     """Its client leaves it while the question is being kept, or after nobody knows whether it is."""
-    running = msgspec.structs.replace(invocation(1), kind="call", status="running")
+    running = invocation(1, kind="call", status="running")
 
     async def main() -> None:
         one = await Process(server).open()
@@ -206,7 +206,7 @@ def test_leaving_a_call_does_not_take_the_place_of_its_question(server: RedisSer
 
 
 def test_a_call_that_was_left_and_then_asks_is_awaited_as_the_question(server: RedisServer) -> None:
-    running = msgspec.structs.replace(invocation(1), kind="call", status="running")
+    running = invocation(1, kind="call", status="running")
 
     async def main() -> None:
         one = await Process(server).open()
@@ -240,7 +240,7 @@ def test_a_question_that_may_be_kept_is_awaited_also_after_it_could_not_be_sent_
 
 @pytest.mark.parametrize("status", ["pending", "running"])
 def test_a_call_that_was_not_sent_to_the_store_is_neither_awaited_nor_over(server: RedisServer, status: Status) -> None:
-    call = msgspec.structs.replace(invocation(1), kind="approval" if status == "pending" else "call", status=status)
+    call = invocation(1, kind="approval" if status == "pending" else "call", status=status)
 
     async def main() -> None:
         one = await Process(server).open()
@@ -514,9 +514,7 @@ def test_a_call_that_may_have_been_kept_is_not_kept_later(server: RedisServer, m
         with monkeypatch.context() as patch:
             patch.setattr(one.calls, "_write", unanswered)
             with pytest.raises(StateUnavailableError):
-                await one.calls.add(
-                    msgspec.structs.replace(invocation(1), kind="call", status="running"), each=9, total=9
-                )
+                await one.calls.add(invocation(1, kind="call", status="running"), each=9, total=9)
         with pytest.raises(StateUnavailableError):
             await one.calls.add(invocation(1), each=9, total=9)
         assert await one.calls.add(invocation(2), each=9, total=9)

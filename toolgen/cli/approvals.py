@@ -196,7 +196,7 @@ async def _answer(
         )
         if isinstance(answer, Error):
             raise ToolgenError(answer.message, suggestion=answer.suggestion)
-        grant, loop = answer.grant, asyncio.get_running_loop()
+        grant, loop = answer.approval.grant, asyncio.get_running_loop()
         until = loop.time() + _MAX_WAIT_S
         while answer.status == "approved" and loop.time() < until:
             await asyncio.sleep(0.1)

@@ -327,15 +327,15 @@ async def _shown(visit: Visit, known: Invocation, *, fault: str = "", note: str 
         below=below_first_screen(
             view.arguments, _WARNING_LINES * (len(visit.warnings) + bool(visit.gateway.operations.ready()))
         ),
-        original=None if known.original is None else argument_rows(known.original, schema),
-        statement=request_rows({"sql": known.sql}) if known.sql else (),
+        original=None if known.approval.original is None else argument_rows(known.approval.original, schema),
+        statement=request_rows({"sql": known.approval.sql}) if known.approval.sql else (),
         editable=in_schema_order(known.arguments, schema),
         longest_note=MAX_NOTE_LENGTH,
         fault=fault,
         note=note,
         written=written,
-        needs=in_words(known.needs),
-        several=sum(need.quorum for need in known.needs) > 1,
+        needs=in_words(known.approval.needs),
+        several=sum(need.quorum for need in known.approval.needs) > 1,
         bounds=visit.gateway.policy.approval.remember,
         given=visit.form,
     )

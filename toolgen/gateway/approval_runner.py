@@ -200,7 +200,7 @@ class Runner:
             pass  # its own gateway expires it, or carries it out
         elif reason := self._stale(known, now):
             await self._give_up(known, "expire", Error(code="expired", message=reason, rule=known.rule))
-        elif known.waits and not await self._suspended.answered(known):
+        elif known.workflow.waits and not await self._suspended.answered(known):
             await self._store.renew((known.id,), now + _ROUND_S)
         elif known.status == "approved":
             await self._begin(known, now)
@@ -304,7 +304,7 @@ class Runner:
         """Keep how a call ended that was carried out here. One that waits for calls that it made has not ended."""
 
         async def settle(known: Invocation) -> bool:
-            if known.status == "approved" and known.waits:
+            if known.status == "approved" and known.workflow.waits:
                 return True
             error = envelope.error if envelope.status == "refused" else None
             if error is not None and error.code in NOT_BEGUN and known.status != "ended":

@@ -25,7 +25,7 @@ from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.model.tool import Effect
 from toolgen.pipeline.middleware import CallerConnection
-from toolgen.state.invocations import Invocation, TaskWish
+from toolgen.state.invocations import BackgroundState, Invocation, TaskWish
 
 __all__ = ["MAX_CALLS", "MAX_CALLS_EACH", "BackgroundCalls"]
 
@@ -329,7 +329,7 @@ def _invocation(call: Call, owner: str, now: float, task: TaskWish | None) -> In
     """A call that runs, as it is kept: without its arguments, which nobody needs again."""
     return Invocation(
         id=call.id,
-        kind="call",
+        waits_for=BackgroundState(),
         status="running",
         principal=party_of(call.principal),
         tool=call.tool.name,

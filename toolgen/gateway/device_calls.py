@@ -33,7 +33,7 @@ from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.stages.approve import STALE, approval_digest
 from toolgen.pipeline.stages.results import told
 from toolgen.state.count_connection import StoreUnreachableError
-from toolgen.state.invocations import Invocation
+from toolgen.state.invocations import DeviceState, Invocation
 
 __all__ = ["MAX_EACH", "DeviceCalls", "owner_of"]
 
@@ -91,12 +91,11 @@ class DeviceCalls:
         scope_hash = self._current.compiled_policy.scope_hash(call.principal, call.tool)
         try:
             now = await self._store.now()
-            kept: dict[str, Any] = {
-                "kind": "device",
-                "request": dict(asked),
-                "digest": approval_digest(call, scope_hash),
-                "expires": now + timeout_s,
-            }
+            kept = _DeviceRequest(
+                waits_for=DeviceState(request=dict(asked)),
+                digest=approval_digest(call, scope_hash),
+                expires=now + timeout_s,
+            )
             if call.approval:
                 return None if await self._goes_on(call.id, kept) else _UNKEPT
             invocation = _invocation(call, now, kept, self._current.compiled_policy.policy.digest)
@@ -106,7 +105,7 @@ class DeviceCalls:
             return _UNKEPT
         return None if added else _CROWDED
 
-    async def _goes_on(self, call_id: str, kept: dict[str, Any]) -> bool:
+    async def _goes_on(self, call_id: str, kept: _DeviceRequest) -> bool:
         """Let an approved call wait for the device; return True if it does. Its worker may have renewed its lease meanwhile. If the store
         did not confirm the change, the call is treated as waiting: otherwise it would count as lost when the lease expires."""
         unconfirmed = False
@@ -117,7 +116,16 @@ class DeviceCalls:
                     return True
                 if known is None or known.status != "running":
                     return False
-                waiting = msgspec.structs.replace(known, status="pending", lease=0.0, owner="", **kept)
+                asked = msgspec.structs.replace(kept.waits_for, approval=known.approval)
+                waiting = msgspec.structs.replace(
+                    known,
+                    waits_for=asked,
+                    digest=kept.digest,
+                    expires=kept.expires,
+                    status="pending",
+                    lease=0.0,
+                    owner="",
+                )
                 if await self._store.replace(known, waiting) is not None:
                     return True
             except StateUnavailableError as fault:
@@ -175,7 +183,9 @@ class DeviceCalls:
         try:
             return await self.finish(known)
         except AuditError:
-            again = msgspec.structs.replace(known, status="pending", answer=None, owner="", lease=0.0)
+            again = msgspec.structs.replace(
+                known, waits_for=_answered(known, None), status="pending", owner="", lease=0.0
+            )
             await self._store.replace(known, again)
             raise
 
@@ -183,7 +193,7 @@ class DeviceCalls:
         """Keeps the answer, once: of all who try, in whichever process, one does it."""
         lease = await self._store.now() + LEASE_S
         taken = msgspec.structs.replace(
-            known, status="running", answer=answer, owner=self._calls.worker.owner, lease=lease
+            known, waits_for=_answered(known, answer), status="running", owner=self._calls.worker.owner, lease=lease
         )
         return await self._store.replace(known, taken)
 
@@ -191,13 +201,13 @@ class DeviceCalls:
         """Ends a call whose answer is kept; again where the worker that took it died before. Nothing is asked of anybody."""
         compiled_policy = self._current.compiled_policy
         call = kept_call(known, compiled_policy)
-        if call is None or known.answer is None:
+        if call is None or known.device.answer is None:
             return await self._end_stale(known)
         call_context = CallContext(verdict="allow", rule=known.rule)
         duration_ms = (await self._store.now() - known.asked) * 1000
         mask = compiled_policy.masking(call)
         with masking(mask):
-            result = result_of(call, _binding(call), known.answer)
+            result = result_of(call, _binding(call), known.device.answer)
             result = await compiled_policy.completion(call, result, call_context, duration_ms)
         if isinstance(result, Success | Failed):
             result = await self._files.referenced(compiled_policy, call, result)
@@ -301,6 +311,14 @@ class DeviceCalls:
         await self._calls.close(known, by="", verdict="expire", error=error)
 
 
+class _DeviceRequest(Struct, frozen=True, kw_only=True):
+    """Request to a device, what an answer to it is bound to, and until when the device may answer."""
+
+    waits_for: DeviceState
+    digest: str
+    expires: float
+
+
 class _Listening(Struct):
     """The devices of one principal that listen here: how many, what they were last asked, and how often that changed."""
 
@@ -319,7 +337,7 @@ class _Listening(Struct):
 _TOO_LATE = "the user's device did not answer in time; make the call again if it is still wanted"
 
 
-def _invocation(call: Call, now: float, kept: dict[str, Any], policy_digest: str) -> Invocation:
+def _invocation(call: Call, now: float, kept: _DeviceRequest, policy_digest: str) -> Invocation:
     """A call as it is kept until the device answers."""
     return Invocation(
         id=call.id,
@@ -339,8 +357,14 @@ def _invocation(call: Call, now: float, kept: dict[str, Any], policy_digest: str
         idempotency_key=call.idempotency_key,
         equal=call.equal,
         asked=now,
-        **kept,
+        waits_for=kept.waits_for,
+        digest=kept.digest,
+        expires=kept.expires,
     )
+
+
+def _answered(known: Invocation, answer: dict[str, Any] | None) -> DeviceState:
+    return msgspec.structs.replace(known.device, answer=answer)
 
 
 def _binding(call: Call) -> DeviceBinding:
@@ -360,5 +384,5 @@ def _waits(known: Invocation, device: Principal) -> bool:
 def _why_late(known: Invocation) -> Error:
     """Return the error for a device that answers a call which no longer waits for it."""
     error = (known.envelope or {}).get("error") or {}
-    withdrawn = known.answer is None and error.get("code") in {"expired", "cancelled"}
+    withdrawn = known.device.answer is None and error.get("code") in {"expired", "cancelled"}
     return _LATE if withdrawn else _TWICE

@@ -31,10 +31,10 @@ def status_error(known: Invocation, where: str) -> Error:
 
 def approval_error(known: Invocation, where: str) -> Error:
     """Return the error of a call that waits for people: who has to agree and, if the policy has it, where; never how to agree."""
-    several = len(known.needs) > 1 or any(need.quorum > 1 for need in known.needs)
+    several = len(known.approval.needs) > 1 or any(need.quorum > 1 for need in known.approval.needs)
     return Error(
         code="approval_required",
-        message=f"{in_words(known.needs)} {'have' if several else 'has'} to agree to this call{f' ({where})' if where else ''}",
+        message=f"{in_words(known.approval.needs)} {'have' if several else 'has'} to agree to this call{f' ({where})' if where else ''}",
         suggestion=f"do not make it again: it is carried out once that is so, and {reads_end(known.id)}; tell the user what waits",
         rule=known.rule,
     )
@@ -42,9 +42,10 @@ def approval_error(known: Invocation, where: str) -> Error:
 
 def suspension_error(known: Invocation) -> Error:
     """Return the error of a call that waits for calls that it made."""
+    waits = known.workflow.waits
     return Error(
         code="deferred",
-        message=f"it waits for {len(known.waits)} of its steps that somebody has to answer for: {bounded(', '.join(known.waits), 400)}",
+        message=f"it waits for {len(waits)} of its steps that somebody has to answer for: {bounded(', '.join(waits), 400)}",
         suggestion=f"do not make it again: it goes on by itself, and {reads_end(known.id)}",
         rule=known.rule,
     )

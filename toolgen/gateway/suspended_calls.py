@@ -15,7 +15,7 @@ from toolgen.gateway.waiting_calls import WaitingCalls
 from toolgen.model.call import Call
 from toolgen.model.result import Error
 from toolgen.pipeline.stages.approve import Question, approval_digest
-from toolgen.state.invocations import Invocation
+from toolgen.state.invocations import Invocation, WorkflowState
 
 __all__ = ["SuspendedCalls"]
 
@@ -46,7 +46,9 @@ class SuspendedCalls:
             sql="",
         )
         made = msgspec.structs.replace(
-            invocation_of(question, now), kind="workflow", status="approved", resume=dict(resume), waits=tuple(waits)
+            invocation_of(question, now),
+            waits_for=WorkflowState(resume=dict(resume), waits=tuple(waits)),
+            status="approved",
         )
         await self._calls.worker.is_left(call.id)
         first: int | None = None
@@ -68,7 +70,7 @@ class SuspendedCalls:
 
     async def answered(self, known: Invocation) -> bool:
         """True if every call that one waits for has ended, or is not kept any more."""
-        for call_id in known.waits:
+        for call_id in known.workflow.waits:
             inner = await self._calls.current_of(call_id)
             if inner is not None and inner.status != "ended":
                 return False

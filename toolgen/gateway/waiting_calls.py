@@ -257,7 +257,7 @@ class WaitingCalls:
         if known.status in {"pending", "approved"}:
             error = Error(code="cancelled", message="the caller withdrew this call", rule=known.rule)
             await self.close(known, by=caller.id, verdict="cancel", error=error)
-            for inner in known.waits:
+            for inner in known.workflow.waits:
                 await self.cancel(inner, caller)
         return await self.outcome(call_id, caller)
 
@@ -403,7 +403,7 @@ class WaitingCalls:
             ending = {"status": status, "code": error.code}
             seq = await self.record(held, by=by, verdict=verdict, said=said, ending=ending)
         meta = Meta(duration_ms=0.0, truncated=False, audit_seq=seq)
-        data = None if held.resume is None else {"done": done_so_far(held.resume)}
+        data = None if held.workflow.resume is None else {"done": done_so_far(held.workflow.resume)}
         envelope = Envelope(status=status, tool=held.tool, call_id=held.id, data=data, error=error, meta=meta)
 
         async def settle(now: Invocation) -> bool:
@@ -444,7 +444,7 @@ class WaitingCalls:
     async def end(self, known: Invocation, envelope: Envelope, *, lost: bool = False) -> Invocation | None:
         """Keep the outcome of a call for its caller, with the notes of those who agreed to it. With `lost` it is not the word of the call's
         owner, which may still come."""
-        if note := "; ".join(vote.note for vote in known.votes if vote.note):
+        if note := "; ".join(vote.note for vote in known.approval.votes if vote.note):
             envelope = msgspec.structs.replace(envelope, meta=msgspec.structs.replace(envelope.meta, note=note))
         written = envelope_json(envelope)
         if envelope.content is not None:

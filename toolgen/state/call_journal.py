@@ -11,9 +11,8 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
-from toolgen.state.invocations import Invocation, as_json, from_json
+from toolgen.state.invocation_format import as_json, from_json
+from toolgen.state.invocations import Invocation, without_arguments
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
 __all__ = ["OVER", "REMEMBERED_S", "CallJournal"]
@@ -123,9 +122,7 @@ class CallJournal:
 
         Its arguments are left out.
         """
-        kept = msgspec.structs.replace(
-            invocation, arguments={}, bound=(), restored=(), sql="", request=None, resume=None, parts=(), progress=None
-        )
+        kept = without_arguments(invocation)
         row = (kept.id, kept.asked, as_json(kept))
         await self._file.write(
             lambda connection: connection.execute("INSERT OR REPLACE INTO waiting VALUES (?, ?, ?)", row)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, TypeAlias, assert_never
 
 import msgspec
 
@@ -13,10 +14,14 @@ from toolgen.model.call import CredentialProof, Origin
 from toolgen.state.call_states import NEXT, CallState, Kind, Status, state_of
 
 __all__ = [
+    "ApprovalState",
     "ApprovalVote",
+    "BackgroundState",
     "BehindError",
+    "DeviceState",
     "Fate",
     "Invocation",
+    "InvocationState",
     "Invocations",
     "PrincipalRef",
     "Remember",
@@ -25,13 +30,14 @@ __all__ = [
     "RetainedBytes",
     "Room",
     "TaskWish",
-    "as_json",
+    "WorkflowState",
     "counted_as",
     "counted_for",
     "due_at",
-    "from_json",
     "may_follow",
     "next_steps",
+    "with_approval",
+    "without_arguments",
 ]
 
 
@@ -97,35 +103,78 @@ class TaskWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     token: int | str | None = None
 
 
-class Invocation(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored call: it waits for an answer (`pending`), may be executed (`approved`), is executed (`running`) or has `ended`.
-
-    `kind` says whose answer: a person's, or that of its caller's device. A `call` waits for no answer, it runs without its caller. `digest`
-    is what an answer is bound to. `home` is the machine that accepted the call, which alone executes it; `attempt` counts how often it was
-    released again before it had an effect. Times are seconds since the epoch. Until `lease`, only `owner` changes its status; the lease of
-    an owner that dies expires. `arguments` are exact, and so may be sensitive; `bound` names those that the policy set. `restored` are the
-    values in them that replaced tokens, `sent` the arguments with those tokens. `envelope` is the JSON for the caller after it has ended.
+class ApprovalState(msgspec.Struct, frozen=True, kw_only=True):
+    """State of a call that waits for people, or for which they agreed.
 
     All of `needs` have to be met by `votes`. `original` has the arguments as requested, if an approver changed them, and `edited_by` the
     approver. `asked_by` names the rules that require approval, and `grant` the permission that the answer gave besides this call.
-    `closed_by` is the person who denied or withdrew it, and `unanswered` means that the person at the caller's client was asked and gave no
-    answer. At `remind_at` people are reminded of it and at `escalate_at` others may answer too, each once and 0 for never; `reminded` and
-    `escalated` are the times when that was done.
+    `unanswered` means that the person at the caller's client was asked and gave no answer. At `remind_at` people are reminded of it and
+    at `escalate_at` others may answer too, each once and 0 for never; `reminded` and `escalated` are the times when that was done.
+    """
 
-    `request` is the request to a device, `answer` its answer. `cancel` is set if the caller wants to end a call that runs in any
-    worker. `equal` is the key that it shares with calls that join it.
+    sql: str = ""
+    needs: tuple[Requirement, ...] = ()
+    votes: tuple[ApprovalVote, ...] = ()
+    original: dict[str, Any] | None = None
+    edited_by: str = ""
+    asked_by: tuple[str, ...] = ()
+    grant: str = ""
+    unanswered: bool = False
+    remind_at: float = 0.0
+    reminded: float = 0.0
+    escalate_at: float = 0.0
+    escalated: float = 0.0
+
+
+class DeviceState(msgspec.Struct, frozen=True, kw_only=True):
+    """State of a call that waits for its caller's device: the request to it, its answer, and the approval that the call had before."""
+
+    request: dict[str, Any] | None = None
+    answer: dict[str, Any] | None = None
+    approval: ApprovalState | None = None
+
+
+class WorkflowState(msgspec.Struct, frozen=True, kw_only=True):
+    """State of a call that waits for other calls that it made, `waits`. `resume` is the state from which it continues."""
+
+    resume: dict[str, Any] | None = None
+    waits: tuple[str, ...] = ()
+
+
+class BackgroundState(msgspec.Struct, frozen=True):
+    """State of a call that runs without its caller, and waits for nobody."""
+
+
+InvocationState: TypeAlias = ApprovalState | DeviceState | WorkflowState | BackgroundState
+"""State of a call by what it waits for."""
+_KINDS: Mapping[type, Kind] = MappingProxyType(
+    {ApprovalState: "approval", DeviceState: "device", WorkflowState: "workflow", BackgroundState: "call"}
+)
+_NO_APPROVAL, _NO_DEVICE, _NO_WORKFLOW = ApprovalState(), DeviceState(), WorkflowState()
+
+
+class Invocation(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored call: it waits for an answer (`pending`), may be executed (`approved`), is executed (`running`) or has `ended`.
+
+    `waits_for` is the state of what it waits for: people, its caller's device, or calls that it made; a call that runs without its caller
+    waits for nobody. `digest` is what an answer is bound to. `home` is the machine that accepted the call, which alone executes it;
+    `attempt` counts how often it was released again before it had an effect. Times are seconds since the epoch. Until `lease`, only
+    `owner` changes its status; the lease of an owner that dies expires. `arguments` are exact, and so may be sensitive; `bound` names those
+    that the policy set. `restored` are the values in them that replaced tokens, `sent` the arguments with those tokens. `envelope` is the
+    JSON for the caller after it has ended, and `closed_by` the person who denied or withdrew it.
+
+    `cancel` is set if the caller wants to end a call that runs in any worker. `equal` is the key that it shares with calls that join it.
     `progress` is its last reported progress, `partial` the number of parts of its answer so far, and `parts` the last of them.
     `asks` are the questions of a running call to its caller, by their keys, and `replies` the answers that it has not taken yet. `via` is
     the tool that its caller named, if that is another (`run_tool`), and `task` the caller's task options. `updated` is the time of its last
     message.
 
-    `ancestry` are the tools of the calls that it is nested in. `resume` is the state from which a call continues that waits for other calls
-    that it made, `waits`. `http_status` is that of its answer. `lost`: it ended without a message of its owner, whose own outcome may
-    still come and replaces this one.
+    `ancestry` are the tools of the calls that it is nested in. `http_status` is that of its answer. `lost`: it ended without a message of
+    its owner, whose own outcome may still come and replaces this one.
     """
 
     id: str
-    kind: Kind = "approval"
+    waits_for: InvocationState
     status: Status = "pending"
     version: int = 1
     principal: PrincipalRef
@@ -133,7 +182,6 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     effect: str
     arguments: dict[str, Any]
     bound: tuple[str, ...] = ()
-    sql: str = ""
     rule: str = ""
     digest: str
     tool_digest: str
@@ -152,35 +200,43 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     lease: float = 0.0
     ended: float = 0.0
     envelope: dict[str, Any] | None = None
-    request: dict[str, Any] | None = None
-    answer: dict[str, Any] | None = None
     cancel: bool = False
     progress: dict[str, Any] | None = None
     partial: int = 0
     parts: tuple[Any, ...] = ()
-    resume: dict[str, Any] | None = None
-    waits: tuple[str, ...] = ()
     http_status: int | None = None
-    needs: tuple[Requirement, ...] = ()
-    votes: tuple[ApprovalVote, ...] = ()
     restored: tuple[tuple[str, str, str], ...] = ()
     sent: dict[str, Any] = {}
-    original: dict[str, Any] | None = None
-    edited_by: str = ""
-    asked_by: tuple[str, ...] = ()
-    grant: str = ""
     closed_by: str = ""
-    unanswered: bool = False
-    remind_at: float = 0.0
-    reminded: float = 0.0
-    escalate_at: float = 0.0
-    escalated: float = 0.0
     asks: dict[str, Any] = {}
     replies: dict[str, Any] = {}
     via: str = ""
     task: TaskWish | None = None
     updated: float = 0.0
     lost: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """Kind of what the call waits for."""
+        return _KINDS[type(self.waits_for)]
+
+    @property
+    def approval(self) -> ApprovalState:
+        """The approval of the call, also if it waits for a device by now; an empty one if nobody was asked."""
+        state = self.waits_for
+        if isinstance(state, DeviceState):
+            return state.approval or _NO_APPROVAL
+        return state if isinstance(state, ApprovalState) else _NO_APPROVAL
+
+    @property
+    def device(self) -> DeviceState:
+        """The request to a device and its answer; an empty one if none is asked."""
+        return self.waits_for if isinstance(self.waits_for, DeviceState) else _NO_DEVICE
+
+    @property
+    def workflow(self) -> WorkflowState:
+        """The calls that the call waits for; an empty one if there are none."""
+        return self.waits_for if isinstance(self.waits_for, WorkflowState) else _NO_WORKFLOW
 
     @property
     def final(self) -> bool:
@@ -219,11 +275,11 @@ def counted_for(invocation: Invocation) -> str:
 
 def next_steps(invocation: Invocation) -> Mapping[Literal["reminded", "escalated"], float]:
     """Return the times of the steps that are still due for a call that waits for a person; infinity for never."""
-    remind, escalate = invocation.remind_at, invocation.escalate_at
-    waits = invocation.kind == "approval"
+    approval, waits = invocation.approval, invocation.kind == "approval"
+    remind, escalate = approval.remind_at, approval.escalate_at
     return {
-        "reminded": remind if waits and remind and not invocation.reminded else math.inf,
-        "escalated": escalate if waits and escalate and not invocation.escalated else math.inf,
+        "reminded": remind if waits and remind and not approval.reminded else math.inf,
+        "escalated": escalate if waits and escalate and not approval.escalated else math.inf,
     }
 
 
@@ -362,17 +418,26 @@ class Invocations(Protocol):
         """Lets go of what is open."""
 
 
-def as_json(invocation: Invocation) -> bytes:
-    """An invocation as it is kept."""
-    return msgspec.json.encode(invocation, enc_hook=_plain)
+def with_approval(known: Invocation, **changes: Any) -> Invocation:
+    """Return a call with a changed approval."""
+    approval, state = msgspec.structs.replace(known.approval, **changes), known.waits_for
+    changed = msgspec.structs.replace(state, approval=approval) if isinstance(state, DeviceState) else approval
+    return msgspec.structs.replace(known, waits_for=changed)
 
 
-def from_json(body: bytes) -> Invocation:
-    """An invocation as it was kept. Raises `msgspec.MsgspecError`."""
-    return msgspec.json.decode(body, type=Invocation)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(type(value).__name__)
+def without_arguments(known: Invocation) -> Invocation:
+    """Return a call without its arguments and everything that quotes them."""
+    match known.waits_for:
+        case ApprovalState() as state:
+            known = with_approval(known, sql="") if state.sql else known
+        case DeviceState() as state:
+            approval = None if state.approval is None else msgspec.structs.replace(state.approval, sql="")
+            state = msgspec.structs.replace(state, request=None, approval=approval)
+            known = msgspec.structs.replace(known, waits_for=state)
+        case WorkflowState() as state:
+            known = msgspec.structs.replace(known, waits_for=msgspec.structs.replace(state, resume=None))
+        case BackgroundState():
+            pass
+        case never:
+            assert_never(never)
+    return msgspec.structs.replace(known, arguments={}, bound=(), restored=(), parts=(), progress=None)

@@ -19,6 +19,7 @@ from toolgen.state.call_journal import OVER, REMEMBERED_S, CallJournal
 from toolgen.state.call_states import Kind
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
+from toolgen.state.invocation_format import as_json, from_json
 from toolgen.state.invocations import (
     BehindError,
     Fate,
@@ -26,12 +27,11 @@ from toolgen.state.invocations import (
     ResultsFullError,
     RetainedBytes,
     Room,
-    as_json,
     counted_as,
     counted_for,
     due_at,
-    from_json,
     may_follow,
+    without_arguments,
 )
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.store_watch import LEASE_S, StoreWatch
@@ -438,9 +438,7 @@ class RedisInvocations:
 
 def _as_ending(kept: Invocation) -> Invocation:
     """A call that ended as the journal keeps it: without arguments, and without a result that is long."""
-    ending = msgspec.structs.replace(
-        kept, arguments={}, bound=(), restored=(), sql="", request=None, resume=None, parts=(), progress=None
-    )
+    ending = without_arguments(kept)
     if len(as_json(ending)) <= _MAX_ENDING:
         return ending
     envelope = {name: value for name, value in (kept.envelope or {}).items() if name not in {"content", "error"}}

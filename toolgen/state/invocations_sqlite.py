@@ -13,17 +13,16 @@ import msgspec
 from toolgen.core.clock import Clock
 from toolgen.core.errors import StateError
 from toolgen.state.call_states import Kind
+from toolgen.state.invocation_format import as_json, from_json
 from toolgen.state.invocations import (
     Fate,
     Invocation,
     ResultsFullError,
     RetainedBytes,
     Room,
-    as_json,
     counted_as,
     counted_for,
     due_at,
-    from_json,
     may_follow,
 )
 from toolgen.state.sqlite_file import DURABLE, SqliteFile

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from toolgen.state.call_states import Kind
-from toolgen.state.invocations import Fate, Invocation, Invocations, RetainedBytes, Room, as_json
+from toolgen.state.invocation_format import as_json
+from toolgen.state.invocations import Fate, Invocation, Invocations, RetainedBytes, Room
 
 __all__ = ["RememberedCalls"]
 

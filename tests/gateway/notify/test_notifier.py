@@ -393,7 +393,7 @@ def test_an_escalation_is_on_record_and_a_reminder_is_logged_where_nobody_is_tol
             async with Gateway.load(path) as gateway, asyncio.timeout(60):
                 call_id = await ask(gateway)
                 found = None
-                while found is None or not (found.escalated and found.reminded):
+                while found is None or not (found.approval.escalated and found.approval.reminded):
                     await gateway.approvals.calls.news.changed(0.1)
                     found = await gateway.approvals.calls.store.get(call_id)
                 assert found.status == "pending"

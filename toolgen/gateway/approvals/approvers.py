@@ -43,7 +43,7 @@ def roles_that_answer(policy: Policy) -> frozenset[str]:
 
 def open_roles(policy: Policy, known: Invocation, now: float) -> frozenset[str]:
     """The roles whose principals may answer for a call by now: nobody answered for long enough, and others may too."""
-    named = frozenset(role for need in known.needs for role in need.roles) or policy.approval.roles
+    named = frozenset(role for need in known.approval.needs for role in need.roles) or policy.approval.roles
     return named | escalated_to(policy, known.asked, now)
 
 

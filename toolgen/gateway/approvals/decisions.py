@@ -30,7 +30,7 @@ from toolgen.model.call import Principal, parties
 from toolgen.model.reason import reason_in
 from toolgen.model.result import Error
 from toolgen.pipeline.stages.approve import elicitable
-from toolgen.state.invocations import ApprovalVote, Invocation, Remember
+from toolgen.state.invocations import ApprovalVote, Invocation, Remember, with_approval
 
 __all__ = ["Approvals"]
 
@@ -105,12 +105,12 @@ class Approvals:
                 message="this principal may not answer for the calls of others",
                 suggestion="approvals.approvers in the policy names the roles that may; answer in your own name",
             )
-        elif known is None or (known.kind != "approval" and not known.votes):
+        elif known is None or (known.kind != "approval" and not known.approval.votes):
             found = Error(code="not_found", message="no call with this id waits for an answer")
         elif self._concerned(principal, known):
             found = Error(code="forbidden", message="nobody answers for a call of their own, or one made for them")
         elif not (roles := self._roles(principal, known, await self.calls.store.now())) and known.status == "pending":
-            found = Error(code="forbidden", message=f"this call takes {in_words(known.needs)}")
+            found = Error(code="forbidden", message=f"this call takes {in_words(known.approval.needs)}")
         elif known.kind != "approval":  # agreed to before, and its user's device is asked now
             found = Error(code="conflict", message="this call waits for no answer any more")
         elif not approve and (terms.arguments is not None or terms.remember is not None):
@@ -143,20 +143,20 @@ class Approvals:
         known = await self.calls.own(call_id, caller)
         if known is None or known.kind != "approval":
             return
-        if answerable(self.current.compiled_policy.policy, parties(of_party(known.principal)), known.needs):
+        if answerable(self.current.compiled_policy.policy, parties(of_party(known.principal)), known.approval.needs):
             await self._in_turn(known, self._left_unanswered)
         else:
             error = msgspec.structs.replace(_UNANSWERED, rule=known.rule)
             await self._in_turn(known, lambda one: self.calls.close(one, by="", verdict="cancel", error=error))
 
     async def _left_unanswered(self, known: Invocation) -> Invocation | None:
-        kept = await self.calls.store.replace(known, msgspec.structs.replace(known, unanswered=True))
+        kept = await self.calls.store.replace(known, with_approval(known, unanswered=True))
         self.calls.news.announce(known.id)
         return kept
 
     def may_elicit(self, known: Invocation) -> bool:
         """Return True if the person at the caller's own client may decide: no rule requires other or several people."""
-        return self.current.compiled_policy.policy.approval.elicits and elicitable(known.needs)
+        return self.current.compiled_policy.policy.approval.elicits and elicitable(known.approval.needs)
 
     def shown_to_caller(self, known: Invocation) -> ApprovalView | None:
         """A waiting call for the person at its caller's own client; None where that person may not answer, or could not judge it: an
@@ -164,8 +164,8 @@ class Approvals:
         if (
             known.kind != "approval"
             or known.status != "pending"
-            or known.original is not None
-            or known.unanswered
+            or known.approval.original is not None
+            or known.approval.unanswered
             or not self.may_elicit(known)
         ):
             return None
@@ -222,7 +222,7 @@ class Approvals:
             return Error(
                 code="conflict", message="this is not the call that you were shown", suggestion="look at it again"
             )
-        if known.original is not None and not terms.digest:
+        if known.approval.original is not None and not terms.digest:
             suggestion = "look at it again, and answer with its digest"
             return Error(
                 code="conflict",
@@ -263,7 +263,7 @@ class Approvals:
     ) -> Invocation | Error | None:
         """Counts one yes to a call as it is `wanted`; None where somebody else was quicker. `kept` is the call as it is by now."""
         compiled_policy = self.current.compiled_policy
-        votes = () if terms.arguments is not None else counted(compiled_policy.policy, kept.votes)
+        votes = () if terms.arguments is not None else counted(compiled_policy.policy, kept.approval.votes)
         if compiled_policy.identity.concerns(vote.by, [one.by for one in votes]):
             return Error(code="conflict", message="you have answered for this call already; it takes somebody else")
         held = await self.calls.hold_current(kept)
@@ -272,19 +272,24 @@ class Approvals:
         now = await self.calls.store.now()
         votes = (*votes, msgspec.structs.replace(vote, at=now))
         # Without a role it is the person at the caller's own client, who answers alone.
-        enough = not vote.roles or met(wanted.needs, votes, escalated_to(compiled_policy.policy, kept.asked, now))
+        enough = not vote.roles or met(
+            wanted.approval.needs, votes, escalated_to(compiled_policy.policy, kept.asked, now)
+        )
         agreed = msgspec.structs.replace(
             held,
             arguments=wanted.arguments,
             bound=wanted.bound,
-            sql=wanted.sql,
             digest=wanted.digest,
-            needs=wanted.needs,
-            original=wanted.original,
-            edited_by=wanted.edited_by,
-            votes=votes,
             status="approved" if enough else "pending",
             lease=0.0,
+        )
+        agreed = with_approval(
+            agreed,
+            sql=wanted.approval.sql,
+            needs=wanted.approval.needs,
+            original=wanted.approval.original,
+            edited_by=wanted.approval.edited_by,
+            votes=votes,
         )
         said = {**answered, **self._said(agreed, terms, enough=enough)}
         await self.calls.record(held, by=vote.by, verdict="approve", said=said)
@@ -300,15 +305,15 @@ class Approvals:
         if call is None:
             return known
         grant = await self.grants.give(known, call, terms)
-        return known if grant is None else msgspec.structs.replace(known, grant=grant.id)
+        return known if grant is None else with_approval(known, grant=grant.id)
 
     def _said(self, known: Invocation, terms: DecisionOptions, *, enough: bool) -> dict[str, object]:
         """Return the details of an approval for the audit log: number of votes, and edited arguments."""
         said: dict[str, object] = {}
-        if sum(need.quorum for need in known.needs) > 1:
-            said |= {"votes": len(known.votes), "enough": enough}
-        if known.votes[-1].remember is not None:
-            said["remember"] = msgspec.to_builtins(known.votes[-1].remember)
+        if sum(need.quorum for need in known.approval.needs) > 1:
+            said |= {"votes": len(known.approval.votes), "enough": enough}
+        if known.approval.votes[-1].remember is not None:
+            said["remember"] = msgspec.to_builtins(known.approval.votes[-1].remember)
         if terms.arguments is not None:
             call = kept_call(known, self.current.compiled_policy)
             said["edited"] = {} if call is None else self.current.compiled_policy.concealing.arguments(call)

@@ -74,8 +74,8 @@ class ApprovalGrants:
         Raises `AuditError` and `StateError`.
         """
         compiled_policy, now = self._current.compiled_policy, await self.store.now()
-        votes = tuple(vote for vote in known.votes if vote.remember == terms)
-        if not met(known.needs, votes, escalated_to(compiled_policy.policy, known.asked, now)):
+        votes = tuple(vote for vote in known.approval.votes if vote.remember == terms)
+        if not met(known.approval.needs, votes, escalated_to(compiled_policy.policy, known.asked, now)):
             return None
         scope_hash = compiled_policy.scope_hash(call.principal, call.tool)
         grant = CallGrant(
@@ -89,13 +89,13 @@ class ApprovalGrants:
             tool_digest=known.tool_digest,
             scope=scope_digest(call.principal, call.tool, scope_hash),
             digest="" if terms.any_arguments else known.digest,
-            asked_by=known.asked_by,
+            asked_by=known.approval.asked_by,
             arguments={}
             if terms.any_arguments
             else decode_json(encode_json(compiled_policy.concealing.arguments(call))),
             session=known.session if terms.session else "",
             calls=terms.calls,
-            needs=known.needs,
+            needs=known.approval.needs,
             votes=votes,
             call_id=known.id,
         )

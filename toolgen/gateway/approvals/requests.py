@@ -19,7 +19,7 @@ from toolgen.model.result import Error, Pending, Refused, Result
 from toolgen.model.unavailable import unavailable
 from toolgen.pipeline.stages.approve import Question
 from toolgen.policy.document.policy import Policy
-from toolgen.state.invocations import Invocation, next_steps
+from toolgen.state.invocations import ApprovalState, Invocation, next_steps, with_approval
 
 __all__ = ["MAX_EACH", "MAX_NOTE_LENGTH", "MAX_WAITING", "ApprovalRequests", "invocation_of"]
 
@@ -89,7 +89,7 @@ class ApprovalRequests:
             await self._calls.record(held, by="", verdict="", said=said, event="escalation")
         if "reminded" in due:
             _logger.info("call %s of %s still waits for a person", known.id, known.tool)
-        await self._calls.store.replace(held, msgspec.structs.replace(held, lease=0.0, **due))
+        await self._calls.store.replace(held, with_approval(msgspec.structs.replace(held, lease=0.0), **due))
         self._calls.news.announce()
 
     async def waiting(self) -> ApprovalCounts:
@@ -102,7 +102,7 @@ class ApprovalRequests:
 def _with_steps(invocation: Invocation, policy: Policy) -> Invocation:
     """With the times at which people are reminded of it, and others are asked, while nobody answers."""
     approval, asked = policy.approval, invocation.asked
-    return msgspec.structs.replace(
+    return with_approval(
         invocation,
         remind_at=max(asked, invocation.expires - approval.remind_s) if approval.remind_s else 0.0,
         escalate_at=asked + approval.escalate_s if approval.escalate_s else 0.0,
@@ -121,7 +121,6 @@ def invocation_of(question: Question, now: float) -> Invocation:
         bound=call.bound,
         restored=call.restored,
         sent=dict(call.sent),
-        sql=question.sql,
         rule=question.rule,
         digest=question.digest,
         tool_digest=call.tool.digest,
@@ -134,6 +133,5 @@ def invocation_of(question: Question, now: float) -> Invocation:
         equal=call.equal,
         asked=now,
         expires=now + question.expires_s,
-        needs=question.needs,
-        asked_by=question.asked_by,
+        waits_for=ApprovalState(sql=question.sql, needs=question.needs, asked_by=question.asked_by),
     )

@@ -21,7 +21,7 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.input_validation import no_json
 from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.stages.approve import STALE, approval_digest, asking_rules, needs_of
-from toolgen.state.invocations import Invocation, Requirement
+from toolgen.state.invocations import Invocation, Requirement, with_approval
 
 __all__ = ["AS_ASKED", "MAX_ARGUMENTS_SIZE", "DecisionOptions", "GrantRequest", "edited", "too_late"]
 
@@ -97,17 +97,22 @@ def _kept(
 ) -> Invocation:
     approval = compiled_policy.policy.approval
     wanted = needs_of(call_context.consents, approval.roles, approval.quorum) if call_context.verdict == "ask" else ()
-    return msgspec.structs.replace(
+    changed = msgspec.structs.replace(
         known,
         arguments=dict(call.arguments),
         bound=call.bound,
-        sql=call_context.sql,
         digest=approval_digest(call, compiled_policy.scope_hash(call.principal, call.tool)),
-        needs=_strictest((*known.needs, *wanted)),
+    )
+    return with_approval(
+        changed,
+        sql=call_context.sql,
+        needs=_strictest((*known.approval.needs, *wanted)),
         votes=(),
-        original=known.arguments if known.original is None else known.original,
+        original=known.arguments if known.approval.original is None else known.approval.original,
         edited_by=by,
-        asked_by=_together(known.asked_by, call_context) if call_context.verdict == "ask" else known.asked_by,
+        asked_by=_together(known.approval.asked_by, call_context)
+        if call_context.verdict == "ask"
+        else known.approval.asked_by,
     )
 
 

@@ -47,6 +47,6 @@ def kept_call(known: Invocation, compiled_policy: CompiledPolicy) -> Call | None
         restored=known.restored,
         approval=known.digest,
         withheld=compiled_policy.withheld,
-        resume=known.resume,
+        resume=known.workflow.resume,
     )
     return call if approval_digest(call, compiled_policy.scope_hash(principal, call.tool)) == known.digest else None

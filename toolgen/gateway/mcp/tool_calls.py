@@ -364,7 +364,7 @@ class ToolCalls:
             left = until - loop.time()
             if known.status == "ended":
                 await approvals.calls.told(known)
-            if known.status == "ended" or (known.unanswered and known.status == "pending") or left <= 0:
+            if known.status == "ended" or (known.approval.unanswered and known.status == "pending") or left <= 0:
                 break
             await caller.caller_connection.awaiting(_set(news, min(_LOOK_S, left)))
         return envelope

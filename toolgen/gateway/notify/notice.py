@@ -39,8 +39,8 @@ def events_of(known: Invocation) -> Iterator[NotifyEvent]:
     """Yield the events of a call that waits or waited for a person, oldest first."""
     yield "approval_requested"
     passed: list[tuple[float, NotifyEvent]] = [
-        (known.reminded, "approval_reminder"),
-        (known.escalated, "approval_escalated"),
+        (known.approval.reminded, "approval_reminder"),
+        (known.approval.escalated, "approval_escalated"),
     ]
     yield from (event for at, event in sorted(passed) if at)
     if known.status == "ended":
@@ -56,7 +56,7 @@ def decision_of(notice: Notice) -> tuple[str, tuple[str, ...]]:
         return "", ()
     if _code(known) == "approval_denied":
         return "deny", (known.closed_by,) if known.closed_by else ()
-    return "approve", tuple(vote.by for vote in known.votes)
+    return "approve", tuple(vote.by for vote in known.approval.votes)
 
 
 def _code(known: Invocation) -> str:

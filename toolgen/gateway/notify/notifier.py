@@ -147,7 +147,7 @@ class Notifier:
         while True:
             ended = await store.ended_since(self._since)
             for known in ended:
-                if known.kind == "approval" or known.votes:
+                if known.kind == "approval" or known.approval.votes:
                     await self._tell_all(known)
             if not ended or ended[-1].ended <= self._since:
                 break

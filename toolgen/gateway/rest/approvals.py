@@ -86,7 +86,7 @@ class RestApprovals:
         )
         if isinstance(answer, Error):
             raise Rejected.of(_STATUS[answer.code], answer)
-        grant = {"grant": answer.grant} if answer.grant else {}
+        grant = {"grant": answer.approval.grant} if answer.approval.grant else {}
         return json_response({"id": answer.id, "decision": body.decision, "status": answer.status, **grant})
 
 

@@ -152,7 +152,7 @@ class RestDevices:
 
 def _shown(known: Invocation) -> dict[str, object]:
     """Return a request, and beside it the information a device may show to its user; that is not part of the request."""
-    kept = known.request or {}
+    kept = known.device.request or {}
     shown: dict[str, object] = {
         "request": kept.get("request", {}),
         "display": kept.get("display", ""),

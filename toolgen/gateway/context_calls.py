@@ -8,7 +8,7 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.gateway.call_service import GONE
+from toolgen.gateway.call_preparation import GONE
 from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.gateway.context_policy import Reader
 from toolgen.gateway.context_updates import ResourceUpdates

@@ -24,8 +24,8 @@ from bench.formats import CORPUS
 from bench.search import lines
 from bench.tokens import LARGE
 from toolgen.core.clock import SystemClock
-from toolgen.gateway.search_tools import SEARCH
-from toolgen.gateway.tool_discovery import Discovery
+from toolgen.gateway.catalog.search_tools import SEARCH
+from toolgen.gateway.catalog.tool_discovery import Discovery
 from toolgen.generator.build import build
 from toolgen.model.call import Principal
 from toolgen.model.result import Success

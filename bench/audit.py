@@ -26,7 +26,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import lines_of
 from toolgen.audit.verify import verify
 from toolgen.core.clock import SystemClock
-from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Delivery, Result, Success
 from toolgen.model.schema import Json, JsonObject

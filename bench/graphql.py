@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 from bench.build import measured
-from toolgen.gateway.search_tools import meta_tools
-from toolgen.gateway.tool_discovery import static_cost
+from toolgen.gateway.catalog.search_tools import meta_tools
+from toolgen.gateway.catalog.tool_discovery import static_cost
 from toolgen.generator.build import build
 from toolgen.model.shown_schema import shown
 

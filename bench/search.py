@@ -22,8 +22,8 @@ from unittest.mock import patch
 
 from bench.formats import CORPUS
 from bench.tokens import LARGE
-from toolgen.gateway.search_tools import meta_tools
-from toolgen.gateway.tool_discovery import static_cost
+from toolgen.gateway.catalog.search_tools import meta_tools
+from toolgen.gateway.catalog.tool_discovery import static_cost
 from toolgen.generator.build import build
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.search import bm25 as engine

@@ -350,7 +350,7 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                 "cli",
             }:
                 if name not in {
-                    "toolgen.gateway.call_service",
+                    "toolgen.gateway.calls.call_service",
                     "toolgen.gateway.compiled_policy",
                     "toolgen.pipeline.order",
                 }:

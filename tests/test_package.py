@@ -47,7 +47,7 @@ BEHIND_EXTRAS = {
     *(
         "toolgen.audit.index.postgres",
         "toolgen.connectors.graphql.graphql_transport_ws",
-        "toolgen.gateway.opentelemetry",
+        "toolgen.gateway.metrics.opentelemetry",
     ),
     "toolgen.quality.verify.unmarshal",
 }

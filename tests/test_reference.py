@@ -17,7 +17,7 @@ from tests.projects import make_project
 from toolgen.audit.entry import FIELDS
 from toolgen.cli.main import EXIT_CODES
 from toolgen.config.keys import FileKind, described
-from toolgen.gateway.prometheus import DETAILS
+from toolgen.gateway.metrics.prometheus import DETAILS
 from toolgen.gateway.rest.openapi_document import openapi_json
 from toolgen.gateway.rest.tools import STATUS_OF_CODE
 

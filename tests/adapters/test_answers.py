@@ -21,7 +21,7 @@ from tests.gateway.answering import KINDS, Kind, upstream, write_project
 from tests.gateway.clients import run
 from toolgen.adapters.langgraph import tools as langgraph_tools
 from toolgen.adapters.openai_agents import tools as openai_tools
-from toolgen.gateway.answer_text import written
+from toolgen.gateway.calls.answer_text import written
 from toolgen.gateway.service import Gateway
 
 # A call that waits ends or interrupts a run, and one that a model is to make again is no answer: those are tested with each framework.

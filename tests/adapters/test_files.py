@@ -26,12 +26,12 @@ from tests.adapters.test_openai_agents import QUIET
 from tests.adapters.test_openai_agents import scripted as openai_scripted
 from tests.adapters.test_pydantic_ai import agent_of as pydantic_agent
 from tests.adapters.test_pydantic_ai import scripted as pydantic_scripted
+from tests.gateway.calls.test_answer_files import CALLS, HELD, NOTE, PNG, SEEN, long_texts, tried
 from tests.gateway.clients import listening
-from tests.gateway.test_answer_files import CALLS, HELD, NOTE, PNG, SEEN, long_texts, tried
 from toolgen.adapters.langgraph import tools as langgraph_tools
 from toolgen.adapters.openai_agents import tools as openai_tools
-from toolgen.gateway.answer_text import written
 from toolgen.gateway.asgi.app import App
+from toolgen.gateway.calls.answer_text import written
 from toolgen.gateway.service import Gateway
 
 Given = tuple[str, list[tuple[str, bytes]]]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.commands import Run, runner
 from tests.connectors.functions.projects import written
-from tests.gateway.test_runtime_tools import MODULE, OPEN, pay
+from tests.gateway.catalog.test_runtime_tools import MODULE, OPEN, pay
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
 from toolgen.gateway.service import Gateway

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 
 from tests.console.house import POLICY, House, house
 from tests.console.people import chromium, client, form_token, needs_chromium, watched
-from toolgen.gateway.call_rows import argument_rows
+from toolgen.gateway.operations.call_rows import argument_rows
 from toolgen.model.result import Error
 
 SIZE = {"width": 1280, "height": 800}

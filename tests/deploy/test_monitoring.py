@@ -18,9 +18,9 @@ from docs.generate import rendered_metrics
 from tests import patient
 from tests.deploy.test_deployment import DEPLOY, ROOT, ran, tool
 from tests.gateway.governed import project, upstream
-from tests.gateway.test_prometheus import POLICY
+from tests.gateway.metrics.test_prometheus import POLICY
 from tests.served_workers import serving, until
-from toolgen.gateway.prometheus import DETAILS
+from toolgen.gateway.metrics.prometheus import DETAILS
 
 PROMETHEUS = DEPLOY / "prometheus"
 RULES = PROMETHEUS / "toolgen.rules.yaml"

@@ -15,23 +15,23 @@ from toolgen.audit.log import AuditLog
 from toolgen.core.background import Background
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import AuditError
-from toolgen.gateway.answer_files import AnswerFiles, HeldFile, KeptFile
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.audit_reader import Review
-from toolgen.gateway.background_calls import BackgroundCalls
-from toolgen.gateway.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls
-from toolgen.gateway.context_policy import Reader
+from toolgen.gateway.calls.answer_files import AnswerFiles, HeldFile, KeptFile
+from toolgen.gateway.calls.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls
+from toolgen.gateway.calls.context_policy import Reader
+from toolgen.gateway.calls.departed_clients import DepartedClients
+from toolgen.gateway.calls.file_uploads import Uploaded
 from toolgen.gateway.context_updates import ResourceUpdates
-from toolgen.gateway.departed_clients import DepartedClients
-from toolgen.gateway.device_calls import DeviceCalls
-from toolgen.gateway.file_uploads import Uploaded
 from toolgen.gateway.identity import TokenRejected
-from toolgen.gateway.metrics import Metrics
-from toolgen.gateway.prometheus import Snapshot, rendered
+from toolgen.gateway.metrics.metrics import Metrics
+from toolgen.gateway.metrics.prometheus import Snapshot, rendered
+from toolgen.gateway.metrics.tracing import Spans
+from toolgen.gateway.operations.background_calls import BackgroundCalls
+from toolgen.gateway.operations.device_calls import DeviceCalls
+from toolgen.gateway.operations.waiting_calls import WaitingCalls
 from toolgen.gateway.role_grants import RoleGrants
-from toolgen.gateway.tracing import Spans
-from toolgen.gateway.waiting_calls import WaitingCalls
 from toolgen.model.call import Principal
 from toolgen.model.files import FileInfo
 from toolgen.model.result import Envelope, Error, Meta

@@ -26,10 +26,10 @@ from toolgen.core.clock import FixedClock
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.requests import MAX_EACH
 from toolgen.gateway.asgi.app import App
+from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.gateway.mcp.server import Caller, Mcp, ProtocolStyle, parse
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.tool_lists import Listings
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.state.invocations import Invocation
 from toolgen.state.pauses import Pause

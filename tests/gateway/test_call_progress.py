@@ -15,8 +15,8 @@ import pytest
 
 from tests.gateway.clients import listening
 from tests.gateway.leaving_clients import until
+from tests.gateway.operations.test_background_calls import ended, http
 from tests.gateway.slow_databases import ENGINES, SLOW, slow_project
-from tests.gateway.test_background_calls import ended, http
 from tests.gateway.test_call_events import read
 from tests.projects import KEY
 from toolgen.gateway.asgi.app import App

@@ -23,7 +23,7 @@ from tests.gateway.leaving_clients import (
     over_tool_calls,
     until,
 )
-from tests.gateway.test_background_calls import ended, http
+from tests.gateway.operations.test_background_calls import ended, http
 from tests.stream_servers import stream_server
 from toolgen.audit.reader import entries
 from toolgen.gateway.asgi.app import App

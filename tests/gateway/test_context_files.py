@@ -12,7 +12,7 @@ import pytest
 import toolgen
 from tests.gateway.clients import awaited
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.context_policy import Reader
+from toolgen.gateway.calls.context_policy import Reader
 from toolgen.gateway.service import Gateway
 
 PROMPT = """---

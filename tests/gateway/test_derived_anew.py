@@ -22,7 +22,7 @@ from toolgen.adapters.calls import AdapterCaller
 from toolgen.core.canonical import digest
 from toolgen.core.clock import SystemClock
 from toolgen.gateway.identity import Identity, KeySets, TokenRejected
-from toolgen.gateway.kept_principals import of_party, party_of
+from toolgen.gateway.operations.kept_principals import of_party, party_of
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call, Principal
 from toolgen.pipeline.stages.approve import approval_digest

@@ -17,13 +17,13 @@ import pytest
 from tests.gateway.clients import listening, run
 from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.mcp.peers import OldPeer, Peer, close_peers
-from tests.gateway.test_background_calls import http
-from tests.gateway.test_call_results import peer_of, read, text
+from tests.gateway.operations.test_background_calls import http
+from tests.gateway.operations.test_call_results import peer_of, read, text
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
 from toolgen.config.settings import load as load_settings
-from toolgen.gateway import waiting_calls
 from toolgen.gateway.asgi.app import App
+from toolgen.gateway.operations import waiting_calls
 from toolgen.gateway.project_files import seal_file
 from toolgen.gateway.service import Gateway
 from toolgen.state.encryption import seal_of

@@ -23,9 +23,9 @@ from tests.gateway.governed import project, upstream, write_policy
 from tests.gateway.mcp.test_streamable_http import META, modern_headers
 from tests.gateway.test_result_cache import outcomes
 from toolgen.core.clock import FixedClock, SystemClock
+from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.gateway.mcp.server import Caller, Mcp, ProtocolStyle, RpcMessage
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Call
 from toolgen.model.result import Pending, Result
 from toolgen.pipeline.middleware import CallContext

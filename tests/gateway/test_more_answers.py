@@ -18,7 +18,7 @@ import pytest
 from tests.gateway.test_long_answers import policy
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
-from toolgen.gateway.answer_text import data_text
+from toolgen.gateway.calls.answer_text import data_text
 from toolgen.model.result import Envelope
 
 TOTAL = 9

@@ -11,7 +11,7 @@ import pytest
 
 from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream
-from tests.gateway.test_background_calls import HEALTH, MAIL, POLICY, ended, http
+from tests.gateway.operations.test_background_calls import HEALTH, MAIL, POLICY, ended, http
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 
@@ -86,7 +86,7 @@ def test_a_person_is_waited_for_no_longer(tmp_path: Path) -> None:
 
 
 def test_one_call_too_many_is_made_and_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolgen.gateway.background_calls.MAX_CALLS_EACH", 1)
+    monkeypatch.setattr("toolgen.gateway.operations.background_calls.MAX_CALLS_EACH", 1)
 
     async def steps(one: httpx.AsyncClient, seen: Upstream, _gateway: Gateway) -> None:
         seen.answers.clear()

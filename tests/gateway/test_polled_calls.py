@@ -15,7 +15,7 @@ import httpx
 
 from tests.gateway.clients import listening
 from tests.gateway.governed import project
-from tests.gateway.test_background_calls import ended, http
+from tests.gateway.operations.test_background_calls import ended, http
 from tests.gateway.test_call_events import read
 from tests.services.local import LocalServer, running
 from toolgen.audit.reader import entries

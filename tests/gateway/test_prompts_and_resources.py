@@ -33,7 +33,7 @@ from tests.gateway.clients import awaited, bearer, listening
 from toolgen.audit.reader import entries
 from toolgen.core.errors import PolicyError
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.context_policy import Reader
+from toolgen.gateway.calls.context_policy import Reader
 from toolgen.gateway.service import Gateway
 
 # 2026-07-28 has logging in a request's `_meta`, and subscriptions in `subscriptions/listen`; older clients use these methods.

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from graphql import build_schema, graphql_sync
 
-from tests.gateway.test_catalog_reloader import running
+from tests.gateway.catalog.test_catalog_reloader import running
 from tests.patient import until
 from tests.services.local import LocalServer
 from tests.services.local import running as serving

@@ -16,7 +16,7 @@ from tests.gateway.devices import ALLOW, HERE, Served, device_project, recorded
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import StateUnavailableError
-from toolgen.gateway import approval_runner, background_calls, device_calls, waiting_calls
+from toolgen.gateway.operations import approval_runner, background_calls, device_calls, waiting_calls
 from toolgen.gateway.project_files import seal_file
 from toolgen.pipeline.stages import idempotency
 from toolgen.state import store_watch

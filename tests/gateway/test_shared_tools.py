@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.connectors.functions.projects import written
-from tests.gateway.test_runtime_tools import MODULE, OPEN, changes, names, pay, said
+from tests.gateway.catalog.test_runtime_tools import MODULE, OPEN, changes, names, pay, said
 from tests.patient import until
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load as load_settings

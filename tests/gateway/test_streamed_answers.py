@@ -16,7 +16,7 @@ import pytest
 
 from tests.gateway.clients import listening
 from tests.gateway.governed import project
-from tests.gateway.test_background_calls import ended, http
+from tests.gateway.operations.test_background_calls import ended, http
 from tests.gateway.test_call_events import read
 from tests.services.local import LocalServer, running
 from toolgen.gateway.asgi.app import App

@@ -28,7 +28,7 @@ from tests.served_workers import until as so
 from toolgen.audit import segment
 from toolgen.audit.reader import entries
 from toolgen.core.errors import AuditError, StateError
-from toolgen.gateway import approval_runner, background_calls, waiting_calls
+from toolgen.gateway.operations import approval_runner, background_calls, waiting_calls
 from toolgen.gateway.project_files import seal_file
 from toolgen.gateway.service import Gateway
 from toolgen.pipeline.stages import idempotency

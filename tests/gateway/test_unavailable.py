@@ -26,9 +26,9 @@ from tests.redis_server import RedisServer
 from toolgen.audit import segment
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.mcp.messages import HANDSHAKE_VERSIONS, META_CAPABILITIES, META_VERSION, MODERN_VERSIONS, NAMED
+from toolgen.gateway.metrics.tracing import METHODS
 from toolgen.gateway.rest.openapi_document import openapi_json
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.tracing import METHODS
 from toolgen.state import redis_connection, sqlite_file
 
 CALL = "call_" + "0" * 24

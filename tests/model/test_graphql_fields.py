@@ -10,8 +10,8 @@ from graphql import build_schema
 from tests.connectors.graphql.reading import read_sdl, tools_of
 from toolgen.connectors.graphql.description import graph_of
 from toolgen.core.clock import SystemClock
-from toolgen.gateway.search_tools import DESCRIBE
-from toolgen.gateway.tool_discovery import Discovery
+from toolgen.gateway.catalog.search_tools import DESCRIBE
+from toolgen.gateway.catalog.tool_discovery import Discovery
 from toolgen.model.call import Principal
 from toolgen.model.graphql_fields import answer_fields
 from toolgen.model.result import Success

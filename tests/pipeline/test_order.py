@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tests.catalogs import PETS, SHOP
 from tests.pipeline.stages.test_record import Concealed
 from toolgen.core.clock import FixedClock
-from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Pending, Refused, Result, Success
 from toolgen.model.schema import JsonObject

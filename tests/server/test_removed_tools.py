@@ -21,9 +21,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ToolsListChanged
 
 from tests.connectors.functions.projects import written
+from tests.gateway.catalog.test_runtime_tools import MODULE
 from tests.gateway.clients import bearer
 from tests.gateway.governed import PRINCIPALS, project, upstream
-from tests.gateway.test_runtime_tools import MODULE
 from tests.redis_server import RedisServer
 from tests.served_workers import serving, until
 from toolgen.config.settings import load as load_settings

@@ -642,7 +642,7 @@ def _seeded(random: Random) -> Iterator[None]:
             patch.object(RedisLink, "_has_ended", lambda _: False),
             patch("toolgen.state.sqlite_file.ThreadPoolExecutor", InlineExecutor),
             patch("toolgen.gateway.service.AuditLog", AuditList),
-            patch("toolgen.gateway.waiting_calls.recorded_outcomes", _outcomes),
+            patch("toolgen.gateway.operations.waiting_calls.recorded_outcomes", _outcomes),
             patch.object(sqlite3, "connect", connect),
             ExitStack() as rare,
         ):
@@ -656,10 +656,10 @@ def _seeded(random: Random) -> Iterator[None]:
 _RARE = {
     "toolgen.gateway.role_grants.POLL_S": 5.0,
     "toolgen.gateway.policy_reloader.INTERVAL_S": 30.0,
-    "toolgen.gateway.catalog_reloader.INTERVAL_S": 30.0,
-    "toolgen.gateway.runtime_tools.INTERVAL_S": 30.0,
+    "toolgen.gateway.catalog.catalog_reloader.INTERVAL_S": 30.0,
+    "toolgen.gateway.catalog.runtime_tools.INTERVAL_S": 30.0,
     "toolgen.gateway.status._LOOK_S": 5.0,
     "toolgen.state.pauses.POLL_S": 5.0,
-    "toolgen.gateway.approval_runner._INTERVAL_S": 0.5,
+    "toolgen.gateway.operations.approval_runner._INTERVAL_S": 0.5,
 }
 """Intervals at which processes ask for news, longer than they are: two thirds of the time would go there."""

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.core.errors import ConfigError, StateError
-from toolgen.gateway.answer_text import notes_of
-from toolgen.gateway.content_blocks import Block, content_blocks, text_block, whole_text
-from toolgen.gateway.file_links import linked_file
-from toolgen.gateway.json_body import encode
-from toolgen.gateway.linked_resources import links_in
+from toolgen.gateway.calls.answer_text import notes_of
+from toolgen.gateway.calls.content_blocks import Block, content_blocks, text_block, whole_text
+from toolgen.gateway.calls.file_links import linked_file
+from toolgen.gateway.calls.json_body import encode
+from toolgen.gateway.calls.linked_resources import links_in
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.generator.emit.schema_budget import listed
 from toolgen.model.call import Principal

@@ -8,7 +8,7 @@ from agents import FunctionTool, Tool, ToolOutputImage, ToolOutputText
 from agents.tool_context import ToolContext
 
 from toolgen.adapters.calls import AdapterCaller, MediaPart, Party, media_in, schema_of, text_of, waits_for_person
-from toolgen.gateway.json_body import Malformed
+from toolgen.gateway.calls.json_body import Malformed
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.gateway.rest.tool_call_batches import written_arguments
 from toolgen.model.result import Envelope

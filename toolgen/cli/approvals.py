@@ -20,7 +20,7 @@ from toolgen.core.units import parse_duration
 from toolgen.gateway.approvals.listing import listed
 from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
 from toolgen.gateway.approvals.terms import AS_ASKED, DecisionOptions, GrantRequest
-from toolgen.gateway.call_rows import ValueRow, argument_rows, escaped, isolated, request_rows
+from toolgen.gateway.operations.call_rows import ValueRow, argument_rows, escaped, isolated, request_rows
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error

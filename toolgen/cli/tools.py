@@ -15,12 +15,12 @@ from toolgen.cli.output import print_json, print_table
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import ManifestError, StateError
+from toolgen.gateway.catalog.shared_functions import SharedFunctions
+from toolgen.gateway.catalog.tool_discovery import MAX_QUERY_LENGTH
+from toolgen.gateway.catalog.tool_overlay import Overlay
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.shared_functions import SharedFunctions
 from toolgen.gateway.shared_state import tool_changes_of
-from toolgen.gateway.tool_discovery import MAX_QUERY_LENGTH
-from toolgen.gateway.tool_overlay import Overlay
 from toolgen.generator.emit.formats import FORMATS, render
 from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest

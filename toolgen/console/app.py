@@ -21,7 +21,7 @@ from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import AuditError, StateError
 from toolgen.gateway.asgi.authentication import Authentication
 from toolgen.gateway.asgi.request import EventStream, Rejected, Request, Response, too_crowded
-from toolgen.gateway.kept_principals import of_party
+from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.gateway.protocol import Administration
 from toolgen.state.sessions import SignInSession, SignInSessions
 from toolgen.wiring.identity_providers import make_asker

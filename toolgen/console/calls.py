@@ -25,7 +25,13 @@ from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
 from toolgen.gateway.approvals.terms import DecisionOptions, GrantRequest
 from toolgen.gateway.approvals.view import recorded_rows
 from toolgen.gateway.asgi.request import Rejected, Response
-from toolgen.gateway.call_rows import ValueRow, argument_rows, below_first_screen, in_schema_order, request_rows
+from toolgen.gateway.operations.call_rows import (
+    ValueRow,
+    argument_rows,
+    below_first_screen,
+    in_schema_order,
+    request_rows,
+)
 from toolgen.gateway.policy_replay import hidden_note
 from toolgen.model.result import Error
 from toolgen.model.schema import JsonObject

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolgen.gateway.json_body import Malformed, decode
+from toolgen.gateway.calls.json_body import Malformed, decode
 from toolgen.model.schema import JsonObject, Schema
 
 __all__ = ["FormError", "FormField", "arguments_of", "fields_of"]

@@ -29,7 +29,7 @@ from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, place_of
 from toolgen.core.units import in_words
 from toolgen.gateway.asgi.request import Rejected, Request, Response
-from toolgen.gateway.call_rows import escaped
+from toolgen.gateway.operations.call_rows import escaped
 from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
 from toolgen.model.prompt_injection import ANY_INVISIBLE, spelled

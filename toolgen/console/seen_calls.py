@@ -13,7 +13,7 @@ from toolgen.console.records import Row as Entry
 from toolgen.core.canonical import decoded, digest, texts
 from toolgen.core.errors import CanonicalError, ConfigError
 from toolgen.gateway.approvals.view import arguments_as_shown, recorded_rows, request_now, without_bound
-from toolgen.gateway.call_rows import ValueRow
+from toolgen.gateway.operations.call_rows import ValueRow
 
 __all__ = ["SeenCall", "seen_calls"]
 

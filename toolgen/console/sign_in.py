@@ -20,7 +20,7 @@ from toolgen.core.clock import Clock
 from toolgen.gateway.asgi.authentication import Authentication
 from toolgen.gateway.asgi.request import LOOPBACK_HOSTS, Rejected, Request, Response
 from toolgen.gateway.identity.jwt import RefusedTokenError, read_token
-from toolgen.gateway.kept_principals import party_of
+from toolgen.gateway.operations.kept_principals import party_of
 from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
 from toolgen.model.secret import Secret

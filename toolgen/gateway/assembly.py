@@ -14,44 +14,44 @@ from toolgen.connectors.executor import Executor, LocalApp, Monitored, SystemHea
 from toolgen.connectors.functions.signature import FunctionTool
 from toolgen.core.background import Background
 from toolgen.core.clock import Clock
-from toolgen.gateway.answer_files import AnswerFiles
-from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.approvals.requests import ApprovalRequests
 from toolgen.gateway.audit_reader import ProjectRecords
-from toolgen.gateway.background_calls import BackgroundCalls
-from toolgen.gateway.call_preparation import CallPreparation
-from toolgen.gateway.call_results import CallResults
-from toolgen.gateway.call_service import Callers, Calls
-from toolgen.gateway.catalog_reloader import CatalogReloader
+from toolgen.gateway.calls.answer_files import AnswerFiles
+from toolgen.gateway.calls.call_preparation import CallPreparation
+from toolgen.gateway.calls.call_service import Callers, Calls
+from toolgen.gateway.calls.context_calls import ContextCalls
+from toolgen.gateway.calls.departed_clients import DepartedClients
+from toolgen.gateway.calls.file_reading import CallerFiles
+from toolgen.gateway.calls.file_uploads import FileArguments, FileUploads, GatewayFiles
+from toolgen.gateway.calls.inner_calls import NestedCalls
+from toolgen.gateway.calls.response_shaping import ResponseShaper
+from toolgen.gateway.catalog.catalog_reloader import CatalogReloader
+from toolgen.gateway.catalog.runtime_tools import RuntimeTools, runtime_tools
+from toolgen.gateway.catalog.tool_discovery import Discovery
 from toolgen.gateway.compiled_policy import CurrentPolicy, GatewayDependencies
-from toolgen.gateway.context_calls import ContextCalls
-from toolgen.gateway.departed_clients import DepartedClients
-from toolgen.gateway.device_calls import DeviceCalls
-from toolgen.gateway.file_reading import CallerFiles
-from toolgen.gateway.file_uploads import FileArguments, FileUploads, GatewayFiles
 from toolgen.gateway.gateway_events import GatewayEvents
 from toolgen.gateway.identity import KeySets
-from toolgen.gateway.inner_calls import NestedCalls
-from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.metrics.metrics import Metrics
+from toolgen.gateway.metrics.worker_metrics import WorkerMetrics
 from toolgen.gateway.monitoring import Monitoring
+from toolgen.gateway.operations.approval_runner import Runner
+from toolgen.gateway.operations.background_calls import BackgroundCalls
+from toolgen.gateway.operations.call_results import CallResults
+from toolgen.gateway.operations.device_calls import DeviceCalls
+from toolgen.gateway.operations.suspended_calls import SuspendedCalls
+from toolgen.gateway.operations.unknown_outcomes import UnknownOutcomes
+from toolgen.gateway.operations.waiting_calls import WaitingCalls
 from toolgen.gateway.own_checks import OwnChecks, checks_of
 from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.policy_acceptance import Acceptances, LocalAcceptances
 from toolgen.gateway.policy_history import PolicyHistory
 from toolgen.gateway.policy_reloader import FileStates, PolicyReloader
 from toolgen.gateway.project_files import caching_of, fallbacks_of, pagings_of, pauses_of, seal_file
-from toolgen.gateway.response_shaping import ResponseShaper
 from toolgen.gateway.role_grants import RoleGrants
-from toolgen.gateway.runtime_tools import RuntimeTools, runtime_tools
 from toolgen.gateway.shared_state import Shared, WorkerSockets, outbox_of, share
 from toolgen.gateway.status import Functions, Status, load_spans
-from toolgen.gateway.suspended_calls import SuspendedCalls
-from toolgen.gateway.tool_discovery import Discovery
-from toolgen.gateway.unknown_outcomes import UnknownOutcomes
-from toolgen.gateway.waiting_calls import WaitingCalls
-from toolgen.gateway.worker_metrics import WorkerMetrics
 from toolgen.model.manifest import Manifest
 from toolgen.pipeline.middleware import InFlightCalls
 from toolgen.policy.document.policy import Policy, PolicyReader

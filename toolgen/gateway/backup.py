@@ -19,7 +19,7 @@ from toolgen.audit.files import sync_directory
 from toolgen.audit.verify import VerificationReport, verify
 from toolgen.config.settings import Settings
 from toolgen.core.errors import ConfigError, StateError
-from toolgen.gateway.restored_calls import end_recorded
+from toolgen.gateway.operations.restored_calls import end_recorded
 from toolgen.state.sqlite_file import copy_database
 from toolgen.state.value_vault import skip_numbers
 

@@ -19,14 +19,14 @@ from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
 from toolgen.core.canonical import digest
 from toolgen.core.clock import Clock
 from toolgen.gateway.approvals.approvers import answerable, roles_that_answer
-from toolgen.gateway.context_policy import ContextPolicy
-from toolgen.gateway.fallback import Fallbacks
+from toolgen.gateway.calls.context_policy import ContextPolicy
+from toolgen.gateway.calls.fallback import Fallbacks
+from toolgen.gateway.calls.value_tokens import RestoredArguments, ValueTokens
+from toolgen.gateway.catalog.operation_names import no_operation
 from toolgen.gateway.identity import Identity, KeySets
-from toolgen.gateway.metrics import Metrics
-from toolgen.gateway.operation_names import no_operation
+from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.gateway.own_checks import OwnChecks
 from toolgen.gateway.policy_questions import asks_history, credentials_of, is_tolerant
-from toolgen.gateway.value_tokens import RestoredArguments, ValueTokens
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Call, DatabaseDescription, Principal, Statement, parties
 from toolgen.model.database import Database

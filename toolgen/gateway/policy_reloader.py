@@ -21,8 +21,8 @@ from toolgen.config.settings import Settings
 from toolgen.core.background import Background, cancel
 from toolgen.core.errors import PolicyError, ToolgenError
 from toolgen.gateway.compiled_policy import CompiledPolicy, GatewayDependencies
+from toolgen.gateway.metrics.prometheus import PolicyCounts
 from toolgen.gateway.policy_acceptance import Acceptances
-from toolgen.gateway.prometheus import PolicyCounts
 from toolgen.generator.emit.writer import MANIFEST
 from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.document.policy import Policy

@@ -12,7 +12,7 @@ from toolgen.config.settings import Settings, settings_digest
 from toolgen.config.tools import of_tools
 from toolgen.core.clock import Clock
 from toolgen.core.errors import ManifestError
-from toolgen.gateway.fallback import Fallbacks
+from toolgen.gateway.calls.fallback import Fallbacks
 from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest

@@ -19,7 +19,7 @@ from toolgen.core.background import each
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import PolicyError
 from toolgen.gateway.assembly import AssemblyOptions, assemble
-from toolgen.gateway.call_service import UNNAMED, Unnamed
+from toolgen.gateway.calls.call_service import UNNAMED, Unnamed
 from toolgen.gateway.identity import NO_CLAIMS, Claims
 from toolgen.gateway.policy_acceptance import LocalAcceptances
 from toolgen.gateway.policy_reloader import FileStates, file_states

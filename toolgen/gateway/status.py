@@ -13,16 +13,16 @@ from toolgen.connectors.executor import FunctionCounts
 from toolgen.core.background import Background, FaultLog, cancel
 from toolgen.core.errors import ConfigError, StateError
 from toolgen.gateway.audit_reader import ProjectRecords
-from toolgen.gateway.catalog_reloader import CatalogReloader
+from toolgen.gateway.catalog.catalog_reloader import CatalogReloader
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.gateway_events import GatewayEvents
-from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.metrics.metrics import Metrics
+from toolgen.gateway.metrics.prometheus import ApprovalCounts, Snapshot, rendered
+from toolgen.gateway.metrics.tracing import Spans
+from toolgen.gateway.metrics.worker_metrics import WorkerMetrics, merged
 from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.policy_reloader import PolicyReloader
-from toolgen.gateway.prometheus import ApprovalCounts, Snapshot, rendered
 from toolgen.gateway.shared_state import UNCOUNTED, Shared
-from toolgen.gateway.tracing import Spans
-from toolgen.gateway.worker_metrics import WorkerMetrics, merged
 
 __all__ = ["Functions", "Status", "load_spans"]
 
@@ -214,7 +214,7 @@ class Status:
 def load_spans() -> Spans:
     """Load the OpenTelemetry tracer of requests. Raises `ConfigError` if the extra is not installed."""
     try:
-        from toolgen.gateway.opentelemetry import OpenTelemetry  # noqa: PLC0415 - an extra
+        from toolgen.gateway.metrics.opentelemetry import OpenTelemetry  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise ConfigError("gateway.spans: needs OpenTelemetry's API", suggestion="install toolgen[otel]") from error
     return OpenTelemetry()

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.call_service import UNNAMED, Callers, Calls, Unnamed
-from toolgen.gateway.runtime_tools import RuntimeTools
+from toolgen.gateway.calls.call_service import UNNAMED, Callers, Calls, Unnamed
+from toolgen.gateway.catalog.runtime_tools import RuntimeTools
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject

@@ -15,8 +15,8 @@ import pytest
 
 import toolgen
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.file_links import READ_FILE
-from toolgen.gateway.search_tools import _FORMER, INPUTS
+from toolgen.gateway.calls.file_links import READ_FILE
+from toolgen.gateway.catalog.search_tools import _FORMER, INPUTS
 from toolgen.gateway.service import Gateway
 from toolgen.model.names import META_TOOLS
 from toolgen.model.tool import FunctionBinding

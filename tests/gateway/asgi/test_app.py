@@ -12,7 +12,7 @@ from tests.gateway.clients import BASE, JSON, bearer, client, run
 from tests.gateway.gateways import KEY, FakeGateway
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.request import ANY_HOST
-from toolgen.gateway.json_body import MAX_BODY_SIZE
+from toolgen.gateway.calls.json_body import MAX_BODY_SIZE
 
 pytestmark = pytest.mark.usefixtures("adapter")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.gateway.clients import run
 from tests.gateway.gateways import BOT, FakeGateway
+from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.gateway.mcp.server import Caller, Mcp, ProtocolStyle, RpcMessage, RpcReply, client_label, parse
-from toolgen.gateway.tool_lists import Listings
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),

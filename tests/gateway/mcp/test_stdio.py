@@ -11,7 +11,7 @@ import pytest
 from tests.gateway.clients import run
 from tests.gateway.gateways import BOT, FakeGateway
 from toolgen.core.errors import AuditError
-from toolgen.gateway.json_body import MAX_BODY_SIZE
+from toolgen.gateway.calls.json_body import MAX_BODY_SIZE
 from toolgen.gateway.mcp.server import Mcp
 from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.model.call import Principal

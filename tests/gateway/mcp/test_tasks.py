@@ -14,7 +14,7 @@ import pytest
 from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.mcp.peers import OldPeer, Peer, close_peers, messages
-from tests.gateway.test_background_calls import http
+from tests.gateway.operations.test_background_calls import http
 from toolgen.audit.reader import entries
 from toolgen.core.errors import StateUnavailableError
 from toolgen.gateway.asgi.app import App
@@ -152,7 +152,7 @@ def test_a_call_that_ends_at_once_is_a_task_all_the_same(tmp_path: Path) -> None
 
 
 def test_what_cannot_be_a_task_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolgen.gateway.background_calls.MAX_CALLS_EACH", 1)
+    monkeypatch.setattr("toolgen.gateway.operations.background_calls.MAX_CALLS_EACH", 1)
 
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         one = await greeted(urls[0])
@@ -491,7 +491,7 @@ def test_a_session_hears_of_its_own_tasks_over_its_stream(tmp_path: Path) -> Non
 def test_a_task_is_kept_as_long_as_its_client_asked_and_no_longer_than_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolgen.gateway.waiting_calls.GRACE_S", 0.0)
+    monkeypatch.setattr("toolgen.gateway.operations.waiting_calls.GRACE_S", 0.0)
 
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         one, two = await greeted(urls[0]), await greeted(urls[1])

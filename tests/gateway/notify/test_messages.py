@@ -10,9 +10,9 @@ import pytest
 
 from tests.state.test_invocations import invocation
 from toolgen.config.notify import Format, NotifyEvent, Webhook
-from toolgen.gateway.call_rows import argument_rows
 from toolgen.gateway.notify.messages import body_of
 from toolgen.gateway.notify.notice import Notice, events_of, message_id
+from toolgen.gateway.operations.call_rows import argument_rows
 from toolgen.model.secret import parse_reference
 from toolgen.state.invocations import ApprovalVote, Invocation, Requirement
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.gateway.clients import JSON, bearer, client, run
 from tests.gateway.gateways import BOT, OTHER_KEY, REVIEWER_KEY, TOOLS, FakeGateway, envelope
+from toolgen.gateway.catalog.tool_lists import LISTED
 from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH
 from toolgen.gateway.rest.tools import STATUS_OF_CODE, status_of
-from toolgen.gateway.tool_lists import LISTED
 from toolgen.model.result import Error
 
 pytestmark = pytest.mark.usefixtures("adapter")

@@ -17,7 +17,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import entries
 from toolgen.core.clock import FixedClock
 from toolgen.core.errors import AuditError
-from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Success
 from toolgen.pipeline.middleware import CallContext, compose

@@ -21,11 +21,11 @@ from toolgen.gateway.approvals.grants import ApprovalGrants, remembered
 from toolgen.gateway.approvals.terms import AS_ASKED, DecisionOptions, edited, too_late
 from toolgen.gateway.approvals.validity import expiry_reason, is_expired, kept_call
 from toolgen.gateway.approvals.view import ApprovalView, shown_to_approver, shown_to_caller
-from toolgen.gateway.background_calls import BackgroundCalls
+from toolgen.gateway.calls.departed_clients import DepartedClients
 from toolgen.gateway.compiled_policy import CurrentPolicy
-from toolgen.gateway.departed_clients import DepartedClients
-from toolgen.gateway.kept_principals import of_party
-from toolgen.gateway.waiting_calls import WaitingCalls
+from toolgen.gateway.operations.background_calls import BackgroundCalls
+from toolgen.gateway.operations.kept_principals import of_party
+from toolgen.gateway.operations.waiting_calls import WaitingCalls
 from toolgen.model.call import Principal, parties
 from toolgen.model.reason import reason_in
 from toolgen.model.result import Error

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from toolgen.audit.entry import timestamp
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.view import rows_json
-from toolgen.gateway.call_rows import in_schema_order
+from toolgen.gateway.operations.call_rows import in_schema_order
 from toolgen.state.invocations import Invocation
 
 __all__ = ["listed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from toolgen.gateway.compiled_policy import CompiledPolicy
-from toolgen.gateway.kept_principals import of_party
+from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.model.call import Call
 from toolgen.model.tool import absent
 from toolgen.pipeline.stages.approve import STALE, approval_digest

@@ -30,9 +30,10 @@ from toolgen.gateway.asgi.request import (
     read_path,
     refusal,
 )
+from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.gateway.mcp.server import Mcp
 from toolgen.gateway.mcp.streamable_http import McpEndpoint
-from toolgen.gateway.prometheus import DETAILS, MEDIA_TYPE
+from toolgen.gateway.metrics.prometheus import DETAILS, MEDIA_TYPE
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.approvals import RestApprovals
 from toolgen.gateway.rest.audit import RestAudit
@@ -42,7 +43,6 @@ from toolgen.gateway.rest.files import RestFiles
 from toolgen.gateway.rest.grants import RestGrants
 from toolgen.gateway.rest.openapi_document import openapi_json
 from toolgen.gateway.rest.tools import Rest
-from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal
 
 __all__ = ["App", "AsgiReceive", "AsgiSend", "Pages", "Scope"]

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 from toolgen.core.errors import AuditError, StateError
-from toolgen.gateway.json_body import MAX_BODY_SIZE, encode, identifier
+from toolgen.gateway.calls.json_body import MAX_BODY_SIZE, encode, identifier
 from toolgen.model.call import Trace, parse_trace
 from toolgen.model.result import Error
 from toolgen.model.unavailable import fault_error

@@ -18,10 +18,10 @@ import jsonschema_rs
 from msgspec import Struct
 
 from toolgen.gateway.approvals.decisions import Approvals
-from toolgen.gateway.call_reports import CallReports
-from toolgen.gateway.call_rows import isolated
-from toolgen.gateway.caller_questions import CallerQuestions
-from toolgen.gateway.json_body import encode
+from toolgen.gateway.calls.json_body import encode
+from toolgen.gateway.operations.call_reports import CallReports
+from toolgen.gateway.operations.call_rows import isolated
+from toolgen.gateway.operations.caller_questions import CallerQuestions
 from toolgen.model.call import Principal
 from toolgen.model.client_channel import LOG_LEVELS, InputNeeded, Unasked
 from toolgen.model.excerpt import bounded

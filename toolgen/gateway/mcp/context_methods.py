@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from toolgen.gateway.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls, ReadContent
-from toolgen.gateway.context_policy import Reader
+from toolgen.gateway.calls.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls, ReadContent
+from toolgen.gateway.calls.context_policy import Reader
 from toolgen.gateway.mcp.client_channel import PendingReplies, StatefulLine, StatelessLine, capabilities_of
 from toolgen.gateway.mcp.messages import (
     INVALID_PARAMS,

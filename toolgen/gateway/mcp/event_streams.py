@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from toolgen.core.errors import ToolgenError
 from toolgen.gateway.asgi.request import EventStream, Rejected, Response
-from toolgen.gateway.json_body import encode
+from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.mcp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,

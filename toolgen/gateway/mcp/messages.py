@@ -19,7 +19,7 @@ from msgspec import Struct
 from toolgen.core.canonical import digest, encodable
 from toolgen.core.clock import Clock
 from toolgen.core.errors import CanonicalError, StateError
-from toolgen.gateway.json_body import Malformed, decode, encode
+from toolgen.gateway.calls.json_body import Malformed, decode, encode
 from toolgen.model.call import Principal, Trace, parse_trace, parties
 from toolgen.model.result import Error
 from toolgen.model.schema import JsonObject

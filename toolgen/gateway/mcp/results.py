@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.core.errors import StateError
-from toolgen.gateway.content_blocks import content_blocks, own_data, said_beside, whole_text
-from toolgen.gateway.json_body import encode, envelope_json
+from toolgen.gateway.calls.content_blocks import content_blocks, own_data, said_beside, whole_text
+from toolgen.gateway.calls.json_body import encode, envelope_json
+from toolgen.gateway.catalog.tool_lists import STATELESS, WITH_TASKS, ToolListing
 from toolgen.gateway.mcp.messages import INVALID_PARAMS, META_ENVELOPE, Caller, ProtocolStyle, RpcFault
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.tool_lists import STATELESS, WITH_TASKS, ToolListing
 from toolgen.model.result import Envelope, Error
 from toolgen.model.unavailable import fault_error
 

@@ -12,9 +12,10 @@ import msgspec
 
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import AuditError, StateError
-from toolgen.gateway.context_calls import NO_RESOURCE
-from toolgen.gateway.file_links import OWN_SCHEME
-from toolgen.gateway.json_body import Malformed, identifier
+from toolgen.gateway.calls.context_calls import NO_RESOURCE
+from toolgen.gateway.calls.file_links import OWN_SCHEME
+from toolgen.gateway.calls.json_body import Malformed, identifier
+from toolgen.gateway.catalog.tool_lists import STATELESS, WITH_TASKS, Listings
 from toolgen.gateway.mcp.client_channel import PendingReplies
 from toolgen.gateway.mcp.context_methods import CONTEXT_LISTS, CONTEXT_METHODS, ContextMethods, resource_fault
 from toolgen.gateway.mcp.log_levels import META_LOG_LEVEL, LogLevels
@@ -49,9 +50,8 @@ from toolgen.gateway.mcp.results import read_resource
 from toolgen.gateway.mcp.subscriptions import Subscriptions
 from toolgen.gateway.mcp.tasks import Tasks
 from toolgen.gateway.mcp.tool_calls import ToolCalls
+from toolgen.gateway.metrics.tracing import METHODS, Span, Spans, TracedRequest
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.tool_lists import STATELESS, WITH_TASKS, Listings
-from toolgen.gateway.tracing import METHODS, Span, Spans, TracedRequest
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Error
 from toolgen.model.schema import Json

@@ -13,7 +13,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from toolgen.gateway.json_body import MAX_BODY_SIZE, encode
+from toolgen.gateway.calls.json_body import MAX_BODY_SIZE, encode
+from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.gateway.mcp.client_channel import capabilities_of
 from toolgen.gateway.mcp.event_streams import Heard, acknowledged, ended, notification, subscribed, watch
 from toolgen.gateway.mcp.messages import (
@@ -40,7 +41,6 @@ from toolgen.gateway.mcp.server import Mcp
 from toolgen.gateway.mcp.subscriptions import UPDATED
 from toolgen.gateway.mcp.task_events import session_changes
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal
 from toolgen.pipeline.middleware import CallerConnection
 

@@ -24,8 +24,8 @@ from toolgen.gateway.asgi.request import (
     read_json_body,
     retry_after,
 )
-from toolgen.gateway.departed_clients import DepartedClients
-from toolgen.gateway.json_body import encode, identifier
+from toolgen.gateway.calls.departed_clients import DepartedClients
+from toolgen.gateway.calls.json_body import encode, identifier
 from toolgen.gateway.mcp.client_channel import capabilities_of
 from toolgen.gateway.mcp.event_streams import Channel, Heard, Listeners
 from toolgen.gateway.mcp.messages import (

@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection
 
-from toolgen.gateway.context_calls import ContextCalls
+from toolgen.gateway.calls.context_calls import ContextCalls
 from toolgen.model.call import Principal, parties
 from toolgen.model.uri_template import canonical_uri
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from toolgen.gateway.mcp.messages import INTERNAL_ERROR, ProtocolStyle
-from toolgen.gateway.waiting_calls import WaitingCalls, kept_until
+from toolgen.gateway.operations.waiting_calls import WaitingCalls, kept_until
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Error
 from toolgen.state.call_states import CallState

@@ -18,10 +18,11 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.core.errors import StateError
-from toolgen.gateway.answer_text import error_text
 from toolgen.gateway.approvals.decisions import Approvals
-from toolgen.gateway.caller_questions import CallerQuestions
-from toolgen.gateway.json_body import encode
+from toolgen.gateway.calls.answer_text import error_text
+from toolgen.gateway.calls.json_body import encode
+from toolgen.gateway.catalog.search_tools import AT_ONCE
+from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.gateway.mcp.client_channel import APPROVAL, ASKED_WITH, answers_question, capabilities_of, form_of, said
 from toolgen.gateway.mcp.messages import (
     INTERNAL_ERROR,
@@ -43,9 +44,8 @@ from toolgen.gateway.mcp.messages import (
 from toolgen.gateway.mcp.results import Rendering, asked_envelope, tool_result
 from toolgen.gateway.mcp.session_tasks import SessionTasks, TaskNotice
 from toolgen.gateway.mcp.task_shapes import error_of, status_of, task_of
+from toolgen.gateway.operations.caller_questions import CallerQuestions
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.search_tools import AT_ONCE
-from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
 from toolgen.model.tool import FunctionBinding, Tool

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 from toolgen.core.errors import CanonicalError, StateError
-from toolgen.gateway.json_body import encode, identifier
+from toolgen.gateway.calls.json_body import encode, identifier
+from toolgen.gateway.catalog.search_tools import CALLING
+from toolgen.gateway.catalog.tool_lists import Listings, ToolListing
 from toolgen.gateway.mcp.client_channel import (
     APPROVAL,
     PendingReplies,
@@ -45,8 +47,6 @@ from toolgen.gateway.mcp.messages import (
 from toolgen.gateway.mcp.results import Rendering, asked_envelope, tool_result
 from toolgen.gateway.mcp.tasks import TaskPlan, Tasks
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.search_tools import CALLING
-from toolgen.gateway.tool_lists import Listings, ToolListing
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, Tool

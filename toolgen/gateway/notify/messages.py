@@ -15,9 +15,9 @@ from toolgen.audit.entry import timestamp
 from toolgen.config.notify import NotifyEvent, Webhook
 from toolgen.gateway.approvals.approvers import in_words
 from toolgen.gateway.approvals.view import rows_json
-from toolgen.gateway.call_rows import isolated
-from toolgen.gateway.json_body import encode
+from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.notify.notice import Notice, decision_of
+from toolgen.gateway.operations.call_rows import isolated
 from toolgen.model.excerpt import bounded
 from toolgen.model.prompt_injection import spelled
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from toolgen.config.notify import NotifyEvent
-from toolgen.gateway.call_rows import ValueRow
+from toolgen.gateway.operations.call_rows import ValueRow
 from toolgen.model.schema import JsonObject
 from toolgen.state.invocations import Invocation
 

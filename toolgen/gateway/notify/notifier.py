@@ -17,12 +17,12 @@ from toolgen.core.errors import StateError, ToolgenError, place_of
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.validity import kept_call
 from toolgen.gateway.approvals.view import recorded_rows
-from toolgen.gateway.call_rows import in_schema_order
+from toolgen.gateway.metrics.prometheus import NotificationCounts
 from toolgen.gateway.notify.delivery import DeliveryCounts, WebhookDelivery
 from toolgen.gateway.notify.messages import body_of
 from toolgen.gateway.notify.notice import ENDS, Notice, events_of, message_id
 from toolgen.gateway.notify.role_messages import role_body, role_event
-from toolgen.gateway.prometheus import NotificationCounts
+from toolgen.gateway.operations.call_rows import in_schema_order
 from toolgen.gateway.role_grants import RoleGrants
 from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.grants import RoleGrant

@@ -8,7 +8,7 @@ from typing import Any
 
 from toolgen.audit.entry import timestamp
 from toolgen.config.notify import NotifyEvent, Webhook
-from toolgen.gateway.json_body import encode
+from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.notify.messages import escaped, plain
 from toolgen.model.prompt_injection import spelled
 from toolgen.state.grants import RoleGrant

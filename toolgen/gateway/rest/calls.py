@@ -15,7 +15,7 @@ import msgspec
 from toolgen.core.errors import StateError
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.asgi.request import EventStream, Rejected, Request, Response, json_response
-from toolgen.gateway.json_body import encode, envelope_json
+from toolgen.gateway.calls.json_body import encode, envelope_json
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.tools import enveloped, whole
 from toolgen.model.call import Principal, parties

@@ -13,8 +13,8 @@ import msgspec
 from toolgen.audit.entry import timestamp
 from toolgen.core.errors import StateError
 from toolgen.gateway.asgi.request import Answer, EventStream, Rejected, Request, Response, json_response, read_json_body
-from toolgen.gateway.device_answers import read_answer
-from toolgen.gateway.json_body import Malformed, encode
+from toolgen.gateway.calls.json_body import Malformed, encode
+from toolgen.gateway.operations.device_answers import read_answer
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.tools import malformed, whole
 from toolgen.model.call import Principal

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from email.message import Message
 
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response
-from toolgen.gateway.file_uploads import TOO_LARGE
+from toolgen.gateway.calls.file_uploads import TOO_LARGE
 from toolgen.gateway.protocol import SupportsFiles
 from toolgen.model.call import Principal
 from toolgen.model.result import Error

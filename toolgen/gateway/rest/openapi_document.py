@@ -6,8 +6,10 @@ from functools import cache
 from importlib.metadata import version
 
 from toolgen.gateway.approvals.requests import MAX_WAITING
-from toolgen.gateway.json_body import encode
-from toolgen.gateway.prometheus import DETAILS
+from toolgen.gateway.calls.json_body import encode
+from toolgen.gateway.catalog.search_tools import DEFAULT_HITS, INPUTS
+from toolgen.gateway.catalog.tool_lists import LISTED
+from toolgen.gateway.metrics.prometheus import DETAILS
 from toolgen.gateway.rest.audit import FILTERS, MAX_ENTRIES
 from toolgen.gateway.rest.calls import DEFAULT_WAIT_S, MAX_WAIT_S
 from toolgen.gateway.rest.devices import MAX_WAIT_S as MAX_REQUESTS_WAIT_S
@@ -27,8 +29,6 @@ from toolgen.gateway.rest.openapi_operations import (
 from toolgen.gateway.rest.openapi_schemas import TEXT, Node, ref, schemas
 from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH
 from toolgen.gateway.rest.tools import DEFAULT_PAGE, MAX_PAGE
-from toolgen.gateway.search_tools import DEFAULT_HITS, INPUTS
-from toolgen.gateway.tool_lists import LISTED
 
 __all__ = ["openapi_json"]
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from toolgen.gateway.answer_text import data_text, error_text
-from toolgen.gateway.content_blocks import Block, content_blocks, text_block
-from toolgen.gateway.json_body import Malformed, decode
+from toolgen.gateway.calls.answer_text import data_text, error_text
+from toolgen.gateway.calls.content_blocks import Block, content_blocks, text_block
+from toolgen.gateway.calls.json_body import Malformed, decode
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
 

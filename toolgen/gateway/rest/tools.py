@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import msgspec
 
 from toolgen.core.spelling import nearest
-from toolgen.gateway.answer_files import HeldFile, KeptFile
 from toolgen.gateway.asgi.request import (
     FileResponse,
     Rejected,
@@ -25,11 +24,12 @@ from toolgen.gateway.asgi.request import (
     read_json_body,
     retry_after,
 )
-from toolgen.gateway.json_body import Malformed, decode, encode, envelope_json, identifier, unmade
+from toolgen.gateway.calls.answer_files import HeldFile, KeptFile
+from toolgen.gateway.calls.json_body import Malformed, decode, encode, envelope_json, identifier, unmade
+from toolgen.gateway.catalog.search_tools import DEFAULT_HITS
+from toolgen.gateway.catalog.tool_lists import LISTED, WITH_BINDINGS, Listings, for_agents
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH, BatchCall, batch
-from toolgen.gateway.search_tools import DEFAULT_HITS
-from toolgen.gateway.tool_lists import LISTED, WITH_BINDINGS, Listings, for_agents
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error
 from toolgen.model.stored_schemas import complete

@@ -1,0 +1,1 @@
+"""Calls: preparation, nesting, answers and files."""

@@ -1,0 +1,427 @@
+"""Callers by the policy in force, and their calls: through the pipeline, to the envelope that is made of the answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolgen.core.clock import Clock
+from toolgen.core.errors import ConfigError
+from toolgen.gateway.approvals.decisions import Approvals
+from toolgen.gateway.calls.call_preparation import CallOptions, CallPreparation
+from toolgen.gateway.calls.file_reading import CallerFiles
+from toolgen.gateway.calls.inner_call import InnerCall
+from toolgen.gateway.calls.json_body import enveloped, invalid, unmade
+from toolgen.gateway.calls.response_shaping import ResponseShaper
+from toolgen.gateway.catalog.search_tools import CALLING, RUN, canonical
+from toolgen.gateway.catalog.tool_discovery import Discovery
+from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
+from toolgen.gateway.identity import NO_CLAIMS, Claims, TokenRejected
+from toolgen.gateway.operations.call_results import CallResults
+from toolgen.gateway.operations.device_calls import DeviceCalls, owner_of
+from toolgen.model.call import Call, Principal, parties
+from toolgen.model.excerpt import masking
+from toolgen.model.media import SHOWN
+from toolgen.model.result import Envelope, Error, Failed, Pending, Refused, Result, Shape, Success
+from toolgen.model.schema import JsonObject
+from toolgen.model.secret import Secret
+from toolgen.model.tool import Effect, HttpBinding, Tool
+from toolgen.pipeline.input_validation import no_ids
+from toolgen.pipeline.middleware import CallContext, CallerConnection, InFlightCalls
+from toolgen.pipeline.responses.answer_argument import WHOLE, AnswerOptions
+from toolgen.pipeline.responses.pagination import Pagings
+from toolgen.pipeline.stages.results import told
+from toolgen.policy.credentials import TokenRule
+from toolgen.policy.detectors.restored_values import CallMasking
+from toolgen.state.encryption import Seal
+from toolgen.state.turn_counter import TurnCounter
+
+__all__ = ["REVIEWER", "UNNAMED", "Callers", "Calls", "Unnamed"]
+
+
+class Unnamed(Enum):
+    """That nobody was named: no empty name, which may be a mistake, stands for anybody."""
+
+    UNNAMED = "the policy's only principal"
+
+
+UNNAMED = Unnamed.UNNAMED
+
+REVIEWER = "reviewer"
+"""The role whose principals may read the audit over REST."""
+
+
+class Callers:
+    """`current` is the policy by now, `note` records what happened to the gateway itself. With `exchanges`, tokens of callers are
+    exchanged for others upstream, and are kept for the length of a call."""
+
+    def __init__(
+        self,
+        current: CurrentPolicy,
+        note: Callable[[Mapping[str, Any]], Awaitable[None]],
+        *,
+        exchanges: bool,
+    ) -> None:
+        self._current = current
+        self._note = note
+        self._exchanges = exchanges
+
+    @property
+    def has_credentials(self) -> bool:
+        """True if any principal could authenticate."""
+        return self._current.compiled_policy.identity.has_credentials
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """The names of the issuers whose users the policy knows."""
+        return tuple(self._current.compiled_policy.policy.credentials.issuers)
+
+    @property
+    def providers(self) -> tuple[TokenRule, ...]:
+        """Token rules of each identity provider whose users are principals."""
+        return self._current.compiled_policy.identity.issuers
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """The ids of the policy's principals."""
+        return self._current.compiled_policy.identity.names
+
+    def who(self, principal: Principal | str | Unnamed) -> Principal | str:
+        """Who calls: the policy's only principal where nobody was named. Raises `ConfigError` where that is not one."""
+        if not isinstance(principal, Unnamed):
+            return principal
+        names = self.principals
+        if len(names) == 1:
+            return names[0]
+        raise ConfigError(f"say as whom with principal=; the policy's principals are: {', '.join(names) or 'none'}")
+
+    def recognised(self, credential: str) -> Principal | None:
+        """The principal behind a bearer credential that was accepted before and still is; None for any other."""
+        principal = self._current.compiled_policy.identity.recognised(credential)
+        if principal is None or principal.proof is None or not principal.proof.issuer:
+            return principal
+        return self._bearing(principal, credential)
+
+    async def authenticate(self, credential: str) -> Principal | TokenRejected:
+        """The principal behind a bearer credential, or why there is none."""
+        answer = await self._current.compiled_policy.identity.authenticate(credential)
+        return answer if isinstance(answer, TokenRejected) else self._bearing(answer, credential)
+
+    async def signed_in(self, token: str) -> Principal | TokenRejected:
+        """Whom an id token of the console's client signs in to the console, or why nobody."""
+        return await self._current.compiled_policy.identity.signed_in(token)
+
+    def certified(self, value: str) -> Principal | TokenRejected:
+        """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
+        return self._current.compiled_policy.identity.certified(value)
+
+    def named(
+        self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
+    ) -> Principal:
+        """Return a principal, as `Gateway.principal` does."""
+        return self._current.compiled_policy.identity.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
+
+    def current(self, principal: Principal) -> Principal | None:
+        """Return the principal as defined by the policy in force, or None if it is gone. For code that keeps a principal for long."""
+        compiled_policy = self._current.compiled_policy
+        return principal if principal.under is compiled_policy.identity.mark else compiled_policy.current(principal)
+
+    def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
+        """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not let it."""
+        return self._current.compiled_policy.identity.acting_for(principal, user)
+
+    def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
+        """The principal with nothing in sight but what is in this toolset too, or None when the policy has no such toolset."""
+        if toolset not in self._current.compiled_policy.policy.toolsets:
+            return None
+        return replace(principal, toolsets=principal.toolsets | {toolset})
+
+    def may_review(self, principal: Principal) -> bool:
+        """Return True if this principal may read the audit log."""
+        return principal.on_behalf_of is None and REVIEWER in principal.roles
+
+    async def note_refusal(self, code: str, client: str) -> None:
+        """Records a request that was refused before anybody was known. `client` is an address."""
+        await self._note({"event": "refusal", "status": "refused", "code": code, "client": client})
+
+    async def note_session(self, code: str, principal: str, client: str) -> None:
+        """Records that somebody signed in to the console, or out of it, from an address."""
+        status = "refused" if code.endswith("_refused") else "ok"
+        await self._note({"event": "session", "status": status, "code": code, "principal": principal, "client": client})
+
+    def _bearing(self, principal: Principal, credential: str) -> Principal:
+        """The caller with its token, where something is had for it; keys are exchanged for nothing, and kept nowhere."""
+        if principal.proof is None or not principal.proof.issuer:
+            return principal
+        if self._exchanges or any(entry.exchanges for entry in self._current.compiled_policy.policy.assignments):
+            return replace(principal, token=Secret(credential))
+        return principal
+
+
+class Calls:
+    """Tools of callers and calls to them (`SupportsToolCalls`): search before the pipeline, and behind it the part of an answer that is
+    shown, and the fallback."""
+
+    def __init__(  # noqa: PLR0913 - all that a call passes
+        self,
+        *,
+        running: InFlightCalls,
+        answering: ResponseShaper,
+        discovery: Discovery,
+        approvals: Approvals,
+        devices: DeviceCalls,
+        clock: Clock,
+        current: CurrentPolicy,
+        turns: TurnCounter | None,
+        make_seal: Callable[[], Seal],
+        files: CallerFiles,
+        preparation: CallPreparation,
+        results: CallResults,
+    ) -> None:
+        self.files, self._preparation, self._results = files, preparation, results
+        self._running, self._answering, self._discovery = running, answering, discovery
+        self._turns, self._make_seal = turns, make_seal
+        self.approvals, self.devices = approvals, devices
+        self._clock, self._current = clock, current
+        self._seal: Seal | None = None
+        self._pending_after_s = approvals.background.pending_after_s
+
+    @property
+    def seal(self) -> Seal:
+        """Seal for state that clients store and send back; equal in every worker. Raises `StateError`."""
+        if self._seal is None:
+            self._seal = self._make_seal()
+        return self._seal
+
+    @property
+    def elicits(self) -> bool:
+        """True if a person at a caller's own client may approve its calls."""
+        return self._current.compiled_policy.policy.approval.elicits
+
+    async def changed(self) -> None:
+        """Returns when what principals see may have changed."""
+        await self._current.changed()
+
+    def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
+        """The tools this principal may call, in name order; with a session, those of this step. The same object until that changes."""
+        return self._current.compiled_policy.catalog(principal, session)
+
+    def offered(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
+        """Return the tools listed to a principal: its catalog, or the search tools in place of a long one. The object is the same until the
+        catalog changes."""
+        catalog = self.catalog(principal, session)
+        offered = self._discovery.offered(catalog)
+        return self._results.listed(offered, lambda: self._may_wait(principal, catalog))
+
+    def _may_wait(self, principal: Principal, catalog: Sequence[Tool]) -> bool:
+        """True if a call of one of these tools may be answered as pending."""
+        compiled_policy = self._current.compiled_policy
+        left = self._pending_after_s is not None
+        return (
+            left
+            or any(compiled_policy.pending_after(principal, tool.name) is not None for tool in catalog)
+            or compiled_policy.may_wait(principal, catalog)
+        )
+
+    def pending_after(
+        self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
+    ) -> float | None:
+        """Return the seconds after which a call that its caller awaits becomes pending, as `SupportsToolCalls.pending_after` has it."""
+        compiled_policy, after = self._current.compiled_policy, self._pending_after_s
+        tool = compiled_policy.tools.get(name)
+        if compiled_policy.access.bounds_waiting and isinstance(caller := compiled_policy.by_now(principal), Principal):
+            inner = name if tool is not None else self._inner_name(compiled_policy, caller, name, arguments, session)
+            after = after if (own := compiled_policy.pending_after(caller, inner)) is None else own
+        if after is not None:
+            return after
+        changes = canonical(name) == RUN if tool is None else tool.effect is not Effect.READ
+        return math.inf if changes else None
+
+    def _inner_name(
+        self, compiled_policy: CompiledPolicy, caller: Principal, name: str, arguments: JsonObject, session: str | None
+    ) -> str:
+        """The name of the tool inside a `run_tool` or `run_read_tool`; any other name as it is."""
+        if (meta := canonical(name)) not in CALLING or not isinstance(arguments, Mapping):
+            return name
+        catalog = compiled_policy.catalog(caller, session)
+        inner = self._discovery.inner(meta, arguments, catalog) if self._discovery.answers(meta, catalog) else None
+        return inner.name if isinstance(inner, InnerCall) else name
+
+    async def search(
+        self, principal: Principal, query: str, limit: int, session: str | None = None
+    ) -> tuple[Tool, ...] | Error:
+        """The tools this principal may call that fit a request in words, best first; an error for a caller that searches too often."""
+        return await self._discovery.find(principal, self.catalog(principal, session), query, limit)
+
+    async def call(  # noqa: PLR0913 - as the protocol has it
+        self,
+        name: str,
+        arguments: JsonObject,
+        *,
+        principal: Principal | str,
+        session: str = "",
+        connection: str = "",
+        client: str = "",
+        parent: str = "",
+        idempotency_key: str = "",
+        caller_connection: CallerConnection | None = None,
+    ) -> Envelope:
+        """Run a call through all pipeline stages. Never raises. If the caller disconnects, a write runs to its end and a read is ended.
+
+        `session` is the conversation that the caller named, whose turns are counted. Without one, rules about earlier calls use the
+        transport's own `connection`, which can last as long as the agent.
+        """
+        compiled_policy = (
+            self._current.compiled_policy
+        )  # the same to the end, also when another is put in force meanwhile
+        if fault := no_ids(
+            session=session, connection=connection, client=client, parent=parent, idempotency_key=idempotency_key
+        ):
+            return unmade(name, invalid(fault))
+        caller_connection = caller_connection or CallerConnection()
+        options = CallOptions(
+            name=name,
+            arguments=arguments,
+            principal=principal,
+            session=session or connection,
+            client=client,
+            parent=parent,
+            idempotency_key=idempotency_key,
+            caller_connection=caller_connection,
+        )
+        prepared = await self._preparation.prepare(compiled_policy, options)
+        if isinstance(prepared, Envelope):
+            return prepared
+        call, reading = prepared.call, prepared.reading
+        if reading.cursor:
+            return await self._answering.read_on(compiled_policy, call, reading.cursor)
+        del arguments, options, prepared  # the call has what it needs of them
+        call_context = CallContext(caller_connection=caller_connection)
+        turns = self._turns
+        if turns is None or not session:
+            return await self.carry_out(compiled_policy, call, call_context, reading)
+        # Up to here nothing waited: calls that were made at once find each other in flight.
+        async with turns.join(parties(call.principal), session) as call_context.turn_lease:
+            return await self.carry_out(compiled_policy, call, call_context, reading)
+
+    async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
+        """Return the request that the call would send, with secrets masked, after all guards. Sends, counts and records nothing."""
+        compiled_policy = self._current.compiled_policy
+        options = CallOptions(name=name, arguments=arguments, principal=principal, purpose="preview")
+        prepared = await self._preparation.prepare(compiled_policy, options)
+        if isinstance(prepared, Envelope):
+            return prepared
+        started, call = self._clock.monotonic(), prepared.call
+        result = await self._guided(compiled_policy, call, await compiled_policy.would_send(call, CallContext()))
+        return enveloped(call, result, CallContext(), (self._clock.monotonic() - started) * 1000)
+
+    def carry_out(
+        self,
+        compiled_policy: CompiledPolicy,
+        call: Call,
+        call_context: CallContext | None = None,
+        reading: AnswerOptions = WHOLE,
+        *,
+        last: bool = False,
+    ) -> Coroutine[Any, Any, Envelope]:
+        """Execute a call, and its fallback if it fails; with `last` there is no fallback."""
+        mask = compiled_policy.masking(call)
+        carried = self._carried(compiled_policy, call, call_context or CallContext(), reading, last=last, mask=mask)
+        return carried if mask is None else _within(mask, carried)
+
+    async def _carried(
+        self,
+        compiled_policy: CompiledPolicy,
+        call: Call,
+        call_context: CallContext,
+        reading: AnswerOptions,
+        *,
+        last: bool,
+        mask: CallMasking | None,
+    ) -> Envelope:
+        started = self._clock.monotonic()
+        running = self._running
+        if (task := running.begin(call, call_context)) is None:
+            result = await running.run(compiled_policy.run, call, call_context)
+        else:
+            try:
+                result = await compiled_policy.run(call, call_context)
+            finally:
+                running.end(task)
+        if call.restored and mask is not None:
+            result = told(result, mask)
+        call_context.http_status = result.delivery.status if isinstance(result, Success | Failed) else None
+        if isinstance(result, Success) and _is_shaped(call, result, reading, compiled_policy.pagings):
+            result = await self._answering.presented(
+                compiled_policy, call, result, reading, call_context.caller_connection
+            )
+        if isinstance(result, Success | Failed) and result.delivery.files:
+            if result.shape is Shape.CONTENT:
+                result = await self._answering.with_links(compiled_policy, call, result)
+            result = await self._answering.files.referenced(compiled_policy, call, result)
+        if isinstance(result, Refused):
+            result = await self._guided(compiled_policy, call, result)
+        elif isinstance(result, Pending):  # it is on record that a device is asked, so it may be
+            self.devices.announce(owner_of(call.principal))
+        envelope = enveloped(call, result, call_context, (self._clock.monotonic() - started) * 1000)
+        if envelope.call_id != call.id:
+            return await self.approvals.calls.repeated(envelope, call.principal, equal=not call.idempotency_key)
+        if (
+            last
+            or call.restored
+            or isinstance(result, Success)
+            or (other := compiled_policy.fallbacks.instead(call, result)) is None
+            or call_context.caller_connection.disconnected()
+        ):
+            return envelope
+        name, arguments = other
+        options = CallOptions(
+            name=name,
+            arguments=arguments,
+            principal=call.principal,
+            session=call.session,
+            client=call.client,
+            caller_connection=call_context.caller_connection,
+            outer=call,
+            purpose="fallback",
+        )
+        prepared = await self._preparation.prepare(compiled_policy, options)
+        if isinstance(prepared, Envelope):
+            return envelope
+        made = prepared.call
+        instead = await self.carry_out(
+            compiled_policy, made, CallContext(caller_connection=call_context.caller_connection), last=True
+        )
+        return instead if compiled_policy.fallbacks.better(instead) else envelope
+
+    async def _guided(self, compiled_policy: CompiledPolicy, call: Call, result: Result) -> Result:
+        """Where tools are searched for, an unknown name is answered with the nearest that this principal may call."""
+        if not isinstance(result, Refused) or result.error.code != "unknown_tool":
+            return result
+        catalog = compiled_policy.catalog(call.principal, call.session)
+        if not self._discovery.stands_in(catalog):
+            return result
+        return await self._discovery.guided(call.tool.name, result, catalog)
+
+
+async def _within(mask: CallMasking, carried: Coroutine[Any, Any, Envelope]) -> Envelope:
+    with masking(mask):
+        return await carried
+
+
+def _is_shaped(call: Call, result: Success, reading: AnswerOptions, pagings: Pagings) -> bool:
+    """True for an answer that is given otherwise than it came: somebody asked for less or more of it, there is more, or it is long."""
+    tool = call.tool
+    if reading is not WHOLE or result.next_cursor or result.truncated:
+        return True
+    paged = pagings.paged.get(tool.digest)
+    if paged is None:
+        paged = pagings.of(tool) is not None and tool.effect is Effect.READ
+    if paged or not isinstance(tool.binding, HttpBinding):
+        return paged
+    size = result.delivery.bytes
+    return result.delivery.cache != "" or (isinstance(size, int) and size > SHOWN)

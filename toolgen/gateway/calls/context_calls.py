@@ -1,0 +1,255 @@
+"""Prompts and resources of a caller, and reads of them: `context` of the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolgen.gateway.calls.call_preparation import GONE
+from toolgen.gateway.calls.context_policy import Reader
+from toolgen.gateway.calls.linked_resources import held_in
+from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
+from toolgen.gateway.context_updates import ResourceUpdates
+from toolgen.model.call import Call, Principal
+from toolgen.model.context import MAX_ARGUMENT_LENGTH, Prompt, PromptArgument, Resource
+from toolgen.model.result import Error, Refused, Success, file_bytes
+from toolgen.model.schema import Json
+from toolgen.model.tool import FunctionBinding
+from toolgen.model.uri_template import MAX_URI_LENGTH
+from toolgen.pipeline.input_validation import no_ids, no_json, no_text
+from toolgen.pipeline.middleware import CallContext, InFlightCalls, Next
+
+__all__ = ["NO_PROMPT", "NO_RESOURCE", "Completions", "ContextCalls", "PromptMessages", "ReadContent"]
+
+NO_PROMPT = Error(code="not_found", message="there is no such prompt", suggestion="list the prompts to see their names")
+NO_RESOURCE = Error(
+    code="not_found", message="there is no such resource", suggestion="list the resources and their templates"
+)
+_MAX_SIZE = 8 * 1024 * 1024
+_MAX_VALUES = 100
+COMPLETED = "completion"
+"""The rule by which values are proposed for an argument: the policy shows the prompt or template to the caller."""
+_HIDING = frozenset({"unknown_tool", "forbidden"})
+"""Codes of refusals that say no more of a resource than that there is none."""
+
+
+class PromptMessages(Struct, frozen=True, kw_only=True):
+    """Answer of a prompt: `messages` with `role` and `content`, which is a text, a document, a file, or a block of MCP."""
+
+    call_id: str
+    description: str
+    messages: tuple[Mapping[str, Json], ...]
+
+
+class ReadContent(Struct, frozen=True, kw_only=True):
+    """Content of a resource. `text` is None if it is bytes."""
+
+    uri: str
+    media_type: str
+    body: bytes
+    text: str | None
+
+
+class Completions(Struct, frozen=True, kw_only=True):
+    """Values proposed for an argument, at most a hundred; `total` is None if nobody knows it."""
+
+    values: tuple[str, ...] = ()
+    total: int | None = None
+    has_more: bool = False
+
+
+class ContextCalls:
+    """Prompts and resources of callers. Each read passes the stages of a call: policy, limits, record, checks, redaction."""
+
+    def __init__(self, current: CurrentPolicy, running: InFlightCalls) -> None:
+        self._current, self._running = current, running
+        self.updates = ResourceUpdates()
+
+    @property
+    def offered(self) -> tuple[bool, bool]:
+        """True for each of prompts and resources if the project has some, whoever may see them."""
+        context = self._current.compiled_policy.context
+        return bool(context.prompts), bool(context.resources)
+
+    def prompts(self, principal: Principal) -> tuple[Prompt, ...]:
+        """The prompts this principal may get, in name order, without the arguments that the gateway sets."""
+        context = self._current.compiled_policy.context
+        seen = (one for one in context.prompts.values() if context.sees_prompt(principal, one))
+        return tuple(context.shown(principal, one) for one in seen)
+
+    def resources(self, principal: Principal) -> tuple[Resource, ...]:
+        """The resources this principal may read, by URI."""
+        return tuple(one for one in self._visible(principal) if not one.is_template)
+
+    def templates(self, principal: Principal) -> tuple[Resource, ...]:
+        """The templates of which this principal may read some resource, by URI."""
+        return tuple(one for one in self._visible(principal) if one.is_template)
+
+    def converses(self, *, prompt: object = None, resource: object = None) -> bool:
+        """Return True if the function of a prompt or resource may ask its caller."""
+        context = self._current.compiled_policy.context
+        found = context.prompts.get(prompt) if isinstance(prompt, str) else None
+        one = found or (context.resource_of(resource) if isinstance(resource, str) else None)
+        return one is not None and isinstance(one.binding, FunctionBinding) and one.binding.converses
+
+    def may_read(self, principal: Principal, uri: str) -> bool:
+        """Return True if the principal may read this URI now."""
+        return self._current.compiled_policy.context.sees_uri(principal, uri)
+
+    async def get(self, name: str, arguments: Mapping[str, Json], reader: Reader) -> PromptMessages | Error:
+        """The messages of a prompt, or why there are none."""
+        compiled_policy = self._current.compiled_policy
+        if fault := no_text(name) or no_json(dict(arguments)) or no_ids(session=reader.session, client=reader.client):
+            return Error(code="validation", message=f"the request {fault}")
+        who = compiled_policy.by_now(reader.principal)
+        if not isinstance(who, Principal):
+            return GONE
+        call = compiled_policy.context.prompt_call(name, arguments, replace(reader, principal=who))
+        call_context = CallContext(caller_connection=reader.caller_connection)
+        result = await self._run(compiled_policy.read_context, call, call_context)
+        if not isinstance(result, Success):
+            error = result if isinstance(result, Error) else result.error
+            return NO_PROMPT if error.code == "unknown_tool" else error
+        messages = result.data.get("messages") if isinstance(result.data, Mapping) else None
+        if not isinstance(messages, list | tuple):
+            messages = [{"role": "user", "content": _as_text(result.data)}]
+        prompt = compiled_policy.context.prompts[name]
+        return PromptMessages(
+            call_id=call.id,
+            description=prompt.description,
+            messages=tuple(one for one in messages if isinstance(one, Mapping)),
+        )
+
+    async def read(self, uri: str, reader: Reader) -> tuple[ReadContent, ...] | Error:
+        """The content of a resource, or why there is none. A resource that the policy hides is the same as one that does not exist."""
+        compiled_policy = self._current.compiled_policy
+        if len(uri) > MAX_URI_LENGTH or no_text(uri) or no_ids(session=reader.session, client=reader.client):
+            return NO_RESOURCE
+        who = compiled_policy.by_now(reader.principal)
+        if not isinstance(who, Principal):
+            return GONE
+        call = compiled_policy.context.resource_call(uri, replace(reader, principal=who))
+        call_context = CallContext(caller_connection=reader.caller_connection)
+        result = await self._run(compiled_policy.read_context, call, call_context)
+        if not isinstance(result, Success):
+            error = result if isinstance(result, Error) else result.error
+            return NO_RESOURCE if isinstance(result, Refused) and error.code in _HIDING else error
+        resource = compiled_policy.context.resource_of(uri)
+        return _contents(result.data, uri, "" if resource is None else resource.media_type)
+
+    async def complete(
+        self,
+        reference: Mapping[str, Json],
+        argument: str,
+        value: str,
+        context: Mapping[str, str],
+        reader: Reader,
+    ) -> Completions | Error:
+        """Values for an argument of a prompt (`{"prompt": name}`) or a template (`{"resource": uri}`), or why there are none."""
+        compiled_policy = self._current.compiled_policy
+        who = compiled_policy.by_now(reader.principal)
+        if not isinstance(who, Principal):
+            return GONE
+        reader = replace(reader, principal=who)
+        found = self._referred(compiled_policy, reference, who)
+        if found is None:
+            return NO_PROMPT if "prompt" in reference else NO_RESOURCE
+        if (
+            len(value) > MAX_ARGUMENT_LENGTH
+            or no_text(value)
+            or no_json(dict(context))
+            or no_ids(session=reader.session, client=reader.client)
+        ):
+            return Error(code="validation", message="the value is no text, or too long")
+        arguments = found.arguments if isinstance(found, Prompt) else found.variables
+        known = next((one for one in arguments if one.name == argument), None)
+        if known is None:
+            return Error(code="validation", message="there is no such argument")
+        if known.completer is None:
+            return _starting(known, value)
+        call = compiled_policy.context.completion_call(found, known, value, context, reader)
+        call_context = CallContext(caller_connection=reader.caller_connection, verdict="allow", rule=COMPLETED)
+        result = await self._run(compiled_policy.read_resource, call, call_context)
+        if not isinstance(result, Success):
+            return result if isinstance(result, Error) else result.error
+        data = result.data if isinstance(result.data, Mapping) else {}
+        values, total = data.get("values"), data.get("total")
+        texts = [one for one in values if isinstance(one, str)] if isinstance(values, list | tuple) else []
+        return Completions(
+            values=_first(texts),
+            total=total if isinstance(total, int) else None,
+            has_more=data.get("has_more") is True or len(texts) > _MAX_VALUES,
+        )
+
+    def _referred(
+        self, compiled_policy: CompiledPolicy, reference: Mapping[str, Json], principal: Principal
+    ) -> Prompt | Resource | None:
+        context = compiled_policy.context
+        prompt = context.prompts.get(str(reference.get("prompt", "")))
+        if prompt is not None and context.sees_prompt(principal, prompt):
+            return context.shown(principal, prompt)
+        resource = context.resources.get(str(reference.get("resource", "")))
+        return resource if resource is not None and context.sees_resource(principal, resource) else None
+
+    def _visible(self, principal: Principal) -> Sequence[Resource]:
+        context = self._current.compiled_policy.context
+        return [one for one in context.resources.values() if context.sees_resource(principal, one)]
+
+    async def _run(self, pipeline: Next, call: Call, call_context: CallContext) -> Success | Refused | Error:
+        result = await self._running.run(pipeline, call, call_context)
+        if isinstance(result, Success | Refused):
+            return result
+        return result.error
+
+
+def _starting(argument: PromptArgument, value: str) -> Completions:
+    """The values that an argument may have, those that begin with what was typed."""
+    fitting = [one for one in argument.values if one.lower().startswith(value.lower())]
+    return Completions(values=_first(fitting), total=len(fitting), has_more=len(fitting) > _MAX_VALUES)
+
+
+def _first(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(islice(values, _MAX_VALUES))
+
+
+def _as_text(data: Json) -> str:
+    return next((body.decode("utf-8", "replace") for _, body in held_in(data)), "")
+
+
+def _contents(data: Json, uri: str, media_type: str) -> tuple[ReadContent, ...] | Error:
+    """The parts of an answer: texts are texts, files are bytes, anything else is JSON."""
+    parts = data if isinstance(data, list | tuple) and data and all(_is_part(one) for one in data) else [data]
+    found: list[ReadContent] = []
+    for part in parts:
+        kind, body = next(held_in([part]))
+        is_file = file_bytes(part) is not None or (isinstance(part, Mapping) and part.get("form") == "blob")
+        default = "text/plain" if isinstance(part, str) else "application/json"
+        own = part.get("uri") if isinstance(part, Mapping) and _is_part(part) else None
+        # Of the URIs that a system gives, those below the one that was asked for count: others may be anybody's.
+        below = isinstance(own, str) and own.startswith(f"{uri.rstrip('/')}/")
+        found.append(
+            ReadContent(
+                uri=str(own) if below else uri,
+                media_type=kind if isinstance(part, Mapping) and _is_part(part) else media_type or default,
+                body=body,
+                text=None if is_file else body.decode("utf-8", "replace"),
+            )
+        )
+    if sum(len(one.body) for one in found) > _MAX_SIZE:
+        return Error(
+            code="response_too_large",
+            message=f"the resource is longer than the {_MAX_SIZE} bytes that one message holds",
+        )
+    return tuple(found)
+
+
+def _is_part(part: Json) -> bool:
+    """Return True for a text part with a URI, a file, or a text."""
+    if isinstance(part, str):
+        return True
+    return isinstance(part, Mapping) and (
+        file_bytes(part) is not None or ({"uri", "media_type", "text"} <= part.keys())
+    )

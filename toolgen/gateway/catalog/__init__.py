@@ -1,0 +1,1 @@
+"""Catalog in force: discovery, search, reload, and tools added at run time."""

@@ -1,0 +1,197 @@
+"""A principal's catalog, rendered once per format and cut into pages whose order and cursors are the same on every call."""
+
+from __future__ import annotations
+
+import base64
+import bisect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+
+import msgspec
+from msgspec import Struct
+
+from toolgen.core.json_codec import decode_json
+from toolgen.gateway.calls.json_body import Malformed, encode
+from toolgen.gateway.catalog.search_tools import AT_ONCE, canonical, meta_tools
+from toolgen.gateway.protocol import Facade
+from toolgen.generator.emit.formats import FORMATS, mcp_tool
+from toolgen.generator.emit.listed_output import ListedOutput, listed_output
+from toolgen.generator.emit.schema_budget import listed
+from toolgen.model.call import Principal
+from toolgen.model.names import TOOL_NAME
+from toolgen.model.stored_schemas import complete
+from toolgen.model.tool import FunctionBinding, Tool
+
+__all__ = ["LISTED", "STATELESS", "WITH_BINDINGS", "WITH_TASKS", "Listings", "ToolListing", "ToolPage", "for_agents"]
+
+_MAX_LISTINGS = 64
+_MAX_DEPTH = 1_000  # of what the gateway wrote itself
+
+_HOW_IT_IS_CALLED = frozenset({"binding", "origin"})
+
+
+def for_agents(tool: Tool) -> Mapping[str, object]:
+    """A tool as the manifest has it, without how it is called: its servers, steps, statements and place in the description."""
+    return {name: value for name, value in tool.to_dict().items() if name not in _HOW_IT_IS_CALLED}
+
+
+LISTED: Mapping[str, Callable[[Tool], Mapping[str, object]]] = MappingProxyType({"manifest": for_agents, **FORMATS})
+"""What a catalog can be listed as, by name."""
+
+WITH_BINDINGS = "manifest with bindings"
+"""The manifest's tools as a build wrote them, for those who may read the record."""
+
+WITH_TASKS = "mcp with tasks"
+"""What clients of MCP's handshake era are listed: with how each tool may be called as a task (2025-11-25)."""
+
+STATELESS = "mcp 2026-07-28"
+"""What clients of 2026-07-28 are listed: output schemas may describe anything."""
+
+
+def _with_tasks(tool: Tool) -> Mapping[str, object]:
+    shaped = FORMATS["mcp"](tool)
+    if tool.name in AT_ONCE:
+        return shaped
+    required = isinstance(tool.binding, FunctionBinding) and "tasks" in tool.binding.requires
+    return {**shaped, "execution": {"taskSupport": "required" if required else "optional"}}
+
+
+_WRITERS: Mapping[str, Callable[[Tool], Mapping[str, object]]] = {
+    **LISTED,
+    WITH_TASKS: _with_tasks,
+    STATELESS: partial(mcp_tool, any_root=True),
+    WITH_BINDINGS: Tool.to_dict,
+}
+
+
+class ToolPage(Struct, frozen=True, kw_only=True):
+    """Some tools, each as the JSON it is, to be encoded as a list; and the cursor of the rest ("" when there is none)."""
+
+    tools: tuple[msgspec.Raw, ...]
+    next_cursor: str
+
+
+class ToolListing:
+    """Listing of a catalog, or of the tools listed in its place. Derived data is made on first use and kept.
+
+    No request converts a schema twice. Both tuples live as long as the listing, because its key relies on that.
+    """
+
+    def __init__(self, tools: tuple[Tool, ...], catalog: tuple[Tool, ...] | None = None) -> None:
+        self.tools = tools
+        self.catalog = tools if catalog is None else catalog
+        self._names = [tool.name for tool in tools]
+        # A client may have had the tools that search listed while the catalog was longer.
+        searching = meta_tools(self.catalog) if self.catalog else ()
+        self._by_name = {tool.name: tool for tool in (*searching, *self.catalog, *tools)}
+        self._rendered: dict[tuple[str, str], msgspec.Raw] = {}
+        self._headers: dict[str, Mapping[str, str]] = {}
+        self._outputs: dict[tuple[str, str], ListedOutput | None] = {}
+
+    def page(self, form: str, *, cursor: str, limit: int) -> ToolPage:
+        """Up to `limit` tools after the one `cursor` names. Raises `Malformed` for a cursor that was never given out.
+
+        A cursor is the last name of a page and not a position, so that a tool added meanwhile neither repeats nor hides another.
+        """
+        return self._page(form, self.tools, bisect.bisect_right(self._names, _after(cursor)) if cursor else 0, limit)
+
+    def found(self, form: str, tools: Sequence[Tool], *, cursor: str, limit: int) -> ToolPage:
+        """Return a page of the tools that a search found, in its order. A cursor with another tool belongs to another search."""
+        start = 0
+        if cursor:
+            name = _after(cursor)
+            start = next((at + 1 for at, tool in enumerate(tools) if tool.name == name), 0)
+            if not start:
+                raise Malformed("belongs to another search", pointer="/cursor")
+        return self._page(form, tools, start, limit)
+
+    def _page(self, form: str, tools: Sequence[Tool], start: int, limit: int) -> ToolPage:
+        shown = tools[start : start + limit]
+        more = start + limit < len(tools)
+        return ToolPage(
+            tools=tuple(self._rendered_as(form, tool) for tool in shown),
+            next_cursor=_cursor(shown[-1].name) if more else "",
+        )
+
+    def _rendered_as(self, form: str, tool: Tool) -> msgspec.Raw:
+        key = (form, tool.name)
+        rendered = self._rendered.get(key)
+        if rendered is None:
+            # What thousands of definitions follow is asked for tool by tool; a page of such would be longer than its description.
+            shown = (
+                tool
+                if form in {"manifest", WITH_BINDINGS} and complete(tool.input_schema) is tool.input_schema
+                else listed(tool)
+            )
+            write = _WRITERS[form]
+            rendered = self._rendered[key] = msgspec.Raw(encode(write(shown)))
+        return rendered
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool of this name, where this principal may call it or is listed it; a meta tool also by its former name."""
+        return self._by_name.get(name) or self._by_name.get(canonical(name))
+
+    def headers(self, name: str) -> Mapping[str, str]:
+        """The headers (`x-mcp-header`) that arguments of this tool are repeated in, by argument."""
+        found = self._headers.get(name)
+        if found is None:
+            tool = self._by_name.get(name)
+            properties = tool.input_schema.get("properties") if tool is not None else None
+            found = {
+                argument: str(schema["x-mcp-header"])
+                for argument, schema in (properties if isinstance(properties, Mapping) else {}).items()
+                if isinstance(schema, Mapping) and isinstance(schema.get("x-mcp-header"), str)
+            }
+            if tool is not None:
+                self._headers[name] = found
+        return found
+
+    def output(self, form: str, name: str) -> ListedOutput | None:
+        """The output schema that a tool is listed with in a form of MCP; None where it is listed with none."""
+        key = (form, name)
+        if key not in self._outputs:
+            tool = self._by_name.get(name)
+            if tool is None:
+                return None
+            rendered = self._rendered.get(key)
+            written = None if rendered is None else decode_json(bytes(rendered), _MAX_DEPTH).get("outputSchema")
+            self._outputs[key] = listed_output(tool, any_root=form == STATELESS, written=written)
+        return self._outputs[key]
+
+
+class Listings:
+    """The listings of every principal seen lately. No two principals share one."""
+
+    def __init__(self, gateway: Facade) -> None:
+        self._gateway = gateway
+        self._kept: dict[tuple[str, int], ToolListing] = {}
+
+    def of(self, principal: Principal, session: str | None = None) -> ToolListing:
+        """The listing of what this principal may call now; with a session, of what is there in this step of it."""
+        catalog = self._gateway.tool_calls.catalog(principal, session)
+        key = (
+            principal.id,
+            id(catalog),
+        )  # the listing holds the tuple, so its id is not given to another while it is kept
+        listing = self._kept.pop(key, None) or ToolListing(
+            self._gateway.tool_calls.offered(principal, session), catalog
+        )
+        self._kept[key] = listing  # last again: what was used least lately stands first
+        if len(self._kept) > _MAX_LISTINGS:
+            del self._kept[next(iter(self._kept))]
+        return listing
+
+
+def _cursor(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode("ascii")).decode("ascii").rstrip("=")
+
+
+def _after(cursor: str) -> str:
+    try:
+        name = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
+    except ValueError:
+        name = ""
+    if not TOOL_NAME.match(name):
+        raise Malformed("is not a cursor this gateway gave out", pointer="/cursor")
+    return name

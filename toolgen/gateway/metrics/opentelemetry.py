@@ -1,0 +1,95 @@
+"""Spans of OpenTelemetry, named and filled as its conventions for MCP have it; behind the extra `otel`, which is its API alone.
+
+The operator who starts the gateway says where they go, as for any program: `opentelemetry-instrument toolgen serve`.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from opentelemetry import trace as otel
+from opentelemetry.context import Context
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    TracerProvider,
+    TraceState,
+)
+
+from toolgen.gateway.metrics.tracing import TracedRequest
+from toolgen.model.call import Trace
+
+__all__ = ["OpenTelemetry"]
+
+
+class OpenTelemetry:
+    """Begins spans at a provider: the process's own unless another is given."""
+
+    def __init__(self, provider: TracerProvider | None = None) -> None:
+        self._tracer = otel.get_tracer("toolgen", version("toolgen"), provider)
+
+    def begin(self, operation: TracedRequest) -> _Span:
+        """A span of the server's side, below the caller's where the request names one."""
+        attributes = {
+            "mcp.method.name": operation.method,
+            "mcp.protocol.version": operation.version,
+            "jsonrpc.request.id": operation.request,
+            "gen_ai.tool.name": operation.tool,
+            "gen_ai.operation.name": "execute_tool" if operation.method == "tools/call" else "",
+        }
+        span = self._tracer.start_span(
+            f"{operation.method} {operation.tool}".strip(),
+            context=_context(operation.parent),
+            kind=SpanKind.SERVER,
+            attributes={name: value for name, value in attributes.items() if value},
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+        return _Span(span, operation.parent)
+
+
+class _Span:
+    """OpenTelemetry span and the trace it belongs to."""
+
+    def __init__(self, span: otel.Span, parent: Trace | None) -> None:
+        self._span = span
+        self._parent = parent
+
+    @property
+    def trace(self) -> Trace | None:
+        """Where it stands; where nobody keeps it, it has no place of its own, and the call has the caller's."""
+        found, parent = self._span.get_span_context(), self._parent
+        span_id = f"{found.span_id:016x}"
+        if not found.is_valid or (parent is not None and span_id == parent.parent_id):
+            return parent
+        return Trace(
+            trace_id=f"{found.trace_id:032x}",
+            span_id=span_id,
+            parent_id="" if parent is None else parent.parent_id,
+            flags=int(found.trace_flags),
+            state=found.trace_state.to_header(),
+        )
+
+    def end(self, error: str) -> None:
+        """Ends it, with what went wrong by its code alone."""
+        if error:
+            self._span.set_attribute("error.type", error)
+            self._span.set_status(Status(StatusCode.ERROR))
+        self._span.end()
+
+
+def _context(parent: Trace | None) -> Context | None:
+    if parent is None or not parent.parent_id:
+        return None
+    place = SpanContext(
+        int(parent.trace_id, 16),
+        int(parent.parent_id, 16),
+        is_remote=True,
+        trace_flags=TraceFlags(parent.flags),
+        trace_state=TraceState.from_header([parent.state]) if parent.state else None,
+    )
+    return otel.set_span_in_context(NonRecordingSpan(place), Context())

@@ -1,0 +1,393 @@
+"""Metrics of a process in Prometheus's text format: counters and current state. Sums for anybody, names for reviewers."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from msgspec import Struct
+
+from toolgen.audit.batch import AuditCounts
+from toolgen.audit.index.filler import IndexCounts
+from toolgen.connectors.executor import FunctionCounts, SystemHealth
+from toolgen.gateway.metrics.metrics import Metrics
+from toolgen.gateway.metrics.prometheus_format import Family, one_of
+
+__all__ = ["DETAILS", "MEDIA_TYPE", "ApprovalCounts", "NotificationCounts", "PolicyCounts", "Snapshot", "rendered"]
+
+MEDIA_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+DETAILS = ("sources", "tools", "principals", "rules")
+"""What may be told by name, to those who may read the record."""
+
+_BREAKERS = ("closed", "half-open", "open")
+_NO_FUNCTIONS = FunctionCounts()
+_NO_AUDIT = AuditCounts()
+_NO_INDEX = IndexCounts()
+
+
+class ApprovalCounts(Struct, frozen=True, kw_only=True):
+    """Calls that wait for a person, in all of the gateway, and for how many seconds the oldest has."""
+
+    waiting: int = 0
+    oldest_s: float = 0.0
+
+
+class NotificationCounts(Struct, frozen=True, kw_only=True):
+    """Attempts of this process that reached a webhook, that failed, and after which a message is given up (`buried`). Messages of all
+    of the gateway that wait or are dead letters, and for how many seconds the oldest has waited."""
+
+    delivered: int = 0
+    failed: int = 0
+    buried: int = 0
+    waiting: int = 0
+    dead: int = 0
+    oldest_s: float = 0.0
+
+
+class PolicyCounts(Struct, frozen=True, kw_only=True):
+    """How often an edit came into force and how often one could not, since when the policy is in force (seconds since the epoch), and
+    whether an edit is not in force now. Of roles that were given for some time how many are in force, and how many by breaking glass."""
+
+    loaded: int = 0
+    failed: int = 0
+    since: float = 0.0
+    unused: bool = False
+    roles_given: int = 0
+    broken_glass: int = 0
+
+
+_UNKNOWN = ("error", "outcome_unknown")
+_NO_APPROVALS = ApprovalCounts()
+_NO_POLICY = PolicyCounts()
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """How a process stands. `systems` are those behind each source that calls went to, `restarts` how often each background task that
+    ever failed was started again, `limits_counted` whether what counts limits can be reached."""
+
+    ready: bool = True
+    warnings: int = 0
+    policy_digest: str = ""
+    systems: Mapping[str, Sequence[SystemHealth]] = {}
+    limit_waiting: int = 0
+    limits_counted: bool = True
+    approvals: ApprovalCounts = _NO_APPROVALS
+    notifications: NotificationCounts | None = None
+    audit: AuditCounts = _NO_AUDIT
+    index: IndexCounts = _NO_INDEX
+    policy: PolicyCounts = _NO_POLICY
+    functions: FunctionCounts = _NO_FUNCTIONS
+    restarts: Mapping[str, int] = {}
+    state_losses: int = 0
+
+
+def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collection[str] = ()) -> bytes:
+    """Everything in Prometheus's text format. `worker` tells the processes of one gateway apart. Which function hangs is in the log.
+
+    With some of `DETAILS`, what these say follows, by name.
+    """
+    families = (
+        *_of_calls(metrics, state.audit.lost),
+        *_of_systems([one for systems in state.systems.values() for one in systems]),
+        *_of_waiting(metrics, state),
+        *_of_notifications(state.notifications),
+        *_of_the_record(state.audit),
+        *_of_the_index(state.index),
+        *_of_the_policy(state.policy),
+        *_of_the_gateway(metrics, state),
+        *_of_functions(state.functions),
+        *_of_the_process(metrics),
+        *_by_name(metrics, state, detail),
+    )
+    lines = [line for family in families for line in family.lines({"worker": worker})]
+    return ("\n".join(lines) + "\n").encode("utf-8")
+
+
+def _of_calls(metrics: Metrics, lost: int) -> Iterator[Family]:
+    """Calls of tools, MCP requests, and answers over HTTP. `lost` calls were ended in the place of workers that were gone."""
+    calls = metrics.calls | {_UNKNOWN: metrics.calls[_UNKNOWN] + lost}
+    yield Family(
+        "toolgen_calls_total",
+        "counter",
+        "Calls that ended, by how.",
+        [({"status": status, "code": code}, count) for (status, code), count in sorted(calls.items())],
+    )
+    yield one_of("toolgen_calls_in_flight", "gauge", "Calls that have not ended.", metrics.in_flight)
+    yield Family(
+        "toolgen_call_duration_seconds",
+        "histogram",
+        "How long calls took, from the record to the record.",
+        [({"status": status}, took) for status, took in sorted(metrics.durations.items())],
+    )
+    yield Family(
+        "mcp_server_operation_duration_seconds",
+        "histogram",
+        "How long MCP requests took.",
+        [
+            ({"mcp_method_name": method, "error_type": error}, took)
+            for (method, error), took in sorted(metrics.operations.items())
+        ],
+    )
+    yield Family(
+        "toolgen_http_responses_total",
+        "counter",
+        "Answers to requests of any kind.",
+        [({"status": str(status)}, count) for status, count in sorted(metrics.responses.items())],
+    )
+
+
+def _of_systems(systems: Sequence[SystemHealth]) -> Iterator[Family]:
+    """All systems behind sources over HTTP together."""
+    outcomes = [
+        ("answered", sum(one.answered for one in systems)),
+        ("failed", sum(one.failed for one in systems)),
+        ("unreachable", sum(one.unreachable for one in systems)),
+    ]
+    yield Family(
+        "toolgen_upstream_attempts_total",
+        "counter",
+        "Requests to systems behind sources: answered, failed (5xx or broken off), or never connected.",
+        [({"outcome": outcome}, count) for outcome, count in outcomes],
+    )
+    for name, kind, text, value in (
+        ("retries_total", "counter", "Requests that were sent again.", sum(one.retries for one in systems)),
+        ("in_flight", "gauge", "Requests under way.", sum(one.in_flight for one in systems)),
+        ("crowded_total", "counter", "Calls that found no place in time.", sum(one.crowded for one in systems)),
+    ):
+        yield one_of(f"toolgen_upstream_{name}", kind, text, value)
+    opened = [one.breaker in {"open", "half-open"} for one in systems]
+    yield one_of("toolgen_breakers_open", "gauge", "Systems whose circuit breaker is open or half-open.", sum(opened))
+    for name, text, value in (
+        ("openings_total", "How often a circuit breaker opened.", sum(one.opened for one in systems)),
+        ("refusals_total", "Calls that were not sent: the breaker was open.", sum(one.held for one in systems)),
+    ):
+        yield one_of(f"toolgen_breaker_{name}", "counter", text, value)
+
+
+def _of_waiting(metrics: Metrics, state: Snapshot) -> Iterator[Family]:
+    """Yield metrics of what calls wait for: limits, upstream capacity, approvals."""
+    places = sum(one.waiting for systems in state.systems.values() for one in systems)
+    yield Family(
+        "toolgen_calls_waiting",
+        "gauge",
+        "Calls that wait for their turn: of a limit, or for a place at a system.",
+        [({"reason": "limit"}, state.limit_waiting), ({"reason": "upstream"}, places)],
+    )
+    limited = sum(count for (_, code), count in metrics.calls.items() if code == "rate_limited")
+    yield one_of("toolgen_limit_refusals_total", "counter", "Calls that a limit refused.", limited)
+    counted = "1 while what counts limits can be reached (Redis, or the process above the workers)."
+    yield one_of("toolgen_limits_counted", "gauge", counted, int(state.limits_counted))
+    waiting = "Calls that wait for a person. Every worker tells the same."
+    yield one_of("toolgen_approvals_waiting", "gauge", waiting, state.approvals.waiting)
+    oldest = "For how long the oldest of them has waited; 0 where none does."
+    yield one_of("toolgen_approvals_oldest_seconds", "gauge", oldest, state.approvals.oldest_s)
+
+
+def _of_notifications(sent: NotificationCounts | None) -> Iterator[Family]:
+    """Messages to webhooks; nothing where there are none."""
+    if sent is None:
+        return
+    yield Family(
+        "toolgen_notifications_total",
+        "counter",
+        "Attempts to deliver a message to a webhook, by how they ended.",
+        [
+            ({"outcome": "delivered"}, sent.delivered),
+            ({"outcome": "failed"}, sent.failed),
+            ({"outcome": "dead"}, sent.buried),
+        ],
+    )
+    for name, text, value in (
+        ("waiting", "Messages that wait for delivery. Every worker tells the same.", sent.waiting),
+        ("dead", "Dead letters: messages that are not tried again. Every worker tells the same.", sent.dead),
+        ("oldest_seconds", "For how long the oldest message has waited; 0 where none does.", sent.oldest_s),
+    ):
+        yield one_of(f"toolgen_notifications_{name}", "gauge", text, value)
+
+
+def _of_the_record(audit: AuditCounts) -> Iterator[Family]:
+    """How the record is written, and how far signing and delivering are behind."""
+    yield Family(
+        "toolgen_audit_entries_total",
+        "counter",
+        "Entries of the record that are durable, by event.",
+        [({"event": event}, count) for event, count in sorted(audit.entries.items())],
+    )
+    yield Family(
+        "toolgen_audit_left_open",
+        "gauge",
+        "Calls that had not ended when a gateway that was killed stopped writing this stream, by the effect of their tools.",
+        [({"effect": effect}, count) for effect, count in sorted(audit.left_open.items())],
+    )
+    for name, kind, text, value in (
+        ("writes_total", "counter", "Writes of the record, each with one sync.", audit.writes),
+        ("writing_seconds_total", "counter", "How long these writes took.", audit.writing_s),
+        ("waiting", "gauge", "Entries that wait to be written.", audit.waiting),
+        ("unsigned", "gauge", "Entries that no checkpoint covers yet; 0 where nothing is signed.", audit.unsigned),
+        (
+            "undelivered_seconds",
+            "gauge",
+            "For how long a checkpoint has been owed to a place outside of the record.",
+            audit.undelivered_s,
+        ),
+    ):
+        yield one_of(f"toolgen_audit_{name}", kind, text, value)
+
+
+def _of_the_index(index: IndexCounts) -> Iterator[Family]:
+    """How far reviewers can look."""
+    for name, text, value in (
+        ("behind", "Entries that the index still lacks while it is brought up to date; 0 once it is.", index.behind),
+        ("filling_seconds", "For how long it is being brought up to date; 0 while it is not.", index.filling_s),
+        ("faults", "Streams of the record that it could not follow to their end the last time.", index.faults),
+    ):
+        yield one_of(f"toolgen_audit_index_{name}", "gauge", text, value)
+
+
+def _of_the_policy(policy: PolicyCounts) -> Iterator[Family]:
+    """Edits of the policy."""
+    yield Family(
+        "toolgen_policy_reloads_total",
+        "counter",
+        "Edits of the policy or its keys: in force (ok), or not usable (error).",
+        [({"status": "ok"}, policy.loaded), ({"status": "error"}, policy.failed)],
+    )
+    since = "Since when the policy is in force, in seconds since the epoch."
+    yield one_of("toolgen_policy_in_force_since_seconds", "gauge", since, policy.since)
+    unused = "1 while an edit of the policy cannot be used or is not whole, and an older one stays in force."
+    yield one_of("toolgen_policy_edit_unused", "gauge", unused, int(policy.unused))
+    given = "Roles in force that were given for some time. Every worker tells the same."
+    yield one_of("toolgen_roles_given", "gauge", given, policy.roles_given)
+    broken = "Of these, roles that took two people (break-glass)."
+    yield one_of("toolgen_roles_by_break_glass", "gauge", broken, policy.broken_glass)
+
+
+def _of_the_gateway(metrics: Metrics, state: Snapshot) -> Iterator[Family]:
+    end = metrics.certificate_end()
+    yield Family(
+        "toolgen_tls_certificate_end_seconds",
+        "gauge",
+        "When the certificate of the gateway's own TLS expires, in seconds since the epoch; absent where there is none.",
+        [] if end is None else [({}, end)],
+    )
+    yield Family(
+        "toolgen_background_restarts_total",
+        "counter",
+        "Background tasks that failed and were started again.",
+        [({"task": task}, count) for task, count in sorted(state.restarts.items())],
+    )
+    lost = "How often the shared state turned out to be emptied, or set back to an older copy."
+    yield one_of("toolgen_state_losses_total", "counter", lost, state.state_losses)
+    yield one_of("toolgen_ready", "gauge", "1 while calls are taken.", int(state.ready))
+    yield one_of("toolgen_warnings", "gauge", "What is wrong while calls are taken; /readyz says it.", state.warnings)
+
+
+def _of_functions(counts: FunctionCounts) -> Iterator[Family]:
+    for name, kind, text, value in (
+        ("threads", "gauge", "Threads taken by functions.", counts.threads),
+        ("threads_lost", "gauge", "Threads in which functions run that were given up.", counts.threads_lost),
+        ("threads_abandoned_total", "counter", "Calls given up whose function ran on.", counts.threads_abandoned),
+        ("loops_lost", "gauge", "Event loops that async functions block for good.", counts.loops_lost),
+        ("loop_blocked_total", "counter", "How often an async function blocked others.", counts.loops_blocked),
+    ):
+        yield one_of(f"toolgen_function_{name}", kind, text, value)
+
+
+def _of_the_process(metrics: Metrics) -> Iterator[Family]:
+    """Yield the process metrics of Prometheus's own clients, as far as this system has them."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_s = used.ru_utime + used.ru_stime
+    yield one_of("process_cpu_seconds_total", "counter", "CPU time, of the user and the system.", cpu_s)
+    began = "When it began, in seconds since the epoch."
+    yield one_of("process_start_time_seconds", "gauge", began, metrics.began)
+    if sys.platform == "linux":
+        size = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        yield one_of("process_resident_memory_bytes", "gauge", "Memory that is resident.", size)
+        yield one_of("process_open_fds", "gauge", "Open file descriptors.", len(os.listdir("/proc/self/fd")))
+
+
+def _by_name(metrics: Metrics, state: Snapshot, detail: Collection[str]) -> Iterator[Family]:
+    """Yield the metrics that only reviewers get."""
+    if detail:
+        labels = {"version": version("toolgen"), "policy": state.policy_digest}
+        yield Family("toolgen_info", "gauge", "1, with what runs and the policy in force.", [(labels, 1)])
+    if "sources" in detail:
+        yield from _by_system(state.systems)
+    if "tools" in detail:
+        yield Family(
+            "toolgen_tool_calls_total",
+            "counter",
+            "Calls that ended, by tool.",
+            [
+                ({"tool": name, "source": one.source, "status": status}, count)
+                for name, one in sorted(metrics.tools.items())
+                for status, count in sorted(one.statuses.items())
+            ],
+        )
+        yield Family(
+            "toolgen_tool_call_seconds_total",
+            "counter",
+            "How long calls took together, by tool.",
+            [({"tool": name, "source": one.source}, one.seconds) for name, one in sorted(metrics.tools.items())],
+        )
+    if "principals" in detail:
+        yield Family(
+            "toolgen_principal_calls_total",
+            "counter",
+            "Calls that ended, by principal.",
+            [
+                ({"principal": name, "status": status}, count)
+                for (name, status), count in sorted(metrics.principals.items())
+            ],
+        )
+    if "rules" in detail:
+        yield Family(
+            "toolgen_rule_refusals_total",
+            "counter",
+            "Calls that were refused, by rule or limit.",
+            [({"rule": rule, "code": code}, count) for (rule, code), count in sorted(metrics.refusals.items())],
+        )
+
+
+def _by_system(found: Mapping[str, Sequence[SystemHealth]]) -> Iterator[Family]:
+    systems = [
+        ({"source": source, "system": one.system}, one) for source, them in sorted(found.items()) for one in them
+    ]
+    yield Family(
+        "toolgen_system_attempts_total",
+        "counter",
+        "Requests to each system.",
+        [
+            ({**labels, "outcome": outcome}, count)
+            for labels, one in systems
+            for outcome, count in (
+                ("answered", one.answered),
+                ("failed", one.failed),
+                ("unreachable", one.unreachable),
+            )
+        ],
+    )
+    yield Family(
+        "toolgen_system_breaker",
+        "gauge",
+        "1 for the state that the circuit breaker is in.",
+        [
+            ({**labels, "state": state}, int(one.breaker == state))
+            for labels, one in systems
+            for state in _BREAKERS
+            if one.breaker != "none"
+        ],
+    )
+    yield Family(
+        "toolgen_system_in_flight", "gauge", "Requests under way.", [(labels, one.in_flight) for labels, one in systems]
+    )
+    yield Family(
+        "toolgen_system_waiting",
+        "gauge",
+        "Calls that wait for a place.",
+        [(labels, one.waiting) for labels, one in systems],
+    )

@@ -59,7 +59,7 @@ WAITING = (
     "test_catalog_reloader",
     "test_troubleshooting",
     "test_device",
-    "test_graphql_streams",
+    "test_streams",
     "test_shared_commands",
     "test_redis_buckets",
     "test_resilience",

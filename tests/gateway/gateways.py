@@ -52,7 +52,9 @@ REVIEWER_KEY = "reviewer-key-3"
 BOT = Principal(id="bot", roles=frozenset({"support"}))
 OTHER = Principal(id="other", roles=frozenset({"support"}))
 REVIEWER = Principal(id="reviewer", roles=frozenset({"ops"}))
-NO_APPROVERS: Any = SimpleNamespace(compiled_policy=SimpleNamespace(policy=SimpleNamespace(approval=NOBODY, rules=())))
+NO_APPROVERS: Any = SimpleNamespace(
+    compiled_policy=SimpleNamespace(policy=SimpleNamespace(approval=NOBODY, rules=(), given={}, role_grants=()))
+)
 PEOPLE = {KEY: BOT, OTHER_KEY: OTHER, REVIEWER_KEY: REVIEWER}
 
 

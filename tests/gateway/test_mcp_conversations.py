@@ -418,7 +418,10 @@ def test_listening_says_first_what_it_will_say_and_then_what_changed(project: Ca
                 first = await anext(messages)
                 assert first["method"] == "notifications/subscriptions/acknowledged"
                 meta = {"io.modelcontextprotocol/subscriptionId": "s"}
-                assert first["params"] == {"notifications": {"toolsListChanged": True}, "_meta": meta}
+                assert first["params"] == {
+                    "notifications": {"toolsListChanged": True, "promptsListChanged": True},
+                    "_meta": meta,
+                }
                 edit = path.parent / "policies" / "policy.yaml"
                 # What concerns others is not said.
                 edit.write_text(policy().replace("  lead:", "  other: {roles: [other]}\n  lead:"), encoding="utf-8")

@@ -641,7 +641,7 @@ def _seeded(random: Random) -> Iterator[None]:
             patch.object(RedisLink, "_watch", lambda *_: None),
             patch.object(RedisLink, "_has_ended", lambda _: False),
             patch("toolgen.state.sqlite_file.ThreadPoolExecutor", InlineExecutor),
-            patch("toolgen.gateway.service.AuditLog", AuditList),
+            patch("toolgen.gateway.assembly.AuditLog", AuditList),
             patch("toolgen.gateway.operations.waiting_calls.recorded_outcomes", _outcomes),
             patch.object(sqlite3, "connect", connect),
             ExitStack() as rare,

@@ -303,7 +303,7 @@ def test_a_function_that_blocks_its_loop_is_named_and_the_next_calls_get_another
         stuck = asyncio.create_task(runtime.run(offer(innocent), {}, who="ann", name="own__innocent"))
         await until(lambda: "get a new event loop" in caplog.text)
         assert "the function of own__blocks blocks the event loop" in caplog.text
-        assert "test_function.py" in caplog.text
+        assert "test_executor.py" in caplog.text
         assert "own__innocent" not in caplog.text
         assert await runtime.run(offer(innocent), {}, who="ann", name="own__innocent") == "fine"
         assert runtime.counts.loops_lost >= 1

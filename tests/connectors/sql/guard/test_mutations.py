@@ -25,7 +25,7 @@ SCOPE = SqlScope(
 
 def statements() -> list[str]:
     """Honest ones and attacks, of which the mutations are made."""
-    files = (HERE / "honest.jsonl", HERE.parents[1] / "attacks" / "sql" / "refused.jsonl")
+    files = (HERE / "honest.jsonl", HERE.parents[2] / "attacks" / "sql" / "refused.jsonl")
     return [json.loads(line)["sql"] for file in files for line in file.read_text(encoding="utf-8").splitlines()]
 
 

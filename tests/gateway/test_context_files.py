@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import toolgen
 from tests.gateway.clients import awaited
+from toolgen.cli.main import cli
 from toolgen.core.errors import ConfigError
 from toolgen.gateway.calls.context_policy import Reader
 from toolgen.gateway.service import Gateway
@@ -75,6 +77,16 @@ async def test_prompts_and_resources_of_files_are_served(project: Path) -> None:
         assert (guide.text, guide.media_type) == ("# Guide", "text/markdown")
         (logo,) = await gateway.context.read("resource://handbook/logo.png", bot)  # type: ignore[misc]
         assert (logo.text, logo.media_type) == (None, "image/png")
+        assert gateway.manifest.resources["resource://handbook/logo.png"].media_type == "image/png"
+
+
+@awaited
+async def test_bytes_of_a_file_whose_name_has_no_type_are_not_called_text(project: Path) -> None:
+    (project.parent / "handbook" / "guide" / "table.unknown").write_bytes(b"\x00\x01\xff")
+    async with Gateway.load(project) as gateway:
+        bot = Reader(principal=gateway.principal("bot"))
+        (table,) = await gateway.context.read("resource://handbook/guide/table.unknown", bot)  # type: ignore[misc]
+        assert (table.text, table.media_type) == (None, "application/octet-stream")
 
 
 ATTACKS = (
@@ -146,3 +158,9 @@ def test_a_prompt_file_that_is_wrong_is_a_problem(text: str, message: str, proje
 def test_places_outside_of_the_project_are_refused(given: dict[str, str], project: Path) -> None:
     with pytest.raises(ConfigError, match=r"prompts|resources"):
         toolgen.build({"handbook": {"context": given}}, root=project.parent)
+
+
+def test_a_build_tells_how_many_prompts_and_resources_a_source_has(project: Path) -> None:
+    done = CliRunner().invoke(cli, ["build", "--config", str(project)])
+    assert done.exit_code == 0, done.output
+    assert "handbook has 5 prompts and resources besides" in done.output

@@ -229,6 +229,8 @@ def print_summary(summary: Summary, target: Path, only_check: bool) -> None:
         if row.server:
             took = f"{row.tools} tools, {row.tokens:,} tokens, {row.seconds:.2f} s"
             click.echo(f"{row.source} is {printable(row.server)}: {took}, {row.since_pin or NOT_ASKED}")
+        if row.context:
+            click.echo(f"{row.source} has {row.context} prompts and resources besides")
     for line in problem_lines(summary.problems, f"problems, all in {MANIFEST}"):
         click.echo(line)
     said = [_note(remark, name) for name, several in summary.remarks.items() for remark in several]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import mimetypes
 import os
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+from toolgen.connectors.context.file_types import type_by_name
 from toolgen.core.errors import ToolgenError
 from toolgen.core.files import open_inside
 from toolgen.model.call import Call
+from toolgen.model.media import media_type_of
 from toolgen.model.prompt_injection import visible
 from toolgen.model.result import Delivery, Error, Failed, Refused, Success, file_data, text_in
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import FolderBinding, TextPromptBinding
 
-__all__ = ["PLACEHOLDER", "ContextExecutor", "media_type_of"]
+__all__ = ["PLACEHOLDER", "ContextExecutor"]
 
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
 _MAX_SIZE = 8 * 1024 * 1024
@@ -60,7 +61,7 @@ class ContextExecutor:
         if body is None:
             message = f"the file has more than {_MAX_SIZE} bytes"
             return Failed(error=Error(code="response_too_large", message=message))
-        kind, text = media_type_of(path), text_in(body)
+        kind, text = type_by_name(path) or media_type_of(body), text_in(body)
         data: Json = file_data(body, kind) if text is None else {"uri": uri, "media_type": kind, "text": visible(text)}
         return Success(data=data, delivery=Delivery(bytes=len(body)))
 
@@ -71,14 +72,6 @@ class ContextExecutor:
 
     async def close(self) -> None:
         """Nothing is open."""
-
-
-def media_type_of(path: str) -> str:
-    """The media type by the name of a file."""
-    name = PurePosixPath(path).name
-    if name.endswith((".md", ".markdown")):
-        return "text/markdown"
-    return mimetypes.guess_type(name)[0] or "text/plain"
 
 
 def _whole(descriptor: int) -> bytes | None:

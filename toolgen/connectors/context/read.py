@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from toolgen.connectors.context.file_types import type_by_name
 from toolgen.connectors.source import SourceConfig, SourceReading
 from toolgen.core.canonical import digest
 from toolgen.core.errors import DescriptionError, ToolgenError
@@ -154,6 +155,7 @@ def _resource(config: SourceConfig, path: str, uri: str) -> Resource:
         source=config.name,
         origin=path,
         binding=FolderBinding(path=path),
+        media_type=type_by_name(path),
     )
 
 

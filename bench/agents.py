@@ -24,13 +24,13 @@ from bench.formats import CORPUS
 from bench.search import lines
 from bench.tokens import LARGE
 from toolgen.core.clock import SystemClock
+from toolgen.gateway.catalog.search.hybrid import HybridIndex
 from toolgen.gateway.catalog.search_tools import SEARCH
 from toolgen.gateway.catalog.tool_discovery import Discovery
 from toolgen.generator.build import build
 from toolgen.model.call import Principal
 from toolgen.model.result import Success
 from toolgen.model.tool import GraphQLBinding, HttpBinding, Tool
-from toolgen.search.hybrid import HybridIndex
 
 QUERIES = Path(__file__).with_name("agent_queries.jsonl")
 OPENAPI: Mapping[str, str] = {
@@ -99,7 +99,7 @@ async def searched(tools: tuple[Tool, ...], *, hybrid: bool, misses: bool) -> tu
     known = {tool.source for tool in tools}
     meant = None
     if hybrid:
-        from toolgen.search.minilm import MiniLM  # noqa: PLC0415 - an extra
+        from toolgen.gateway.catalog.search.minilm import MiniLM  # noqa: PLC0415 - an extra
 
         meant = HybridIndex(MiniLM(), tools)
     found, sizes = Found(), []

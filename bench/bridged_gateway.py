@@ -96,7 +96,9 @@ def gateway(servers: int, workers: int) -> Iterator[tuple[int, int]]:
 
 def gateway_cpu_seconds(pid: int) -> float:
     """CPU of a gateway and its workers so far; of no server."""
-    workers = [one for one in children(pid) if b"toolgen.server.worker" in Path(f"/proc/{one}/cmdline").read_bytes()]
+    workers = [
+        one for one in children(pid) if b"toolgen.frontends.server.worker" in Path(f"/proc/{one}/cmdline").read_bytes()
+    ]
     return sum(map(cpu_seconds, (pid, *workers)))
 
 

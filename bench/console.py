@@ -20,8 +20,8 @@ import httpx
 
 from bench.index import make_log
 from tests.projects import POLICY, make_project
-from toolgen.console.app import console_of
 from toolgen.core.clock import FixedClock
+from toolgen.frontends.console.app import console_of
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 

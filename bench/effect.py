@@ -20,10 +20,10 @@ from pathlib import Path
 
 import httpx
 
+from tests.frontends.server.test_supervisor import RULES
 from tests.gateway.governed import project, upstream, write_policy
 from tests.redis_server import RedisServer
 from tests.served_workers import Served, serving
-from tests.server.test_supervisor import RULES
 from toolgen.config.settings import load as load_settings
 from toolgen.core.clock import SystemClock
 from toolgen.gateway.shared_state import shared_pauses

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 
 from toolgen.connectors.functions.executor import FunctionRuntime
+from toolgen.gateway.wiring.middleware import objects_of
 from toolgen.model.call import Call, Principal
 from toolgen.model.middleware import CallView, Middleware, Narrow, ResultView
 from toolgen.model.result import Result, Success
@@ -20,7 +21,6 @@ from toolgen.model.tool import Effect, NoBinding, Tool, seal
 from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.stages.guards import ArgumentsStage
 from toolgen.pipeline.stages.middleware import MiddlewareStage
-from toolgen.wiring.middleware import objects_of
 
 LIMIT_US = 5.0
 TOOL = seal(

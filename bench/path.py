@@ -29,9 +29,9 @@ from typing import Protocol, TypeVar
 import toolgen
 from bench.calls import ROUTES, UPSTREAM, request_of
 from tests.projects import POLICY, make_project
+from toolgen.frontends.server.http import Front, Pulse, serve_worker
+from toolgen.frontends.server.sockets import bind
 from toolgen.gateway.service import Gateway
-from toolgen.server.http import Front, Pulse, serve_worker
-from toolgen.server.sockets import bind
 
 # The most that a call may take: functions, modules, depth, bytes. No more than a tenth above what it took when this was last looked at.
 BOUNDS = {"REST": (224, 51, 24, 31_000), "MCP": (247, 59, 29, 38_300)}

@@ -22,16 +22,16 @@ from unittest.mock import patch
 
 from bench.formats import CORPUS
 from bench.tokens import LARGE
+from toolgen.gateway.catalog.search import bm25 as engine
+from toolgen.gateway.catalog.search import hybrid as meaning
+from toolgen.gateway.catalog.search import tokenizer, tool_graph, tool_roles
+from toolgen.gateway.catalog.search.bm25 import ToolIndex
+from toolgen.gateway.catalog.search.hybrid import HybridIndex
+from toolgen.gateway.catalog.search.minilm import MiniLM
 from toolgen.gateway.catalog.search_tools import meta_tools
 from toolgen.gateway.catalog.tool_discovery import static_cost
 from toolgen.generator.build import build
 from toolgen.model.tool import HttpBinding, Tool
-from toolgen.search import bm25 as engine
-from toolgen.search import hybrid as meaning
-from toolgen.search import tokenizer, tool_graph, tool_roles
-from toolgen.search.bm25 import ToolIndex
-from toolgen.search.hybrid import HybridIndex
-from toolgen.search.minilm import MiniLM
 
 SETS = Path(__file__).parents[1].parent / "shared" / "corpus" / "retrieval"
 HYBRID = {"restbench_tmdb": 0.82, "metatool_single_400": 0.87, "stb_sub": 0.93, "steps": 0.8}

@@ -7,9 +7,9 @@ import sys
 from types import TracebackType
 
 from tests.gateway.gateways import FakeGateway
+from toolgen.frontends.server.http import serve
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
-from toolgen.server.http import serve
 
 
 class Announcing(FakeGateway):

@@ -24,9 +24,9 @@ LAYERS = {
             ("core",),
             ("model", "generator.samples"),
             ("connectors", "generator.emit", "policy", "audit", "state"),
-            ("generator", "config", "quality.lint", "quality.verify", "pipeline", "search", "wiring"),
-            ("console", "gateway"),
-            ("adapters", "cli", "quality", "quality.doctor", "server", "__main__"),
+            ("generator", "config", "quality.lint", "quality.verify", "pipeline"),
+            ("gateway",),
+            ("frontends", "cli", "quality", "quality.doctor", "__main__"),
         )
     )
     for part in parts
@@ -80,12 +80,12 @@ EXCEPTIONS = {
     ("toolgen.cli.new_project", "sqlite3"): "writes the database of the project it makes",
     ("toolgen.cli.diff", "subprocess"): "asks git for an older manifest",
     ("toolgen.connectors.openapi.mock.server", "socket"): "listens",
-    ("toolgen.server.sockets", "socket"): "listens",
-    ("toolgen.server.http", "socket"): "is given what listens",
-    ("toolgen.server.tls", "ssl"): "speaks TLS with who comes",
-    ("toolgen.server.worker", "socket"): "is given what listens",
-    ("toolgen.server.supervisor", "socket"): "hands out what listens",
-    ("toolgen.server.supervisor", "create_subprocess_exec"): "starts this same program, once a worker",
+    ("toolgen.frontends.server.sockets", "socket"): "listens",
+    ("toolgen.frontends.server.http", "socket"): "is given what listens",
+    ("toolgen.frontends.server.tls", "ssl"): "speaks TLS with who comes",
+    ("toolgen.frontends.server.worker", "socket"): "is given what listens",
+    ("toolgen.frontends.server.supervisor", "socket"): "hands out what listens",
+    ("toolgen.frontends.server.supervisor", "create_subprocess_exec"): "starts this same program, once a worker",
     ("toolgen.state.shared_counts", "socket"): "counts for the workers of one host, over pairs without a name",
     ("toolgen.state.sqlite_file", "sqlite3"): "opens and copies the files of the ten that follow",
     ("toolgen.state.departures", "sqlite3"): "keeps notes about clients that left",
@@ -107,7 +107,7 @@ EXCEPTIONS = {
 PIPELINE = {
     "toolgen.pipeline.middleware.compose": {"toolgen.pipeline.order"},
     "toolgen.pipeline.stages.deliver.Deliver": {"toolgen.pipeline.order", "toolgen.gateway.compiled_policy"},
-    "toolgen.wiring.executors.make_executors": {"toolgen.gateway.assembly", "toolgen.wiring.preview"},
+    "toolgen.gateway.wiring.executors.make_executors": {"toolgen.gateway.assembly", "toolgen.gateway.wiring.preview"},
     "toolgen.pipeline.order.call_pipeline": set(),
     "toolgen.pipeline.order.Plans": {"toolgen.gateway.compiled_policy"},
     "toolgen.pipeline.order.Parts": {"toolgen.gateway.compiled_policy"},
@@ -128,11 +128,11 @@ BETWEEN = {
 MAX_LINES = 650
 # Who makes what reaches other systems out of what a project says.
 MAKERS = {
-    "toolgen.wiring.executors",
-    "toolgen.wiring.checkpoint_sinks",
-    "toolgen.wiring.identity_providers",
-    "toolgen.wiring.middleware",
-    "toolgen.wiring.webhook",
+    "toolgen.gateway.wiring.executors",
+    "toolgen.gateway.wiring.checkpoint_sinks",
+    "toolgen.gateway.wiring.identity_providers",
+    "toolgen.gateway.wiring.middleware",
+    "toolgen.gateway.wiring.webhook",
 }
 # Packages and modules of connectors/ that send calls. Whatever else in connectors/ imports one of them sends calls too, by way of it.
 SENDING = (
@@ -319,7 +319,7 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                 database = any((name, driver) in EXCEPTIONS for driver in ("sqlite3", "psycopg"))
                 if part not in MAY_TOUCH_SYSTEMS and not own and not database:
                     yield f"{name}:{node.lineno} takes hold of an executor: .{attribute}"
-            case ast.Attribute(attr="make_executor") if name != "toolgen.wiring.executors":
+            case ast.Attribute(attr="make_executor") if name != "toolgen.gateway.wiring.executors":
                 yield f"{name}:{node.lineno} makes an executor by itself"
             case ast.Constant(
                 value="execute"
@@ -343,10 +343,8 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                 | "deliver" as attribute
             ) if part in {
                 "pipeline",
-                "responses",
-                "wiring",
                 "gateway",
-                "server",
+                "frontends",
                 "cli",
             }:
                 if name not in {
@@ -377,7 +375,7 @@ def test_dynamic_imports_stand_only_where_commands_and_functions_are_found() -> 
         "toolgen",
         "toolgen.cli.lazy",
         "toolgen.connectors.functions.signature",
-        "toolgen.wiring.middleware",
+        "toolgen.gateway.wiring.middleware",
     }
 
 
@@ -435,7 +433,7 @@ def test_a_planted_import_is_found(name: str, text: str) -> None:
         ("toolgen.gateway.planted", "from toolgen.pipeline.middleware import compose as c"),
         ("toolgen.gateway.planted", "from toolgen.pipeline.order import call_pipeline"),
         ("toolgen.gateway.planted", "from toolgen.pipeline.order import Plans"),
-        ("toolgen.cli.planted", "from toolgen.wiring.executors import make_executors as m"),
+        ("toolgen.cli.planted", "from toolgen.gateway.wiring.executors import make_executors as m"),
         (
             "toolgen.gateway.planted",
             "from toolgen.connectors.registry import CONNECTORS\nmade = CONNECTORS['sql'].make_executor",
@@ -512,7 +510,7 @@ def test_records_are_structs() -> None:
         "toolgen.connectors.functions.annotations",
         "toolgen.connectors.functions.pydantic_types",
         "toolgen.state.value_vault",
-        "toolgen.wiring.webhook",
+        "toolgen.gateway.wiring.webhook",
     }
 
 
@@ -562,7 +560,10 @@ def changed_after_construction(text: str) -> list[int]:
 
 
 def test_nothing_is_assigned_to_an_object_of_the_gateway_after_it_was_built() -> None:
-    parts, requests = ("toolgen.gateway.", "toolgen.pipeline.", "toolgen.wiring."), "toolgen.gateway.asgi.connection"
+    parts, requests = (
+        ("toolgen.gateway.", "toolgen.pipeline.", "toolgen.gateway.wiring."),
+        "toolgen.gateway.asgi.connection",
+    )
     built = {name: text for name, text in modules().items() if name.startswith(parts) and name != requests}
     found = {name: changed_after_construction(text) for name, text in built.items()}
     assert {name: lines for name, lines in found.items() if lines} == {}
@@ -684,8 +685,8 @@ def test_others_take_the_protocols_and_not_the_gateway() -> None:
         "toolgen.gateway.asgi.",
         "toolgen.gateway.rest.",
         "toolgen.gateway.mcp.",
-        "toolgen.adapters.",
-        "toolgen.console.",
+        "toolgen.frontends.adapters.",
+        "toolgen.frontends.console.",
     )
     whole = [
         name

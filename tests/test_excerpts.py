@@ -292,6 +292,46 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "str(told.get('version') or '')[:40]",
         "title[:120]",
     ),
+    "gateway/catalog/search/actions.py": (
+        "f'{tool.title}\\n{tool.description}'[:_MAX_TEXT]",
+        "list(properties)[:_MAX_PARAMETERS]",
+        "name[:_MAX_NAME]",
+        "tool.name.removeprefix(f'{tool.source}__')[:_MAX_NAME]",
+    ),
+    "gateway/catalog/search/bm25.py": (
+        "field[:_MAX_TEXT_LENGTH]",
+        "list(asked.items())[:_MAX_TERMS]",
+        "listed[:_MAX_LISTED]",
+        "name[:_MAX_TEXT_LENGTH]",
+        "parameters[:_MAX_PARAMETERS]",
+        "query[:MAX_QUERY_LENGTH]",
+        "words[:_MAX_TERMS]",
+    ),
+    "gateway/catalog/search/hybrid.py": (
+        "f\"{tool.name.removeprefix(f'{tool.source}__')}: {tool.description}\"[:_MAX_TEXT_LENGTH]",
+        "f'{name}: {text}'[:_MAX_TEXT_LENGTH]",
+        "first[:_IN_FRONT]",
+        "ids[:_FRONT - len(missing)]",
+        "ids[:_FRONT]",
+        "list(self._met)[:_MAX_KEPT]",
+        "query[:_MAX_TEXT_LENGTH]",
+    ),
+    "gateway/catalog/search/intents.py": (
+        "[one for one in (list(split_words(part)) for part in _SPLIT.split(query)) if one][:_MAX_CLAUSES]",
+        "query[:_MAX_QUERY]",
+    ),
+    "gateway/catalog/search/tokenizer.py": (
+        "list(dict.fromkeys((part for part in found if len(part.split()) >= _MIN_PART)))[:_MAX_PARTS]",
+        "word[:_MAX_WORD_LENGTH]",
+    ),
+    "gateway/catalog/search/tool_graph.py": ("hits[:EXPANDED]",),
+    "gateway/catalog/search/tool_roles.py": (
+        "left[:_MAX_OWNERS]",
+        "list(properties.items())[:_MAX_PARAMETERS]",
+        "name[:_MAX_NAME]",
+        "parameters[:_MAX_PARAMETERS]",
+        "text[:_MAX_TEXT]",
+    ),
 }
 
 

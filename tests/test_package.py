@@ -13,7 +13,8 @@ import toolgen
 
 
 @pytest.mark.parametrize(
-    "first", ["toolgen.generator.build", "toolgen.wiring.preview", "toolgen.cli.main", "toolgen.gateway.service"]
+    "first",
+    ["toolgen.generator.build", "toolgen.gateway.wiring.preview", "toolgen.cli.main", "toolgen.gateway.service"],
 )
 def test_public_names_are_what_they_are_called_whatever_was_imported_first(first: str) -> None:
     says = f"import {first}, toolgen; print(*(callable(getattr(toolgen, name)) for name in toolgen.__all__))"
@@ -35,7 +36,7 @@ def test_importing_the_package_imports_nothing_else_of_it() -> None:
 
 # What each of these needs is behind an extra: it is imported in a function, by what is asked to use it.
 BEHIND_EXTRAS = {
-    *(f"toolgen.adapters.{name}" for name in ("langgraph", "openai_agents", "pydantic_ai")),
+    *(f"toolgen.frontends.adapters.{name}" for name in ("langgraph", "openai_agents", "pydantic_ai")),
     *(
         f"toolgen.connectors.sql.execution.{name}"
         for name in ("duckdb", "duckdb_values", "mysql", "mysql_protocol", "postgres", "postgres_protocol")

@@ -65,7 +65,7 @@ class World:
         return [int(one) for one in os.listdir("/proc") if one.isdigit() and mine in _command_line(one)]
 
     def workers(self) -> list[int]:
-        return [one for one in self.served.workers() if b"toolgen.server.worker" in _command_line(str(one))]
+        return [one for one in self.served.workers() if b"toolgen.frontends.server.worker" in _command_line(str(one))]
 
     def streams(self) -> set[str]:
         """The workers that have begun calls."""

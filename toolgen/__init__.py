@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from toolgen.connectors.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError, tool
     from toolgen.connectors.functions.prompts import Message, completes, prompt, resource
     from toolgen.core.errors import CallError
+    from toolgen.frontends.server.http import serve
+    from toolgen.gateway.catalog.search.bm25 import ToolIndex
     from toolgen.gateway.service import Gateway
+    from toolgen.gateway.wiring.preview import preview
     from toolgen.generator.build import build
     from toolgen.model.detection import Detector, Finding
     from toolgen.model.middleware import CallView, Change, Middleware, Narrow, Refuse, ResultView, StepView, ToolView
-    from toolgen.search.bm25 import ToolIndex
-    from toolgen.server.http import serve
-    from toolgen.wiring.preview import preview
 
 __version__ = "0.1.0"
 __all__ = [
@@ -69,14 +69,14 @@ _HOMES = {
     "StepView": "toolgen.model.middleware",
     "ToolContext": "toolgen.connectors.functions.context",
     "ToolError": "toolgen.connectors.functions.decorator",
-    "ToolIndex": "toolgen.search.bm25",
+    "ToolIndex": "toolgen.gateway.catalog.search.bm25",
     "ToolView": "toolgen.model.middleware",
     "build": "toolgen.generator.build",
     "completes": "toolgen.connectors.functions.prompts",
-    "preview": "toolgen.wiring.preview",
+    "preview": "toolgen.gateway.wiring.preview",
     "prompt": "toolgen.connectors.functions.prompts",
     "resource": "toolgen.connectors.functions.prompts",
-    "serve": "toolgen.server.http",
+    "serve": "toolgen.frontends.server.http",
     "tool": "toolgen.connectors.functions.decorator",
 }
 

@@ -117,8 +117,8 @@ def test_reading_the_audit_log_imports_no_gateway(name: str, project: Path) -> N
             part
             for part in (
                 "build",
-                "console",
-                "gateway",
+                "frontends.console",
+                "gateway.service",
                 "pipeline.order",
                 "connectors.sql.guard",
                 "connectors.openapi.read",

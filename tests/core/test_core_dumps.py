@@ -125,6 +125,6 @@ def test_what_the_kernel_shows_of_it_is_roots_alone() -> None:
 
 
 def test_every_program_of_ours_asks_for_it_first() -> None:
-    for module in ("cli/main.py", "server/worker.py", "connectors/sql/execution/sandbox_process.py"):
+    for module in ("cli/main.py", "frontends/server/worker.py", "connectors/sql/execution/sandbox_process.py"):
         text = (Path(__file__).parents[2] / "toolgen" / module).read_text(encoding="utf-8")
         assert "forbid_core_dumps()" in text, module

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from examples.device.project import Running, running
-from tests.console.people import chromium, needs_chromium
+from tests.frontends.console.people import chromium, needs_chromium
 
 CANARY = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 _PATIENCE_MS = 60_000

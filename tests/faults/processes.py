@@ -275,7 +275,7 @@ class GatewayProcess:
         found = []
         for pid in self._children():
             with contextlib.suppress(OSError):
-                if b"toolgen.server.worker" in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "):
+                if b"toolgen.frontends.server.worker" in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "):
                     found.append(pid)
         return sorted(found)
 

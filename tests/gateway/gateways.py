@@ -23,6 +23,7 @@ from toolgen.gateway.calls.context_calls import NO_PROMPT, NO_RESOURCE, ContextC
 from toolgen.gateway.calls.context_policy import Reader
 from toolgen.gateway.calls.departed_clients import DepartedClients
 from toolgen.gateway.calls.file_uploads import Uploaded
+from toolgen.gateway.catalog.search.bm25 import ToolIndex
 from toolgen.gateway.context_updates import ResourceUpdates
 from toolgen.gateway.identity import TokenRejected
 from toolgen.gateway.metrics.metrics import Metrics
@@ -40,7 +41,6 @@ from toolgen.model.tool import Effect, NoBinding, Tool, seal
 from toolgen.pipeline.middleware import CallerConnection
 from toolgen.policy.credentials import TokenRule
 from toolgen.policy.document.approvals import NOBODY
-from toolgen.search.bm25 import ToolIndex
 from toolgen.state.departures import SqliteDepartures
 from toolgen.state.encryption import Seal
 from toolgen.state.grants import CallGrant, RoleGrant, SqliteGrants

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from tests.gateway.gateways import BOT, FakeGateway
+from toolgen.frontends.server.http import serve_stdio
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
-from toolgen.server.http import serve_stdio
 
 
 class PrintingGateway(FakeGateway):

@@ -18,9 +18,9 @@ from tests.exhaustive import examples
 from tests.gateway.governed import Upstream, write_policy
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
 from tests.gateway.test_issuer_users import Who, call, code, scenario, whole
-from toolgen.adapters.calls import AdapterCaller
 from toolgen.core.canonical import digest
 from toolgen.core.clock import SystemClock
+from toolgen.frontends.adapters.calls import AdapterCaller
 from toolgen.gateway.identity import Identity, KeySets, TokenRejected
 from toolgen.gateway.operations.kept_principals import of_party, party_of
 from toolgen.gateway.service import Gateway

@@ -16,7 +16,7 @@ from tests.gateway.clients import listening
 from tests.gateway.governed import PRINCIPALS, nested, project
 from tests.gateway.mcp.peers import BOTH, OldPeer, Peer, close_peers
 from tests.gateway.workflows import ALLOWED, within
-from toolgen.adapters.calls import AdapterCaller
+from toolgen.frontends.adapters.calls import AdapterCaller
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call

@@ -18,8 +18,8 @@ import pytest
 from tests.exhaustive import size
 from tests.gateway.clients import BASE, bearer, run
 from tests.gateway.governed import Upstream, project, upstream
-from toolgen.adapters.calls import text_of, whole_data
 from toolgen.cli.output import json_line, print_json
+from toolgen.frontends.adapters.calls import text_of, whole_data
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 

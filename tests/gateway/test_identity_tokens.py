@@ -36,6 +36,7 @@ from toolgen.gateway.identity import DisclosedReason, Identity, KeySets, TokenRe
 from toolgen.gateway.identity.jwks import FRESH_S, RETRY_S, STALE_S, parse_key_set
 from toolgen.gateway.identity.jwt import RefusedTokenError
 from toolgen.gateway.identity.token_claims import accepts
+from toolgen.gateway.wiring.identity_providers import fetch_key_set
 from toolgen.model.call import Principal
 from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.credentials import (
@@ -46,7 +47,6 @@ from toolgen.policy.credentials import (
     Revocation,
     TokenRule,
 )
-from toolgen.wiring.identity_providers import fetch_key_set
 
 NOW = time.time()
 

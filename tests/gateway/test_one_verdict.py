@@ -30,11 +30,11 @@ from pydantic_ai.models.function import FunctionModel
 from tests.cli.commands import runner
 from tests.exhaustive import spread
 from tests.gateway.governed import project, upstream
-from toolgen.adapters.langgraph import tools as langchain_tools
-from toolgen.adapters.openai_agents import tools as openai_tools
-from toolgen.adapters.pydantic_ai import GatewayToolset
 from toolgen.audit.reader import entries
 from toolgen.config.settings import load as load_settings
+from toolgen.frontends.adapters.langgraph import tools as langchain_tools
+from toolgen.frontends.adapters.openai_agents import tools as openai_tools
+from toolgen.frontends.adapters.pydantic_ai import GatewayToolset
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.service import Gateway

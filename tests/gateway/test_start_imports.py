@@ -18,7 +18,7 @@ STARTED = """
 import sys
 import toolgen.cli.serve
 from toolgen.gateway.service import Gateway
-from toolgen.server.http import Front, _app
+from toolgen.frontends.server.http import Front, _app
 gateway = Gateway.load("toolgen.yaml")
 _app(gateway, "127.0.0.1", Front.of(gateway.settings))
 print(*sys.modules)

@@ -21,15 +21,15 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.console.people import form_token
+from tests.frontends.console.people import form_token
 from tests.gateway.clients import bearer
 from tests.gateway.governed import PRINCIPALS
 from tests.gateway.issuer import AUDIENCE, ISSUER, PRIVATE, jwk, token
 from tests.projects import audit_entries
 from tests.services.authorization import Answered, Asked, Service, serving
 from tests.services.authorization import token as issued
-from toolgen.console.app import console_of
 from toolgen.core.errors import ConfigError, PolicyError
+from toolgen.frontends.console.app import console_of
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal

@@ -25,6 +25,7 @@ from toolgen.connectors.mcp.executor import McpExecutor
 from toolgen.connectors.resilience import ResilientExecutor
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.core.errors import place_of
+from toolgen.frontends.server.http import _told
 from toolgen.gateway.service import Gateway
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.approve import ApproveStage
@@ -33,7 +34,6 @@ from toolgen.pipeline.stages.guards import ArgumentsStage, CurrentStage, Inspect
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import AuditRedaction
-from toolgen.server.http import _told
 
 CANARY = "canary-4711"
 STAGES = (

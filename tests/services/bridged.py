@@ -14,8 +14,8 @@ from typing import Any
 from toolgen.config.settings import load as load_settings
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import WorkerSockets
+from toolgen.gateway.wiring.executors import make_command_server
 from toolgen.model.result import Envelope
-from toolgen.wiring.executors import make_command_server
 
 ROOT = Path(__file__).parents[2]
 POLICY: dict[str, Any] = {

@@ -22,7 +22,7 @@ from toolgen.cli.options import as_json, config
 from toolgen.cli.output import counted, print_json, print_table, printable
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import AuditError
-from toolgen.wiring.audit_index import index_file
+from toolgen.gateway.wiring.audit_index import index_file
 
 __all__ = ["index", "keys"]
 

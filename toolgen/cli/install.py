@@ -20,9 +20,9 @@ from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import ConfigError, ToolgenError
 from toolgen.core.files import read_file
+from toolgen.gateway.wiring.audit_index import index_of
 from toolgen.model.secret import SecretReference
 from toolgen.policy.document.policy import load_credentials
-from toolgen.wiring.audit_index import index_of
 
 __all__ = ["connections", "note_client"]
 

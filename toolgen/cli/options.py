@@ -15,7 +15,7 @@ import msgspec
 
 from toolgen.cli.output import print_json
 from toolgen.core.errors import ConfigError, ToolgenError
-from toolgen.server.logs import LEVELS, configure, form_of
+from toolgen.frontends.server.logs import LEVELS, configure, form_of
 
 __all__ = ["KEY_VARIABLE", "as_json", "config", "default_principal", "json_object", "logs", "operator"]
 

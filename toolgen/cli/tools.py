@@ -15,6 +15,8 @@ from toolgen.cli.output import print_json, print_table
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import ManifestError, StateError
+from toolgen.gateway.catalog.search.bm25 import ToolIndex
+from toolgen.gateway.catalog.search.hybrid import index_of
 from toolgen.gateway.catalog.shared_functions import SharedFunctions
 from toolgen.gateway.catalog.tool_discovery import MAX_QUERY_LENGTH
 from toolgen.gateway.catalog.tool_overlay import Overlay
@@ -26,8 +28,6 @@ from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.model.tool import Tool
-from toolgen.search.bm25 import ToolIndex
-from toolgen.search.hybrid import index_of
 
 _MAX_HITS = 10
 _MAX_NAMED = 20

@@ -25,6 +25,8 @@ from toolgen.connectors.openapi.mock.description import MockDescription
 from toolgen.connectors.openapi.mock.server import MockApp, mocked
 from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import ConfigError
+from toolgen.frontends.server.http import Front, serve
+from toolgen.frontends.server.logs import Logs
 from toolgen.gateway.policy_reloader import file_states
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
@@ -37,8 +39,6 @@ from toolgen.policy.document.policy import Policy, PolicyReader, load_credential
 from toolgen.policy.document.policy_files import PolicyFiles, read_files
 from toolgen.policy.egress import Place
 from toolgen.policy.key_list import new_key
-from toolgen.server.http import Front, serve
-from toolgen.server.logs import Logs
 
 _REVIEWER = "reviewer"
 

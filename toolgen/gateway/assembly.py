@@ -29,6 +29,7 @@ from toolgen.gateway.calls.inner_calls import NestedCalls
 from toolgen.gateway.calls.response_shaping import ResponseShaper
 from toolgen.gateway.catalog.catalog_reloader import CatalogReloader
 from toolgen.gateway.catalog.runtime_tools import RuntimeTools, runtime_tools
+from toolgen.gateway.catalog.search.hybrid import SemanticSearch, meaning_of
 from toolgen.gateway.catalog.tool_discovery import Discovery
 from toolgen.gateway.compiled_policy import CurrentPolicy, GatewayDependencies
 from toolgen.gateway.gateway_events import GatewayEvents
@@ -52,20 +53,9 @@ from toolgen.gateway.project_files import caching_of, fallbacks_of, pagings_of, 
 from toolgen.gateway.role_grants import RoleGrants
 from toolgen.gateway.shared_state import Shared, WorkerSockets, outbox_of, share
 from toolgen.gateway.status import Functions, Status, load_spans
-from toolgen.model.manifest import Manifest
-from toolgen.pipeline.middleware import InFlightCalls
-from toolgen.policy.document.policy import Policy, PolicyReader
-from toolgen.search.hybrid import SemanticSearch, meaning_of
-from toolgen.state.encryption import seal_of
-from toolgen.state.history import Histories
-from toolgen.state.pauses import Pauses
-from toolgen.state.rate_limits import Upstreams
-from toolgen.state.seen import SeenPolicies
-from toolgen.state.stored_answers import StoredAnswers
-from toolgen.state.stored_files import StoredFiles
-from toolgen.wiring.checkpoint_sinks import plan_of
-from toolgen.wiring.exchanges import Exchanges
-from toolgen.wiring.executors import (
+from toolgen.gateway.wiring.checkpoint_sinks import plan_of
+from toolgen.gateway.wiring.exchanges import Exchanges
+from toolgen.gateway.wiring.executors import (
     ExecutorDependencies,
     make_command_client,
     make_executors,
@@ -73,7 +63,17 @@ from toolgen.wiring.executors import (
     make_function_runtime,
     with_added,
 )
-from toolgen.wiring.renewal import Renewed, renewed_executors
+from toolgen.gateway.wiring.renewal import Renewed, renewed_executors
+from toolgen.model.manifest import Manifest
+from toolgen.pipeline.middleware import InFlightCalls
+from toolgen.policy.document.policy import Policy, PolicyReader
+from toolgen.state.encryption import seal_of
+from toolgen.state.history import Histories
+from toolgen.state.pauses import Pauses
+from toolgen.state.rate_limits import Upstreams
+from toolgen.state.seen import SeenPolicies
+from toolgen.state.stored_answers import StoredAnswers
+from toolgen.state.stored_files import StoredFiles
 
 if TYPE_CHECKING:
     from toolgen.gateway.notify.notifier import Notifier

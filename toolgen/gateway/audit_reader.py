@@ -12,7 +12,7 @@ from toolgen.audit.index.index import Cursor, EntryPage, FoundEntry, RecordIndex
 from toolgen.audit.index.row import RecordFilter
 from toolgen.config.settings import Settings
 from toolgen.core.errors import AuditError, SecretError
-from toolgen.wiring.audit_index import index_of
+from toolgen.gateway.wiring.audit_index import index_of
 
 __all__ = ["AuditRecords", "ProjectRecords", "Review"]
 

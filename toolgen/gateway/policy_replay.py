@@ -20,6 +20,7 @@ from toolgen.core.clock import FixedClock
 from toolgen.core.errors import ConfigError
 from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.policy_questions import asks_history
+from toolgen.gateway.wiring.exchanges import Exchanges
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Refused
@@ -34,7 +35,6 @@ from toolgen.policy.readings.call import readings_of
 from toolgen.policy.rules import Rule
 from toolgen.policy.suggested_schema import closed
 from toolgen.state.history import Histories
-from toolgen.wiring.exchanges import Exchanges
 
 __all__ = ["Replayed", "Suggested", "hidden_note", "missing_rule", "replay", "suggest"]
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.gateway.wiring.test_webhook import OPEN, sender, webhook
 from tests.receivers import Receiver, receiver
-from tests.wiring.test_webhook import OPEN, sender, webhook
 from toolgen.core.background import FaultLog
 from toolgen.core.clock import FixedClock
 from toolgen.core.errors import AuditError, StateError

@@ -20,7 +20,7 @@ from tests.projects import POLICY, make_project
 from toolgen.audit import segment, verify
 from toolgen.connectors.http import connector, redirects
 from toolgen.connectors.sql.guard import guard, relations
-from toolgen.console import app as console_app
+from toolgen.frontends.console import app as console_app
 from toolgen.gateway import compiled_policy
 from toolgen.gateway.identity import jwks, principals, token_claims
 from toolgen.gateway.service import Gateway

@@ -9,12 +9,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from toolgen.gateway.catalog.search.tokenizer import terms
 from toolgen.generator.emit.schema_budget import listed
 from toolgen.generator.emit.tokens import tokens
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json
 from toolgen.model.tool import Tool
-from toolgen.search.tokenizer import terms
 
 __all__ = ["FoundTool", "entries", "is_poor", "succeeded_by"]
 

@@ -16,6 +16,10 @@ from toolgen.gateway.calls.file_reading import with_file_tool
 from toolgen.gateway.calls.inner_call import InnerCall, InnerCallError, inner_call
 from toolgen.gateway.calls.search_answers import FoundTool, entries, is_poor
 from toolgen.gateway.catalog.operation_names import OperationNames, no_operation
+from toolgen.gateway.catalog.search.bm25 import RankedTool, ToolIndex
+from toolgen.gateway.catalog.search.hybrid import HybridIndex, SemanticSearch
+from toolgen.gateway.catalog.search.intents import Intent, intent_of
+from toolgen.gateway.catalog.search.tokenizer import terms
 from toolgen.gateway.catalog.search_tools import DEFAULT_HITS, DESCRIBE, INPUTS, RUN, RUN_READ, SEARCH, meta_tools
 from toolgen.generator.emit.schema_budget import UnknownFieldError, cost, described, is_cut
 from toolgen.model.call import Principal
@@ -30,10 +34,6 @@ from toolgen.policy.access import UNKNOWN
 from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.policy.limits import Limit, LimitCharge
 from toolgen.policy.null_arguments import without_null
-from toolgen.search.bm25 import RankedTool, ToolIndex
-from toolgen.search.hybrid import HybridIndex, SemanticSearch
-from toolgen.search.intents import Intent, intent_of
-from toolgen.search.tokenizer import terms
 from toolgen.state.rate_limits import MemoryBuckets
 
 __all__ = ["MAX_QUERY_LENGTH", "NOTHING_CLOSED", "Closed", "Discovery", "static_cost"]

@@ -10,9 +10,9 @@ from typing import Any
 
 from toolgen.core.background import FaultLog
 from toolgen.core.errors import AuditError, StateError, place_of
+from toolgen.gateway.wiring.webhook import DeliveryError, WebhookSender
 from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.outbox import Dead, Delivered, Later, MessageLease, Outbox, Outcome
-from toolgen.wiring.webhook import DeliveryError, WebhookSender
 
 __all__ = ["LEASE_S", "MAX_AGE_S", "DeliveryCounts", "WebhookDelivery"]
 

@@ -24,11 +24,11 @@ from toolgen.gateway.notify.notice import ENDS, Notice, events_of, message_id
 from toolgen.gateway.notify.role_messages import role_body, role_event
 from toolgen.gateway.operations.call_rows import in_schema_order
 from toolgen.gateway.role_grants import RoleGrants
+from toolgen.gateway.wiring.webhook import WebhookSender
 from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.grants import RoleGrant
 from toolgen.state.invocations import Invocation
 from toolgen.state.outbox import Outbox, WebhookMessage
-from toolgen.wiring.webhook import WebhookSender
 
 __all__ = ["DEAD_KEPT_S", "Notifier"]
 

@@ -27,6 +27,7 @@ from toolgen.connectors.rotated_tokens import Rotated, rotated_tokens
 from toolgen.connectors.secrets import SecretReference, SecretResolver
 from toolgen.core.errors import SecretError, ToolgenError
 from toolgen.gateway.service import Gateway
+from toolgen.gateway.wiring.executors import make_function_runtime
 from toolgen.generator.callability import names_in_short, uncallable, unpaid
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Principal
@@ -38,7 +39,6 @@ from toolgen.quality.doctor.identity_trials import CONSOLE_ATTEMPTS, IDENTITY_AT
 from toolgen.quality.doctor.network_trials import attempts_at_places, attempts_at_the_record
 from toolgen.quality.doctor.scratch_gateway import Echo, Guard, RefusalCheck, Trial, tried
 from toolgen.quality.doctor.webhooks import webhook_faults
-from toolgen.wiring.executors import make_function_runtime
 
 if TYPE_CHECKING:
     from toolgen.quality.doctor.database_accounts import DatabaseReport

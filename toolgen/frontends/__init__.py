@@ -1,0 +1,1 @@
+"""Front ends: the console, the server and its processes, and adapters for agent frameworks."""

@@ -1,0 +1,298 @@
+"""The console's routes: who may take each, and what every request passes before a page is made.
+
+Opens the console of a gateway: what it reads the record from, and who else signs people in.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.errors import AuditError, StateError
+from toolgen.frontends.console import (
+    calls,
+    grants,
+    keys,
+    limits,
+    live,
+    overview,
+    policies,
+    policy_history,
+    sources,
+    tools,
+)
+from toolgen.frontends.console.http import (
+    ConsoleContext,
+    Person,
+    Verification,
+    Visit,
+    asset,
+    form_of,
+    page,
+    person_of,
+    redirect,
+)
+from toolgen.frontends.console.records import CallRecords, IndexRecords
+from toolgen.frontends.console.sign_in import Provider, SignInPages
+from toolgen.gateway.asgi.authentication import Authentication
+from toolgen.gateway.asgi.request import EventStream, Rejected, Request, Response, too_crowded
+from toolgen.gateway.operations.kept_principals import of_party
+from toolgen.gateway.protocol import Administration
+from toolgen.gateway.wiring.identity_providers import make_asker
+from toolgen.state.sessions import SignInSession, SignInSessions
+
+__all__ = ["ROOT", "Console", "console_of"]
+
+ROOT = "/console"
+_CLOCK = SystemClock()
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_TITLES = {
+    400: "That cannot be read",
+    401: "Sign in first",
+    403: "Not for you",
+    404: "Nothing here",
+    405: "Not this way",
+}
+_logger = logging.getLogger("toolgen.frontends.console")
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+class _Route(Struct, frozen=True):
+    method: str
+    path: re.Pattern[str]
+    handler: Handler
+    may: Callable[[Person], bool]
+
+
+def _route(method: str, path: str, handler: Handler, may: Callable[[Person], bool]) -> _Route:
+    return _Route(method, re.compile(f"{ROOT}{path}"), handler, may)
+
+
+def _viewer(person: Person) -> bool:
+    return person.viewer
+
+
+def _approver(person: Person) -> bool:
+    return person.approver
+
+
+def _admin(person: Person) -> bool:
+    return person.admin
+
+
+def _anybody(person: Person) -> bool:
+    """A person who is welcome may see and call what the policy lets it call: that is no matter of the console's roles."""
+    return person.welcome
+
+
+_CALL_ID = r"([A-Za-z0-9_.:-]{1,128})"
+_EVENTS = f"{ROOT}/live/events"
+_ROUTES = (
+    _route("GET", "/overview", overview.show, _viewer),
+    _route("GET", "/calls", calls.search, _viewer),
+    _route("GET", r"/calls\.(csv|jsonl)", calls.exported, _viewer),
+    _route("GET", f"/calls/{_CALL_ID}", calls.story, _viewer),
+    _route("GET", "/live", live.newest, _viewer),
+    _route("GET", "/pauses", overview.show_pauses, _viewer),
+    _route("POST", "/pauses", overview.pause, _admin),
+    _route("POST", "/pauses/resume", overview.resume, _admin),
+    _route("GET", "/approvals", calls.listed, _approver),
+    _route("GET", f"/approvals/{_CALL_ID}", calls.one, _approver),
+    _route("POST", f"/approvals/{_CALL_ID}", calls.answer, _approver),
+    _route("POST", "/grants/revoke", grants.revoke, _approver),
+    _route("POST", "/grants/agree", grants.agree, _approver),
+    _route("GET", "/tools", tools.listed, _anybody),
+    _route("GET", r"/tools/([A-Za-z0-9_-]{1,64})", tools.one, _anybody),
+    _route("POST", r"/tools/([A-Za-z0-9_-]{1,64})", tools.call, _anybody),
+    _route("GET", "/policies", policies.listed, _viewer),
+    _route("GET", "/policies/explain", policies.explain_form, _viewer),
+    _route("POST", "/policies/explain", policies.explained, _viewer),
+    _route("GET", "/policies/history", policy_history.listed, _viewer),
+    _route("GET", "/policies/history/(sha256:[0-9a-f]{64})", policy_history.one, _viewer),
+    _route("GET", "/sources", sources.listed, _viewer),
+    _route("GET", r"/sources/([a-z][a-z0-9_]{0,63})", sources.one, _viewer),
+    _route("GET", "/limits", limits.listed, _viewer),
+    _route("GET", "/keys", keys.listed, _viewer),
+    _route("GET", "/record", overview.show_log, _viewer),
+    _route("POST", "/record/verify", overview.verify, _admin),
+)
+
+
+class Console:
+    """Everything below /console. It asks the gateway, and calls tools through it as every front end does."""
+
+    def __init__(
+        self,
+        gateway: Administration,
+        authentication: Authentication,
+        *,
+        records: CallRecords,
+        provider: Provider | None = None,
+        clock: Clock = _CLOCK,
+    ) -> None:
+        self._gateway = gateway
+        self._settings = gateway.settings.console
+        self._clock = clock
+        self._sessions = SignInSessions(gateway.settings.state_dir / "console.db", clock, idle_s=self._settings.idle_s)
+        self._verification = Verification(gateway.settings.audit_dir, clock)
+        self._context = ConsoleContext(
+            gateway=gateway, records=records, verification=self._verification, clock=clock, began=clock.now()
+        )
+        self._live = live.Live(records)
+        self._sign_in = SignInPages(gateway, authentication, self._sessions, provider=provider, clock=clock)
+
+    async def close(self) -> None:
+        """Lets go of what is open."""
+        await self._live.close()
+        await self._verification.close()
+        await self._sessions.close()
+
+    def end_streams(self) -> None:
+        """Ends what browsers listen to."""
+        self._live.end()
+
+    async def handle(self, request: Request) -> Response | EventStream:
+        """The answer to a request that was checked as every request to the gateway is."""
+        try:
+            return await self._answer(request)
+        except Rejected as rejected:
+            return _rejected(rejected)
+        except (StateError, AuditError) as error:
+            _logger.error("the console cannot answer: %s", error)  # noqa: TRY400 - the error says all
+            return _rejected(Rejected.by_fault(error))
+
+    def failed(self) -> Response:
+        """The answer where something is wrong with the gateway itself."""
+        return _rejected(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
+
+    async def _answer(self, request: Request) -> Response | EventStream:
+        path = request.path.removeprefix(ROOT)
+        if request.crowded is not None and await self._signed_in(request) is None:
+            raise too_crowded(request.crowded)
+        if path.startswith("/static/"):
+            request.take("GET")
+            return asset(path.removeprefix("/static/"))
+        if response := await self._sign_in.answer(request, path):
+            return response
+        found = await self._signed_in(request)
+        if found is None:
+            if request.method == "GET" and path in {"", "/"}:
+                return redirect(f"{ROOT}/sign-in")
+            return self._sign_in.ended(request)
+        person, session = found
+        request.accepted = True
+        if path == "/sign-out":
+            request.take("POST")
+            _check_form(session, await form_of(request))
+            return await self._sign_in.leave(request, person)
+        if path in {"", "/"}:
+            request.take("GET")
+            return redirect(f"{ROOT}/{'overview' if person.viewer else 'approvals' if person.approver else 'tools'}")
+        return await self._routed(request, person, session)
+
+    async def _routed(self, request: Request, person: Person, session: SignInSession) -> Response | EventStream:
+        if request.path == _EVENTS:
+            request.take("GET")
+            _check_may(person, _viewer)
+            return self._live.events(self._visit(request, person, session, waiting=0))
+        fitting = [(route, part) for route in _ROUTES if (part := route.path.fullmatch(request.path))]
+        if not fitting:
+            raise Rejected(404, "not_found", "there is nothing at this path")
+        chosen = next((pair for pair in fitting if pair[0].method == request.method), None)
+        if chosen is None:
+            raise Rejected(405, "bad_request", "this page is not asked for that way")
+        route, part = chosen
+        _check_may(person, route.may)
+        form = _check_form(session, await form_of(request)) if request.method == "POST" else {}
+        waiting = len(await self._gateway.tool_calls.approvals.answerable(person.principal)) if person.approver else 0
+        visit = self._visit(
+            request, person, session, part=part[1] if route.path.groups else "", form=form, waiting=waiting
+        )
+        return await route.handler(visit)
+
+    def _visit(
+        self,
+        request: Request,
+        person: Person,
+        session: SignInSession,
+        *,
+        part: str = "",
+        form: Mapping[str, str] = _NOTHING,
+        waiting: int,
+    ) -> Visit:
+        async def again() -> Person | None:
+            found = await self._signed_in(request)
+            return None if found is None else found[0]
+
+        return Visit(
+            request=request,
+            person=person,
+            session=session,
+            context=self._context,
+            again=again,
+            part=part,
+            form=form,
+            waiting=waiting,
+        )
+
+    async def _signed_in(self, request: Request) -> tuple[Person, SignInSession] | None:
+        """Who is signed in, as the policy in force has them; a session ends when it does, or its key or token is revoked."""
+        token = self._sign_in.token_of(request)
+        session = await self._sessions.of(token) if token else None
+        if session is None:
+            return None
+        principal = self._gateway.callers.current(of_party(session.principal))
+        person = None if principal is None else person_of(self._gateway, self._settings, principal)
+        if person is None or not person.welcome:
+            await self._sessions.end(token)
+            return None
+        if request.path != _EVENTS:  # the script asks for these, whether anybody is there or not
+            await self._sessions.seen(token)
+        return person, session
+
+
+def _check_may(person: Person, may: Callable[[Person], bool]) -> None:
+    if not may(person):
+        raise Rejected(403, "forbidden", "your roles do not open this page", suggestion=f"you are: {person.words}")
+
+
+def _check_form(session: SignInSession, form: dict[str, str] | object) -> dict[str, str]:
+    """The fields of a form that a page of this very session had. Raises `Rejected` for any other."""
+    fields = dict(form) if isinstance(form, dict) else {}
+    if not hmac.compare_digest(fields.pop("form_token", "").encode(), session.form_token.encode()):
+        raise Rejected(
+            403,
+            "forbidden",
+            "this form is not of your session",
+            suggestion="go back, reload the page and send it again",
+        )
+    return fields
+
+
+def _rejected(rejected: Rejected) -> Response:
+    return page(
+        "message.html",
+        status=rejected.status,
+        headers=tuple(item for item in rejected.headers if item[0] != b"www-authenticate"),
+        title=_TITLES.get(rejected.status, "That did not work"),
+        message=rejected.message,
+        suggestion=rejected.suggestion,
+    )
+
+
+def console_of(gateway: Administration, authentication: Authentication, *, clock: Clock = _CLOCK) -> Console:
+    """The console as the project's settings have it."""
+    settings = gateway.settings.console.sign_in
+    provider = None
+    if settings is not None:
+        asker = make_asker(gateway.current.permit, settings.client_secret)
+        provider = Provider(settings, asker.ask, asker.secret)
+    records = IndexRecords(gateway.settings, clock, gateway.operations.records.filler)
+    return Console(gateway, authentication, records=records, provider=provider, clock=clock)

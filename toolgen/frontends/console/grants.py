@@ -1,0 +1,54 @@
+"""Grants in the console: what this person may revoke, and revoking it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolgen.frontends.console.http import Visit, redirect
+from toolgen.gateway.approvals.grants import grant_json
+from toolgen.gateway.asgi.request import Rejected, Response
+from toolgen.gateway.role_grants import role_grant_json
+from toolgen.model.result import Error
+
+__all__ = ["agree", "in_force", "revoke", "roles"]
+
+_STATUS = {"forbidden": 403, "not_found": 404, "conflict": 409}
+
+
+async def in_force(visit: Visit) -> Sequence[dict[str, Any]]:
+    """The grants that this person may revoke, by when they expire."""
+    grants = visit.gateway.tool_calls.approvals.grants
+    return [grant_json(one) for one in await grants.listed(visit.person.principal)]
+
+
+async def roles(visit: Visit) -> Sequence[dict[str, Any]]:
+    """The roles that were given for some time, or wait for a second person, that this person may revoke."""
+    return [role_grant_json(one) for one in await visit.gateway.role_grants.listed(visit.person.principal)]
+
+
+async def agree(visit: Visit) -> Response:
+    """POST /console/grants/agree: the second person's answer to a role that takes two."""
+    visit.request.parameters()
+    decision = visit.form.get("decision", "")
+    if decision not in {"approve", "deny"}:
+        raise Rejected(404, "not_found", "there is nothing to agree to")
+    approve = decision == "approve"
+    grants, name = visit.gateway.role_grants, visit.form.get("grant", "")
+    return _done(await grants.decide(name, approve=approve, principal=visit.person.principal))
+
+
+async def revoke(visit: Visit) -> Response:
+    """POST /console/grants/revoke: ends one, for every gateway at once."""
+    visit.request.parameters()
+    name, who = visit.form.get("grant", ""), visit.person.principal
+    if name.startswith("role_"):
+        return _done(await visit.gateway.role_grants.end(name, who))
+    grants = visit.gateway.tool_calls.approvals.grants
+    return _done(await grants.end(name, who))
+
+
+def _done(answer: object) -> Response:
+    if isinstance(answer, Error):
+        raise Rejected(_STATUS[answer.code], answer.code, answer.message)
+    return redirect("/console/approvals")

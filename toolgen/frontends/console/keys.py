@@ -1,0 +1,97 @@
+"""API keys, and what else proves who somebody is: made, used, about to expire, expired, revoked. Never a key itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from toolgen.frontends.console.http import Visit
+from toolgen.gateway.asgi.request import Response
+from toolgen.policy.credentials import ApiKey, PolicyCredentials
+
+__all__ = ["ApiKeyView", "keys_of", "listed"]
+
+_SOON_S = 14 * 86_400.0
+_ORDER = ("expiring", "accepted", "expired", "revoked")
+
+
+class ApiKeyView(Struct, frozen=True, kw_only=True):
+    """API key as the console shows it. Times are seconds since the epoch, None if unknown or absent."""
+
+    id: str
+    principal: str
+    state: str
+    created: float | None
+    expires: float | None
+    used: float | None
+    where: str
+
+
+async def listed(visit: Visit) -> Response:
+    """GET /console/keys"""
+    visit.request.parameters()
+    await visit.gateway.monitoring.history.note()
+    credentials = visit.gateway.policy.credentials
+    found = keys_of(credentials, await visit.gateway.monitoring.history.seen.uses(), visit.now)
+    return visit.page(
+        "keys.html",
+        at="keys",
+        keys=found,
+        counts={state: sum(key.state == state for key in found) for state in _ORDER},
+        others=_others(credentials),
+        revoked_principals={
+            name: None if before == math.inf else before for name, before in credentials.revoked_principals.items()
+        },
+        revoked_tokens=credentials.revocations,
+        revoked_certificates=credentials.revoked_certificates,
+    )
+
+
+def keys_of(credentials: PolicyCredentials, uses: Mapping[str, float], now: float) -> tuple[ApiKeyView, ...]:
+    """All keys, those first that somebody should do something about."""
+    revoked = credentials.keys_revoked()
+    found = [
+        ApiKeyView(
+            id=key.id,
+            principal=name,
+            state=_state(key.sha256 in revoked, key.expires, now),
+            created=key.created,
+            expires=key.expires,
+            used=uses.get(key.id),
+            where=key.where,
+        )
+        for name, entry in credentials.principals.items()
+        for key in entry.keys
+    ]
+    gone = {ApiKey(sha256=text).id for text in credentials.revoked_keys} - {key.id for key in found}
+    found += [
+        ApiKeyView(id=name, principal="", state="revoked", created=None, expires=None, used=uses.get(name), where="")
+        for name in gone
+    ]
+    return tuple(
+        sorted(found, key=lambda key: (_ORDER.index(key.state), key.expires or math.inf, key.principal, key.id))
+    )
+
+
+def _state(revoked: bool, expires: float | None, now: float) -> str:
+    if revoked:
+        return "revoked"
+    if expires is None or expires > now + _SOON_S:
+        return "accepted"
+    return "expiring" if expires > now else "expired"
+
+
+def _others(credentials: PolicyCredentials) -> tuple[tuple[str, str], ...]:
+    """Who shows something else than a key, and what."""
+    found = []
+    for name, entry in sorted(credentials.principals.items()):
+        if entry.token is not None:
+            found.append((name, f"a token of {entry.token.issuer} with the subject {entry.subject}"))
+        if entry.certificate is not None:
+            what = entry.certificate.subject or f"one of {len(entry.certificate.fingerprints)} fingerprints"
+            found.append((name, f"a client certificate: {what}"))
+    issuers = sorted(credentials.issuers.values(), key=lambda issuer: issuer.name)
+    found += [(f"{issuer.name}:…", f"a token of {issuer.token.issuer}") for issuer in issuers]
+    return tuple(found)

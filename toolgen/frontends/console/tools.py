@@ -1,0 +1,107 @@
+"""Tools with their schemas, and trying one: through the same stages as every call, as the person who is signed in."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+
+from toolgen.frontends.console.forms import FormError, arguments_of, fields_of
+from toolgen.frontends.console.http import Visit
+from toolgen.gateway.asgi.request import Rejected, Response
+from toolgen.model.result import Envelope
+from toolgen.model.tool import Tool
+
+__all__ = ["call", "listed", "one"]
+
+_PAGE = 100
+_CLIENT = "console"
+
+
+async def listed(visit: Visit) -> Response:
+    """GET /console/tools: a viewer is shown every tool, others those they may call."""
+    given = visit.request.parameters("find", "source", "from")
+    callable_ = {tool.name for tool in visit.gateway.tool_calls.catalog(visit.person.principal)}
+    tools = _seen(visit)
+    words = given.get("find", "").lower().split()
+    found = [
+        tool
+        for tool in sorted(tools.values(), key=lambda tool: tool.name)
+        if given.get("source", "") in {"", tool.source}
+        and all(word in f"{tool.name} {tool.title} {tool.description}".lower() for word in words)
+    ]
+    start = int(given["from"]) if given.get("from", "").isdecimal() and len(given["from"]) < 8 else 0
+    return visit.page(
+        "tools.html",
+        at="tools",
+        tools=found[start : start + _PAGE],
+        start=start,
+        page_size=_PAGE,
+        found=len(found),
+        callable=callable_,
+        given=given,
+        sources=sorted({tool.source for tool in tools.values()}),
+    )
+
+
+async def one(visit: Visit) -> Response:
+    """GET /console/tools/NAME"""
+    visit.request.parameters()
+    return _shown(visit, _tool(visit))
+
+
+async def call(visit: Visit) -> Response:
+    """POST /console/tools/NAME: the call. Sent twice by a browser, it is made once."""
+    visit.request.parameters()
+    tool = _tool(visit)
+    offered = _offered(visit, tool.name)
+    if offered is None:
+        raise Rejected(403, "forbidden", "the policy does not let you call this tool")
+    try:
+        arguments = arguments_of(offered.input_schema, visit.form)
+    except FormError as error:
+        return _shown(visit, tool, fault=str(error))
+    envelope = await visit.gateway.tool_calls.call(
+        tool.name,
+        arguments,
+        principal=visit.person.principal,
+        client=_CLIENT,
+        idempotency_key=visit.form.get("once", "")[:128],
+        caller_connection=visit.request.caller_connection,
+    )
+    return _shown(visit, tool, envelope=envelope)
+
+
+def _seen(visit: Visit) -> Mapping[str, Tool]:
+    if visit.person.viewer:
+        return visit.gateway.manifest.tools
+    return {tool.name: tool for tool in visit.gateway.tool_calls.catalog(visit.person.principal)}
+
+
+def _tool(visit: Visit) -> Tool:
+    tool = _seen(visit).get(visit.part)
+    if tool is None:
+        raise Rejected(404, "not_found", "there is no such tool")
+    return tool
+
+
+def _offered(visit: Visit, name: str) -> Tool | None:
+    """The tool as this principal is given it, without the arguments that are bound; None where it may not call it."""
+    return next((tool for tool in visit.gateway.tool_calls.catalog(visit.person.principal) if tool.name == name), None)
+
+
+def _shown(visit: Visit, tool: Tool, *, fault: str = "", envelope: Envelope | None = None) -> Response:
+    offered = _offered(visit, tool.name)
+    return visit.page(
+        "tool.html",
+        at="tools",
+        status=400 if fault else 200,
+        tool=tool,
+        binding=tool.to_dict()["binding"],
+        fields=() if offered is None else fields_of(offered.input_schema, visit.form),
+        offered=offered,
+        typed=visit.form.get("json", ""),
+        once=secrets.token_urlsafe(18),
+        fault=fault,
+        envelope=envelope,
+        answer=None if envelope is None else envelope.to_dict(),
+    )

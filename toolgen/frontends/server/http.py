@@ -1,0 +1,379 @@
+"""Puts the front ends in one process: MCP and REST over HTTP, or MCP over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import io
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from typing import Any, BinaryIO
+
+import uvloop
+from msgspec import Struct
+
+from toolgen.config.gateway import Networks, TlsFiles
+from toolgen.config.settings import ClientCertificates, Settings
+from toolgen.core.errors import ConfigError, place_of
+from toolgen.core.garbage import freeze_objects
+from toolgen.frontends.console.app import console_of
+from toolgen.frontends.server.signals import Stop, hears_signals
+from toolgen.frontends.server.sockets import BACKLOG, bind, is_loopback, url_of
+from toolgen.frontends.server.tls import HANDSHAKES, ServerCertificate, TlsConnection
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.asgi.connection import HttpConnection
+from toolgen.gateway.asgi.connections import MAX_COUNT, RESERVE, Connections, HttpServer
+from toolgen.gateway.asgi.cross_origin import CrossOrigin
+from toolgen.gateway.asgi.request import ANY_HOST, LOOPBACK_HOSTS
+from toolgen.gateway.mcp.stdio import serve_streams
+from toolgen.gateway.protocol import Facade
+from toolgen.gateway.service import Gateway
+from toolgen.model.call import Principal
+
+__all__ = ["Front", "Pulse", "check_reach", "say_ready", "serve", "serve_stdio", "serve_worker"]
+
+_logger = logging.getLogger(__name__)
+
+GRACE_S = 2.0
+BEAT_S = 1.0
+_EXIT_S = 2.0
+_OTHER_FILES = 512  # the record, connections to upstreams and databases, what is accepted before something gives way
+_YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight are looked through every few calls
+
+
+class Front(Struct, frozen=True, kw_only=True):
+    """HTTP settings of the gateway. `certificates`: proxies whose client certificate headers are trusted. `proxies`: those whose client
+    address headers are trusted. `url`: public origin of the gateway, "" if not set. `grace_s`: seconds in which calls are still accepted
+    after SIGTERM, None if not set. `tls`: files for TLS in the gateway itself. `origins`: origins of web pages that may use it."""
+
+    certificates: ClientCertificates | None = None
+    proxies: Networks = ()
+    url: str = ""
+    grace_s: float | None = None
+    tls: TlsFiles | None = None
+    origins: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, settings: Settings) -> Front:
+        """Return the HTTP settings of a project."""
+        return cls(
+            certificates=settings.client_certificates,
+            proxies=settings.trusted_proxies,
+            url=settings.url,
+            grace_s=settings.grace_s,
+            tls=settings.tls,
+            origins=settings.cors_origins,
+        )
+
+
+_NOTHING = Front()
+
+
+class Pulse(Struct, frozen=True, kw_only=True):
+    """Signs of life of a worker: `ready` is called once it accepts connections, and `beat` each second that its event loop runs."""
+
+    ready: Callable[[], None]
+    beat: Callable[[], None]
+
+
+def say_ready(url: str) -> None:
+    """The line on standard error that programs wait for."""
+    print(f"toolgen is listening on {url}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _say_ready(gateway: Facade, url: str) -> None:
+    if isinstance(gateway, Gateway) and gateway.key:
+        (principal,) = gateway.callers.principals
+        print(f"key of {principal}, while this runs: {gateway.key}", file=sys.stderr)  # noqa: T201
+    say_ready(url)
+
+
+def serve(
+    gateway: Facade,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    front: Front = _NOTHING,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serves until SIGINT or SIGTERM, then lets the calls in flight end. `port` 0 takes a free one; `ready` is given the URL once it
+    accepts connections. Of a gateway that was made in Python the key is said once as well.
+
+    Raises `ConfigError` when the address cannot be had, or when it is public and nobody could authenticate.
+    """
+    check_reach(gateway, host)
+    certificate = _certificate_of(front)
+    listener = bind(host, port)
+
+    def begun(_: Stop) -> None:
+        (ready or partial(_say_ready, gateway))(url_of(listener, tls=certificate is not None))
+
+    try:
+        _run(_serve(gateway, listener, _app(gateway, host, front), front, certificate, begun))
+    finally:
+        listener.close()
+
+
+def serve_worker(
+    gateway: Facade,
+    listener: socket.socket,
+    *,
+    host: str,
+    front: Front,
+    pulse: Pulse,
+    lifeline: int,
+) -> None:
+    """Serves as one of several processes, on a socket that the first of them opened, which hears its `pulse`.
+
+    `lifeline` is the end of a pipe whose other end that process holds: when it is gone, this one ends as on SIGTERM, so that no
+    worker is left behind on the port.
+    """
+    app, certificate = _app(gateway, host, front), _certificate_of(front)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        def begun(stop: Stop) -> None:
+            def alone() -> None:
+                loop.remove_reader(lifeline)
+                stop.because("the process that started this one is gone")
+
+            def beat() -> None:
+                pulse.beat()
+                loop.call_later(BEAT_S, beat)
+
+            loop.add_reader(lifeline, alone)
+            pulse.ready()
+            beat()
+
+        await _serve(gateway, listener, app, front, certificate, begun)
+
+    _run(main())
+
+
+def check_reach(gateway: Facade, host: str) -> None:
+    """Raises `ConfigError` where anybody could reach the gateway and nobody could authenticate."""
+    if not is_loopback(host) and not gateway.callers.has_credentials:
+        raise ConfigError(
+            f"refusing to listen on {host}: no principal has a credential",
+            suggestion="give a principal in policies/ an api_key, or listen on 127.0.0.1",
+        )
+
+
+def _app(gateway: Facade, host: str, front: Front) -> App:
+    hosts = LOOPBACK_HOSTS | {host.lower()} if is_loopback(host) else ANY_HOST
+    app = App(
+        gateway,
+        hosts=hosts,
+        certificates=front.certificates,
+        proxies=front.proxies,
+        url=front.url,
+        cross_origin=CrossOrigin(origins=frozenset(origin.encode("ascii") for origin in front.origins)),
+    )
+    if isinstance(gateway, Gateway):
+        app.open_console(partial(console_of, gateway), gateway.settings.console.url)
+    return app
+
+
+def serve_stdio(gateway: Facade, principal: Principal) -> None:
+    """Serves MCP to the one process at the other end of standard input and output, as `principal`, until it closes its end."""
+    _run(_serve_stdio(gateway, principal))
+
+
+async def _serve(
+    gateway: Facade,
+    listener: socket.socket,
+    app: App,
+    front: Front,
+    certificate: ServerCertificate | None,
+    ready: Callable[[Stop], None],
+) -> None:
+    server = HttpServer(app, Connections(proxies=front.proxies, most=_most_connections()))
+    loop, stop = asyncio.get_running_loop(), Stop()
+    try:
+        async with gateway:
+            with _reloading(gateway, certificate):
+                spare_the_collector()
+                stop.listen()
+                try:
+                    accepting = await loop.create_server(
+                        _protocol(server, certificate, front.proxies), sock=listener, backlog=BACKLOG
+                    )
+                    ready(stop)
+                    await stop.first
+                    cut_off = gateway.operations.leave()
+                    left_s = await _grace(gateway, stop, _grace_of(front, listener))
+                    app.end_streams()
+                    accepting.close()
+                    if not await stop.unless_told_again(server.drain(left_s, cut_off)):
+                        await server.break_off(cut_off)
+                finally:
+                    await app.close()
+    finally:
+        stop.close()
+    _logger.info("stopped: %s", stop.said())
+
+
+def _certificate_of(front: Front) -> ServerCertificate | None:
+    return None if front.tls is None else ServerCertificate(front.tls)
+
+
+def _protocol(
+    server: HttpServer, certificate: ServerCertificate | None, proxies: Networks
+) -> Callable[[], asyncio.Protocol]:
+    if certificate is None:
+        return partial(HttpConnection, server)
+    return partial(TlsConnection, server, certificate, TlsConnection.pending(proxies))
+
+
+def _grace_of(front: Front, listener: socket.socket) -> float:
+    """How long calls are still taken after SIGTERM. On loopback there is nobody who would have to notice, unless the project says so."""
+    if front.grace_s is not None:
+        return front.grace_s
+    return 0.0 if is_loopback(str(listener.getsockname()[0])) else GRACE_S
+
+
+async def _grace(gateway: Facade, stop: Stop, grace_s: float) -> float:
+    """Calls are still taken until those who send them have noticed that the gateway is not ready: not for somebody at a keyboard (SIGINT),
+    who waits. Returns how much of the time to drain is left then."""
+    drain_s = gateway.operations.drain_s
+    if stop.said() != signal.SIGTERM.name or not grace_s:
+        return drain_s
+    grace_s = min(grace_s, drain_s)
+    _logger.info("stopping: %s; not ready, and taking calls for another %g s", stop.said(), grace_s)
+    await stop.unless_told_again(asyncio.sleep(grace_s))
+    return drain_s - grace_s
+
+
+def _most_connections() -> int:
+    """How many connections there may be: fewer where this process may not open as many files, which is asked for first."""
+    wanted = MAX_COUNT + RESERVE + HANDSHAKES + _OTHER_FILES
+    allowed, most_allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed != resource.RLIM_INFINITY and allowed < wanted:
+        allowed = wanted if most_allowed == resource.RLIM_INFINITY else min(wanted, most_allowed)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most_allowed))
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed == resource.RLIM_INFINITY or allowed >= wanted:
+        return MAX_COUNT
+    return max(allowed - RESERVE - HANDSHAKES - _OTHER_FILES, allowed // 4)
+
+
+async def _serve_stdio(gateway: Facade, principal: Principal) -> None:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: task and task.cancel())
+    with _private_streams() as (source, sink), contextlib.suppress(asyncio.CancelledError):
+        async with gateway:
+            with _reloading(gateway):
+                await serve_streams(gateway, principal, source, sink)
+
+
+def spare_the_collector() -> None:
+    """Exclude loaded objects from cyclic garbage collection, and collect young objects less often.
+
+    Without this, garbage collection takes a tenth of a call. The first policy stays in memory when it is replaced, because it is frozen.
+    Unused cycles from loading, some thousand objects, stay too: collecting them would take a sixth of the start-up.
+    """
+    freeze_objects()
+    gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
+
+
+@contextlib.contextmanager
+def _reloading(gateway: Facade, certificate: ServerCertificate | None = None) -> Iterator[None]:
+    """SIGHUP reads the policy and the certificate again, as daemons do; a change of their files is noticed without one."""
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[bool]]()
+    watching = None
+    if certificate is not None:
+        gateway.operations.metrics.certificate_end = certificate.end
+        watching = loop.create_task(certificate.watch())
+
+    def begin() -> None:
+        if certificate is not None:
+            certificate.refresh()
+        task = loop.create_task(gateway.operations.reload(complete=False))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    if hears_signals():
+        loop.add_signal_handler(signal.SIGHUP, begin)
+    try:
+        yield
+    finally:
+        if hears_signals():
+            loop.remove_signal_handler(signal.SIGHUP)
+        if watching is not None:
+            watching.cancel()
+
+
+@contextlib.contextmanager
+def _private_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Standard input and output for the messages alone.
+
+    Meanwhile descriptor 0 is empty and 1 is stderr, so that a tool's stray read or print cannot take from the stream or break into it.
+    """
+    sys.stdout.flush()
+    source, sink = io.FileIO(os.dup(0), "rb", closefd=False), io.FileIO(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    try:
+        yield source, sink
+    finally:
+        sys.stdout.flush()
+        os.dup2(source.fileno(), 0)  # the duplicate stays open: a thread may wait in it until the process ends
+        os.dup2(sink.fileno(), 1)
+        sink.close()
+
+
+def _run(main: Coroutine[object, object, None]) -> None:
+    if asyncio._get_running_loop() is not None:
+        main.close()
+        raise ConfigError(
+            "an event loop runs here, as in a notebook, and would stand still",
+            suggestion="serve in a program of its own, or in a thread: Thread(target=toolgen.serve, args=(gateway,), daemon=True).start()",
+        )
+    before = set(threading.enumerate())
+    code = 1
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.get_loop().set_exception_handler(_told)
+            runner.run(main)
+        code = 0
+    finally:
+        _end_without(before, code)
+
+
+def _told(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A fault that nobody waited for. The loop's own words for it quote the text of the error, and what it was called with."""
+    error = context.get("exception")
+    _logger.error("a task in the background failed: %s", place_of(error) if error is not None else "no exception")
+
+
+def _end_without(before: set[threading.Thread], code: int) -> None:
+    """The interpreter waits for threads that are no daemons, and for those of pools in any case; some may never end, where a function
+    handed what hangs to `asyncio.to_thread`. Everything of ours is closed by now, so the process ends without them."""
+    if not hears_signals():
+        return  # the program around this thread goes on
+    left = [one for one in threading.enumerate() if one not in before and not one.name.startswith("toolgen-")]
+
+    def watch() -> None:
+        until = time.monotonic() + _EXIT_S
+        for thread in left:
+            thread.join(max(0.0, until - time.monotonic()))
+        if any(thread.is_alive() for thread in left):
+            os.write(2, b"toolgen: ended without threads of functions that did not end\n")
+            os._exit(code)
+
+    if left:
+        threading.Thread(target=watch, name="toolgen-exit", daemon=True).start()

@@ -1,0 +1,274 @@
+"""Several gateway processes behind one port, and the one that looks after them: it starts them, holds the commands of MCP servers for
+all of them, counts for them where no Redis does, and serves nothing itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+
+import msgspec
+import uvloop
+
+from toolgen.config.settings import Settings
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import ConfigError
+from toolgen.frontends.server.logs import Logs
+from toolgen.frontends.server.signals import Stop
+from toolgen.frontends.server.sockets import bind_shared, reopen, url_of
+from toolgen.frontends.server.tls import ServerCertificate
+from toolgen.frontends.server.worker import READY, Orders
+from toolgen.gateway.wiring.executors import make_command_server
+from toolgen.state.shared_counts import CountServer
+
+__all__ = ["MAX_WORKERS", "check_workers", "serve_workers"]
+
+_logger = logging.getLogger(__name__)
+
+MAX_WORKERS = 64
+_MIN_PAUSE_S = 0.5
+_MAX_PAUSE_S = 30.0
+_STABLE_S = 60.0
+_HUNG_S = 5.0
+"""A worker that lived so long was well: the next is started without much ado."""
+SILENT_S = 15.0
+"""A worker whose event loop does not run for so long is ended: it would keep its share of the connections for ever."""
+_TICK_S = 1.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def check_workers(count: int) -> None:
+    """Raises `ConfigError` for a number of processes that no project is served by."""
+    if not 1 <= count <= MAX_WORKERS:
+        raise ConfigError(f"{count} workers: takes 1 to {MAX_WORKERS}", suggestion="use one for each processor core")
+
+
+def serve_workers(
+    settings: Settings,
+    *,
+    host: str,
+    port: int,
+    count: int,
+    logs: Logs = ("json", "info"),
+    silent_s: float = SILENT_S,
+) -> bool:
+    """Serves a project in `count` processes until SIGINT or SIGTERM, which each obeys as a single one would; whether all ended well.
+
+    A worker that dies is started again, after ever longer pauses if it dies again and again; one whose event loop has not run for
+    `silent_s` is killed first. SIGHUP goes to all.
+    Raises `ConfigError` when the address cannot be had, or when a worker does not come up at first.
+    """
+    if settings.tls is not None:
+        ServerCertificate(settings.tls)  # once, in place of each worker's own word on what is wrong with it
+    listeners = bind_shared(host, port, count)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_Workers(settings, host, listeners, logs, silent_s).run())
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+class _Workers:
+    """The processes, by the number of their socket."""
+
+    def __init__(
+        self, settings: Settings, host: str, listeners: list[socket.socket], logs: Logs, silent_s: float
+    ) -> None:
+        self._logs = logs
+        self._silent_s = silent_s
+        self._config = settings.path
+        self._tls = settings.tls is not None
+        self._commands = make_command_server(settings.sources)
+        self._counts = CountServer(SystemClock()) if settings.state is None else None
+        self._host = host
+        self._listeners = listeners
+        self._family, self._address = listeners[0].family, listeners[0].getsockname()
+        self._running: dict[int, Process] = {}
+        self._ready: set[int] = set()
+        self._stopping = asyncio.Event()
+        self._up = asyncio.Event()
+        self._fine = True
+        self._stop: Stop | None = None
+        self._drain_s = settings.drain_s
+
+    async def run(self) -> bool:
+        loop, stop = asyncio.get_running_loop(), Stop()
+        self._stop = stop
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._pass_on, number)
+        tasks = [asyncio.create_task(self._keep(index)) for index in range(len(self._listeners))]
+        killer = asyncio.create_task(self._kill_hung())
+        try:
+            await asyncio.wait(tasks)
+            killer.cancel()
+        finally:
+            await self._commands.close()
+            if self._counts is not None:
+                await self._counts.close()
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+        for task in tasks:
+            task.result()
+        if not self._up.is_set() and not self._fine:
+            raise ConfigError("not every worker came up, so none serves", suggestion="what each said stands above")
+        _logger.info("stopped: %s%s", stop.said(), "" if self._fine else "; not every worker ended in order")
+        return self._fine
+
+    def _pass_on(self, number: signal.Signals) -> None:
+        if number != signal.SIGHUP and self._stop is not None:
+            self._stop.hear(number)
+        if number != signal.SIGHUP and not self._stopping.is_set():
+            self._stopping.set()
+            for listener in self._listeners:  # or the port would stay open when the workers have closed it
+                listener.close()
+        for index, process in self._running.items():
+            # One that is not up yet reads the policy anyway, and has nothing to drain: the signal's default ends it.
+            if number != signal.SIGHUP or index in self._ready:
+                process.send_signal(number)
+
+    async def _kill_hung(self) -> None:
+        """Kill workers that are still there some time after they should have drained: one that hangs must not keep the others' port."""
+        await self._stopping.wait()
+        await asyncio.sleep(self._drain_s + _HUNG_S)
+        for index, process in self._running.items():
+            _say(f"worker {index + 1} does not end; it is killed")
+            process.kill()
+
+    async def _keep(self, index: int) -> None:
+        """Runs one worker after the other until the end."""
+        loop, pause = asyncio.get_running_loop(), 0.0
+        while not self._stopping.is_set():
+            began = loop.time()
+            code = await self._one(index)
+            if self._stopping.is_set():
+                self._fine = self._fine and (code == 0 or (code == -signal.SIGTERM and not self._up.is_set()))
+                return
+            if not self._up.is_set():
+                self._fine = False
+                self._pass_on(signal.SIGTERM)
+                return
+            stable = loop.time() - began >= _STABLE_S
+            pause = 0.0 if stable else min(_MAX_PAUSE_S, max(_MIN_PAUSE_S, 2 * pause))
+            _say(f"worker {index + 1} ended ({_how(code)}); another is started" + (f" in {pause:g} s" if pause else ""))
+            if pause > _MIN_PAUSE_S:
+                self._close(index)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
+            except TimeoutError:
+                self._open(index)
+
+    def _close(self, index: int) -> None:
+        """Close the listening socket of a worker that does not start, so that the other workers get its connections."""
+        if sys.platform == "linux":
+            self._listeners[index].close()
+
+    def _open(self, index: int) -> None:
+        if self._listeners[index].fileno() < 0:
+            self._listeners[index] = reopen(self._family, self._address)
+
+    async def _one(self, index: int) -> int:
+        """Run a worker process until it ends; return its exit code."""
+        listener = self._listeners[index]
+        with contextlib.ExitStack() as given:
+            commands = given.enter_context(await self._commands.connect()).fileno()
+            counts = None
+            if self._counts is not None:
+                counts = given.enter_context(await self._counts.connect()).fileno()
+            if self._stopping.is_set():
+                return 0
+            orders = Orders(
+                config=str(self._config),
+                listener=listener.fileno(),
+                host=self._host,
+                commands=commands,
+                counts=counts,
+                logs=self._logs,
+            )
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *_same_path(),
+                "-m",
+                "toolgen.frontends.server.worker",
+                msgspec.json.encode(orders).decode(),
+                stdin=PIPE,
+                stdout=PIPE,
+                pass_fds=(listener.fileno(), commands, *(() if counts is None else (counts,))),
+                start_new_session=True,  # a terminal's Ctrl-C reaches it through this process, once
+            )
+        self._running[index] = process
+        if self._stopping.is_set():
+            process.send_signal(signal.SIGTERM)
+        try:
+            if process.stdout is None or await process.stdout.readline() != READY:
+                return await process.wait()
+            self._ready.add(index)
+            self._announce()
+            watching = asyncio.create_task(self._kill_if_silent(index, process, process.stdout))
+            try:
+                return await process.wait()
+            finally:
+                watching.cancel()
+        finally:
+            del self._running[index]
+            self._ready.discard(index)
+
+    async def _kill_if_silent(self, index: int, process: Process, beats: asyncio.StreamReader) -> None:
+        """Kills a worker that is stopped or hangs.
+
+        Counted are the seconds in which this process runs: where all were stopped together (a debugger, a frozen container, a laptop that
+        slept), a worker has as long as ever to be heard.
+        """
+        heard = asyncio.Event()
+        hearing = asyncio.create_task(_hear(beats, heard))
+        try:
+            silent = 0.0
+            while silent < self._silent_s:
+                await asyncio.sleep(_TICK_S)
+                silent = 0.0 if heard.is_set() else silent + _TICK_S
+                heard.clear()
+            _logger.error(
+                "worker %d (process %d) is killed: its event loop has not run for %g s (it is stopped, or a function holds it up)",
+                index + 1,
+                process.pid,
+                self._silent_s,
+            )
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        finally:
+            hearing.cancel()
+
+    def _announce(self) -> None:
+        if not self._up.is_set() and not self._stopping.is_set() and len(self._ready) == len(self._listeners):
+            self._up.set()
+            _say(f"toolgen is listening on {url_of(self._listeners[0], tls=self._tls)}")
+
+
+async def _hear(beats: asyncio.StreamReader, heard: asyncio.Event) -> None:
+    while await beats.read(4096):
+        heard.set()
+
+
+def _same_path() -> tuple[str, ...]:
+    """Return the Python option that stops a worker from importing from the current folder, if this process does not either."""
+    here = sys.path[:1] in ([""], [os.getcwd()])
+    return () if here else ("-P",)
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,194 @@
+"""Executors of calls, one for each source, and the reader of key sets."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from toolgen.config.tools import ToolSettings, of_tools
+from toolgen.connectors.base import ExecutorContext
+from toolgen.connectors.device.executor import DeviceQueue
+from toolgen.connectors.error_limit import ErrorLimits
+from toolgen.connectors.executor import (
+    Executor,
+    FileSource,
+    InnerCalls,
+    LocalApp,
+    Permit,
+    PollConfig,
+    SourcePermit,
+)
+from toolgen.connectors.functions.executor import FunctionExecutor, FunctionRuntime
+from toolgen.connectors.functions.signature import FunctionTool
+from toolgen.connectors.http.credentials import Provision
+from toolgen.connectors.http.oauth.tokens import OAuthClients
+from toolgen.connectors.registry import CONNECTORS
+from toolgen.connectors.secrets import SecretResolver
+from toolgen.connectors.source import SourceSettings
+from toolgen.connectors.tool_resource import read_resource
+from toolgen.core.clock import Clock
+from toolgen.gateway.wiring.identity_providers import fetch_key_set
+from toolgen.generator.callability import check_auth
+from toolgen.model.auth_schemes import with_headers
+from toolgen.model.call import Principal
+from toolgen.model.excerpt import MAX_MESSAGE_LENGTH
+from toolgen.model.manifest import Manifest
+from toolgen.model.names import ADDED, join
+
+if TYPE_CHECKING:
+    from toolgen.connectors.mcp.command_client import CommandClient
+    from toolgen.connectors.mcp.command_server import CommandServer
+
+__all__ = [
+    "ExecutorDependencies",
+    "make_command_client",
+    "make_command_server",
+    "make_executors",
+    "make_fetch",
+    "make_function_runtime",
+    "with_added",
+]
+
+
+class ExecutorDependencies(Struct, frozen=True, kw_only=True):
+    """Dependencies of executors that a gateway has and a preview does not.
+
+    These are credentials by caller, as the policy in force gives them, a folder of its own, the runtime of its functions, the queue of
+    device requests and, in one of several workers, the client for the commands of MCP servers, which another process runs.
+
+    `assigned` is asked with a source and the caller. `inner` makes the calls that calls make. `files` are those that callers may send.
+    `apps` are applications of this process, by source.
+    """
+
+    assigned: Callable[[str, Principal], Mapping[str, object] | None]
+    folder: Path
+    clock: Clock
+    functions: FunctionRuntime
+    commands: CommandClient | None = None
+    inner: InnerCalls | None = None
+    devices: DeviceQueue | None = None
+    files: FileSource | None = None
+    apps: Mapping[str, LocalApp] = field(default_factory=dict)
+
+
+def make_executors(
+    sources: Mapping[str, SourceSettings],
+    manifest: Manifest,
+    permit: SourcePermit,
+    dependencies: ExecutorDependencies | None = None,
+    tools: tuple[ToolSettings, ...] = (),
+) -> Mapping[str, Executor]:
+    """The executors of a project, by source. They open nothing before the first call. `tools` is what is said of calls of single tools.
+
+    Raises `ConfigError` for a credential whose security scheme the description does not have, or that no such scheme can show: it would
+    never be sent.
+    """
+    secrets = (
+        SecretResolver(permit=permit)
+        if dependencies is None
+        else SecretResolver(permit=permit, clock=dependencies.clock)
+    )
+    for name, source in sources.items():
+        if CONNECTORS[source.config.kind].names_schemes:
+            schemes = manifest.sources[name].security_schemes
+            check_auth(
+                name, source.config.kind, source.auth, schemes, schemes.keys() | with_headers({}, source.auth)[0]
+            )
+    functions = FunctionRuntime() if dependencies is None else dependencies.functions
+    given = of_tools(tools, manifest)
+    polls = {name: one.poll for name, one in given.items() if one.poll is not None}
+    sources = {name: replace(source, tool_polls=_of_source(name, polls, manifest)) for name, source in sources.items()}
+    made = {
+        name: CONNECTORS[source.config.kind].make_executor(
+            source, _context(name, manifest, secrets, partial(permit, source=name), functions, dependencies)
+        )
+        for name, source in sources.items()
+    }
+    limits = {name: _error_limits(source) for name, source in sources.items() if source.config.resource}
+    return {name: ErrorLimits(one, limits[name]) if limits.get(name) else one for name, one in made.items()}
+
+
+def _of_source(source: str, polls: Mapping[str, PollConfig], manifest: Manifest) -> Mapping[str, PollConfig]:
+    return {name: one for name, one in polls.items() if manifest.tools[name].source == source}
+
+
+def _error_limits(source: SourceSettings) -> Mapping[str, int]:
+    """Return the maximum length of error messages for the tools of a resource, if it is below the default."""
+    name = source.config.name
+    exports = read_resource(Path(source.config.resource), name).exports
+    limits = {join(name, export.name): export.error_message_limit for export in exports}
+    return {tool: limit for tool, limit in limits.items() if limit < MAX_MESSAGE_LENGTH}
+
+
+def _context(
+    source: str,
+    manifest: Manifest,
+    secrets: SecretResolver,
+    permit: Permit,
+    functions: FunctionRuntime,
+    dependencies: ExecutorDependencies | None,
+) -> ExecutorContext:
+    info = manifest.sources[source]
+    if dependencies is None:
+        return ExecutorContext(info=info, secrets=secrets, permit=permit, functions=functions)
+    grants = OAuthClients(
+        secrets=secrets, permit=permit, clock=dependencies.clock, source=source, folder=dependencies.folder
+    )
+    return ExecutorContext(
+        info=info,
+        secrets=secrets,
+        permit=permit,
+        functions=functions,
+        clock=dependencies.clock,
+        provision=Provision(grants=grants, assigned=partial(dependencies.assigned, source)),
+        commands=dependencies.commands,
+        inner=dependencies.inner,
+        devices=dependencies.devices,
+        files=dependencies.files,
+        app=dependencies.apps.get(source),
+    )
+
+
+def make_function_runtime(
+    folder: Path | None = None,
+    inner: InnerCalls | None = None,
+    resource_updated: Callable[[str], None] | None = None,
+) -> FunctionRuntime:
+    """Return the runtime for the functions of one gateway, with the folders of calls below `folder`. It starts at the first call. `inner`
+    makes the calls of functions to other tools, and `resource_updated` is told the URI of a resource that changed."""
+    return FunctionRuntime(folder=folder, inner=inner, resource_updated=resource_updated)
+
+
+def with_added(
+    executors: Mapping[str, Executor], offers: Mapping[str, FunctionTool], functions: FunctionRuntime
+) -> Mapping[str, Executor]:
+    """Return the executors with one added for the functions that a program gave, by the names in their bindings."""
+    return {**executors, ADDED: FunctionExecutor("", "", functions, lambda: offers)} if offers else executors
+
+
+def make_command_server(sources: Mapping[str, SourceSettings]) -> CommandServer:
+    """Return the server that runs the commands of MCP servers for several workers. Each is started when a worker needs it."""
+    from toolgen.connectors.mcp.command_server import CommandServer  # noqa: PLC0415 - where there is such a source
+    from toolgen.connectors.mcp.source_client import command_spec  # noqa: PLC0415
+
+    return CommandServer(command_spec(source) for source in sources.values() if source.config.command)
+
+
+def make_command_client(descriptor: int) -> CommandClient:
+    """A worker's way to it, over the socket with this descriptor."""
+    from toolgen.connectors.mcp.command_client import CommandClient  # noqa: PLC0415 - where there is such a source
+
+    return CommandClient(descriptor)
+
+
+def make_fetch(permit: Permit) -> Callable[[str, int], Awaitable[bytes]]:
+    """Return the function that reads the keys of identity providers, given a URL or an absolute path and a size limit in bytes.
+
+    It raises `OSError`.
+    """
+    return partial(fetch_key_set, permit=permit)

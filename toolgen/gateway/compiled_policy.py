@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -107,9 +107,10 @@ class CurrentPolicy:
         changes, self._changes = self._changes, asyncio.Event()
         changes.set()
 
-    async def changed(self) -> None:
-        """Returns when another policy, or other keys, came into force."""
-        await self._changes.wait()
+    def changed(self) -> Coroutine[Any, Any, object]:
+        """Return a wait for the next policy, or other keys, to come into force. One that comes after this call is never missed, however
+        late the wait begins."""
+        return self._changes.wait()
 
     def manifest(self) -> Manifest:
         """Return the catalog in force."""

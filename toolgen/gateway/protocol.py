@@ -6,10 +6,10 @@ The console and the command line take a `Project`, which is what was loaded, or 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from toolgen.config.settings import Settings
 from toolgen.gateway.approvals.decisions import Approvals
@@ -176,8 +176,8 @@ class SupportsToolCalls(Protocol):
     def elicits(self) -> bool:
         """True if a person at a caller's own client may approve its calls."""
 
-    async def changed(self) -> None:
-        """Returns when what principals see may have changed."""
+    def changed(self) -> Coroutine[Any, Any, object]:
+        """Return a wait until the lists of principals may have changed, counted from this call."""
 
     @property
     def approvals(self) -> Approvals:

@@ -73,3 +73,40 @@ def test_a_change_is_told_again_where_another_worker_may_have_answered(
         assert said == ([{TOLD}, set()] if alone else [{TOLD}, {TOLD}, set()])
 
     run(main())
+
+
+def test_a_change_while_a_client_is_told_of_the_one_before_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that reads slowly holds the stream up; what changes meanwhile has to reach it without a further change."""
+    monkeypatch.setattr(event_streams, "_QUIET_S", 0.5)
+
+    class Lists:
+        alone = True
+
+        def __init__(self) -> None:
+            self.tools, self.changes = ["a"], asyncio.Event()
+
+        def listed(self, _principal: object) -> Any:
+            return listed(*self.tools)
+
+        def changed(self) -> Any:
+            return self.changes.wait()
+
+        def add(self, tool: str) -> None:
+            self.tools.append(tool)
+            changes, self.changes = self.changes, asyncio.Event()
+            changes.set()
+
+    async def main() -> None:
+        lists = Lists()
+        lists_of: Any = lists
+        asyncio.get_running_loop().call_soon(lists.add, "b")
+        said = []
+        async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event()):
+            said.append(changed)
+            if not changed:
+                break
+            if len(lists.tools) < 4:
+                lists.add("c" * len(lists.tools))
+        assert said == [{TOLD}, {TOLD}, {TOLD}, set()]
+
+    run(main())

@@ -202,9 +202,9 @@ class Calls:
         """True if a person at a caller's own client may approve its calls."""
         return self._current.compiled_policy.policy.approval.elicits
 
-    async def changed(self) -> None:
-        """Returns when what principals see may have changed."""
-        await self._current.changed()
+    def changed(self) -> Coroutine[Any, Any, object]:
+        """Return a wait until the lists of principals may have changed, counted from this call."""
+        return self._current.changed()
 
     def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order; with a session, those of this step. The same object until that changes."""

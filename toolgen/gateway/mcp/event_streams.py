@@ -149,9 +149,9 @@ async def watch(
 
     Ends when the client leaves, the gateway closes, or the policy has the principal no more.
     """
+    # Each wait is made before the lists are read: a change while the client is told of the one before ends it too.
+    changed: asyncio.Future[Any] = asyncio.ensure_future(mcp.changed())
     listed = mcp.listed(principal)
-    if listed is None:
-        return
     over: tuple[asyncio.Future[Any], ...] = (
         asyncio.ensure_future(closing.wait()),
         asyncio.ensure_future(_departure(caller_connection)),
@@ -160,24 +160,23 @@ async def watch(
     told: frozenset[str] = frozenset()
     try:
         while listed is not None and not any(end.done() for end in over):
-            changed: asyncio.Future[Any] = asyncio.ensure_future(mcp.changed())
             quiet_s = max(0.0, min(_QUIET_S, again_at - now()))
             await asyncio.wait((changed, *over), timeout=quiet_s, return_when=asyncio.FIRST_COMPLETED)
             if not changed.done():
-                changed.cancel()
                 again = told if now() >= again_at else frozenset()
                 if again:
                     again_at = math.inf
                 yield again
                 continue
+            changed = asyncio.ensure_future(mcp.changed())
             before, listed = listed, mcp.listed(principal)
             if listed is not None and listed != before:
                 told = frozenset(method for method, found in listed.items() if found != before[method])
                 yield told
                 again_at = math.inf if mcp.alone else now() + _AGAIN_S
     finally:
-        for end in over:
-            end.cancel()
+        for one in (changed, *over):
+            one.cancel()
 
 
 class Listeners:

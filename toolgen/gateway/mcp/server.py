@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
@@ -172,9 +172,9 @@ class Mcp:
         """True where no other worker or gateway answers the same clients."""
         return self._gateway.tool_calls.approvals.departed.alone
 
-    async def changed(self) -> None:
-        """Returns when what is listed may have changed."""
-        await self._gateway.tool_calls.changed()
+    def changed(self) -> Coroutine[Any, Any, object]:
+        """Return a wait until lists may have changed, counted from this call."""
+        return self._gateway.tool_calls.changed()
 
     def _begun(self, spans: Spans, message: RpcMessage, request: Id, caller: Caller) -> Span:
         """A span for one request, which the call then belongs to. A tool that its caller may not see is not named."""

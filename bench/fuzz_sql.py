@@ -22,10 +22,10 @@ import sqlglot
 from sqlglot import exp
 
 from toolgen.connectors.sql.guard.guard import DIALECTS, guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.connectors.sql.guard.text import parse
 from toolgen.model.call import Statement
 from toolgen.model.database import GATHERED_SETTING, Column, Database, Table
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Deny
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "sql" / "corpus" / "dev"

@@ -28,12 +28,12 @@ from tests.databases import mysql, mysql_database, postgres, postgres_database, 
 from toolgen.connectors.source import SourceConfig
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.connectors.sql.reading.read import read_sql
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.result import Failed, Success
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 CANARY = re.compile(r"CNRY-[A-Z]+-[0-9A-Za-z]+")
 HEX_CANARY = "434e52592d"

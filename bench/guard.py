@@ -13,8 +13,8 @@ import time
 from tests.connectors.sql.guard.lab import database
 from toolgen.connectors.sql.guard.cross_check import AVAILABLE
 from toolgen.connectors.sql.guard.guard import DIALECTS, guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 QUERIES = {
     "simple": "SELECT id, name FROM customers WHERE id = {n} ORDER BY name LIMIT 10",

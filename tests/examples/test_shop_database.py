@@ -11,9 +11,10 @@ import pytest
 from examples.shop.database import write
 from toolgen.connectors.source import SourceConfig
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope, check_scope
+from toolgen.connectors.sql.guard.scope import check_scope
 from toolgen.connectors.sql.reading.read import read_sql
 from toolgen.model.call import Statement
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Deny
 
 SCOPE = SqlScope(

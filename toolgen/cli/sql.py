@@ -15,13 +15,14 @@ from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
 from toolgen.connectors.sql.guard.changes import guard_change
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, row_attributes
+from toolgen.connectors.sql.guard.scope import row_attributes
 from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.gateway.protocol import Administration, Project
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal, Statement
 from toolgen.model.database import Database, DialectName
 from toolgen.model.schema import Json
+from toolgen.model.sql_scope import SqlScope
 from toolgen.model.verdict import Deny
 from toolgen.pipeline.stages.inspect_guards import attributes_for
 

@@ -5,6 +5,7 @@ A kind is a folder of `connectors/` with a `Connector` in its `connector.py`, an
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -49,7 +50,7 @@ class ExecutorContext(Struct, frozen=True, kw_only=True):
     app: LocalApp | None = None
 
 
-class Connector:
+class Connector(ABC):
     """Reading and calling of one kind of system. Connectors have no state; settings and dependencies are arguments.
 
     `kind` is the key that names the kind in `sources:` of toolgen.yaml and in manifests.
@@ -106,13 +107,13 @@ class Connector:
         """Return an empty description in place of one that cannot be fetched at the first build; None if the build fails without it."""
         return None
 
+    @abstractmethod
     def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
         """Read the description of a source; `password` returns that of a database. Raises `DescriptionError` and `ConfigError`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
         """Return the executor of a source. It opens nothing before the first call. Raises `ConfigError`."""
-        raise NotImplementedError
 
     def preview_location(self, info: SourceInfo) -> str:
         """Return a location for previews of calls, for programs that have a manifest and no project."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["FolderBinding", "TextMessage", "TextPromptBinding", "ToolReadBinding"]
+__all__ = ["FolderBinding", "TextMessage", "TextPromptBinding"]
 
 
 class TextMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,13 +32,3 @@ class FolderBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
     @property
     def kind(self) -> str:
         return "folder"
-
-
-class ToolReadBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="tool_read"):
-    """Answer of a tool that reads. The variables of the URI are its arguments."""
-
-    tool: str
-
-    @property
-    def kind(self) -> str:
-        return "tool_read"

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolgen.core.canonical import Canonical, schema_digest
-from toolgen.model.context_bindings import FolderBinding, TextPromptBinding, ToolReadBinding
+from toolgen.model.context_bindings import FolderBinding, TextPromptBinding
 from toolgen.model.database import DialectName
 from toolgen.model.device import DeviceBinding
 from toolgen.model.schema import Schema
@@ -43,7 +43,6 @@ __all__ = [
     "SqlBinding",
     "TextPromptBinding",
     "Tool",
-    "ToolReadBinding",
     "WorkflowBinding",
     "absent",
     "seal",
@@ -320,7 +319,6 @@ Binding: TypeAlias = (
     | CodeBinding
     | FolderBinding
     | TextPromptBinding
-    | ToolReadBinding
     | NoBinding
 )
 

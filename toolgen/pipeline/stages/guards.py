@@ -28,7 +28,6 @@ from toolgen.model.tool import (
     SqlBinding,
     TextPromptBinding,
     Tool,
-    ToolReadBinding,
     WorkflowBinding,
 )
 from toolgen.model.unavailable import unavailable
@@ -166,7 +165,7 @@ class InspectStage(Struct, frozen=True, kw_only=True):
             case GraphQLSchemaBinding():
                 guard = self.documents.get(call.tool.source)
                 return refused(_NO_INDEX) if guard is None else replace(call, graph=guard.part(call))
-            case FolderBinding() | TextPromptBinding() | ToolReadBinding():
+            case FolderBinding() | TextPromptBinding():
                 return call
             case FunctionBinding() | WorkflowBinding() | CodeBinding() | DeviceBinding():
                 return call  # the project's own code, whose affair it is what it does elsewhere; or calls, each inspected as itself

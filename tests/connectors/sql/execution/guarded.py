@@ -15,12 +15,12 @@ from toolgen.connectors.source import SourceConfig
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.changes import guard_change
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.connectors.sql.reading.read import read_sql
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Deny
 
 ENGINES = ("duckdb", "mysql", "postgres", "sqlite")

@@ -11,10 +11,10 @@ import pytest
 from tests.databases import mysql, mysql_database, postgres, postgres_database, sql_call
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.result import Failed, Success
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 BUSY_S = 20.0  # a second on a machine that has nothing else to do; what was found went on for a minute
 _SCRIPT = "CREATE TABLE words (id INTEGER PRIMARY KEY, word VARCHAR(100));\nINSERT INTO words VALUES {};\n"

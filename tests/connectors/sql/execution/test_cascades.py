@@ -10,10 +10,10 @@ import pytest
 from tests.connectors.sql.execution.guarded import WRITES, built, database, judged, rows, run
 from tests.databases import mysql
 from toolgen.connectors.source import SourceConfig
-from toolgen.connectors.sql.guard.scope import TableScope
 from toolgen.connectors.sql.reading.read import read_sql
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success
+from toolgen.model.sql_scope import TableScope
 from toolgen.model.verdict import Deny
 
 pytestmark = pytest.mark.usefixtures("sql_processes")

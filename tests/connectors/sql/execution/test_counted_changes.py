@@ -10,10 +10,10 @@ import pytest
 from tests.connectors.sql.execution.guarded import ENGINES, WRITES, built, database, judged
 from tests.databases import sql_call
 from toolgen.connectors.sql.execution.executor import SqlExecutor
-from toolgen.connectors.sql.guard.scope import TableScope
 from toolgen.model.call import Statement
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
+from toolgen.model.sql_scope import TableScope
 
 pytestmark = pytest.mark.usefixtures("sql_processes")
 

@@ -13,9 +13,9 @@ from tests.connectors.sql.execution.guarded import WRITES, built, database, judg
 from tests.databases import sql_call
 from tests.stream_servers import stream_server
 from toolgen.connectors.sql.execution.executor import SqlExecutor
-from toolgen.connectors.sql.guard.scope import TableScope
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success
+from toolgen.model.sql_scope import TableScope
 
 SCRIPT = "CREATE TABLE stock (id INT PRIMARY KEY, note VARCHAR(20));\nINSERT INTO stock VALUES (1, 'old');\n"
 CATALOG = {"postgres": b"pg_trigger", "mysql": b"event_object_table"}  # asked after the statement, before the commit

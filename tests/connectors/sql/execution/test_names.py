@@ -17,10 +17,10 @@ from tests.connectors.sql.execution.guarded import ENGINES, asked, built, databa
 from tests.connectors.sql.execution.nested import HIDDEN_63, KEY, SCRIPT, SECRET, SEEN, nested_query
 from tests.databases import mysql, postgres
 from tests.exhaustive import size
-from toolgen.connectors.sql.guard.scope import TableScope
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Success
+from toolgen.model.sql_scope import TableScope
 from toolgen.model.verdict import Deny
 
 pytestmark = pytest.mark.usefixtures("sql_processes")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.connectors.sql.execution.guarded import ENGINES, asked, built, database, rows, run
-from toolgen.connectors.sql.guard.scope import TableScope
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Success
+from toolgen.model.sql_scope import TableScope
 
 pytestmark = pytest.mark.usefixtures("sql_processes")
 

@@ -15,11 +15,11 @@ from tests.databases import duckdb_file, mysql_database, postgres_database, sql_
 from toolgen.connectors.source import SourceConfig
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.connectors.sql.reading.read import read_sql
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Success
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 pytestmark = pytest.mark.usefixtures("sql_processes")
 

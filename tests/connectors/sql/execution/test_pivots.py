@@ -7,9 +7,9 @@ from decimal import Decimal
 import pytest
 
 from tests.connectors.sql.execution.guarded import asked, built, database, rows, run
-from toolgen.connectors.sql.guard.scope import TableScope
 from toolgen.model.database import Database
 from toolgen.model.result import Success
+from toolgen.model.sql_scope import TableScope
 from toolgen.model.verdict import Deny
 
 pytestmark = pytest.mark.usefixtures("sql_processes")

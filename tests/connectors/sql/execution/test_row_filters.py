@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.connectors.sql.execution.guarded import ENGINES, WRITES, built, database, judged, rows, run
-from toolgen.connectors.sql.guard.scope import TableScope
 from toolgen.model.result import Success
+from toolgen.model.sql_scope import TableScope
 from toolgen.model.verdict import Deny
 
 pytestmark = pytest.mark.usefixtures("sql_processes")

@@ -12,10 +12,10 @@ import pytest
 from tests.connectors.sql.execution.guarded import asked, built, run
 from tests.databases import mysql_database
 from tests.mariadb_server import mariadb_server
-from toolgen.connectors.sql.guard.scope import TableScope
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Failed, Success
+from toolgen.model.sql_scope import TableScope
 from toolgen.model.verdict import Deny
 
 pytestmark = pytest.mark.usefixtures("sql_processes")

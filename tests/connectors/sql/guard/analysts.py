@@ -12,10 +12,10 @@ from pathlib import Path
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.functions import FUNCTIONS
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.result import Failed, Success
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 __all__ = ["VARIES", "answers", "bare", "database", "location", "open_scope", "statements"]
 

@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Deny
 
 SCHEMA = Path(__file__).parents[3] / "fixtures" / "sql" / "lab.sql"

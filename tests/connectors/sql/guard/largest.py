@@ -23,10 +23,10 @@ from tests.postgres_server import postgres_server
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.functions import FUNCTIONS
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.result import Failed, Success
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 __all__ = ["TIMEOUT_S", "Asked", "Engine", "Taken", "engine", "largest"]
 

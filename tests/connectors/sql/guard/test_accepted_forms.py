@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from tests.connectors.sql.guard.honest import Engine, open_engine
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Deny
 
 _SECRET = "Shelf"  # the name of the only place of its kind, which the row filter hides
@@ -130,9 +130,8 @@ def test_what_is_hidden_stays_so(engine: Engine) -> None:
         _hold(engine, sql)
 
 
+@pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
 def test_columns_in_a_condition_have_all_to_be_true(engine: Engine) -> None:
-    if engine.dialect != "duckdb":
-        pytest.skip("a form of DuckDB")
     assert _rows(engine, "SELECT id FROM places WHERE COLUMNS(['id', 'parent_id']) > 1 ORDER BY id") == [
         (4,),
         (5,),
@@ -142,9 +141,8 @@ def test_columns_in_a_condition_have_all_to_be_true(engine: Engine) -> None:
     assert _rows(engine, written) == engine.rows(written)[1] == [(6,)]
 
 
+@pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
 def test_a_place_in_order_by_is_one_of_the_select_list(engine: Engine) -> None:
-    if engine.dialect != "duckdb":
-        pytest.skip("a form of DuckDB")
     sql = "SELECT name, id FROM places WHERE id < 4 ORDER BY #2 DESC, #1"
     assert _rows(engine, sql) == engine.rows(sql)[1] == [("Hall B", 3), ("Hall A", 2), ("Campus", 1)]
     verdict = _judge(engine, "SELECT #2 FROM places")
@@ -152,9 +150,8 @@ def test_a_place_in_order_by_is_one_of_the_select_list(engine: Engine) -> None:
     assert "ORDER BY alone" in verdict.suggestion
 
 
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
 def test_fields_of_records_are_those_that_functions_give(engine: Engine) -> None:
-    if engine.dialect != "postgres":
-        pytest.skip("a form of PostgreSQL")
     assert _rows(engine, "SELECT (jsonb_each('{\"a\": 1}')).key") == [("a",)]
     assert _rows(engine, "SELECT (x).f2 FROM (SELECT ROW(id, name) AS x FROM places WHERE id = 1) q") == [("Campus",)]
     verdict = _judge(engine, "SELECT (x).amount FROM (SELECT ROW(1) AS x) q")
@@ -165,9 +162,8 @@ def test_fields_of_records_are_those_that_functions_give(engine: Engine) -> None
     assert isinstance(guard(sql, [], database=own, scope=_scope(engine), attributes={}), Deny)
 
 
+@pytest.mark.parametrize("engine", ["mysql"], indirect=True)
 def test_a_gathered_text_has_a_limit_of_its_own(engine: Engine) -> None:
-    if engine.dialect != "mysql":
-        pytest.skip("a form of MariaDB")
     for sql in (
         "SELECT GROUP_CONCAT(id ORDER BY id DESC SEPARATOR '-' LIMIT 2) FROM sensors",
         "SELECT GROUP_CONCAT(id ORDER BY id LIMIT 1, 2) FROM sensors",

@@ -12,9 +12,9 @@ import pytest
 from tests.connectors.sql.guard.lab import ATTRIBUTES, database, write
 from toolgen.connectors.sql.guard.changes import guard_change
 from toolgen.connectors.sql.guard.guard import DIALECTS
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Deny
 
 ALL = frozenset({"insert", "update", "delete"})

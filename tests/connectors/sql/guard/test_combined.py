@@ -20,8 +20,8 @@ from tests.connectors.sql.guard.combined import HIDDEN_COLUMNS, ROW_FILTERS, Com
 from tests.connectors.sql.guard.honest import Engine, Rows, open_engine
 from tests.exhaustive import size
 from toolgen.connectors.sql.guard.guard import DIALECTS, guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 _PAGE: Final = 3
 _MAX_PAGES: Final = 400

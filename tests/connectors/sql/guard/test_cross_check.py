@@ -13,11 +13,11 @@ from toolgen.connectors.sql.guard import guard as guarding
 from toolgen.connectors.sql.guard.changes import guard_change
 from toolgen.connectors.sql.guard.cross_check import cross_check
 from toolgen.connectors.sql.guard.refusal import StatementRefusal
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.core.errors import PolicyError
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Statement
 from toolgen.model.manifest import SourceInfo, assemble
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.policy.document import policy as document
 from toolgen.policy.document import sql_section
 

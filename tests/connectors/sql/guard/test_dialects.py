@@ -11,9 +11,9 @@ import pytest
 
 from tests.connectors.sql.guard.lab import allowed, refused
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 # What a policy shows of a table of which it hides columns, as a row.
 _SEEN = (

@@ -11,11 +11,11 @@ from tests.databases import mysql_database, statement
 from toolgen.connectors.source import SourceConfig
 from toolgen.connectors.sql.execution.engine import explain_errno
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.connectors.sql.reading.read import read_sql
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.result import Success
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Deny
 
 pytestmark = pytest.mark.usefixtures("sql_processes")

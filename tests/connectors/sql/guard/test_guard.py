@@ -26,9 +26,9 @@ from tests.connectors.sql.guard.lab import (
 from tests.exhaustive import examples
 from toolgen.connectors.sql.guard import guard as module
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
+from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Deny
 
 TICKETS = '(SELECT "body" FROM "main"."tickets" WHERE (tenant = ?)) AS "tickets"'

@@ -12,9 +12,9 @@ from tests.connectors.sql.guard.honest import Engine, honest_statements, open_en
 from tests.exhaustive import part
 from toolgen.connectors.sql.guard.grants import full_name
 from toolgen.connectors.sql.guard.guard import DIALECTS, guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Table
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 _AT_LEAST = 600
 _EVERY = 8  # statement is tried in the default run, where all of them would take long

@@ -15,9 +15,9 @@ import pytest
 
 from tests.databases import mysql, mysql_database, postgres, postgres_database
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 TABLES = """CREATE TABLE notes (id INTEGER PRIMARY KEY, tenant VARCHAR(20), name VARCHAR(20), big BIGINT, parent INTEGER);
 CREATE TABLE others (id INTEGER PRIMARY KEY, tenant VARCHAR(20), n INTEGER);

@@ -8,8 +8,8 @@ import pytest
 
 from tests.connectors.sql.guard.honest import open_engine, same_rows
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
 from toolgen.model.call import Statement
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 _QUERIES = (
     "SELECT invoice_id, SUM(qty) AS t FROM invoice_lines GROUP BY invoice_id"

@@ -10,7 +10,7 @@ import pytest
 from bench.fuzz_sql import faults, mutated
 from tests.connectors.sql.guard.lab import database
 from toolgen.connectors.sql.guard.guard import DIALECTS
-from toolgen.connectors.sql.guard.scope import SqlScope, TableScope
+from toolgen.model.sql_scope import SqlScope, TableScope
 
 HERE = Path(__file__).parent
 # Without row filters: what they put into the text names columns that no statement may name.

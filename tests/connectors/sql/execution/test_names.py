@@ -74,6 +74,9 @@ ATTACKS = [
     ("mysql", "SELECT nick AS v FROM people WHERE v = 'nick'"),
     ("mysql", "SELECT nick AS v, v AS w FROM people"),
     ("sqlite", "SELECT nick AS v, v AS w FROM people"),
+    # A reserved word of MariaDB is a name in quotes alone.
+    ("mysql", "SELECT nick AS current_user FROM people"),
+    ("mysql", "SELECT nick FROM people AS current_date"),
     # MariaDB takes leading spaces away from an alias, and finds a common table expression whatever its case.
     ("mysql", "SELECT ` ssn` FROM (SELECT 'y' AS ` ssn`) t, people"),
     ("mysql", "WITH People AS (SELECT 'y' AS nick) SELECT nick FROM people"),
@@ -109,6 +112,8 @@ HONEST = [
     ("mysql", "SELECT nick AS v, (SELECT v) AS w FROM people"),
     ("sqlite", "SELECT nick AS v FROM people WHERE v = 'nick' GROUP BY v HAVING v <> '' ORDER BY upper(v)"),
     ("duckdb", "SELECT nick AS v, upper(v) AS w FROM people WHERE v = 'nick' ORDER BY upper(v)"),
+    ("duckdb", "SELECT current_date.nick, Localtime.nick FROM people AS current_date, people AS localtime"),
+    ("mysql", "SELECT q.current_date FROM (SELECT nick AS `current_date` FROM people) q"),
     *(
         (engine, sql)
         for engine in ENGINES

@@ -89,6 +89,29 @@ def _column_arguments(root: exp.Expr) -> None:
                 argument.replace(exp.Column(this=argument.copy()))
 
 
+_QUALIFIERS: Final = {
+    exp.CurrentCatalog: "current_catalog",
+    exp.CurrentDate: "current_date",
+    exp.CurrentRole: "current_role",
+    exp.CurrentSchema: "current_schema",
+    exp.CurrentTime: "current_time",
+    exp.CurrentTimestamp: "current_timestamp",
+    exp.CurrentUser: "current_user",
+    exp.Localtime: "localtime",
+    exp.Localtimestamp: "localtimestamp",
+    exp.SessionUser: "session_user",
+}
+
+
+def _qualify_by_names(root: exp.Expr) -> None:
+    """Makes `current_date.x` the column x of what is called current_date: a function without parentheses has no fields."""
+    for dot in list(root.find_all(exp.Dot)):
+        name = _QUALIFIERS.get(type(dot.this), "")
+        if name and isinstance(dot.expression, exp.Identifier) and not any(dot.this.args.values()):
+            table = exp.to_identifier(name, quoted=True)
+            dot.replace(exp.Column(this=dot.expression.copy(), table=table))
+
+
 def _join_in_selects(root: exp.Expr) -> None:
     """Moves the joins of `FROM a JOIN b SELECT …` to the SELECT, where the parser puts those of `SELECT … FROM a JOIN b`."""
     for source in root.find_all(exp.From):
@@ -141,6 +164,7 @@ DUCKDB: Final = Dialect(
     tree_rewrites=(
         TreeRewrite((exp.Join,), _join_in_selects, makes_nodes=False),
         TreeRewrite((exp.Dot,), _column_arguments),
+        TreeRewrite((exp.Dot,), _qualify_by_names),
         TreeRewrite((exp.Pivot,), rewrite_pivots),
         TreeRewrite((exp.PositionalColumn,), _number_order, makes_nodes=False),
         TreeRewrite((exp.Star,), _unnest_structs),

@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
 from toolgen.connectors.sql.dialects.record import words
+from toolgen.connectors.sql.guard.refusal import refuse, shown
 from toolgen.model.database import DialectName
 
 __all__ = ["quote_reserved_names", "reserved_names"]
@@ -20,6 +21,11 @@ _FUNCTIONS: Final = words(
     session_user user utc_date utc_time utc_timestamp
     """
 )
+# Those that are no name in MySQL and MariaDB unless they are in quotes or stand behind a point.
+# https://mariadb.com/kb/en/reserved-words/
+_NO_NAMES: Final = {
+    "mysql": _FUNCTIONS - {"current_catalog", "current_schema", "dual", "session_user", "user"},
+}
 
 
 def reserved_names(dialect: DialectName) -> frozenset[str]:
@@ -30,10 +36,17 @@ def reserved_names(dialect: DialectName) -> frozenset[str]:
 def quote_reserved_names(dialect: DialectName) -> Callable[[exp.Expr], None]:
     """A rewrite that quotes such names in the tree too: `rank() AS rank` in MariaDB, `x AS at` in DuckDB. Both engines ignore case."""
     reserved = reserved_names(dialect)
+    no_names = _NO_NAMES.get(dialect, frozenset())
 
     def quote(root: exp.Expr) -> None:
         for name in root.find_all(exp.Identifier):
             folded = name.name.lower()
+            if folded in no_names and not name.args.get("quoted") and not isinstance(name.parent, exp.Column):
+                refuse(
+                    "name",
+                    f"{shown(name.name)} is a reserved word, and stands where a name belongs",
+                    f"write it in quotes: `{folded}`",
+                )
             if folded in reserved and not name.args.get("quoted") and not (folded in _FUNCTIONS and _is_bare(name)):
                 name.set("quoted", True)
 

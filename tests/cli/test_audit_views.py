@@ -102,15 +102,32 @@ def listed(*filters: str) -> list[str]:
         (("--since", "2027-01-15T08:00:05Z"), ["call_2", "call_3", "call_9"]),
         (("--until", "2027-01-15T08:00:05+00:00"), ["call_0", "call_1"]),
         (("--until", "2027-01-15"), []),
+        (("--between", "2027-01-15 08:00:03 - 08:00:07"), ["call_1", "call_2"]),
+        (("--between", "2027-01-15 09:00:03-09:00:07", "--tz", "Europe/Berlin"), ["call_1", "call_2"]),
+        (("--between", "2027-01-15T08:00:05Z..2027-01-15T08:00:06Z"), ["call_2"]),
+        (("--since", "2027-01-15 09:00:05", "--tz", "Europe/Berlin"), ["call_2", "call_3", "call_9"]),
     ],
 )
 def test_list_finds_what_was_asked_for(project: Path, filters: tuple[str, ...], expected: list[str]) -> None:
     assert listed(*filters) == expected
 
 
-def test_a_moment_that_is_none_is_misuse(project: Path) -> None:
-    code, text = run("audit", "list", "--since", "yesterday")
-    assert (code, "is no moment like" in text) == (2, True)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--since", "someday"), "is no moment like"),
+        (("--until", ""), "is no moment like"),
+        (("--between", "15:00"), "is no period like"),
+        (("--between", "25:00-26:00"), "is no period like"),
+        (("--between", "2027-01-15..2027-01-14"), "is no period like"),
+        (("--between", "15:00-16:00", "--since", "7d"), "in place of --since and --until"),
+        (("--tz", "Europe/Nowhere"), "is no time zone"),
+        (("--tz", "../../etc/passwd"), "is no time zone"),
+    ],
+)
+def test_a_time_that_is_none_is_misuse(project: Path, options: tuple[str, ...], message: str) -> None:
+    code, text = run("audit", "list", *options)
+    assert (code, message in " ".join(text.split())) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -142,17 +159,87 @@ def test_json_escapes_and_says_the_same(project: Path) -> None:
     assert json.loads(run("audit", "export", "--call", "call_3")[1].splitlines()[0])["tool"] == EVIL
 
 
-def test_a_list_fits_eighty_columns_and_breaks_no_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    header, *lines = run("audit", "list", "--tool", "*__*")[1].splitlines()
-    assert header.split() == ["seq", "time", "principal", "tool", "rule", "ended", "ms"]  # nobody acted for anybody
-    assert max(map(len, [header, *lines])) <= 80
-    assert "  bot        pets__get_pet  reads  upstream_timeout  90" in "\n".join(lines)
-    monkeypatch.setenv("COLUMNS", "60")
+@pytest.mark.parametrize("wide", [60, 80, 120, 200])
+@pytest.mark.parametrize("tools", ["*__*", "*"])
+def test_a_list_fits_the_terminal_and_keeps_time_caller_tool_and_ending(
+    project: Path, monkeypatch: pytest.MonkeyPatch, wide: int, tools: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(wide))
+    header, *lines = run("audit", "list", "--tool", tools)[1].splitlines()
+    assert {"id", "time UTC", "principal", "tool", "ended"} <= set(re.split("  +", header))
+    assert max(map(len, [header, *lines])) <= wide
     assert [header, *lines] == [line.rstrip() for line in (header, *lines)], "no blanks behind the last cell"
-    narrow = run("audit", "list", "--tool", "*__*")[1].splitlines()
-    assert narrow[0].split() == ["seq", "principal", "tool", "ended"] or max(map(len, narrow)) <= 60
-    assert "upstream_timeout" in "\n".join(narrow)
+    assert "01-15 08:00:05  bot" in lines[2]
+
+
+def test_a_wide_list_has_rule_duration_and_arguments(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    header, *lines = run("audit", "list", "--tool", "*__*")[1].splitlines()
+    assert re.split("  +", header) == ["id", "time UTC", "principal", "ended", "ms", "rule", "tool", "arguments"]
+    assert "upstream_timeout  90  reads  pets__get_pet  note=" in lines[2]
+
+
+def test_times_are_shown_in_the_zone_that_was_named(project: Path) -> None:
+    assert "01-15 09:00:05" in run("audit", "list", "--tz", "Europe/Berlin")[1]
+    assert "2027-01-15 09:00:05" in run("audit", "show", "call_2", "--tz", "Europe/Berlin")[1]
+    assert "2027-01-15 09:00:05" in run("audit", "tail", "--tz", "Europe/Berlin")[1]
+    assert "2027-01-15T09:00:01+01:00" in run("audit", "stats", "--tz", "Europe/Berlin")[1]
+
+
+def record(*entries: dict[str, Any], streams: int = 1) -> None:
+    """Record entries, in turn in as many streams: each log that is open has its own."""
+
+    async def scenario() -> None:
+        logs = [AuditLog(Path("var/audit"), FixedClock(NOW + 100)) for _ in range(streams)]
+        for log in logs:
+            log.open()
+        for number, entry in enumerate(entries):
+            await logs[number % streams].append(entry)
+        for log in logs:
+            await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_short_ids_name_a_call_in_every_stream(project: Path) -> None:
+    ids = ["call_abcdef012345" + "0" * 12, "call_abcdef012345" + "1" * 12, "call_" + "7" * 24]
+    record(*({"event": "intent", "call_id": one, "principal": "eve", "tool": "t"} for one in ids), streams=3)
+    lines = run("audit", "list", "--principal", "eve")[1].splitlines()[1:]
+    short = sorted(line.split()[0] for line in lines)
+    assert short == ["77777777", "abcdef0123450000", "abcdef0123451111"]
+    for given, call_id in zip(short, (ids[2], *ids[:2]), strict=True):
+        assert {entry["call_id"] for entry in json.loads(run("audit", "show", given, "--json")[1])} == {call_id}
+    with pytest.raises(AuditError, match="several calls begin with abcdef"):
+        run("audit", "show", "abcdef")
+
+
+def test_a_number_is_never_taken_for_a_call_that_it_could_name_too(project: Path) -> None:
+    record(*({"event": "note", "call_id": f"n{number}"} for number in range(1100)))
+    intent = {"event": "intent", "call_id": "call_1050" + "0" * 20, "principal": "eve", "tool": "t"}
+    record(intent)
+    with pytest.raises(AuditError, match="both the number of an entry and the beginning of a call's id"):
+        run("audit", "show", "1050")
+    assert json.loads(run("audit", "show", "call_1050", "--json")[1])[0]["call_id"] == intent["call_id"]
+    assert json.loads(run("audit", "show", "1050", "--stream", "gateway-1", "--json")[1])["seq"] == 1050
+
+
+def test_a_list_says_who_approved_or_denied(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    who = {"call_id": "call_" + "a" * 24, "principal": "bot", "tool": "shop__cancel"}
+    told: dict[str, Any] = {"call_id": who["call_id"], "tool": "shop__cancel", "event": "decision"}
+    record(
+        {"event": "intent", **who, "arguments": {"id": "o7", "card": "hmac-sha256:" + "0" * 64, "why": "a b"}},
+        {"event": "decision", **who, "verdict": "ask", "rule": "cancels"},
+        {"event": "outcome", **who, "status": "pending"},
+        {**told, "principal": "lead", "verdict": "approve"},
+        {**told, "principal": "chief", "verdict": "approve"},
+        {**told, "principal": "lead", "verdict": "deny", "status": "refused", "code": "approval_denied"},
+    )
+    (row,) = json.loads(run("audit", "list", "--call", who["call_id"], "--json")[1])
+    assert row["answered_by"] == ["lead", "chief"]
+    monkeypatch.setenv("COLUMNS", "120")
+    line = run("audit", "list", "--call", who["call_id"])[1].splitlines()[1]
+    assert 'shop__cancel  card=… id=o7 why="a b"' in line
+    assert "approval_denied  lead, chief" in line
 
 
 def test_a_call_is_shown_whole_by_its_id(project: Path) -> None:

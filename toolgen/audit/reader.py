@@ -34,6 +34,7 @@ __all__ = [
     "holds",
     "lines_of",
     "merged",
+    "people_who_answered",
     "read_key",
     "unfinished_row",
     "with_outcome",
@@ -137,6 +138,24 @@ def merged(found_entries: Iterable[Entry]) -> list[dict[str, Any]]:
             chapter.row["users"] = known
     begun = [chapters.values() for chapters in found.values() if any(chapter.begun for chapter in chapters.values())]
     return sorted(map(_whole, begun), key=lambda row: str(row.get("time", "")))
+
+
+def people_who_answered(found_entries: Iterable[Entry]) -> dict[str, list[str]]:
+    """Return who approved or denied each call, by its id, in the order of their answers; calls that nobody answered for are not there.
+
+    Decisions of the policy have the verdicts allow, ask and deny: a person's denial has its code too.
+    """
+    answers: dict[str, list[tuple[str, str]]] = {}
+    for entry in found_entries:
+        verdict, code = entry.get("verdict"), entry.get("code")
+        by_person = verdict == "approve" or (verdict == "deny" and code == "approval_denied")
+        if entry.get("event") == "decision" and by_person and entry.get("principal"):
+            said = answers.setdefault(str(entry.get("call_id")), [])
+            said.append((str(entry.get("time")), str(entry["principal"])))
+    return {
+        call_id: list(dict.fromkeys(name for _, name in sorted(said, key=lambda answer: answer[0])))
+        for call_id, said in answers.items()
+    }
 
 
 class RecordedUsers:

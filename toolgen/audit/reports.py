@@ -173,6 +173,7 @@ COLUMNS = (
     "attempts",
     "sql",
     "arguments",
+    "answered_by",
 )
 """Of the CSV."""
 
@@ -203,6 +204,7 @@ _UNMAPPED = (
     "rows",
     "bytes",
     "attempts",
+    "answered_by",
 )
 
 

@@ -1,13 +1,11 @@
-"""`toolgen audit`: the record, read and verified.
-
-`toolgen audit list` and `tail`: the record for people, and as JSON for programs.
-"""
+"""`toolgen audit`: the record, read and verified. `toolgen audit tail` shows and follows its entries."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +19,15 @@ from toolgen.audit.keys import public_keys
 from toolgen.audit.reader import find_value
 from toolgen.audit.verify import VerificationReport
 from toolgen.audit.verify import verify as verify_log
+from toolgen.cli.audit_list import STATUS_COLOURS
 from toolgen.cli.audit_reports import dir_option, filled, filters
+from toolgen.cli.audit_times import Zone, shown_time, shown_zone
 from toolgen.cli.lazy import CommandGroup, LazyCommand
 from toolgen.cli.options import as_json, config
-from toolgen.cli.output import cell, coloured, json_line, portion, print_fitted, print_json, print_table, printable
+from toolgen.cli.output import cell, coloured, json_line, portion, print_json, print_table, printable
 from toolgen.config.settings import load as load_settings
 
-__all__ = ["list_calls", "print_calls", "tail"]
+__all__ = ["tail"]
 
 _FOUND = ("stream", "seq", "time", "event", "call_id", "principal", "on_behalf_of", "tool")
 
@@ -58,7 +58,7 @@ _ELSEWHERE = (
         "Make and list the keys that checkpoints of the log are signed with.",
         attribute="keys",
     ),
-    LazyCommand("list", "toolgen.cli.audit", "List the most recent calls, newest last.", attribute="list_calls"),
+    LazyCommand("list", "toolgen.cli.audit_list", "List the most recent calls, newest last.", attribute="list_calls"),
     LazyCommand(
         "reconcile",
         "toolgen.cli.reconcile",
@@ -69,7 +69,7 @@ _ELSEWHERE = (
     LazyCommand(
         "show",
         "toolgen.cli.audit_story",
-        "Show the entry with the number SEQ, or what became of the call CALL_ID, with every entry of it, as it is in the log.",
+        "Show what became of the call ID, with every entry of it as it is in the log, or the entry with the number SEQ.",
         attribute="show",
     ),
     LazyCommand(
@@ -228,8 +228,6 @@ def _verify_proof(
         )
 
 
-_CALLS = ("seq", "time", "principal", "for", "tool", "rule", "ended", "hidden", "ms")
-_LESS = ("ms", "for", "rule", "time")  # what a narrow terminal goes without, in this order
 _TOLD = (
     "event",
     "principal",
@@ -243,36 +241,7 @@ _TOLD = (
     "duration_ms",
     "call_id",
 )
-_COLOURS: Mapping[str, str] = {
-    "ok": "green",
-    "allow": "green",
-    "error": "red",
-    "deny": "red",
-    "refused": "yellow",
-    "ask": "cyan",
-    "pending": "cyan",
-    "cancelled": "magenta",
-    "unfinished": "bold red",
-}
 _LOOK_S = 0.5
-
-
-@click.command("list")
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Number of most recent entries."
-)
-@filters
-@dir_option
-@as_json
-@config
-def list_calls(limit: int, wanted: RecordFilter, directory: Path | None, as_json: bool, config_path: str) -> None:
-    """List the most recent calls, newest last."""
-    with filled(directory, config_path) as index:
-        rows = index.calls(wanted, limit=limit).rows[::-1]
-        if as_json:
-            print_json(rows)
-        else:
-            print_calls(rows)
 
 
 @click.command("tail")
@@ -293,19 +262,20 @@ def tail(
     lines: int, follow: bool, wanted: RecordFilter, directory: Path | None, as_json: bool, config_path: str
 ) -> None:
     """Show the newest entries, one a line, oldest first; JSON lines with --json. A filter shows the entries of the calls that match."""
+    zone = shown_zone()
     with filled(directory, config_path) as index:
         marks = index.marks()
         entries = index.entries(wanted, limit=lines).rows if lines else []
         for entry in sorted(entries, key=lambda entry: (entry["time"], entry["seq"])):
-            _print_line(entry, as_json=as_json)
+            _print_line(entry, zone, as_json=as_json)
         if follow:
             try:
-                _follow(index, marks, wanted, as_json=as_json)
+                _follow(index, marks, wanted, zone, as_json=as_json)
             except KeyboardInterrupt:
                 return
 
 
-def _follow(index: RecordIndex, marks: dict[int, int], wanted: RecordFilter, *, as_json: bool) -> None:
+def _follow(index: RecordIndex, marks: dict[int, int], wanted: RecordFilter, zone: Zone, *, as_json: bool) -> None:
     told: set[str] = set()
     while True:
         for fault in index.fill().faults:
@@ -313,39 +283,16 @@ def _follow(index: RecordIndex, marks: dict[int, int], wanted: RecordFilter, *, 
                 told.add(fault)
                 click.echo(f"toolgen: {printable(fault)}", err=True)
         for entry in index.newer(marks, wanted):
-            _print_line(entry, as_json=as_json)
+            _print_line(entry, zone, as_json=as_json)
         time.sleep(_LOOK_S)
 
 
-def _print_line(entry: Mapping[str, Any], *, as_json: bool) -> None:
+def _print_line(entry: Mapping[str, Any], zone: Zone, *, as_json: bool) -> None:
     if as_json:
         click.echo(json_line(entry), nl=False)
     else:
         words = [f"{entry.get('stream')}#{entry.get('seq')}", *(entry.get(name) for name in _TOLD)]
-        text = "  ".join(coloured(printable(word), _COLOURS) for word in words if word not in (None, ""))
-        click.echo(f"{printable(entry.get('time'))}  {text}")
+        text = "  ".join(coloured(printable(word), STATUS_COLOURS) for word in words if word not in (None, ""))
+        when = entry.get("time") if zone is UTC else shown_time(entry.get("time"), zone)
+        click.echo(f"{printable(when)}  {text}")
     sys.stdout.flush()
-
-
-def print_calls(rows: Sequence[Mapping[str, Any]]) -> None:
-    """A line for each call."""
-    cells = [_call_cells(row) for row in rows]
-    colours = {ended[-3]: _COLOURS.get(str(row.get("status")), "") for ended, row in zip(cells, rows, strict=True)}
-    print_fitted(_CALLS, cells, _LESS, {text: colour for text, colour in colours.items() if colour})
-
-
-def _call_cells(row: Mapping[str, Any]) -> list[str]:
-    """Return the cells of a call. The outcome is the error code or else the status; the time is UTC without the year."""
-    took = row.get("duration_ms")
-    cells = (
-        row["seq"],
-        str(row["time"])[5:19].replace("T", " "),
-        row.get("principal"),
-        row.get("on_behalf_of"),
-        row.get("tool"),
-        row.get("rule"),
-        row.get("code") or row.get("status"),
-        "true" if row.get("hidden") else "",
-        "" if took is None else f"{took:.0f}",
-    )
-    return [printable(cell) for cell in cells]

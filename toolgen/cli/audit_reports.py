@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,19 +18,16 @@ from toolgen.audit.index.database import SqliteDatabase
 from toolgen.audit.index.index import RecordIndex
 from toolgen.audit.index.row import STATUSES, VERDICTS, RecordFilter
 from toolgen.audit.reports import Group, Stats, stats_of
+from toolgen.cli.audit_times import Zone, between_option, shown_zone, since_option, tz_option, until_option
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import counted, print_json, print_table, printable
 from toolgen.config.settings import load as load_settings
-from toolgen.core.clock import SystemClock
 from toolgen.core.errors import ConfigError
 from toolgen.gateway.wiring.audit_index import index_of
 
-__all__ = ["dir_option", "filled", "filters", "opened", "since_option", "stats"]
+__all__ = ["dir_option", "filled", "filters", "opened", "stats"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-_AGE = re.compile(r"(\d{1,9})(s|m|h|d)\Z")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
 dir_option = click.option(
     "--dir",
     "directory",
@@ -41,30 +37,11 @@ dir_option = click.option(
 )
 
 
-def _moment(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """An age (30m, 7d), a date or a time; without a zone it is UTC. Microseconds since the epoch."""
-    if text is None:
-        return None
-    if found := _AGE.match(text):
-        return int((SystemClock().now() - int(found[1]) * _SECONDS[found[2]]) * 1e6)
-    try:
-        moment = datetime.fromisoformat(text)
-        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
-    except (ValueError, OverflowError):
-        raise click.BadParameter(
-            "is no moment like 30m, 7d, 2026-01-31 or 2026-01-31T12:00:00Z", ctx=context, param=parameter
-        ) from None
-
-
-since_option = click.option(
-    "--since",
-    callback=_moment,
-    metavar="WHEN",
-    help="Calls that began at WHEN or later: 30m, 7d, 2026-01-31, or a time (UTC).",
-)
 _OPTIONS = (
+    tz_option,
     since_option,
-    click.option("--until", callback=_moment, metavar="WHEN", help="Calls that began before WHEN."),
+    until_option,
+    between_option,
     click.option("--principal", default="", help="Principal that made the call."),
     click.option("--for", "on_behalf_of", default="", metavar="USER", help="User that the call was made for."),
     click.option("--tool", default="", metavar="NAME|GLOB", help="Tool name or pattern: shop__query, or 'shop__*'."),
@@ -81,7 +58,11 @@ _OPTIONS = (
 def filters(function: F) -> F:
     """The options, given to the command as one `wanted`."""
 
-    def command(*arguments: Any, **given: Any) -> Any:
+    def command(*arguments: Any, zone: Zone, between: tuple[int, int] | None, **given: Any) -> Any:
+        if between is not None:
+            if given["since"] is not None or given["until"] is not None:
+                raise click.UsageError("--between stands in place of --since and --until")
+            given["since"], given["until"] = between
         names = ("since", "until", "principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "session")
         wanted = RecordFilter(**{name: given.pop(name) for name in (*names, "call_id", "text")})
         return function(*arguments, wanted=wanted, **given)
@@ -168,7 +149,7 @@ def _row(group: Group) -> Sequence[object]:
 
 
 def _step_label(micros: int) -> str:
-    return datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="seconds")
+    return datetime.fromtimestamp(micros / 1e6, UTC).astimezone(shown_zone()).isoformat(timespec="seconds")
 
 
 def _draw(found: Stats, path: Path) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import click
 
-from toolgen.audit.index.index import FoundEntry
+from toolgen.audit.index.index import FoundEntry, RecordIndex
 from toolgen.audit.index.row import RecordFilter
 from toolgen.cli.audit_reports import dir_option, filled
+from toolgen.cli.audit_times import Zone, shown_time, tz_option
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import cell, print_json, print_table, printable
 from toolgen.core.errors import AuditError
@@ -20,39 +23,60 @@ __all__ = ["show", "story_of"]
 
 _MAX_DIGITS = 12
 _MAX_ENTRIES = 1000  # of one call
-_SECONDS_END = 19  # of a time in RFC 3339, without its fraction
+_BEGINNING = re.compile("(?:call_)?([0-9a-f]{4,24})")  # of a call's id
 
 
 @click.command("show")
-@click.argument("which", metavar="SEQ|CALL_ID")
+@click.argument("which", metavar="ID|SEQ")
 @click.option("--stream", default="", help="Which stream, where several have an entry of this number.")
+@tz_option
 @dir_option
 @as_json
 @config
-def show(which: str, stream: str, directory: Path | None, as_json: bool, config_path: str) -> None:
-    """Show the entry with the number SEQ, or what became of the call CALL_ID, with every entry of it, as it is in the log."""
-    numbered = which.isascii() and which.isdigit()
-    if numbered and (len(which) > _MAX_DIGITS or not int(which)):
-        raise click.BadParameter(f"{which[:20]} is no number of an entry", param_hint="SEQ")
+def show(which: str, stream: str, zone: Zone, directory: Path | None, as_json: bool, config_path: str) -> None:
+    """Show what became of the call ID, with every entry of it as it is in the log, or the entry with the number SEQ.
+
+    ID is that of `toolgen audit list`, or a whole one, or a part of it: its first digits, as many as it takes to name one call.
+    """
     with filled(directory, config_path) as index:
+        call_id = "" if stream and which.isdigit() else _call_of(index, which)
+        numbered = not call_id and which.isascii() and which.isdigit()
+        if numbered and (len(which) > _MAX_DIGITS or not int(which)):
+            raise click.BadParameter(f"{which[:20]} is no number of an entry", param_hint="SEQ")
         if numbered:
             entries = [_the_one(index.find(int(which), stream), int(which))]
         else:
-            found = index.entries(RecordFilter(call_id=which, stream=stream), limit=_MAX_ENTRIES).rows
+            found = index.entries(RecordFilter(call_id=call_id or which, stream=stream), limit=_MAX_ENTRIES).rows
             entries = sorted(found, key=lambda entry: (entry["time"], entry["seq"]))
             if not entries:
                 raise AuditError(
-                    f"there is no call {printable(which[:60])}", suggestion="`toolgen audit tail` shows ids"
+                    f"there is no call {printable(which[:60])}", suggestion="`toolgen audit list` shows ids"
                 )
         if as_json:
             print_json(entries[0] if numbered else entries)
             return
         if not numbered:
-            click.echo("\n".join(story_of(entries)))
+            click.echo("\n".join(story_of(entries, zone)))
         for number, entry in enumerate(entries):
             if number or not numbered:
                 click.echo()
             print_table(("field", "value"), [(name, cell(value)) for name, value in entry.items()])
+
+
+def _call_of(index: RecordIndex, which: str) -> str:
+    """Return the id of the call that begins like this; "" if none does. Digits alone may be a number of an entry instead."""
+    digits = _BEGINNING.fullmatch(which)
+    found = index.call_ids(f"call_{digits[1]}") if digits else []
+    if len(found) > 1:
+        raise AuditError(
+            f"several calls begin with {which}", suggestion="give more of the id, as `toolgen audit list` does"
+        )
+    if found and which.isdigit() and len(which) <= _MAX_DIGITS and index.find(int(which)):
+        raise AuditError(
+            f"{which} is both the number of an entry and the beginning of a call's id",
+            suggestion=f"write call_{which} for the call, or --stream for the entry",
+        )
+    return found[0] if found else ""
 
 
 def _the_one(found: Sequence[FoundEntry], seq: int) -> dict[str, Any]:
@@ -71,12 +95,11 @@ def _the_one(found: Sequence[FoundEntry], seq: int) -> dict[str, Any]:
     return one.entry
 
 
-def story_of(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A line for each entry of a call, oldest first: when (UTC), and what happened. Safe for a terminal."""
+def story_of(entries: Sequence[Mapping[str, Any]], zone: Zone = UTC) -> Iterator[str]:
+    """A line for each entry of a call, oldest first: when, and what happened. Safe for a terminal."""
     caller = next((entry.get("principal") for entry in entries if entry.get("event") == "intent"), None)
     for entry in entries:
-        when = str(entry.get("time", ""))[:_SECONDS_END].replace("T", " ")
-        yield printable(f"{when}  {_sentence(entry, caller)}")
+        yield printable(f"{shown_time(entry.get('time', ''), zone)}  {_sentence(entry, caller)}")
 
 
 def _sentence(entry: Mapping[str, Any], caller: object) -> str:

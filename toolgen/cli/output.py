@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,6 @@ __all__ = [
     "json_line",
     "no_warnings",
     "portion",
-    "print_fitted",
     "print_json",
     "print_table",
     "printable",
@@ -69,27 +67,6 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     widths = [max(len(row[index]) for row in table) for index in range(len(header))]
     for row in table:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def print_fitted(
-    header: Sequence[str], rows: Sequence[Sequence[str]], less: Sequence[str], colours: Mapping[str, str]
-) -> None:
-    """Columns in the width of the terminal (80 in a pipe), on standard output. Empty ones are left out, and those of `less`, in their
-    order, until the rest fits; no cell is broken. `colours` are those of whole cells. Programs read `--json`."""
-    shown = [index for index in range(len(header)) if any(row[index] for row in rows) or not rows]
-    widths = {index: max(len(cell) for cell in (header[index], *(row[index] for row in rows))) for index in shown}
-    wide = shutil.get_terminal_size().columns
-    for name in less:
-        if sum(widths[index] + 2 for index in shown) - 2 <= wide:
-            break
-        shown = [index for index in shown if header[index] != name]
-    for number, row in enumerate([header, *rows]):
-        cells = [row[index].ljust(widths[index]) for index in shown]
-        while len(cells) > 1 and not cells[-1].strip():
-            cells.pop()
-        cells[-1] = cells[-1].rstrip()  # before it has a colour, behind which no blank is seen
-        line = "  ".join(coloured(cell, colours) if number else click.style(cell, bold=True) for cell in cells)
-        click.echo(line)
 
 
 def coloured(cell: str, colours: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from toolgen.cli.audit_reports import since_option
+from toolgen.cli.audit_times import since_option
 from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable

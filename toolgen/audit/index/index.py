@@ -16,7 +16,7 @@ from toolgen.audit.index.check import differences, here
 from toolgen.audit.index.database import IndexDatabase
 from toolgen.audit.index.indexer import Filled, fill, forget_log
 from toolgen.audit.index.row import NONE, STREAM_BITS, Condition, RecordFilter, call_conditions, entry_conditions
-from toolgen.audit.reader import entry_at, merged
+from toolgen.audit.reader import entry_at, merged, people_who_answered
 from toolgen.core.errors import AuditError, CanonicalError, ConfigError
 
 __all__ = ["MAX_SEARCH_S", "Cursor", "EntryPage", "FoundEntry", "PolicyUse", "RecordIndex", "Sample"]
@@ -167,6 +167,14 @@ class RecordIndex:
         found += [FoundEntry(entry=entry, log=str(self._directory), checked=False) for entry in there.values()]
         return found
 
+    def call_ids(self, beginning: str, limit: int = 2) -> list[str]:
+        """Ids of calls that begin like this, in their order; `beginning` is not empty."""
+        found = self._database.rows(
+            "SELECT call_id FROM audit_calls WHERE call_id >= ? AND call_id < ? ORDER BY call_id LIMIT ?",
+            (beginning, beginning[:-1] + chr(ord(beginning[-1]) + 1), limit),
+        )
+        return [call_id for (call_id,) in found]
+
     def newer(self, marks: dict[int, int], wanted: RecordFilter = NONE) -> list[dict[str, Any]]:
         """Entries that were indexed since the last time, in the order of their times; `marks` is what this keeps between times."""
         found: list[tuple[Any, ...]] = []
@@ -264,7 +272,7 @@ class RecordIndex:
         return EntryPage(rows=[self._entry(row) for row in found[:limit]], next=end)
 
     def _told(self, calls: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows of these calls, in their order."""
+        """The rows of these calls, in their order; `answered_by` has the people who approved or denied one."""
         entries: list[Entry] = []
         names: dict[int, str] = {}
         for start in range(0, len(calls), _SOME):
@@ -277,6 +285,9 @@ class RecordIndex:
                 names[number] = row[4]
                 entries.append({**self._entry(row), "stream": number})
         told = {row["call_id"]: {**row, "stream": names[row["stream"]]} for row in merged(entries)}
+        for call_id, people in people_who_answered(entries).items():
+            if call_id in told:
+                told[call_id]["answered_by"] = people
         return [told[call_id] for call_id in calls if call_id in told]
 
     def _entry(self, row: Sequence[Any]) -> dict[str, Any]:

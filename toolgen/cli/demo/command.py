@@ -17,7 +17,7 @@ import click
 
 from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.verify import verify
-from toolgen.cli.audit import print_calls
+from toolgen.cli.audit_list import print_calls, short_ids
 from toolgen.cli.audit_reports import filled
 from toolgen.cli.build import build_project
 from toolgen.cli.demo.services import HIDDEN, Shop, shop
@@ -112,7 +112,8 @@ def _review(made: Shop, calls: Sequence[tuple[str, str]]) -> None:
     click.echo(f"\nthe record of these {len(calls)} calls:")
     with filled(None, made.config) as index:
         rows = index.calls(RecordFilter(), limit=100).rows[::-1]
-    print_calls(rows)
+        ids = short_ids(index, rows)
+    print_calls(rows, ids)
     recorded = [(str(row["tool"]), str(row.get("code") or row["status"])) for row in rows]
     if recorded != list(calls):
         raise DemoFailure(f"the record has {recorded}, the calls were {list(calls)}")

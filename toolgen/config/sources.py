@@ -43,13 +43,15 @@ def read_source(document: YamlDocument, name: str, root: Path, warnings: list[st
     auth = {} if isinstance(source.auth, str) else dict(source.auth)
     if kind in {"graphql", "mcp"}:
         check_headers(auth, document, ("sources", name, "auth"))
-    server = McpServer() if source.mcp is None else read_mcp(source.mcp, document, name, warnings, bool(source.auth))
+    server = McpServer() if source.mcp is None else read_mcp(source.mcp, document, name, warnings, bool(auth))
     location = server.location if kind == "mcp" else CONNECTORS[kind].place or getattr(source, kind)
     adopted: Adopted = ""
     if source.python is not None and (source.python or not resource):
         location, adopted = read_python(source.python, document, name)
     if kind == "sql":
         location, auth = _parted(location, auth, where)
+        if auth and source.auth == "none":
+            raise ConfigError("auth: none stands beside a password in the location", where=where)
     if resource and kind == "python":
         location = location or Path(resource).name
     return SourceSettings(
@@ -206,7 +208,8 @@ def _parted(location: str, auth: Mapping[str, Any], where: str) -> tuple[str, di
 
 
 def _is_anonymous(document: YamlDocument, source: str, auth: Mapping[str, Any] | str, kind: SourceKind) -> bool:
-    """`auth: none` stands alone: as one word beside nothing else, which YAML itself sees to."""
+    """`auth: none` stands alone: as one word beside nothing else, which YAML itself sees to. Only descriptions of HTTP APIs demand
+    credentials, so it is what leaving `auth` out is to sources of other kinds."""
     if not isinstance(auth, str):
         return False
     where = document.where("sources", source, "auth")
@@ -216,9 +219,7 @@ def _is_anonymous(document: YamlDocument, source: str, auth: Mapping[str, Any] |
             where=where,
             suggestion="name the scheme that this is for: auth: {api_key: …}",
         )
-    if kind != "openapi":
-        raise ConfigError("auth: none belongs to openapi sources; leave auth out", where=where)
-    return True
+    return kind == "openapi"
 
 
 def _auth(document: YamlDocument, source: str, auth: Mapping[str, Any], warnings: list[str], kind: SourceKind) -> Auth:

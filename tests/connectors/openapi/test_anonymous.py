@@ -61,8 +61,9 @@ def test_it_is_part_of_what_was_built(tmp_path: Path) -> None:
         ({"openapi": "pets.json", "auth": ""}, "the one word none"),
         ({"openapi": "pets.json", "auth": "s3cr3t"}, "the one word none"),
         ({"openapi": "pets.json", "auth": ["none", {"key": "x"}]}, "got `array`"),
-        ({"sql": "sqlite:///x.db", "auth": "none"}, "belongs to openapi sources"),
-        ({"graphql": "x.graphql", "auth": "none"}, "belongs to openapi sources"),
+        ({"graphql": "x.graphql", "auth": "nothing"}, "the one word none"),
+        ({"sql": "postgresql://u:s3cr3t@h/d", "auth": "none"}, "beside a password in the location"),
+        ({"python": "my.tools", "auth": "none"}, "does not belong to python sources"),
     ],
 )
 def test_it_stands_alone_and_is_that_one_word(tmp_path: Path, source: dict[str, Any], says: str) -> None:
@@ -70,6 +71,20 @@ def test_it_stands_alone_and_is_that_one_word(tmp_path: Path, source: dict[str, 
         from_mapping({"pets": source}, tmp_path)
     assert says in str(caught.value)
     assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"graphql": "x.graphql", "endpoint": "http://127.0.0.1:9/graphql"},
+        {"sql": "sqlite:///x.db"},
+        {"sql": "postgresql://u@h/d"},
+        {"mcp": {"url": "https://mcp.example/"}},
+        {"mcp": {"command": ["server"]}},
+    ],
+)
+def test_it_is_what_leaving_it_out_is_to_other_kinds(tmp_path: Path, source: dict[str, Any]) -> None:
+    assert from_mapping({"x": {**source, "auth": "none"}}, tmp_path) == from_mapping({"x": source}, tmp_path)
 
 
 def test_it_cannot_stand_beside_a_credential(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from toolgen.cli.build_summary import (
     with_names,
 )
 from toolgen.cli.options import as_json, config
-from toolgen.cli.output import print_json, progress
+from toolgen.cli.output import portion, print_json, progress
 from toolgen.cli.renames import new_words, policy_documents, print_renames, renames
 from toolgen.config.settings import build_options, from_specs
 from toolgen.config.settings import load as load_settings
@@ -36,7 +36,7 @@ from toolgen.connectors.overrides import ToolOverride
 from toolgen.connectors.pins import LOCK, Pins, read_pins, write_pins
 from toolgen.connectors.source import SourceSettings, is_networked, password_of
 from toolgen.connectors.sql.connector import check_extra
-from toolgen.core.errors import DescriptionError, ManifestError
+from toolgen.core.errors import ConfigError, DescriptionError, ManifestError
 from toolgen.core.garbage import freeze_objects, uncollected
 from toolgen.generator.emit import writer
 from toolgen.generator.emit.formats import DEFAULT_FORMATS, MAX_WRITTEN
@@ -141,6 +141,8 @@ def command(
         print_json(to_dict(summary))
     else:
         print_summary(summary, job.target, only_check)
+    if job.own and not only_check:
+        _keep_vectors(config_path, job.target)
     if _complain(summary, unlisted, strict=strict):
         sys.exit(1)
     if only_check and summary.changed:
@@ -154,7 +156,26 @@ def build_project(config_path: str) -> bool:
     job = _job((), None, (), config_path)
     with uncollected(), ExitStack() as stack:
         summary, unlisted = _built(job, False, stack.enter_context(progress(2 * len(job.sources) + 1)), stack)
+    _keep_vectors(config_path, job.target)
     return not _complain(summary, unlisted, strict=False)
+
+
+def _keep_vectors(config_path: str, target: Path) -> None:
+    """Compute what searching by meaning needs of the tools that were built, where the project asks for it."""
+    settings = load_settings(config_path)
+    manifest = _manifest_in(target) if settings.search == "hybrid" else None
+    if manifest is None:
+        return
+    from toolgen.gateway.catalog.search.hybrid import keep_vectors  # noqa: PLC0415 - loads the model's libraries
+
+    try:
+        with portion() as step:
+            new = keep_vectors(settings, list(manifest.tools.values()), step)
+    except ConfigError as error:
+        click.echo(f"warning: {error}; the tools are built, and no gateway can search them so", err=True)
+        return
+    if new:
+        click.echo(f"computed the search vectors of {new} tools", err=True)
 
 
 def _complain(summary: Summary, unlisted: tuple[DescriptionError, ...], *, strict: bool) -> bool:

@@ -103,6 +103,43 @@ def test_what_was_read_once_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
+def test_a_build_computes_what_gateways_search_by(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = made(tmp_path / "p")
+    file = tmp_path / "p" / "var" / "state" / "meanings"
+
+    async def served() -> list[str]:
+        caplog.clear()
+        with caplog.at_level("INFO", hybrid.__name__):
+            async with Gateway.load(path) as gateway:
+                await read(gateway)
+                assert (await found(gateway, LETTER))[0] == "orders__send_mail"
+        return [line.message for line in caplog.records if line.name == hybrid.__name__]
+
+    first = asyncio.run(served())
+    assert ["by words alone until the texts of" in first[0], first[1]] == [True, "searching by words and meaning"]
+    file.unlink()
+    told = []
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            toolgen(["build", "--config", str(path)])
+        told.append("computed the search vectors of" in capsys.readouterr().err)
+        assert file.is_file()
+    assert told == [True, False]
+    assert asyncio.run(served()) == [], "everything was read before it started"
+
+
+def test_a_build_without_the_extra_says_that_nothing_searches_by_meaning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hybrid, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        toolgen(["build", "--config", str(made(tmp_path / "p"))])
+    assert "hybrid needs what is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("installed")
 def test_while_too_many_ask_words_alone_answer(tmp_path: Path) -> None:
     """And nothing waits for the model on the event loop: here its thread is held for as long as the test likes."""
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from toolgen.gateway.catalog.search.bm25 import RankedTool
     from toolgen.gateway.catalog.search.minilm import Matrix
 
-__all__ = ["Encoder", "HybridIndex", "Meanings", "SemanticSearch", "index_of", "meaning_of"]
+__all__ = ["Encoder", "HybridIndex", "Meanings", "SemanticSearch", "index_of", "keep_vectors", "meaning_of"]
 
 _MAX_KEPT = 20_000  # texts, of 1.5 KB each
 _KEY = hashlib.sha256().digest_size
@@ -75,12 +75,16 @@ class Meanings:
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         """A row for each text: of those that were not met before, the encoder's."""
-        keys = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in texts]
+        keys = [_digest(text) for text in texts]
         self._met.update(dict.fromkeys(keys))
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._rows}
         if new:
             self._rows.update(zip(new, self._encoder.encode(list(new.values())), strict=True))
         return self._np.stack([self._rows[key] for key in keys])
+
+    def missing(self, texts: Iterable[str]) -> int:
+        """Return how many of the texts the encoder still has to read."""
+        return len({key for text in texts if (key := _digest(text)) not in self._rows})
 
     def keep(self) -> None:
         """Writes the file again, with the texts that were met and no others, if it does not have them all."""
@@ -114,6 +118,10 @@ class Meanings:
             return
         for at in range(0, len(body), each):
             self._rows[body[at : at + _KEY]] = np.frombuffer(body, np.float32, width // 4, at + _KEY)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "replace")).digest()
 
 
 # How much of a score is meaning. With .4 to .5 every labelled set does as well as with words alone, or better (`python -m bench.search
@@ -268,6 +276,21 @@ def index_of(settings: Settings, tools: Iterable[Tool]) -> HybridIndex | None:
     return index
 
 
+def keep_vectors(settings: Settings, tools: Sequence[Tool], progress: Callable[[int, int], None]) -> int:
+    """Compute the vectors of the tools' texts that are not kept yet, and keep them for gateways; return their number. Raises `ConfigError`.
+
+    `progress` is told how many of how many tools are done.
+    """
+    _, kept = _loaded(settings)
+    texts = [meant_by(tool) for tool in tools]
+    new = kept.missing(texts)
+    for start in range(0, len(texts), _AT_ONCE):
+        kept.encode(texts[start : start + _AT_ONCE])
+        progress(min(start + _AT_ONCE, len(texts)), len(texts))
+    kept.keep()
+    return new
+
+
 def _loaded(settings: Settings) -> tuple[MiniLM, Meanings]:
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
@@ -342,11 +365,17 @@ class SemanticSearch:
             self._waiting -= 1
 
     async def _read(self, kept: Meanings, tools: Sequence[Tool]) -> None:
+        texts = [meant_by(tool) for tool in tools]
         try:
-            for start in range(0, len(tools), _AT_ONCE):
-                texts = [meant_by(tool) for tool in tools[start : start + _AT_ONCE]]
-                await self._run(lambda texts=texts: kept.encode(texts))  # type: ignore[misc]
+            if new := await self._run(lambda: kept.missing(texts)):
+                message = "searching by words alone until the texts of %d tools are read; `toolgen build` reads them beforehand"
+                _logger.info(message, new)
+            for start in range(0, len(texts), _AT_ONCE):
+                some = texts[start : start + _AT_ONCE]
+                await self._run(lambda some=some: kept.encode(some))  # type: ignore[misc]
             await self._run(kept.keep)
+            if new:
+                _logger.info("searching by words and meaning")
         except Exception as error:  # noqa: BLE001 - whatever a model's libraries raise
             message = "what the tools mean cannot be read, so they are searched by words alone: %s"
             _logger.error(message, place_of(error))  # noqa: TRY400 - its text may quote anything

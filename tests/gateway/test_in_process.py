@@ -23,7 +23,7 @@ from toolgen.audit.verify import verify
 from toolgen.connectors.openapi.mock.description import MockDescription
 from toolgen.connectors.openapi.mock.server import MockApp, mocked
 from toolgen.connectors.source import SourceConfig
-from toolgen.core.errors import ConfigError
+from toolgen.core.errors import ConfigError, ToolgenError
 from toolgen.gateway.in_process import of_openapi
 
 SECRET = "canary-credential"
@@ -70,7 +70,7 @@ def test_an_api_is_called_in_three_lines_with_its_credential(temporary: Path, sp
             refused = calls.call("pets__delete_pet", {"petId": 1})
             assert refused.error is not None
             assert refused.error.code == "unknown_tool"
-            assert [tool.name for tool in calls.tools()] == ["pets__get_pet"]
+            assert [tool.name for tool in calls.tools.list()] == ["pets__get_pet"]
             assert SECRET not in repr(calls.preview("pets__get_pet", {"petId": 1}))
             texts = [path.read_bytes() for path in temporary.rglob("*") if path.is_file()]
     assert seen == [SECRET]
@@ -106,7 +106,28 @@ def test_one_effect_of_those_that_are_allowed_is_enough(effect: Literal["read", 
 
 def test_a_destructive_function_is_no_tool_until_it_is_named() -> None:
     with toolgen.Gateway.from_functions(add, wipe) as calls:
-        assert [tool.name for tool in calls.tools()] == ["add"]
+        assert [tool.name for tool in calls.tools.list()] == ["add"]
+
+
+def test_calls_have_no_rate_limit_unless_it_is_asked_for(spec: Path) -> None:
+    with toolgen.Gateway.from_functions(add) as calls:
+        assert {calls.call("add", {"left": 1}).status for _ in range(150)} == {"ok"}
+    assert toolgen.Gateway.from_openapi(spec, credentials=SECRET).policy.limits == ()
+
+
+@pytest.mark.parametrize(
+    "limits", ["2/min", ["2/min"], [{"id": "two", "per": ["principal"], "rate": "2/min"}], ("9/s", "2/min")]
+)
+def test_limits_are_those_that_were_asked_for(limits: Any) -> None:
+    with toolgen.Gateway.from_functions(add, limits=limits) as calls:
+        ends = [calls.call("add", {"left": 1}) for _ in range(3)]
+    assert [end.error.code if end.error else end.status for end in ends] == ["ok", "ok", "rate_limited"]
+
+
+@pytest.mark.parametrize("limits", ["often", [{"rate": "2/min"}], [{"id": {1}}], ["2/min", "2 a minute"]])
+def test_limits_that_are_none_are_refused(limits: Any) -> None:
+    with pytest.raises(ToolgenError):
+        toolgen.Gateway.from_functions(add, limits=limits)
 
 
 def test_a_function_of_this_program_stays_what_it_was() -> None:

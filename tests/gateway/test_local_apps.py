@@ -253,5 +253,5 @@ def test_a_fastapi_application_describes_itself() -> None:
 
     made = Described(routes=[Route("/large", large)])
     with toolgen.Gateway.from_fastapi(made, name="own") as calls:
-        assert "own__large" in [tool.name for tool in calls.tools()]
+        assert "own__large" in [tool.name for tool in calls.tools.list()]
         assert calls.call("own__large", {}).status == "ok"

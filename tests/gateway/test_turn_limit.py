@@ -86,7 +86,9 @@ def play(root: Path, steps: Any, policy: dict[str, Any] | None = None, **setting
             await steps(Caller(gateway), seen)
 
     with upstream() as (seen, server):
-        asyncio.run(main(project(root / "p", server, policy or POLICY, **settings), seen))
+        asyncio.run(
+            main(project(root / "p", server, policy or POLICY, **{"gateway": {"turn_limit": 4}, **settings}), seen)
+        )
 
 
 def test_the_fifth_turn_is_refused_recorded_and_told_what_to_do(tmp_path: Path) -> None:
@@ -240,6 +242,13 @@ def test_the_limit_is_what_toolgen_yaml_says(given: int | str, ok: int, tmp_path
     play(tmp_path, steps, gateway={"turn_limit": given})
 
 
+def test_a_conversation_has_fifty_turns_unless_toolgen_yaml_says_otherwise(tmp_path: Path) -> None:
+    async def steps(caller: Caller, seen: Upstream) -> None:
+        assert [await caller.python() for _ in range(51)] == ["ok"] * 50 + ["turn_limit"]
+
+    play(tmp_path, steps, gateway={})
+
+
 @pytest.mark.parametrize("given", [0, -1, "4", "sometimes"])
 def test_any_other_limit_is_an_error_with_its_line(given: object, tmp_path: Path) -> None:
     path = project(tmp_path / "p", "http://127.0.0.1:9", POLICY, gateway={"turn_limit": given})
@@ -273,7 +282,9 @@ def test_gateways_that_share_a_redis_share_the_turns_and_refuse_what_they_cannot
             assert len(seen.requests) == before
 
     with upstream() as (seen, server):
-        paths = [project(tmp_path / name, server, POLICY, state=state) for name in ("one", "two")]
+        paths = [
+            project(tmp_path / name, server, POLICY, state=state, gateway={"turn_limit": 4}) for name in ("one", "two")
+        ]
         try:
             asyncio.run(main(paths[0], paths[1], seen))
         finally:

@@ -30,10 +30,12 @@ from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.key_list import new_key
 
-__all__ = ["InProcess", "of_functions", "of_openapi"]
+__all__ = ["InProcess", "RateLimits", "of_functions", "of_openapi"]
 
 _NUMBERS = count(1)
 _MODULE = "toolgen_functions_{}"
+RateLimits = str | Sequence[str | Mapping[str, Any]]
+"""Rates (`60/min`), or limits as under `limits:` of a policy."""
 _ALL = ("*",)
 """The tools that are added later, too."""
 
@@ -56,6 +58,7 @@ def of_openapi(
     allow: Sequence[str],
     credentials: str | Mapping[str, Any] | None,
     record: str | Path | None,
+    limits: RateLimits = (),
 ) -> InProcess:
     """From an OpenAPI document: a path, an http(s) URL, which is fetched now, or the document itself. Raises `ToolgenError`."""
     effects = _effects(allow)
@@ -70,11 +73,16 @@ def of_openapi(
         elif credentials:
             source["auth"] = dict(credentials)
         settings, manifest = _settled({name: source}, folder, record, path)
-        return _finished(settings, manifest, effects, folder)
+        return _finished(settings, manifest, effects, folder, limits=_limits(limits))
 
 
 def of_functions(
-    functions: Sequence[Callable[..., Any]], *, name: str, allow: Sequence[str], record: str | Path | None
+    functions: Sequence[Callable[..., Any]],
+    *,
+    name: str,
+    allow: Sequence[str],
+    record: str | Path | None,
+    limits: RateLimits = (),
 ) -> InProcess:
     """From functions of this program. One that `@tool` did not mark is a tool that writes. Raises `ConfigError` for one that cannot be."""
     effects = _effects(allow)
@@ -90,7 +98,7 @@ def of_functions(
         settings, manifest = _settled({name: {"python": module.__name__, "prefix": "none"}}, folder, record)
         if errors := [problem for problem in manifest.problems if problem.level == "error"]:
             raise ConfigError(errors[0].message, where=errors[0].origin.partition(".")[2])
-        return _finished(settings, manifest, effects, folder, module.__name__)
+        return _finished(settings, manifest, effects, folder, module.__name__, limits=_limits(limits))
 
 
 def _effects(allow: Sequence[str]) -> tuple[Effect, ...]:
@@ -100,6 +108,21 @@ def _effects(allow: Sequence[str]) -> tuple[Effect, ...]:
         if one not in set(Effect):
             raise ConfigError(f"allow: '{one}' is not read, write or destructive{nearest(one, list(Effect))}")
     return tuple(Effect(one) for one in allow)
+
+
+def _limits(limits: RateLimits) -> str:
+    """The section `limits:` of the policy. A rate alone is one for each principal."""
+    given = [limits] if isinstance(limits, str) else list(limits)
+    if not given:
+        return ""
+    section = [
+        {"id": f"limit-{number}", "per": ["principal"], "rate": one} if isinstance(one, str) else dict(one)
+        for number, one in enumerate(given, start=1)
+    ]
+    try:
+        return f"limits: {json.dumps(section)}\n"
+    except (TypeError, ValueError) as error:
+        raise ConfigError("limits: takes rates like '60/min', or mappings as under `limits:` of a policy") from error
 
 
 @contextmanager
@@ -172,11 +195,11 @@ def _auth(credential: str, settings: Settings, manifest: Manifest) -> dict[str, 
 
 
 def _finished(
-    settings: Settings, manifest: Manifest, effects: tuple[Effect, ...], folder: Path, module: str = ""
+    settings: Settings, manifest: Manifest, effects: tuple[Effect, ...], folder: Path, module: str = "", *, limits: str
 ) -> InProcess:
     key, digest = new_key()
     settings.policies.mkdir()
-    text = policy_text(manifest, settings.sources, key_digest=digest, effects=effects, patterns=_ALL)
+    text = policy_text(manifest, settings.sources, key_digest=digest, effects=effects, patterns=_ALL, limits=limits)
     (settings.policies / "policy.yaml").write_text(text, encoding="utf-8")
     policy = load_policy(settings.policies, manifest)
     return InProcess(

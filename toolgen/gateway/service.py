@@ -20,6 +20,7 @@ from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import PolicyError
 from toolgen.gateway.assembly import AssemblyOptions, assemble
 from toolgen.gateway.calls.call_service import UNNAMED, Unnamed
+from toolgen.gateway.gateway_tools import GatewayTools
 from toolgen.gateway.identity import NO_CLAIMS, Claims
 from toolgen.gateway.policy_acceptance import LocalAcceptances
 from toolgen.gateway.policy_reloader import FileStates, file_states
@@ -36,7 +37,7 @@ from toolgen.policy.document.policy_files import read_files
 
 if TYPE_CHECKING:
     from toolgen.gateway.asgi.mounted import MountedApp
-    from toolgen.gateway.in_process import InProcess
+    from toolgen.gateway.in_process import InProcess, RateLimits
 
 __all__ = ["Gateway"]
 
@@ -50,12 +51,12 @@ class Gateway:
     and commands the project and `pausing`, `unknown_outcomes` and `preview` beside.
 
     An asynchronous context manager: entering opens the audit log, leaving waits for the calls in flight and closes everything.
-    `tools` adds and removes tools while it is open. `stand_in` carries calls out, by source, in place of what the settings name: for
-    trial runs that must reach nobody. `above` are the ways of one of several workers to the process above it. `reader` reads
-    the policy from its files, where that is more than to read them, or it did before. `key` is the API key of the only principal, of a
-    gateway that was made in Python. `middleware` are checks of the program's own, inside of those of the project. `apps` are
-    applications of this process, by the source that each is. In code that is not asynchronous, `with gateway as calls:` gives a
-    `SyncGateway`, whose `call` waits.
+    `tools` lists tools, and adds and removes some while it is open. `stand_in` carries calls out, by source, in place of what the
+    settings name: for trial runs that must reach nobody. `above` are the ways of one of several workers to the process above it.
+    `reader` reads the policy from its files, where that is more than to read them, or it did before. `key` is the API key of the only
+    principal, of a gateway that was made in Python. `middleware` are checks of the program's own, inside of those of the project.
+    `apps` are applications of this process, by the source that each is. In code that is not asynchronous, `with gateway as calls:`
+    gives a `SyncGateway`, whose `call` waits.
     """
 
     def __init__(
@@ -88,7 +89,8 @@ class Gateway:
         )
         parts = assemble(settings, manifest, policy, options)
         self.current, self.callers, self.role_grants = parts.current, parts.callers, parts.role_grants
-        self.approvals, self.tool_calls, self.tools = parts.approvals, parts.calls, parts.tools
+        self.approvals, self.tool_calls, self._tools = parts.approvals, parts.calls, parts.tools
+        self.tools = GatewayTools(parts.tools, parts.callers, parts.calls)
         self.operations, self.monitoring = parts.status, parts.monitoring
         self.pausing, self.unknown_outcomes = parts.pausing, parts.unknown_outcomes
         self._log, self._running, self._background = parts.log, parts.running, parts.background
@@ -145,18 +147,23 @@ class Gateway:
         name: str = "",
         record: str | Path | None = None,
         middleware: Sequence[object] = (),
+        limits: RateLimits = (),
     ) -> Self:
         """A gateway over one OpenAPI document (a path, a URL or the document), without a project: the principal `agent` may call the tools
         with the effects of `allow`, and requests reach the document's servers, or `server`, and no other place.
 
         `credentials` is the one credential that the document asks for, or several by security scheme, as under `auth:`. `record` is the
         folder of the audit log; without one it is in a temporary folder that goes with the gateway. `middleware` are checks around every
-        call, the first outermost. Raises `ToolgenError`.
+        call, the first outermost. Calls have no rate limit but `limits`: a rate for each principal ("60/min"), or several, or mappings as
+        under `limits:` of a policy. Raises `ToolgenError`.
         """
         from toolgen.gateway.in_process import of_openapi  # noqa: PLC0415 - builds, which a project has done already
 
         return cls._in_process(
-            of_openapi(spec, name=name, server=server, allow=allow, credentials=credentials, record=record), middleware
+            of_openapi(
+                spec, name=name, server=server, allow=allow, credentials=credentials, record=record, limits=limits
+            ),
+            middleware,
         )
 
     @classmethod
@@ -167,12 +174,15 @@ class Gateway:
         name: str = "functions",
         record: str | Path | None = None,
         middleware: Sequence[object] = (),
+        limits: RateLimits = (),
     ) -> Self:
         """A gateway over functions of this program, whose tools are called as they are. What `from_openapi` says holds here too.
         A function that `@tool` did not mark counts as one that writes. Raises `ConfigError` for one that cannot be a tool."""
         from toolgen.gateway.in_process import of_functions  # noqa: PLC0415 - as above
 
-        return cls._in_process(of_functions(functions, name=name, allow=allow, record=record), middleware)
+        return cls._in_process(
+            of_functions(functions, name=name, allow=allow, record=record, limits=limits), middleware
+        )
 
     @classmethod
     def from_asgi(
@@ -186,6 +196,7 @@ class Gateway:
         name: str = "",
         record: str | Path | None = None,
         middleware: Sequence[object] = (),
+        limits: RateLimits = (),
     ) -> Self:
         """A gateway over an application of this process, which `openapi` describes. Calls reach it without a socket, and no other place.
 
@@ -194,7 +205,9 @@ class Gateway:
         """
         from toolgen.gateway.in_process import of_openapi  # noqa: PLC0415 - as above
 
-        parts = of_openapi(openapi, name=name, server=server, allow=allow, credentials=credentials, record=record)
+        parts = of_openapi(
+            openapi, name=name, server=server, allow=allow, credentials=credentials, record=record, limits=limits
+        )
         (source,) = parts.settings.sources
         return cls._in_process(parts, middleware, {source: LocalApp(app=app, origin=server)})
 
@@ -234,8 +247,8 @@ class Gateway:
                 await self._meaning.open()
             self._log.open()
             self._log.end_abandoned()
-            await self._shared.start(self.tools.known)
-            await self.tools.start(self._background)
+            await self._shared.start(self._tools.known)
+            await self._tools.start(self._background)
             await self.role_grants.start()
             self._reloader.start()
             self._catalog.start(self._background)
@@ -261,8 +274,8 @@ class Gateway:
         """The gateway for one command: calls are made and recorded, but what others approved is left to a gateway that stays."""
         try:
             self._log.open()
-            await self._shared.start(self.tools.known)
-            await self.tools.sync()
+            await self._shared.start(self._tools.known)
+            await self._tools.sync()
             await self.role_grants.refresh()
             yield self
         finally:
@@ -272,7 +285,7 @@ class Gateway:
         """Ends and closes whatever was begun."""
         self.operations.leave()
         meaning = () if self._meaning is None else (self._meaning.close,)
-        watching = (self.role_grants.stop, self.tools.stop, self._catalog.stop, self._reloader.stop)
+        watching = (self.role_grants.stop, self._tools.stop, self._catalog.stop, self._reloader.stop)
         await each(*watching, self.monitoring.stop, self._runner.stop, *meaning, self._close)
 
     async def _close(self) -> None:

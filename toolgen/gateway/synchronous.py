@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from toolgen.core.errors import ConfigError
 from toolgen.gateway.calls.call_service import UNNAMED, Callers, Calls, Unnamed
-from toolgen.gateway.catalog.runtime_tools import RuntimeTools
+from toolgen.gateway.gateway_tools import GatewayTools, SyncGatewayTools
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
-from toolgen.model.tool import Tool
 
 __all__ = ["SyncGateway", "closed"]
 
@@ -33,7 +32,7 @@ class _Gateway(Protocol):
 
     callers: Callers
     tool_calls: Calls
-    tools: RuntimeTools
+    tools: GatewayTools
 
     async def __aenter__(self) -> Any: ...
 
@@ -43,8 +42,8 @@ class _Gateway(Protocol):
 
 
 class SyncGateway:
-    """Blocking gateway that `with gateway as calls:` gives. It can be used from any thread; without `principal`, the policy's only one
-    calls."""
+    """Blocking gateway that `with gateway as calls:` gives: methods have the names and parameters of `Gateway`, and wait. It can be used
+    from any thread; without `principal`, the policy's only one calls."""
 
     def __init__(self, gateway: _Gateway) -> None:
         """Opens the gateway. Raises `ConfigError` inside a running loop, which would stand still, and what opening raises."""
@@ -58,6 +57,7 @@ class SyncGateway:
                 suggestion="use `async with gateway:` and `await gateway.call(…)`",
             )
         self._gateway = gateway
+        self.tools = SyncGatewayTools(gateway.tools, self._wait)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="toolgen-gateway", daemon=True)
         self._thread.start()
@@ -85,27 +85,6 @@ class SyncGateway:
         """Return the request that a call would send, as `Gateway.preview` does."""
         who = self._gateway.callers.who(principal)
         return self._wait(self._gateway.tool_calls.preview(name, arguments or {}, principal=who))
-
-    def tools(self, *, principal: Principal | str | Unnamed = UNNAMED) -> Sequence[Tool]:
-        """The tools that a principal may call."""
-        who = self._gateway.callers.who(principal)
-        named = self._gateway.callers.named(who) if isinstance(who, str) else who
-        return self._gateway.tool_calls.catalog(named)
-
-    def add_tool(
-        self, function: object, *, name: str = "", effect: str = "", title: str = "", description: str = ""
-    ) -> Tool:
-        """Add a tool, as `Gateway.tools.add` does."""
-        said = {"name": name, "effect": effect, "title": title, "description": description}
-        return self._wait(self._gateway.tools.add(function, **said))
-
-    def remove_tool(self, name: str) -> None:
-        """Remove a tool, as `Gateway.tools.remove` does."""
-        self._wait(self._gateway.tools.remove(name))
-
-    def restore_tool(self, name: str) -> Tool | None:
-        """Restore a removed tool, as `Gateway.tools.restore` does."""
-        return self._wait(self._gateway.tools.restore(name))
 
     def close(self) -> None:
         """Waits for the calls in flight, and closes the gateway."""

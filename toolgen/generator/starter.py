@@ -25,6 +25,7 @@ var/
 *.key
 .env
 """
+_LIMITS = f"limits:\n  - {{id: per-{PRINCIPAL}, per: [principal], rate: 60/min, burst: 20}}\n"
 _PORTS = {"http": 80, "https": 443}
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./:-]*[A-Za-z0-9_/]|[A-Za-z_]")
 _WORDS_OF_YAML = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
@@ -71,11 +72,12 @@ def policy_text(
     effects: Sequence[Effect] = (Effect.READ,),
     without: Collection[str] = (),
     patterns: Sequence[str] = (),
+    limits: str = _LIMITS,
 ) -> str:
     """Write a policy that lets one principal call the tools with these effects and denies everything else.
 
     `patterns` select the tools, or all tools of each source if there are none. `key_digest` is the hex SHA-256 of the principal's key, or
-    "" for a principal without a key. `without` are tables that stay closed.
+    "" for a principal without a key. `without` are tables that stay closed. `limits` is the section of that name, or "".
     """
     tools = [tool for tool in manifest.tools.values() if tool.effect in effects]
     named = list(patterns if tools and patterns else dict.fromkeys(_pattern(tool) for tool in tools))
@@ -84,7 +86,7 @@ def policy_text(
         "# Who may do what. Whatever no rule allows is denied. `toolgen policy check` runs the tests at the end.\n"
         f"principals:\n  {PRINCIPAL}:\n{key}    roles: [{PRINCIPAL}]\n",
         f"rules:{_rules(named, effects)}",
-        f"limits:\n  - {{id: per-{PRINCIPAL}, per: [principal], rate: 60/min, burst: 20}}\n",
+        *([limits] if limits else []),
         *_sql(manifest, without),
         _egress(manifest, sources),
         *_tests(manifest, tools, _rule_name(effects)),

@@ -45,7 +45,7 @@ POLICY: dict[str, Any] = {
 async def world(root: Path, **policy: Any) -> AsyncIterator[tuple[Gateway, Upstream]]:
     """A gateway that is open, and the API behind it."""
     with upstream() as (seen, server):
-        path = project(root, server, {**POLICY, **policy})
+        path = project(root, server, {**POLICY, **policy}, gateway={"turn_limit": 4})
         async with Gateway.load(path) as gateway:
             yield gateway, seen
 

@@ -589,19 +589,19 @@ def test_a_gateway_of_functions_takes_more_of_them_by_their_own_names() -> None:
         return 0
 
     with toolgen.Gateway.from_functions(add) as calls:
-        assert calls.add_tool(counter.step).name == "step"
-        calls.add_tool(wipe)
+        assert calls.tools.add(counter.step).name == "step"
+        calls.tools.add(wipe)
         assert calls.call("step", {"by": 3}).data == 3
-        assert [tool.name for tool in calls.tools()] == ["add", "step"]
-        calls.remove_tool("add")
+        assert [tool.name for tool in calls.tools.list()] == ["add", "step"]
+        calls.tools.remove("add")
         refused = calls.call("add", {"left": 1})
         assert refused.error is not None
         assert refused.error.code == "unknown_tool"
-        calls.add_tool(pay, name="add")
+        calls.tools.add(pay, name="add")
         assert calls.call("add", {"cents": 8}).data == 8
         with pytest.raises(ConfigError, match="add was added meanwhile"):
-            calls.restore_tool("add")
-        calls.remove_tool("add")
-        assert calls.restore_tool("add") is not None
+            calls.tools.restore("add")
+        calls.tools.remove("add")
+        assert calls.tools.restore("add") is not None
         assert calls.call("add", {"left": 1}).data == 2
     assert not inspect.ismethod(add)

@@ -191,13 +191,15 @@ def test_bare_descriptions_get_a_kind_and_a_name(tmp_path: Path) -> None:
         ("openapi.json", "The Acme Payments API (v2)", "acme_payments"),
         ("swagger-v1.json", "Weaviate REST API", "weaviate"),
         ("petstore.yaml", "Swagger Petstore - OpenAPI 3.0", "petstore"),
-        ("slack_web_openapi_v2.yaml", "Slack Web API", "slack_web"),
-        ("octokit-openapi-generated-api.github.com.json", "GitHub's official OpenAPI spec + Octokit", "github_octokit"),
+        ("slack_web_openapi_v2.yaml", "Slack Web API", "slack"),
+        ("octokit-openapi-generated-api.github.com.json", "GitHub's official OpenAPI spec + Octokit", "github"),
         ("billing.yaml", "Acme Payments", "billing"),
         ("api.json", "Acme Payments", "api"),
         ("openapi.json", "OpenAPI", "openapi"),
         ("openapi.yaml", "日本語", "openapi"),
         ("swagger.json", "3 Ways", "ways"),
+        ("openapi.yaml", "Spotify Web API with fixes and improvements from somebody", "spotify"),
+        ("openapi.json", "API with Everything", "everything"),
         ("openapi.json", "A very long title that goes on without end", "very_long_title_that"),
     ],
 )
@@ -216,6 +218,33 @@ def test_a_title_names_a_source_better_than_an_empty_file_name(
     )
     (tmp_path / file).write_text(text, encoding="utf-8")
     assert list(from_specs((file,), tmp_path)) == [name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "openapi: 3.1.0\ninfo:\n  title: Acme Payments\n  version: '1'\npaths: {}\n",
+        "openapi: 3.1.0\r\ninfo:\r\n  version: '1'\r\n  title: Acme Payments\r\npaths: {}\r\n",
+        "\ufeffinfo:\n  title: Acme Payments\nopenapi: 3.1.0\npaths: {}\n",
+        "---\n# first\ninfo: # of it\n\n  # more\n  title: 'Acme Payments' # so\nopenapi: 3.1.0\npaths: {}\n",
+        '"info":\n    "title": "Acme Payments"\n"openapi": "3.1.0"\npaths: {}\n',
+        "openapi: 3.1.0\ninfo: {version: '1', title: Acme Payments}\npaths: {}\n",
+        "openapi: 3.1.0\ninfo: {\n  version: '1',\n  title: Acme Payments\n}\npaths: {}\n",
+        "info:\n  title: >-\n    Acme\n    Payments\n  version: '1'\npaths: {}\n",
+        "info:\n  description: |\n    info:\n      title: Another\n  title: |\n    Acme Payments\npaths: {}\n",
+        "info:\n  title:\n    Acme\n    Payments\npaths: {}\n",
+        "x-name: &name Acme Payments\nopenapi: 3.1.0\ninfo:\n  title: *name\npaths: {}\n",
+        "x-info: &info {title: Acme Payments}\ninfo: *info\npaths: {}\n",
+        "{openapi: 3.1.0, info: {title: Acme Payments, version: '1'}, paths: {}}\n",
+        "  openapi: 3.1.0\n  info:\n    title: Acme Payments\n  paths: {}\n",
+        "? info\n: title: Acme Payments\nopenapi: 3.1.0\npaths: {}\n",
+        "info: !!map\n  title: !!str Acme Payments\npaths: {}\n",
+        "paths:\n  /a:\n    get: {summary: x}\ninfo:\n  title: Acme Payments\n",
+    ],
+)
+def test_a_title_is_found_in_every_style_of_yaml(tmp_path: Path, text: str) -> None:
+    (tmp_path / "openapi.yaml").write_bytes(text.encode())
+    assert list(from_specs(("openapi.yaml",), tmp_path)) == ["acme_payments"]
 
 
 DATABASES = [

@@ -20,6 +20,7 @@ from toolgen.model.names import SOURCE_NAME
 __all__ = ["described_as", "kind_of", "name_for", "title_name"]
 
 _LOOKED_AT = 65_536
+_MAX_PARSED = 2**20  # of a document whose title stands in none of the usual ways
 _MIN_LENGTH, _MAX_LENGTH = 3, 20
 # Words that say that something is a description of an API, and not of which.
 _GENERIC = frozenset(
@@ -31,6 +32,8 @@ _GENERIC = frozenset(
 )
 # What the last part of a URL's path says of it.
 _ENDPOINTS: Mapping[str, SourceKind] = {"graphql": "graphql", "mcp": "mcp"}
+_NO_NAME = re.compile(r"\([^()]*\)|['’]s\b|\bweb(?=\s+apis?\b)", re.IGNORECASE)
+_EXTRAS = re.compile(r"\s(?:with|including|incl\.|plus|\+)\s", re.IGNORECASE)
 _VERSION = re.compile(r"v?[0-9]+|beta[0-9]*|alpha[0-9]*")
 _JSON_TITLE = re.compile(rb'"info"\s*:\s*\{(?:[^{}]|\{[^{}]*\})*?"title"\s*:\s*"((?:[^"\\]|\\.){1,200})"', re.DOTALL)
 # The member of a YAML document with all that is indented below it, or a flow mapping of one or several lines.
@@ -103,7 +106,9 @@ def _name_of(said: list[str]) -> str:
 
 
 def _said(path: Path) -> list[str]:
-    return _telling(re.sub(r"\([^()]*\)|['’]s\b", " ", _title(path)))
+    """The words of a title that say what the API is of. What comes with it ("with fixes", "+ extension") says that only alone."""
+    title = _NO_NAME.sub(" ", _title(path))
+    return _telling(_EXTRAS.split(title)[0]) or _telling(title)
 
 
 def _better(stem: str, base: str, path: Path) -> str:
@@ -130,10 +135,14 @@ def _title(path: Path) -> str:
         ):  # most have it there, and need not be read whole
             return str(msgspec.json.decode(b'"%b"' % found[1]))
         data = read_file(path, MAX_DOCUMENT_SIZE)
-        if is_json:
-            return msgspec.json.decode(data, type=_Titled).info.title
-        if (found := _YAML_INFO.search(data)) is not None:
-            return msgspec.convert(parse(found[0], where=path.name), _Titled).info.title
+        if is_json:  # or a flow mapping of YAML
+            with suppress(ValueError):
+                return msgspec.json.decode(data, type=_Titled).info.title
+        for part in [found[0]] if (found := _YAML_INFO.search(data)) else []:
+            with suppress(ValueError, DescriptionError):  # an alias of what stands elsewhere
+                return msgspec.convert(parse(part, where=path.name), _Titled).info.title
+        if len(data) <= _MAX_PARSED:
+            return msgspec.convert(parse(data, where=path.name), _Titled).info.title
     return ""
 
 

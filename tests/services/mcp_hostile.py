@@ -226,6 +226,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         if session:
             self.send_header("Mcp-Session-Id", session)
+        if status == 401 and (challenge := state().get("challenge")):
+            self.send_header("WWW-Authenticate", challenge)
         self.end_headers()
         self.wfile.write(body)
 

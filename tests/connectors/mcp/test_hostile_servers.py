@@ -314,6 +314,50 @@ def test_a_wrong_credential_is_said_and_nothing_else_is_tried(posted: Path, tmp_
     assert calls(tmp_path) == []
 
 
+METADATA = "https://login.example.com/.well-known/oauth-protected-resource/mcp"
+
+
+@pytest.mark.parametrize(
+    ("challenge", "says"),
+    [
+        (f'Bearer resource_metadata="{METADATA}", scope="read write"', f"sign in at {METADATA}; scope 'read write'"),
+        (
+            f"Basic realm=x, bearer error=invalid_token,resource_metadata={METADATA}",
+            f"{METADATA}; error 'invalid_token'",
+        ),
+        ('Bearer resource_metadata="javascript:x", error_description="a \\"b\\""', "error_description 'a \"b\"'"),
+        (f'Bearer scope="{TOKEN}"', "scope '***'"),
+        ('Bearer realm="x"', ""),
+        ('Basic scope="read"', ""),
+        (f'Bearer scope="{"x" * 5000}"', ""),
+    ],
+)
+def test_a_server_that_asks_for_sign_in_says_where(posted: Path, tmp_path: Path, challenge: str, says: str) -> None:
+    tell(tmp_path, token="another-token-of-the-server", challenge=challenge)
+    error = call(posted, "echo").error
+    assert error is not None
+    assert "the server answered 401 Unauthorized" in error.message
+    assert (says in error.message) if says else error.message.endswith("Unauthorized")
+    assert TOKEN not in error.message
+
+
+def test_a_build_says_how_a_server_ended_or_where_to_sign_in(tmp_path: Path, toolgen: Run, url: str) -> None:
+    tell(tmp_path, challenge=f'Bearer resource_metadata="{METADATA}"')
+    write_project(tmp_path, mcp={"url": url}, timeouts=SHORT)
+    assert METADATA in toolgen("build").err
+    ending = [sys.executable, "-c", "import sys; sys.exit('no configuration file ' + sys.argv[1])", "at /etc/x"]
+    write_project(tmp_path, mcp={"command": ending}, timeouts=SHORT)
+    assert "(exit status 1; standard error: no configuration file at /etc/x)" in toolgen("build").err
+
+
+@pytest.mark.parametrize("held", [with_gateway, with_worker], ids=["here", "by another"])
+def test_a_call_says_how_its_command_ended(piped: Path, held: Callable[..., Any]) -> None:
+    ended = held(piped, lambda gateway: gateway.call("far__crash", {}, principal="bot"))
+    assert ended.error.message == (
+        "the server's command ended before it answered (exit status 3); it may or may not have taken effect"
+    )
+
+
 def test_the_egress_rules_hold(posted: Path, tmp_path: Path, url: str) -> None:
     write_project(
         tmp_path,

@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from toolgen.connectors.mcp.child_process import LineReader, LongLine
 from toolgen.connectors.mcp.command import CommandSpec, LocalCommand
 from toolgen.connectors.mcp.process import CommandFault, CommandReply
+from toolgen.core.clock import FixedClock
+from toolgen.model.result import Failed
+from toolgen.model.secret import SecretReference
 
 Loop: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 LARGEST = 300
@@ -133,3 +136,74 @@ def request(number: int) -> dict[str, Any]:
 
 def answering(number: str) -> str:
     return f'print(json.dumps({{"jsonrpc": "2.0", "id": {number}, "result": {{}}}}), flush=True)\n'
+
+
+def ended(loop: Loop, server: str, requests: int = 1, secrets: dict[str, str] | None = None) -> list[str]:
+    """The reasons of requests that a command did not answer, sent together; the first is answered where the command does so."""
+
+    async def main() -> list[str]:
+        words = (sys.executable, "-I", "-S", "-c", f"import json, os, sys\n{server}")
+        environment = {name: SecretReference("env", name) for name in secrets or {}}
+        command = LocalCommand(CommandSpec(words=words, environment=environment), clock=FixedClock())
+        try:
+            assert await command.begin(secrets or {}) == 1
+            calls = [
+                {**request(number), "params": {"arguments": {"pin": "pin-4711"}}} for number in range(1, requests + 1)
+            ]
+            replies = await asyncio.gather(*(command.ask(one, None) for one in calls))
+            again = await command.begin(secrets or {})
+            return [*(one.reason for one in replies), again.error.message if isinstance(again, Failed) else ""]
+        finally:
+            await command.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        return runner.run(main())
+
+
+DYING = "line = sys.stdin.readline(); print('key', os.environ.get('KEY'), 'for pin-4711\\nno such\\x1b table', file=sys.stderr)\n"
+
+
+def test_a_command_that_ends_says_its_exit_status_and_last_words(loop: Loop) -> None:
+    first, again = ended(loop, f"{DYING}sys.exit(3)", secrets={"KEY": "secret-key-of-the-source"})
+    how = "ended before it answered (exit status 3; standard error: key *** for *** | no such table)"
+    assert first == how
+    assert again == f"the command {how}; nothing was sent"
+
+
+def test_a_command_that_is_killed_says_the_signal(loop: Loop) -> None:
+    first, _ = ended(loop, "sys.stdin.readline(); os.kill(os.getpid(), 11)")
+    assert first == "ended before it answered (signal SIGSEGV)"
+
+
+def test_a_command_that_closes_its_output_is_ended_and_says_so(loop: Loop) -> None:
+    first, _ = ended(loop, "sys.stdin.readline(); os.close(1); sys.stdin.read()")
+    assert first == "ended before it answered (it closed its output)"
+
+
+def test_what_a_command_wrote_while_others_waited_is_not_told(loop: Loop) -> None:
+    """It may be about the call of another caller."""
+    *reasons, _ = ended(loop, f"sys.stdin.readline(); {DYING}sys.exit(3)", 2)
+    assert reasons == ["ended before it answered (exit status 3)"] * 2
+
+
+def test_last_words_are_bounded_and_cut_at_no_secret(loop: Loop) -> None:
+    much = (
+        "sys.stdin.readline(); sys.stderr.write(('x' * 997 + os.environ['KEY'] + '\\n') * 100 + os.environ['KEY'][:20])"
+    )
+    first, _ = ended(loop, much, secrets={"KEY": "secret-key-of-the-source"})
+    assert len(first) < 700
+    assert "secret-key" not in first
+
+
+def test_a_program_that_is_not_there_says_where_it_was_looked_for(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere/bin:/nowhere/sbin")
+
+    def said(program: str) -> str:
+        async def main() -> Any:
+            return await LocalCommand(CommandSpec(words=(program,), folder="/nowhere")).begin({})
+
+        with asyncio.Runner(loop_factory=loop) as runner:
+            return str(runner.run(main()).error.message)
+
+    assert "there is no program 'no-such-server' in the PATH '/nowhere/bin:/nowhere/sbin'" in said("no-such-server")
+    assert "there is no program '/nowhere/bin/server'" in said("bin/server")

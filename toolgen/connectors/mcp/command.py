@@ -19,6 +19,7 @@ from toolgen.connectors.mcp.messages import failed
 from toolgen.connectors.mcp.process import CommandFault, CommandReply, ServerProcess, replied
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.model.client_channel import ClientChannel
+from toolgen.model.excerpt import bounded
 from toolgen.model.result import Delivery, Failed
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import SecretReference
@@ -30,6 +31,8 @@ _INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG
 _LEAVING_S = 2.0
 _SIGN_OF_LIFE_S = 2.0
 _AGAIN_S = 1.0  # a command that ended before it answered anything is not started more often
+_MAX_NAME_LENGTH = 100
+_MAX_PATH_LENGTH = 500
 _CLOCK = SystemClock()
 NOT_SENT: Final = Delivery(attempts=1, unsent=True)
 
@@ -89,6 +92,7 @@ class LocalCommand:
         self._starting = asyncio.Lock()
         self._started = -math.inf
         self._running: ServerProcess | None = None
+        self._last_words = ""
         self._doubting: asyncio.Task[None] | None = None
         self._pings = 0  # downwards: the numbers above are those of the callers
 
@@ -107,12 +111,13 @@ class LocalCommand:
                 return self.epoch
             if self._running is not None:
                 await self._running.stop(0.0)
+                self._last_words = self._running.last_words()
                 if self._running.served:
                     self._started = -math.inf
                 self._running = None
             wait = self._started + _AGAIN_S - self._clock.monotonic()
             if wait > 0:
-                message = "the command ended before it answered anything; nothing was sent"
+                message = f"the command {self._last_words}; nothing was sent"
                 return failed("upstream_unavailable", message, "try again in a moment", NOT_SENT)
             if values is None:
                 return None
@@ -127,7 +132,7 @@ class LocalCommand:
         descendants = Descendants()
         environment = {**inherited, **given, MARK: descendants.mark}
         if not _exists(spec.words[0], spec.folder, environment):
-            return _not_started("there is no such program")
+            return _not_started(_missing(spec.words[0], spec.folder, environment))
         pipe = subprocess.PIPE
         try:
             # The loop of uvloop would fork this whole process, and stand still meanwhile; this begins a child without a copy (vfork).
@@ -210,6 +215,14 @@ def _exists(program: str, folder: str, environment: Mapping[str, str]) -> bool:
     """Return True if the program exists. Otherwise only the standard error of its starter would report it as missing."""
     place = os.path.join(folder, program) if os.path.dirname(program) else program
     return shutil.which(place, path=environment.get("PATH", os.defpath)) is not None
+
+
+def _missing(program: str, folder: str, environment: Mapping[str, str]) -> str:
+    """Where a program was looked for that is not there."""
+    if os.path.dirname(program):
+        return f"there is no program {os.path.join(folder, program)!a}"
+    path = environment.get("PATH", os.defpath)
+    return f"there is no program {bounded(program, _MAX_NAME_LENGTH)!a} in the PATH {bounded(path, _MAX_PATH_LENGTH)!a}"
 
 
 def _not_started(reason: str) -> Failed:

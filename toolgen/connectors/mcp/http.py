@@ -25,6 +25,7 @@ from toolgen.connectors.http.reply import BodyListener
 from toolgen.connectors.http.response import MAX_ANSWER_SIZE, HttpResponse, result
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.http.streamed import EVENT_ENDING, MAX_EVENT_ENDING_LENGTH, events
+from toolgen.connectors.mcp.challenge import with_challenge
 from toolgen.connectors.mcp.messages import STATELESS, Agreed, addressed, tell_progress
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import Clock, SystemClock
@@ -119,6 +120,7 @@ _HEADERS = {
 }
 _BODY = HttpBody(media_type="application/json", argument="message", required=True)
 _SESSION = "mcp-session-id"
+_CHALLENGES = frozenset({401, 403})
 _MAX_HEADER_LENGTH = 1024
 _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
@@ -273,6 +275,8 @@ def _read(
     kind = answer.content_type.partition(";")[0].strip().lower()
     if answer.status != 200 or kind != "text/event-stream" or answer.truncated:
         whole = read(answer, scrubber, method, delivery)
+        if isinstance(whole, Failed) and answer.status in _CHALLENGES:
+            return with_challenge(whole, answer.headers.get("www-authenticate", ""), scrubber)
         return msgspec.structs.replace(whole, data=[whole.data]) if isinstance(whole, Success) else whole
     messages: list[Json] = []
     for event in events(answer.body):

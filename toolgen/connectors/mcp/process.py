@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Final
 
@@ -22,8 +24,10 @@ __all__ = ["CommandFault", "CommandReply", "ServerProcess", "replied"]
 _MAX_UNASKED: Final = 10_000  # messages between two answers
 _MUCH_UNREAD: Final = 1024 * 1024  # bytes that the command has not read; what it asks for then is not answered
 _LAST_WORDS_S: Final = 2.0
+_ERRORS_S: Final = 0.5  # how long its last errors are waited for once it is gone
 
 
+_ENDED: Final = "ended before it answered"
 _LISTS_CHANGED = frozenset(f"notifications/{name}/list_changed" for name in ("tools", "prompts", "resources"))
 
 
@@ -75,7 +79,8 @@ class ServerProcess(asyncio.BaseProtocol):
         self._unasked = 0
         self._ended = False
         self._gone: asyncio.Future[int] | None = None
-        self._reason = "ended before it answered"
+        self._finishing: asyncio.Task[None] | None = None
+        self._reason = _ENDED
         self.log = log
         self.changed = False
         self.served = False
@@ -103,6 +108,7 @@ class ServerProcess(asyncio.BaseProtocol):
         """The line that answers, or what is wrong with it: `CommandFault.ENDED` where none ever will. Cancelled, it is not waited for."""
         answer: asyncio.Future[CommandReply] = asyncio.get_running_loop().create_future()
         number = _number(message)
+        self.log.begin(alone=not self._waiting)
         self._waiting[number] = _Waiter(answer, line)
         answer.add_done_callback(lambda _: self._waiting.pop(number, None))
         if not self.send(message):
@@ -122,15 +128,41 @@ class ServerProcess(asyncio.BaseProtocol):
             asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._lines.end, "")
 
     def _end(self, reason: str) -> None:
-        """Handle the end of the command's output, or of reading it. All requests that wait for an answer end."""
+        """Handle the end of the command's output, or of reading it. All requests that wait for an answer end, once it is known how the
+        command ended and what it wrote last."""
         self._ended, self._reason = True, reason or self._reason
         if self._gone is None:  # otherwise it is given time to end, and then ended, by `stop`
-            self._kill()
-            self._leave()
+            self._finishing = asyncio.create_task(self._finish(wait=not reason))
+            self._finishing.add_done_callback(lambda _: self._settle_all())
+        else:
+            self._settle_all()
         self._on_change()
+
+    async def _finish(self, *, wait: bool) -> None:
+        """Ends a command that writes no more; with `wait` it has a moment to end by itself, so that its exit status is its own."""
+        gone, killed = self._leave(), False
+        self._descendants.look(self._process.pid)
+        if wait:
+            killed = not (await asyncio.wait({gone}, timeout=_LAST_WORDS_S))[0]
+        self._kill()
+        status = await gone
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ERRORS_S):
+                await self.log.ended.wait()
+        more = ["it closed its output" if killed else _status(status)] if wait else []
+        if said := self.log.last_lines():
+            more.append(f"standard error: {said}")
+        if more:
+            self._reason = f"{self._reason} ({'; '.join(more)})"
+
+    def _settle_all(self) -> None:
         for waiter in tuple(self._waiting.values()):
             if not waiter.answer.done():
                 waiter.answer.set_result(CommandReply(fault=CommandFault.ENDED, reason=self._reason))
+
+    def last_words(self) -> str:
+        """How a command ended that answered nothing, for those who would start it again."""
+        return self._reason
 
     def _heard(self, line: bytes | LongLine) -> None:
         self._unasked += 1
@@ -200,6 +232,10 @@ class ServerProcess(asyncio.BaseProtocol):
 
     async def stop(self, leaving_s: float) -> None:
         """Closes its input, as MCP has it, and ends it with all that it started when it is not gone by then."""
+        if self._gone is None and self._process.poll() is not None:
+            self._lines.end("")
+        if self._finishing is not None:
+            await asyncio.wait({self._finishing})
         self._descendants.look(self._process.pid)
         if self._stdin is not None:
             self._stdin.close()
@@ -227,6 +263,16 @@ def _number(message: JsonObject) -> int:
     number = message["id"]
     assert isinstance(number, int)  # noqa: S101 - ours are
     return number
+
+
+def _status(status: int) -> str:
+    """Exit status of a process as `Popen.wait` gives it."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"signal {signal.Signals(-status).name}"
+    except ValueError:
+        return f"signal {-status}"
 
 
 def _turned_down(method: object, number: str | int) -> JsonObject:

@@ -102,6 +102,10 @@ def prices() -> dict[str, float]:
     return {"tea": 2.5, "gateway_note": 1.0}
 
 @tool(effect="read")
+def nothing() -> None:
+    """Answers nothing."""
+
+@tool(effect="read")
 def greeting() -> str:
     """Greets."""
     return "Hello there"
@@ -190,7 +194,9 @@ def far_tools() -> list[dict[str, Any]]:
     """The tools of the MCP server: each answers as its argument `result` says; `promises` has an output schema."""
     output = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     takes = {"inputSchema": {"type": "object", "properties": {"result": {}}}}
-    return [{**tool, **takes} for tool in (*listed("says"), *listed("promises", outputSchema=output))]
+    lists = listed("lists", outputSchema={"type": "array", "items": {"type": "integer"}})
+    counts = listed("counts", outputSchema={"type": "integer"})
+    return [{**tool, **takes} for tool in (*listed("says"), *listed("promises", outputSchema=output), *lists, *counts)]
 
 
 def write_project(root: Path, url: str, form: str = "", **gateway: Any) -> Path:
@@ -245,7 +251,13 @@ KINDS: dict[str, Kind] = {
     "object": Kind("api__get_pet", {}, '"name":"Rex"'),
     "a value that the enum has not": Kind("api__get_other_kind", {}, "owl", "age"),
     "a null that the description forgot": Kind("api__get_null_name", {}, "null", "dog"),
-    "declared, and 204": Kind("api__get_nothing", {}, "Done (204)."),
+    "declared, and 204": Kind("api__get_nothing", {}, "Done (no content)."),
+    "function that answers nothing": Kind("fn__nothing", {}, "Done (no content)."),
+    "bridged, nothing": Kind("far__says", said(content=[]), "Done (no content)."),
+    "bridged, a list as promised": Kind("far__lists", said(content=[], structuredContent=[1, 2]), "[1,2]"),
+    "bridged, a list and other text": Kind("far__lists", said(content=texts("two"), structuredContent=[1, 2]), "[1,2]", "two"),
+    "bridged, a number as promised": Kind("far__counts", said(content=[], structuredContent=0), "0"),
+    "bridged, a list of another type": Kind("far__lists", said(content=[], structuredContent={"a": "x"}), '"a":"x"'),
     "text in place of JSON": Kind("api__get_words", {}, "The shop is closed."),
     "array": Kind("api__get_numbers", {}, "[1,2,3]"),
     "number": Kind("api__get_number", {}, "42"),

@@ -80,7 +80,7 @@ def called(params: dict[str, Any], ask: Ask) -> dict[str, Any]:
             print("called with", json.dumps(arguments), file=sys.stderr, flush=True)
         case "escapes":
             escape(arguments["how"])
-        case "says" | "promises":
+        case "says" | "promises" | "lists" | "counts":
             found: dict[str, Any] = arguments["result"]
             return found
         case "deep":

@@ -228,8 +228,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     `content` is an answer of an MCP server whole, block by block, for agents; programs are given `data`. `parts`: the data is a list of
     texts, files and documents, or one of them, which agents are given one by one. `cursor_argument` is as of `Success`, for the text that
-    an agent reads, and `empty_status` is the HTTP status of an answer without a body, 0 for others. `media` is as of `Success`. None of
-    these is in the JSON form.
+    an agent reads, and `empty_status` is the HTTP status of an answer without a body (204 if it came over no HTTP), 0 for others. `media`
+    is as of `Success`. None of these is in the JSON form.
     """
 
     status: Outcome

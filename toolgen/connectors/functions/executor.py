@@ -258,6 +258,8 @@ class FunctionExecutor:
             return Failed(error=Error(code="response_too_large", message=message, suggestion="ask for less"))
         if call.tool.output_schema is not None and (fault := self._fault(data, call)):
             return _unusable(f"the function's answer is not what it says: {fault}")
+        if answer is None and call.tool.output_schema is None:
+            size = 0  # it answers nothing, rather than a null that would mean something
         return Success(data=data, delivery=Delivery(bytes=size), shape=Shape.PARTS if offer.content else Shape.WHOLE)
 
     def _fault(self, data: Json, call: Call) -> str:

@@ -172,8 +172,9 @@ class _Texts(Struct):
 
     def schema(self, schema: Mapping[str, Json], what: str) -> dict[str, Json]:
         """The schema with its prose made fit. Raises `_UnusableError` for one that is too large, refers elsewhere or hides something
-        where it cannot be taken out: in names and values."""
-        if schema.get("type") != "object":
+        where it cannot be taken out: in names and values. An input schema describes an object; an output schema may describe anything
+        (SEP-2106, MCP 2026-07-28)."""
+        if what == "input" and schema.get("type") != "object":
             raise _UnusableError(f"its {what} schema describes no object")
         if len(msgspec.json.encode(schema)) > _MAX_SCHEMA_SIZE:
             raise _UnusableError(f"its {what} schema is larger than {_MAX_SCHEMA_SIZE} bytes")

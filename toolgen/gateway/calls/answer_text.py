@@ -17,6 +17,7 @@ from toolgen.pipeline.responses.answer_argument import ARGUMENT
 __all__ = ["data_text", "dropped_text", "error_text", "notes_of", "without_repetition", "written"]
 
 _MAX_DATA_LENGTH = 4000
+_ORDINARY = frozenset({200, 204})
 _WORD = re.compile(r"\w+")
 _WAITING = frozenset({"try again later", "wait before the next call"})
 _NO_TYPE = "about:blank"  # of problem details that have none (RFC 9457, section 4.2.1)
@@ -31,7 +32,7 @@ def data_text(envelope: Envelope, text: str | None = None) -> str:
     """The text of a success: its data and its notes. `text` is that of the data, where it was made already."""
     said = written(envelope.data) if text is None else text
     if envelope.empty_status:
-        said = f"Done ({envelope.empty_status})."
+        said = _no_content(envelope.empty_status)
     if (
         isinstance(envelope.data, (dict, Mapping))  # dict first, which needs no look at what it is registered as
         and "resource" in envelope.data
@@ -44,6 +45,11 @@ def data_text(envelope: Envelope, text: str | None = None) -> str:
     texts = [f"[{note}]" for note in notes]
     # What was asked is not what was answered: an agent has to know that before it reads the data.
     return "\n\n".join((texts[0], said, *texts[1:]) if envelope.meta.dropped else (said, *texts))
+
+
+def _no_content(status: int) -> str:
+    """The text of a success that has no content; an HTTP status that says more than that is named."""
+    return "Done (no content)." if status in _ORDINARY else f"Done (status {status}, no content)."
 
 
 def notes_of(envelope: Envelope) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from toolgen.core.json_codec import FRAMED_DEPTH, MAX_DEPTH, decode_json, deeper_than, encode_json
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
-from toolgen.model.mcp import plain_data
+from toolgen.model.mcp import blocks_of, plain_data, structured_of
 from toolgen.model.result import Envelope, Error, Failed, Meta, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, Schema
 from toolgen.model.tool import HttpBinding
@@ -203,8 +204,11 @@ def ended(name: str, call_id: str, result: Result, call_context: CallContext, du
     error, cursor_argument, empty_status = None, "", 0
     if isinstance(result, Success):
         delivery = result.delivery
-        if data is None and delivery.bytes == 0 and delivery.status is not None:
-            empty_status = delivery.status
+        if content is not None and not blocks_of(content) and structured_of(content) is None:
+            data = content = None
+            empty_status = HTTPStatus.NO_CONTENT
+        elif data is None and delivery.bytes == 0:
+            empty_status = delivery.status or HTTPStatus.NO_CONTENT
         cursor_argument = result.cursor_argument
         partial: Sequence[object] | None = None
         if result.shape is Shape.GRAPHQL:

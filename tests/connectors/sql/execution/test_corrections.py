@@ -12,8 +12,9 @@ import pytest
 
 import toolgen
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.execution.executor import SqlExecutor
-from toolgen.connectors.sql.guard.equivalents import EQUIVALENTS, function_advice
+from toolgen.connectors.sql.guard.equivalents import function_advice
 from toolgen.connectors.sql.guard.functions import FUNCTIONS
 from toolgen.connectors.sql.guard.grants import full_name
 from toolgen.connectors.sql.guard.guard import guard
@@ -84,7 +85,7 @@ def ask(location: str, database: Database, *statements: str, scope: SqlScope | N
 @pytest.mark.parametrize("engine", ENGINES)
 def test_each_equivalent_runs_on_its_engine(locations: dict[str, tuple[str, Database]], engine: str) -> None:
     """`date_trunc -> date(d, …)` is advice only if the engine, and the guard before it, take what is advised."""
-    written = sorted(set(EQUIVALENTS[engine].values()))
+    written = sorted(set(RECORDS[engine].equivalents.values()))
     errors = ask(*locations[engine], *(f"SELECT {one} AS x FROM others" for one in written))
     assert [(one, error) for one, error in zip(written, errors, strict=True) if error is not None] == []
 
@@ -105,9 +106,9 @@ def test_a_function_of_another_engine_is_answered_with_this_ones(
         "regexp_like",
     ):
         (error,) = ask(*locations[engine], f"SELECT {name}(t) FROM others")
-        if error is None or name not in EQUIVALENTS[engine]:
+        if error is None or name not in RECORDS[engine].equivalents:
             continue
-        assert EQUIVALENTS[engine][name] in error.suggestion, (name, error)
+        assert RECORDS[engine].equivalents[name] in error.suggestion, (name, error)
         assert error.code in {"sql_refused", "sql_failed"}
 
 
@@ -115,9 +116,9 @@ def test_a_misspelt_function_is_answered_with_the_nearest() -> None:
     assert function_advice("cuont", "postgres") == "did you mean count?"
     assert function_advice("frobnicate", "sqlite") == "use the ordinary functions of SQLite for values"
     for engine in ENGINES:
-        for name in EQUIVALENTS[engine]:
+        for name in RECORDS[engine].equivalents:
             assert name == name.lower()
-        assert EQUIVALENTS[engine].keys() - FUNCTIONS[engine]
+        assert RECORDS[engine].equivalents.keys() - FUNCTIONS[engine]
 
 
 CASES = [

@@ -13,13 +13,25 @@ from toolgen.connectors.sql.dialects.call_rewrites import enclose_ordered_arrows
 from toolgen.connectors.sql.dialects.computed_counts import SMALL_COUNTS, bound_counts
 from toolgen.connectors.sql.dialects.dollar_signs import separate_parameters
 from toolgen.connectors.sql.dialects.duckdb_costs import DUCKDB_FUNCTIONS, DUCKDB_OPERATORS
-from toolgen.connectors.sql.dialects.duckdb_pivots import rewrite_pivots
+from toolgen.connectors.sql.dialects.duckdb_pivots import PIVOTED, rewrite_pivots
 from toolgen.connectors.sql.dialects.duckdb_series import bound_series
-from toolgen.connectors.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
+from toolgen.connectors.sql.dialects.equivalents import DUCKDB_EQUIVALENTS
+from toolgen.connectors.sql.dialects.record import Dialect, RowEstimate, TokenRewrite, TreeRewrite, words
 from toolgen.connectors.sql.dialects.reserved_names import quote_reserved_names, reserved_names
 from toolgen.connectors.sql.dialects.token_rewrites import enclose_interval_values, enclose_limits
 from toolgen.connectors.sql.dialects.value_rows import select_from_values
 from toolgen.connectors.sql.dialects.whole_rows import is_source, select_rows
+from toolgen.connectors.sql.dialects.writers import (
+    operator,
+    word,
+    write_absolute,
+    write_extract,
+    write_ignore_nulls,
+    write_position,
+    write_power,
+    write_varchar,
+    write_within_group,
+)
 from toolgen.connectors.sql.guard.marks import CALL
 
 __all__ = ["DUCKDB", "SUMMARY_COLUMNS"]
@@ -140,14 +152,79 @@ def _unnest_structs(root: exp.Expr) -> None:
             column.replace(exp.Anonymous(this=f"{CALL}unnest", expressions=[exp.Column(this=struct.copy())]))
 
 
+def _hint(words: Sequence[str]) -> str:
+    if "@" not in words and ("PIVOT" in words or "UNPIVOT" in words):
+        return PIVOTED
+    if "@" not in words and words[:2] == ["WITH", "RECURSIVE"] and "KEY" in words:
+        return "write WITH RECURSIVE without USING KEY, and keep the last row of each key with QUALIFY row_number() OVER (…) = 1"
+    return ""
+
+
+_GRAMMAR: Final = {
+    **dict.fromkeys(
+        words("RegexpLike RegexpILike StartsWith RegexpFullMatch SimilarTo Slice Extract"), "this expression"
+    ),
+    **dict.fromkeys(
+        words("PropertyEQ Pow ArrayContainsAll ArrayContainedBy ArrayOverlaps WithinGroup Dot"), "this expression"
+    ),
+    **dict.fromkeys(words("Abs Any All ToMap Summarize"), "this"),
+    **dict.fromkeys(words("Struct List"), "expressions"),
+    **dict.fromkeys(words("Parameter Localtime Localtimestamp"), ""),
+    "Array": "expressions bracket_notation",
+    "Bracket": "this expressions offset safe returns_list_for_maps",
+    "AtTimeZone": "this zone",
+    "Substring": "this start length",
+    "Trim": "this expression position",
+    "StrPosition": "this substr",
+    "Map": "keys values",
+    "Lambda": "this expressions colon",
+    "Comprehension": "this expression iterator condition",
+    "Explode": "this expressions",
+    "Star": "except_ replace rename",
+    "Column": "+ catalog",
+    "Select": "+ sample",
+    "Table": "+ sample",
+    "TableSample": "method percent size seed",
+    "DataType": "+ values",
+}
+
 DUCKDB: Final = Dialect(
     name="duckdb",
     engine="DuckDB",
     functions=DUCKDB_FUNCTIONS,
     operators=DUCKDB_OPERATORS,
     max_row_memory=5e6,  # it works on many rows at once
-    table_functions={"json_each": _JSON_EACH, "json_tree": _JSON_EACH},
+    table_functions={
+        "generate_series": ("generate_series",),
+        "range": ("range",),
+        "unnest": ("unnest",),
+        "json_each": _JSON_EACH,
+        "json_tree": _JSON_EACH,
+    },
+    special_calls=words("cast try_cast extract position trim substring unnest interval"),
+    equivalents=DUCKDB_EQUIVALENTS,
+    estimate=RowEstimate(
+        "SELECT estimated_size FROM duckdb_tables() "
+        "WHERE database_name = current_database() AND schema_name = ? AND table_name = ?",
+        lambda schema, table: (schema or "main", table),
+    ),
+    grammar=_GRAMMAR,
+    spellings=frozenset(
+        {
+            "absolutes",
+            "dotted_calls",
+            "excluded_names",
+            "interval_texts",
+            "nulls_inside",
+            "sample_methods",
+            "table_queries",
+        }
+    ),
     interval_units=_UNITS,
+    query_starts=frozenset({TokenType.TABLE, TokenType.FROM, TokenType.PIVOT, TokenType.UNPIVOT, TokenType.SUMMARIZE}),
+    join_methods=frozenset({"NATURAL", "ASOF", "POSITIONAL"}),
+    comprehensions=True,
+    lambdas=True,
     text_rewrite=separate_parameters,
     token_rewrites=(
         TokenRewrite(TokenType.INTERVAL, partial(enclose_interval_values, units=_UNITS)),
@@ -175,4 +252,47 @@ DUCKDB: Final = Dialect(
             (exp.Identifier,), quote_reserved_names("duckdb"), makes_nodes=False, names=reserved_names("duckdb")
         ),
     ),
+    writers={
+        exp.DataType: write_varchar,
+        exp.Extract: write_extract,
+        exp.Pow: write_power,
+        exp.StartsWith: operator("^@"),
+        exp.Abs: write_absolute,
+        exp.RegexpILike: operator("~*"),
+        exp.StrPosition: write_position,
+        # Columns are called by these words as they are written, and mostly they are written small.
+        exp.CurrentDate: word("current_date"),
+        exp.CurrentTimestamp: word("current_timestamp"),
+        exp.Localtime: word("localtime"),
+        exp.Localtimestamp: word("localtimestamp"),
+        exp.WithinGroup: write_within_group,
+        exp.IgnoreNulls: write_ignore_nulls,
+        exp.RespectNulls: write_ignore_nulls,
+    },
+    hint=_hint,
+    tilde_operators=True,
+    radix_letters="xXbBoO",
+    digit_separators=True,
+    neighbouring_texts="lines",
+    default_schema="main",
+    implicit_columns=words("rowid"),
+    niladic=words(
+        """
+        current_catalog current_date current_role current_schema current_time current_timestamp current_user localtime localtimestamp
+        session_user user
+        """
+    ),
+    names_before_niladic=True,
+    folds_tables=True,
+    row_numbers=True,
+    alias_clauses=frozenset({"expressions", "where", "group", "having", "qualify", "order", "distinct", "windows"}),
+    alias_subquery_clauses=frozenset({"expressions", "where", "order"}),
+    column_selections=True,
+    struct_fields=True,
+    tables_as_values=True,
+    values_columns=("col", 0),
+    lateral_subqueries=True,
+    titles_by_text=True,
+    titles_respelt=True,
+    number_mark="$",
 )

@@ -11,10 +11,18 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.dialects.call_rewrites import spell_out_characters
 from toolgen.connectors.sql.dialects.computed_counts import MYSQL_COUNTS, bound_counts
+from toolgen.connectors.sql.dialects.equivalents import MYSQL_EQUIVALENTS
 from toolgen.connectors.sql.dialects.mysql_costs import MYSQL_FUNCTIONS, MYSQL_OPERATORS
-from toolgen.connectors.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
+from toolgen.connectors.sql.dialects.mysql_sequences import is_sequence
+from toolgen.connectors.sql.dialects.record import Dialect, RowEstimate, TokenRewrite, TreeRewrite, words
 from toolgen.connectors.sql.dialects.reserved_names import quote_reserved_names, reserved_names
 from toolgen.connectors.sql.dialects.token_rewrites import enclose_interval_values
+from toolgen.connectors.sql.dialects.writers import (
+    write_group_concat,
+    write_hexadecimal,
+    write_integer_division,
+    write_rlike,
+)
 from toolgen.connectors.sql.guard.marks import CALL
 
 __all__ = ["MYSQL"]
@@ -145,13 +153,61 @@ def _is_text(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
+_GRAMMAR: Final = {
+    **dict.fromkeys(words("RegexpLike Extract MemberOf Introducer WithinGroup"), "this expression"),
+    **dict.fromkeys(words("CharacterSet National Any All"), "this"),
+    **dict.fromkeys(words("Localtime Localtimestamp"), ""),
+    "Substring": "this start length",
+    "Trim": "this expression position",
+    "StrPosition": "this substr",
+    "GroupConcat": "this separator",
+    "Limit": "this expression offset",
+    "Select": "+ operation_modifiers",
+    "Table": "+ hints",
+    "IndexTableHint": "this expressions target",
+    "JSONTable": "this schema path",
+    "JSONSchema": "expressions",
+    "JSONColumnDef": "this kind path nested_schema ordinality",
+}
+# Clauses of JSON_TABLE that the parser does not read: https://mariadb.com/kb/en/json_table/
+_TABLE_CLAUSES: Final = (
+    (["EXISTS", "PATH"], "leave the column out, and write json_exists(document, '$.path') AS name in the SELECT list"),
+    (["ON", "EMPTY"], "leave the clause out, and write coalesce(column, value) in the SELECT list"),
+    (["ON", "ERROR"], "leave the clause out: a value that does not fit is NULL"),
+)
+
+
+def _hint(words: Sequence[str]) -> str:
+    if "VALUES" in words:
+        return "write rows as SELECT 1, 'a' UNION ALL SELECT 2, 'b'"
+    if "JSON_TABLE" in words:
+        for clause, advice in _TABLE_CLAUSES:
+            if any(words[place : place + len(clause)] == clause for place in range(len(words))):
+                return advice
+    return ""
+
+
 MYSQL: Final = Dialect(
     name="mysql",
     engine="MySQL",
     functions=MYSQL_FUNCTIONS,
     operators=MYSQL_OPERATORS,
     uninterruptible=True,
+    special_calls=words("cast convert extract position trim substring group_concat interval json_table"),
+    equivalents=MYSQL_EQUIVALENTS,
+    format_takes_template=False,
+    padded_types=frozenset({exp.DType.BINARY, exp.DType.BIT}),
+    estimate=RowEstimate(
+        "SELECT table_rows FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?",
+        lambda _schema, table: (table,),
+    ),
+    grammar=_GRAMMAR,
+    spellings=frozenset({"dual", "group_separators", "hex_numbers", "index_hints", "signed_types", "utc_words"}),
     interval_units=_UNITS,
+    select_modifiers=True,
+    json_tables=True,
+    character_sets=True,
+    loose_null_safe=True,
     token_rewrites=(
         TokenRewrite(TokenType.INTERVAL, partial(enclose_interval_values, units=_UNITS)),
         TokenRewrite(TokenType.VALUES, _select_values),
@@ -165,4 +221,50 @@ MYSQL: Final = Dialect(
         TreeRewrite((exp.Anonymous,), bound_counts(MYSQL_COUNTS)),
         TreeRewrite((exp.Identifier,), quote_reserved_names("mysql"), makes_nodes=False, names=reserved_names("mysql")),
     ),
+    writers={
+        exp.GroupConcat: write_group_concat,
+        exp.RegexpLike: write_rlike,
+        exp.HexString: write_hexadecimal,
+        exp.IntDiv: write_integer_division,
+    },
+    hint=_hint,
+    rows_as_selects=True,
+    executable_comments=True,
+    nested_tests=True,
+    exclamation_negates=True,
+    radix_letters="xb",
+    neighbouring_texts="always",
+    typed_texts={
+        "DATE": "DATE 'YYYY-MM-DD'",
+        "TIME": "TIME 'HH:MM:SS', or CAST('HH:MM:SS.ffffff' AS TIME(6))",
+        "TIMESTAMP": "TIMESTAMP 'YYYY-MM-DD HH:MM:SS'",
+    },
+    interval_needs_unit=True,
+    quote="`",
+    implicit_columns=words("_rowid row_start row_end my_row_id"),
+    niladic=words(
+        """
+        current_date current_role current_time current_timestamp current_user localtime localtimestamp utc_date utc_time utc_timestamp
+        """
+    ),
+    folds_all_letters=True,
+    server_folds_tables=True,
+    max_alias_length=256,  # a table's or column's name has 64
+    alias_clauses=frozenset({"group", "having", "order"}),
+    alias_subquery_clauses=frozenset({"expressions", "group", "having", "order"}),
+    window_aliases=True,
+    values_columns=("column_", 0),
+    later_ctes="recursive",
+    later_ctes_hide=True,
+    sequence_tables=is_sequence,
+    titles_by_text=True,
+    titles_by_value=True,
+    dollar_words=True,
+    stable_comparisons=True,
+    merges_subqueries_wrongly=True,
+    fence=("limit", 2**64 - 1),
+    nulls_first=True,
+    loose_texts=True,
+    lenient_labels=True,
+    computed_limits=False,
 )

@@ -10,17 +10,59 @@ from sqlglot.tokenizer_core import TokenType
 from toolgen.connectors.sql.dialects.call_rewrites import check_json_objects, enclose_ordered_arrows
 from toolgen.connectors.sql.dialects.computed_counts import SMALL_COUNTS, bound_counts
 from toolgen.connectors.sql.dialects.dollar_signs import separate_parameters
+from toolgen.connectors.sql.dialects.equivalents import POSTGRES_EQUIVALENTS
 from toolgen.connectors.sql.dialects.postgres_costs import POSTGRES_FUNCTIONS, POSTGRES_OPERATORS
 from toolgen.connectors.sql.dialects.postgres_gathering import bound_gathering, may_gather
-from toolgen.connectors.sql.dialects.record import Dialect, Gathering, TokenRewrite, TreeRewrite, words
+from toolgen.connectors.sql.dialects.record import Dialect, Gathering, RowEstimate, TokenRewrite, TreeRewrite, words
 from toolgen.connectors.sql.dialects.token_rewrites import enclose_limits
 from toolgen.connectors.sql.dialects.value_rows import select_from_values
 from toolgen.connectors.sql.dialects.whole_rows import name_fields, read_through_subqueries
+from toolgen.connectors.sql.dialects.writers import operator, prefix, word, write_power, write_row_test
 
 __all__ = ["POSTGRES"]
 
 # https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT: the words that belong to the type.
 _UNITS: Final = words("YEAR MONTH DAY HOUR MINUTE SECOND")
+
+_GRAMMAR: Final = {
+    **dict.fromkeys(
+        words("RegexpLike RegexpILike SimilarTo Slice Extract Pow Overlaps WithinGroup StartsWith"), "this expression"
+    ),
+    **dict.fromkeys(
+        words("ArrayContainsAll ArrayContainedBy ArrayOverlaps JSONBContains JSONBExtract"), "this expression"
+    ),
+    **dict.fromkeys(
+        words("JSONKeyValue JSONBContainsTopKey JSONBContainsAnyTopKeys JSONBContainsAllTopKeys"), "this expression"
+    ),
+    **dict.fromkeys(words("JSONBPathExists JSONBDeleteAtPath Adjacent Kwarg Dot"), "this expression"),
+    **dict.fromkeys(words("Any All Sqrt Cbrt National"), "this"),
+    **dict.fromkeys(words("Localtime Localtimestamp"), ""),
+    "Array": "expressions bracket_notation",
+    "Bracket": "this expressions offset",
+    "AtTimeZone": "this zone",
+    "Substring": "this start length",
+    "Trim": "this expression position",
+    "StrPosition": "this substr",
+    "Overlay": "this expression from_ for_",
+    "JSONBExtractScalar": "this expression json_type",
+    "JSONObject": "expressions",
+    "Table": "+ sample only rows_from",
+    "TableSample": "method percent size seed",
+    "LimitOptions": "rows with_ties",
+    "Explode": "this expressions",
+    "MatchAgainst": "this expressions",
+    "ColumnDef": "this kind",
+    "With": "+ search cycle",
+    "RecursiveWithSearch": "kind this expression using",
+}
+_ESTIMATE: Final = (
+    "SELECT c.reltuples::pg_catalog.int8 FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass($1)"
+)
+
+
+def _estimated(schema: str, table: str) -> tuple[str, ...]:
+    return (".".join(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in (schema or "public", table)),)
+
 
 POSTGRES: Final = Dialect(
     name="postgres",
@@ -28,12 +70,42 @@ POSTGRES: Final = Dialect(
     functions=POSTGRES_FUNCTIONS,
     operators=POSTGRES_OPERATORS,
     uninterruptible=True,
-    table_functions=dict.fromkeys(("json_to_record", "json_to_recordset", "jsonb_to_record", "jsonb_to_recordset"), ()),
+    table_functions={
+        **{name: (name,) for name in words("generate_series generate_subscripts json_object_keys jsonb_object_keys")},
+        **{
+            name: (name,)
+            for name in words("jsonb_path_query regexp_matches regexp_split_to_table string_to_table unnest")
+        },
+        **dict.fromkeys(words("json_array_elements json_array_elements_text"), ("value",)),
+        **dict.fromkeys(words("jsonb_array_elements jsonb_array_elements_text"), ("value",)),
+        **dict.fromkeys(words("json_each json_each_text jsonb_each jsonb_each_text"), ("key", "value")),
+        **dict.fromkeys(words("json_to_record json_to_recordset jsonb_to_record jsonb_to_recordset"), ()),
+    },  # chapter 9.26
+    special_calls=words("cast extract position overlay trim substring json_object interval"),
     named_arguments=words("make_date make_interval make_time make_timestamp make_timestamptz"),
+    equivalents=POSTGRES_EQUIVALENTS,
+    padded_types=frozenset({exp.DType.CHAR, exp.DType.NCHAR, exp.DType.BPCHAR, exp.DType.BIT}),
+    estimate=RowEstimate(_ESTIMATE, _estimated),
+    grammar=_GRAMMAR,
     types=words(
         "cidr datemultirange int4multirange int8multirange macaddr macaddr8 nummultirange tsmultirange tsquery tsvector"
     ),
+    spellings=frozenset(
+        {
+            "absolutes",
+            "catalog_prefix",
+            "interval_fields",
+            "json_keys",
+            "operator_order",
+            "table_queries",
+            "unicode_texts",
+        }
+    ),
     interval_units=_UNITS,
+    query_starts=frozenset({TokenType.TABLE}),
+    typed_json_arrows=True,
+    array_comparisons=True,
+    fields_may_be_calls=True,
     text_rewrite=separate_parameters,
     token_rewrites=(
         TokenRewrite(TokenType.MOD, enclose_limits),
@@ -46,5 +118,42 @@ POSTGRES: Final = Dialect(
         TreeRewrite((exp.Anonymous,), read_through_subqueries),
         TreeRewrite((exp.Dot,), name_fields),
     ),
+    writers={
+        exp.Not: write_row_test,
+        exp.CurrentTime: word("CURRENT_TIME"),  # sqlglot writes `CURRENT_TIME()`, which PostgreSQL does not read
+        exp.Pow: write_power,
+        exp.StartsWith: operator("^@"),
+        exp.Sqrt: prefix("|/"),
+        exp.Cbrt: prefix("||/"),
+    },
     gathering=Gathering(may_gather, bound_gathering),
+    tilde_operators=True,
+    neighbouring_texts="lines",
+    default_schema="public",
+    implicit_columns=words("ctid xmin xmax cmin cmax tableoid oid"),
+    niladic=words(
+        """
+        current_catalog current_date current_role current_schema current_time current_timestamp current_user localtime localtimestamp
+        session_user system_user user
+        """
+    ),
+    keeps_quoted_case=True,
+    max_name_bytes=63,  # NAMEDATALEN - 1
+    bare_aliases=True,
+    whole_row_calls=True,
+    tables_as_values=True,
+    later_ctes="recursive",
+    groups_by_key=True,
+    titles_by_function=True,
+    number_mark="$",
+    always_numbered=True,
+    question_operators=True,
+    types_by_first_use=True,
+    list_parameters=True,
+    stable_comparisons=True,
+    fence=("offset", 0),
+    unsorted_types=True,
+    exact_labels=True,
+    cross_checked=True,
+    explain="EXPLAIN (VERBOSE FALSE) ",
 )

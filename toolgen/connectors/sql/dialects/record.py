@@ -3,19 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 from sqlglot import exp
+from sqlglot.generator import Generator
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.dialects.costs import Costs
 from toolgen.model.database import DialectName
 
-__all__ = ["Dialect", "Gathering", "TokenRewrite", "TreeRewrite", "words"]
+__all__ = ["Dialect", "Gathering", "RowEstimate", "Spelling", "TokenRewrite", "TreeRewrite", "Writer", "words"]
 
 _Tokens: TypeAlias = Callable[[Sequence[Token]], Iterable[Token]]
 _Tree: TypeAlias = Callable[[exp.Expr], None]
+Writer: TypeAlias = Callable[[Generator, exp.Expr], str]
+"""Writes one kind of node where sqlglot would write what the engine reads as something else, or not at all."""
+
+Spelling: TypeAlias = Literal[
+    "absolutes",  # `@ x` is abs(x)
+    "affinities",  # a type is the affinity that its name has
+    "catalog_prefix",  # `pg_catalog.lower(x)`
+    "dotted_calls",  # `x.upper()` is upper(x), and arrows have the precedence of operators
+    "dual",  # `FROM DUAL` is no FROM
+    "excluded_names",  # `* EXCLUDE name`
+    "group_separators",  # GROUP_CONCAT has a separator where none is written
+    "hex_numbers",  # `0x0A` is a number beside numbers, and `X'0A'` a text
+    "index_hints",  # `USE INDEX (name)`
+    "indexed_by",  # `INDEXED BY name`
+    "interval_fields",  # `INTERVAL '2' DAY`
+    "interval_texts",  # `INTERVAL '2 weeks 1 day'`
+    "json_keys",  # what stands behind a JSON arrow is one key or index, and no path
+    "null_tests",  # `a IS NOT DISTINCT FROM NULL`
+    "nulls_inside",  # `f(x IGNORE NULLS)`
+    "operator_order",  # `ORDER BY x USING >`
+    "sample_methods",  # `SAMPLE 50 PERCENT (bernoulli)`
+    "signed_types",  # INTEGER is SIGNED, and `TIMESTAMP '…'` a DATETIME
+    "table_queries",  # `TABLE t` is a query
+    "unicode_texts",  # `U&'…'`
+    "utc_words",  # `UTC_DATE` is a call
+]
+"""Way of writing that the guard brings into another form before it looks at a statement."""
 
 
 class TokenRewrite(Struct, frozen=True):
@@ -48,23 +76,126 @@ class Gathering(Struct, frozen=True):
     bound: Callable[[exp.Expr], frozenset[str]]
 
 
+class RowEstimate(Struct, frozen=True):
+    """Query of a catalog for the number of rows of a table. `values` gives its parameters for a schema and a table."""
+
+    sql: str
+    values: Callable[[str, str], tuple[str, ...]]
+
+
 class Dialect(Struct, frozen=True, kw_only=True):
-    """Knowledge about one engine. Rewrites keep the meaning of a statement."""
+    """Knowledge about one engine. Rewrites keep the meaning of a statement. Defaults are what standard SQL says, or the stricter choice."""
 
     name: DialectName
     engine: str  # as people write it
+    # functions and costs
     functions: Costs  # allowed scalar, aggregate and window functions, by their names in lower case
     operators: Costs  # by the names of the parser's classes
     max_row_memory: float = 50e6  # bytes that the values of one row may take
     uninterruptible: bool = False  # a server that does not look at its clock inside of a function
-    table_functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with the columns they give
+    table_functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # allowed in FROM, with their columns
+    special_calls: frozenset[str] = frozenset()  # calls with a grammar of their own, which the parser reads as itself
     named_arguments: frozenset[str] = frozenset()  # functions that may be called with names of arguments
+    equivalents: Mapping[str, str] = field(default_factory=dict)  # what there is for a function of other engines
+    format_takes_template: bool = True  # format() takes a template with widths
+    padded_types: frozenset[exp.DType] = frozenset()  # types whose values are as long as the type says
+    gathering: Gathering | None = None
+    estimate: RowEstimate | None = None  # without one, rows are counted up to a bound
+    # grammar
+    grammar: Mapping[str, str] = field(
+        default_factory=dict
+    )  # arguments by class of node; `+` adds to those of every dialect
     types: frozenset[str] = frozenset()  # names of types that the parser does not know
+    spellings: frozenset[Spelling] = frozenset()
     interval_units: frozenset[str] = frozenset()  # words behind the value of an interval
+    query_starts: frozenset[TokenType] = frozenset()  # words that begin a query beside those of every dialect
+    join_methods: frozenset[str] = frozenset({"NATURAL"})
+    select_modifiers: bool = False  # STRAIGHT_JOIN and the like behind SELECT
+    json_tables: bool = False  # JSON_TABLE declares columns
+    comprehensions: bool = False  # `[x FOR x IN l IF …]`
+    lambdas: bool = False  # an arrow makes a function; elsewhere it reads JSON
+    typed_json_arrows: bool = False  # an arrow is for JSON alone
+    array_comparisons: bool = False  # `x <> ALL (array)`
+    character_sets: bool = False  # `CAST(x AS CHAR CHARACTER SET utf8mb4)`
+    loose_null_safe: bool = False  # `a <=> b < c` is `(a <=> b) < c`
+    fields_may_be_calls: bool = False  # `(x).name` calls the function `name` where x has no such field
     text_rewrite: Callable[[str], str] | None = None  # before the text becomes tokens
     token_rewrites: tuple[TokenRewrite, ...] = ()
     tree_rewrites: tuple[TreeRewrite, ...] = ()
-    gathering: Gathering | None = None
+    writers: Mapping[type[exp.Expr], Writer] = field(default_factory=dict)
+    hint: Callable[[Sequence[str]], str] | None = None  # correction for words that could not be parsed, or ""
+    rows_as_selects: bool = False  # rows of VALUES are written as `SELECT … UNION ALL SELECT …`
+    # values as they are written
+    executable_comments: bool = False  # `/*! … */` runs
+    nested_tests: bool = False  # `a LIKE b NOT IN (c)` is `a LIKE (b NOT IN (c))`
+    exclamation_negates: bool = False  # `!x`
+    tilde_operators: bool = False  # `!~`
+    radix_letters: str = ""  # letters behind 0 in numbers that every version reads alike
+    digit_separators: bool = False  # `1_000`
+    neighbouring_texts: Literal["", "lines", "always"] = ""  # where two texts beside each other are one
+    typed_texts: Mapping[str, str] | None = None  # forms of `DATE '…'` by type; None for any type, {} for no form
+    interval_needs_unit: bool = False
+    # names
+    quote: str = '"'  # around names
+    default_schema: str = ""
+    implicit_columns: frozenset[str] = frozenset()  # columns of tables that no catalog lists
+    niladic: frozenset[str] = frozenset()  # functions that are called without parentheses
+    names_before_niladic: bool = False  # names of a query come before such a function
+    keeps_quoted_case: bool = False  # a quoted name keeps its case
+    folds_all_letters: bool = False  # case is ignored in letters beyond ASCII too
+    folds_tables: bool = False  # tables never differ in case alone
+    server_folds_tables: bool = False  # whether tables differ in case alone is a setting of the server
+    max_name_bytes: int = 0  # longer names are cut; 0 for no limit
+    max_alias_length: int = (
+        0  # characters of a name, which has none beyond U+FFFF and no spaces around it; 0 for no limit
+    )
+    row_numbers: bool = False  # implicit columns are the number of the row, and nothing else
+    subquery_row_numbers: bool = False  # subqueries have them too
+    rowid_keys: bool = False  # an INTEGER primary key is the number of the row
+    alias_clauses: frozenset[str] = frozenset()  # where aliases of SELECT answer inside of expressions
+    alias_subquery_clauses: frozenset[str] = frozenset()  # clauses whose subqueries see them
+    bare_aliases: bool = False  # aliases answer only as whole items of ORDER BY, GROUP BY and DISTINCT ON
+    window_aliases: bool = False  # aliases answer inside of window functions
+    column_selections: bool = False  # COLUMNS(…) stands for several columns
+    struct_fields: bool = False  # `column.field`
+    whole_row_calls: bool = False  # `row_to_json(t.*)`
+    tables_as_values: bool = False  # the name of a table is its row
+    values_columns: tuple[str, int] = ("column", 1)  # prefix and first number of the columns of VALUES
+    lateral_subqueries: bool = False  # a subquery in FROM sees the tables before it
+    later_ctes: Literal["", "recursive", "always"] = ""  # where a query sees common table expressions behind it
+    later_ctes_hide: bool = False  # one behind hides one of a query around
+    implicit_recursion: bool = False  # WITH without RECURSIVE may be recursive
+    groups_by_key: bool = False  # a table grouped by its key has all of its columns
+    sequence_tables: Callable[[str], bool] | None = None  # True for a name that is a list of numbers
+    # names of columns of the result
+    titles_by_text: bool = False  # a computed column is called by its text
+    titles_with_comments: bool = False  # a comment behind it belongs to the text
+    titles_by_value: bool = False  # truth values and signed values are called by their values
+    titles_respelt: bool = False  # the engine writes the text again
+    titles_by_function: bool = False  # a computed column is called by what computes it
+    untyped_results: bool = False  # the engine does not give types of columns
+    # parameters
+    number_mark: str = ""  # what stands before the number of a parameter; "" without numbers
+    always_numbered: bool = False  # parameters are `$1`, never `?`
+    question_operators: bool = False  # `?` is an operator as well
+    dollar_words: bool = False  # the parser reads `$1` as a word
+    named_marks: bool = False  # `?1`, `@name` and `$name`
+    types_by_first_use: bool = False  # the type of a parameter is that of its first use
+    list_parameters: bool = False  # a parameter may be a list
+    # conditions, order and limits
+    stable_comparisons: bool = False  # no comparison of a column of an ordinary type fails
+    merges_subqueries_wrongly: bool = False  # below WITH ROLLUP, window functions and subqueries in HAVING
+    fence: tuple[Literal["limit", "offset"], int] = ("limit", 2**63 - 1)  # clause past which no condition is moved
+    nulls_first: bool = False
+    unsorted_types: bool = False  # values of some types have no order
+    loose_texts: bool = False  # texts that differ in case alone are equal
+    exact_labels: bool = False  # labels of an enum are compared with their case
+    lenient_labels: bool = False  # an enum may hold '' and numbers of labels
+    negative_limits: bool = False  # a negative LIMIT is none
+    computed_limits: bool = True  # LIMIT takes an expression
+    cross_checked: bool = False  # a second parser may check the statement
+    # execution
+    explain: str = "EXPLAIN "  # before a statement, makes a plan of it and runs nothing
 
 
 def words(text: str) -> frozenset[str]:

@@ -8,7 +8,8 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from toolgen.connectors.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite
+from toolgen.connectors.sql.dialects.equivalents import SQLITE_EQUIVALENTS
+from toolgen.connectors.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
 from toolgen.connectors.sql.dialects.sqlite_costs import SQLITE_FUNCTIONS, SQLITE_OPERATORS
 from toolgen.connectors.sql.dialects.token_rewrites import enclose_limits
 
@@ -40,12 +41,50 @@ def _restore_commas(root: exp.Expr) -> None:
             join.set("kind", None)
 
 
+def _hint(words: Sequence[str]) -> str:
+    if "ON" in words and "JOIN" not in words[: words.index("ON")]:
+        return "write JOIN in place of the comma before ON"
+    return ""
+
+
+_JSON_EACH: Final = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")
+_ALIASES: Final = frozenset({"where", "on", "group", "having", "order"})
+
 SQLITE: Final = Dialect(
     name="sqlite",
     engine="SQLite",
     functions=SQLITE_FUNCTIONS,
     operators=SQLITE_OPERATORS,
+    table_functions={"json_each": _JSON_EACH, "json_tree": _JSON_EACH},  # json1's manual, section 4.10
+    special_calls=words("cast"),
+    equivalents=SQLITE_EQUIVALENTS,
     types=frozenset({NUMERIC}),
+    spellings=frozenset({"affinities", "indexed_by", "null_tests"}),
+    hint=_hint,
+    radix_letters="xXbBoO",
+    typed_texts={},
+    default_schema="main",
+    implicit_columns=words("rowid oid _rowid_"),
+    niladic=words("current_date current_time current_timestamp"),
+    folds_tables=True,
+    row_numbers=True,
+    subquery_row_numbers=True,
+    rowid_keys=True,
+    alias_clauses=_ALIASES,
+    alias_subquery_clauses=_ALIASES,
+    later_ctes="always",
+    implicit_recursion=True,
+    titles_by_text=True,
+    titles_with_comments=True,
+    untyped_results=True,
+    number_mark="?",
+    dollar_words=True,
+    named_marks=True,
+    stable_comparisons=True,
+    fence=("limit", -1),
+    nulls_first=True,
+    negative_limits=True,
+    explain="EXPLAIN QUERY PLAN ",
     token_rewrites=(TokenRewrite("CROSS", _mark_cross_joins), TokenRewrite(TokenType.MOD, enclose_limits)),
     tree_rewrites=(TreeRewrite((exp.Join,), _restore_commas, makes_nodes=False),),
 )

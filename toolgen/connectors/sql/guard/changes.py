@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from sqlglot import exp
 
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.columns import Columns
 from toolgen.connectors.sql.guard.cost import check_cost
 from toolgen.connectors.sql.guard.cross_check import cross_check
@@ -92,6 +93,7 @@ class _Change:
         self._database = database
         self._dialect = database.dialect
         self._scope = scope
+        self._record = RECORDS[database.dialect]
         self._spelling = NameRules(database.dialect, database.table_names)
         self._columns = Columns(self._spelling, database.dialect)
         self._attributes: list[str] = []
@@ -116,13 +118,13 @@ class _Change:
         paths = check_cost(root, self._database, self._scope, measured)
         _check_cascades(target, kind, sets)
         functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
-        names = names_of(root)
+        names = names_of(root, self._dialect)
         counting = _counting(root)
         text, order = render(root, self._dialect)
-        if self._dialect == "postgres":
+        if self._record.cross_checked:
             cross_check(text, tables={full_name(target.table)}, functions=functions, names=names, writes=kind)
         counts, counted = ("", ()) if counting is None else render(counting, self._dialect)
-        if counts and self._dialect == "postgres":
+        if counts and self._record.cross_checked:
             cross_check(counts, tables={full_name(target.table)}, functions=functions | {"count"}, names=names)
         return StatementPlan(
             sql=text,
@@ -134,7 +136,7 @@ class _Change:
             columns=frozenset(self._columns.used),
             functions=functions,
             limited=False,
-            lists=self._dialect == "postgres",
+            lists=self._record.list_parameters,
             writes=kind,
             sets=sets,
             cascades=target.scope.cascades,

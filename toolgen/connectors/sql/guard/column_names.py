@@ -17,18 +17,15 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.functions import MODIFIERS
 from toolgen.connectors.sql.guard.grammar import called
 from toolgen.connectors.sql.guard.placeholders import CALL, RESERVED, SLOT, slot_number
 from toolgen.connectors.sql.guard.prefix_signs import is_sign
 from toolgen.model.database import Database, DialectName
 
-__all__ = ["BY_TEXT", "computed_title", "conceal", "entitle", "entitled", "retitle", "value_types"]
+__all__ = ["computed_title", "conceal", "entitle", "entitled", "retitle", "value_types"]
 
-BY_TEXT: Final = frozenset({"sqlite", "mysql", "duckdb"})
-_OWN_SPELLING: Final = frozenset(
-    {"duckdb"}
-)  # those that write the text again for that, so it is only changed where it tells too much
 _TITLE: Final = "title"
 _CONCEALED: Final = "concealed"
 _NUMBER: Final = f"{RESERVED}s_"
@@ -52,7 +49,7 @@ _SPACES: Final = str.maketrans("\t\n\r", "   ")
 
 def entitled(tokens: Sequence[Token], sql: str, dialect: DialectName) -> tuple[list[Token], list[tuple[str, ...]]]:
     """The tokens with a number at each SELECT, and by that number the texts of the columns it gives."""
-    commented = dialect == "sqlite"  # the comment behind a column belongs to its text there
+    commented = RECORDS[dialect].titles_with_comments  # the comment behind a column belongs to its text there
     given: list[Token] = []
     texts: list[tuple[str, ...]] = []
     for index, token in enumerate(tokens):
@@ -120,7 +117,7 @@ def retitle(written: exp.Expr, asked: exp.Expr, dialect: DialectName) -> bool:
 
     `written` is the same tree as `asked`, read from the text that would be sent, with the texts of its columns.
     """
-    changed = False
+    changed, record = False, RECORDS[dialect]
     for select, sent in zip([*asked.find_all(exp.Select)], [*written.find_all(exp.Select)], strict=True):
         if not _gives_columns(select):
             continue
@@ -128,9 +125,9 @@ def retitle(written: exp.Expr, asked: exp.Expr, dialect: DialectName) -> bool:
             title = item.meta.get(_TITLE, "") if _unnamed(item) else ""
             if _unnamed(item) and any(node.meta.get(_CONCEALED) for node in item.find_all(exp.Subquery)):
                 title = title if _is_name(title) else f"column {place}"
-            elif dialect == "mysql" and (isinstance(item, exp.Boolean) or _SIGNED.match(title)):
+            elif record.titles_by_value and (isinstance(item, exp.Boolean) or _SIGNED.match(title)):
                 continue  # by its value
-            elif dialect in _OWN_SPELLING or not _is_name(title) or not _differs(title, other.meta.get(_TITLE, "")):
+            elif record.titles_respelt or not _is_name(title) or not _differs(title, other.meta.get(_TITLE, "")):
                 other.meta[_TITLE] = title  # for the next text
                 continue
             other.replace(exp.Alias(this=other.copy(), alias=exp.to_identifier(title, quoted=True)))

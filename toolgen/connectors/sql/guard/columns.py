@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 from sqlglot import exp
 
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.dialects.duckdb_columns import ColumnSelection, replaced, selection_of
 from toolgen.connectors.sql.dialects.whole_rows import ROW_FUNCTIONS
 from toolgen.connectors.sql.guard.column_names import computed_title
 from toolgen.connectors.sql.guard.corrections import alias_advice
-from toolgen.connectors.sql.guard.grants import IMPLICIT, NILADIC, NameRules, Names, fold_column, full_name
+from toolgen.connectors.sql.guard.grants import NameRules, Names, fold_column, full_name
 from toolgen.connectors.sql.guard.placeholders import CALL, slot_number
 from toolgen.connectors.sql.guard.refusal import refuse, shown
 from toolgen.connectors.sql.guard.relations import QueryRelation, SelectScope
@@ -30,36 +30,19 @@ from toolgen.model.sql_scope import TableScope
 
 __all__ = ["Columns", "row_ids_of"]
 
-# By dialect, the clauses of the SELECT itself in which its aliases answer inside of expressions too.
-_OWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {
-        "sqlite": frozenset({"where", "on", "group", "having", "order"}),
-        "postgres": frozenset(),
-        "mysql": frozenset({"group", "having", "order"}),
-        "duckdb": frozenset({"expressions", "where", "group", "having", "qualify", "order", "distinct", "windows"}),
-    }
-)
-# And the clauses whose subqueries see them.
-_WITHIN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {
-        "sqlite": frozenset({"where", "on", "group", "having", "order"}),
-        "postgres": frozenset(),
-        "mysql": frozenset({"expressions", "group", "having", "order"}),
-        "duckdb": frozenset({"expressions", "where", "order"}),
-    }
-)
 _BARE: Final = frozenset({"order", "group", "distinct"})
 
 
 def alias_answers(identifier: exp.Expr, around: SelectScope, scope: SelectScope, dialect: DialectName) -> bool:
     """Return True if a name in `scope` can refer to an alias of `around`, which is `scope` itself or a query around it."""
+    record = RECORDS[dialect]
     if around is not scope:
-        return around.clause in _WITHIN[dialect]
-    if dialect == "postgres":
+        return around.clause in record.alias_subquery_clauses
+    if record.bare_aliases:
         return around.clause in _BARE and _stands_bare(identifier)
-    if dialect == "mysql" and around.clause in {"expressions", "windows"}:
+    if record.window_aliases and around.clause in {"expressions", "windows"}:
         return isinstance(identifier.find_ancestor(exp.Window, exp.Query), exp.Window)
-    return around.clause in _OWN[dialect]
+    return around.clause in record.alias_clauses
 
 
 def is_sorted_by(identifier: exp.Expr, scope: SelectScope, name: str) -> bool:
@@ -78,15 +61,13 @@ def _stands_bare(identifier: exp.Expr) -> bool:
     return isinstance(holder, (exp.Order, exp.Group, exp.Distinct, exp.Rollup, exp.Cube, exp.GroupingSets))
 
 
-_ROW_IDS = frozenset({"sqlite", "duckdb"})  # whose implicit columns are the row's number, and nothing else
-
-
 class Columns:
     """Resolves the columns of one statement. `used` are those it touches, as `table.column`."""
 
     def __init__(self, spelling: NameRules, dialect: DialectName, schema: str = "") -> None:
         """`schema` is where tables without one of their own are."""
         self._dialect = dialect
+        self._record = RECORDS[dialect]
         self._schema = schema
         self._spelling = spelling
         self.used: set[str] = set()
@@ -100,7 +81,7 @@ class Columns:
             elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
                 owner = self._owner(item, scope)
                 expanded.extend(self._star(item, item.this, [owner], False))
-            elif self._dialect == "duckdb" and (selection := selection_of(item)) is not None:
+            elif self._record.column_selections and (selection := selection_of(item)) is not None:
                 expanded.extend(self._selected(item, selection, scope, merged))
             else:
                 expanded.append(item)
@@ -108,7 +89,7 @@ class Columns:
 
     def tested(self, condition: exp.Expr, scope: SelectScope, merged: bool) -> exp.Expr:
         """A condition with COLUMNS, for each of the columns that it stands for: all of them have to be true."""
-        called = self._dialect == "duckdb" and condition.find(exp.Anonymous) is not None
+        called = self._record.column_selections and condition.find(exp.Anonymous) is not None
         selection = selection_of(condition) if called else None
         if selection is None:
             return condition
@@ -244,7 +225,7 @@ class Columns:
                     "name the columns you need; count(t.id) counts the rows that a LEFT JOIN finds",
                 )
             return
-        if self._dialect == "duckdb" and self._is_field(node, scope):
+        if self._record.struct_fields and self._is_field(node, scope):
             return
         owner = self._owner(node, scope)
         name = self._spelling.column(node.this)
@@ -261,7 +242,7 @@ class Columns:
     def _called_with(self, node: exp.Column) -> str:
         """The function of PostgreSQL that is called with `alias.*`: `count` counts rows, others make JSON of them; "" for none."""
         call = node.parent.parent if isinstance(node.parent, exp.Order) else node.parent
-        named = self._dialect == "postgres" and isinstance(call, exp.Anonymous)
+        named = self._record.whole_row_calls and isinstance(call, exp.Anonymous)
         return call.name.removeprefix(CALL).lower() if named and isinstance(call, exp.Anonymous) else ""
 
     def _is_field(self, node: exp.Column, scope: SelectScope) -> bool:
@@ -313,10 +294,10 @@ class Columns:
                     self._unknown(identifier, [relation])
         self._refuse_niladic(identifier, name)
         sorted_by = is_sorted_by(identifier, scope, name)
-        if self._dialect in {"postgres", "duckdb"} and not sorted_by:
+        if self._record.tables_as_values and not sorted_by:
             self._refuse_row(identifier, scopes, name)
         # DuckDB takes a function without parentheses before a name of a query around.
-        for around in scopes[:1] if self._dialect == "duckdb" and name in NILADIC["duckdb"] else scopes:
+        for around in scopes[:1] if self._record.names_before_niladic and name in self._record.niladic else scopes:
             if name in around.lambdas:
                 return
             owners = [relation for relation in around.relations if name in relation.names]
@@ -335,7 +316,7 @@ class Columns:
                 (answers and around.computed) or any(None in other.names for other in around.relations)
             ):
                 return
-        if self._dialect in {"postgres", "duckdb"}:
+        if self._record.tables_as_values:
             folded = self._spelling.relation(identifier)
             if any(relation.alias == folded for around in scopes for relation in around.relations):
                 return
@@ -346,18 +327,19 @@ class Columns:
 
         SQLite gives subqueries a row number too: NULL.
         """
-        return name in IMPLICIT[self._dialect] and (
+        return name in self._record.implicit_columns and (
             any(relation.table for relation in around.relations)
-            or (self._dialect == "sqlite" and len(around.relations) == 1)
+            or (self._record.subquery_row_numbers and len(around.relations) == 1)
         )
 
     def _refuse_niladic(self, identifier: exp.Expr, name: str) -> None:
         """`user` is who asks, whatever columns and aliases there are. In DuckDB a query's own names come before such a function."""
-        if self._dialect != "duckdb" and name in NILADIC[self._dialect] and not identifier.args.get("quoted"):
+        known = name in self._record.niladic and not self._record.names_before_niladic
+        if known and not identifier.args.get("quoted"):
             refuse(
                 "function",
                 f"{shown(name)} without quotes is a function of the server, and not available",
-                "for a column or alias of that name, write it in quotes" + " (`…`)" * (self._dialect == "mysql"),
+                "for a column or alias of that name, write it in quotes" + " (`…`)" * (self._record.quote == "`"),
             )
 
     def _refuse_row(self, identifier: exp.Expr, scopes: Sequence[SelectScope], name: str) -> None:
@@ -383,7 +365,7 @@ class Columns:
 
     def _row_id(self, owner: QueryRelation, name: str) -> bool:
         """Return True if `name` is the row number of a table whose row numbers may be read, and record its use."""
-        if self._dialect not in _ROW_IDS or name not in IMPLICIT[self._dialect]:
+        if not self._record.row_numbers or name not in self._record.implicit_columns:
             return False
         if owner.row_ids is None or owner.table is None:
             return False
@@ -442,7 +424,7 @@ class Columns:
                 return (self._spelling.column(item.this),) if slot_number(item) is None else (None,)
             case exp.Star():
                 return tuple(name for relation in scope.relations for name in relation.names)
-            case _ if self._dialect == "postgres":
+            case _ if self._record.titles_by_function:
                 return (computed_title(item),)
             case _:
                 return (None,)
@@ -462,7 +444,7 @@ def row_ids_of(table: Table, columns: Sequence[str], scope: TableScope, dialect:
     rows. In SQLite the number may be a column of the table by another name.
     """
     told = any(name not in columns or name in scope.masks for name in table.primary_key)
-    counts = scope.rows is not None and not (dialect == "sqlite" and _row_key(table))
+    counts = scope.rows is not None and not (RECORDS[dialect].rowid_keys and _row_key(table))
     return None if table.view or told or counts else []
 
 

@@ -11,7 +11,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from toolgen.connectors.sql.guard.equivalents import EQUIVALENTS, function_advice
+from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.guard.equivalents import function_advice
 from toolgen.connectors.sql.guard.grammar import called
 from toolgen.connectors.sql.guard.grants import full_name, scoped_tables
 from toolgen.connectors.sql.guard.label_comparisons import labels_told
@@ -61,7 +62,7 @@ def corrections(
     grouped = not _AGGREGATES.isdisjoint(functions) or root.find(exp.Group, exp.Window, exp.AggFunc, exp.WithinGroup)
     if grouped and (grouping := next(_grouping(root, dialect), "")):
         found["grouping"] = grouping
-    foreign = sorted(name for name in functions if name in EQUIVALENTS[dialect])
+    foreign = sorted(name for name in functions if name in RECORDS[dialect].equivalents)
     if foreign:
         found["function"] = f"{foreign[0]}: {function_advice(foreign[0], dialect)}"
     used = frozenset(columns)

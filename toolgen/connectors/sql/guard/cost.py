@@ -16,7 +16,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from toolgen.connectors.sql.dialects import RECORDS, Dialect
+from toolgen.connectors.sql.dialects import RECORDS, ByDialect, Dialect
 from toolgen.connectors.sql.dialects.costs import Cost
 from toolgen.connectors.sql.guard.bounds import (
     MAX_DIGITS,
@@ -66,10 +66,6 @@ _PATTERN_WORK: Final = 350e6  # until an engine that backtracks gives up
 _COLUMN_PATTERN_WORK: Final = 60e6  # until it does so on a column
 
 _Type = exp.DType
-_PADDED: Final = {
-    "postgres": frozenset({_Type.CHAR, _Type.NCHAR, _Type.BPCHAR, _Type.BIT}),
-    "mysql": frozenset({_Type.BINARY, _Type.BIT}),
-}
 _MAX_PADDED_LENGTH: Final = 1_000
 _MAX_TYPE_LENGTH: Final = 65_535
 _JSON: Final = frozenset({_Type.JSON, _Type.JSONB})
@@ -130,22 +126,18 @@ def _is_light(cost: Cost) -> bool:
 
 _LIGHT: Final = frozenset({"scalar", "one", "sum"})
 _FEW_NODES: Final = 120
-_CHEAP_KINDS: Final[Mapping[str, frozenset[type]]] = MappingProxyType(
-    {
-        name: frozenset(
+_CHEAP_KINDS: Final[Mapping[str, frozenset[type]]] = ByDialect(
+    lambda record: (
+        frozenset(
             kind
             for operator, cost in record.operators.items()
             if _is_light(cost) and (kind := getattr(exp, operator, None)) is not None
         )
         - {exp.Literal, exp.DataTypeParam, exp.Array}
-        for name, record in RECORDS.items()
-    }
+    )
 )
-_CHEAP_FUNCTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {
-        name: frozenset(CALL + function for function, cost in record.functions.items() if _is_light(cost))
-        for name, record in RECORDS.items()
-    }
+_CHEAP_FUNCTIONS: Final[Mapping[str, frozenset[str]]] = ByDialect(
+    lambda record: frozenset(CALL + function for function, cost in record.functions.items() if _is_light(cost))
 )
 
 
@@ -184,7 +176,7 @@ class _Row:
     def __init__(self, dialect: Dialect, catalog: Mapping[str, Bound], measured: Sequence[Measure]) -> None:
         self._dialect = dialect
         self._functions, self._operators = dialect.functions, dialect.operators
-        self._padded = _PADDED.get(dialect.name, frozenset())
+        self._padded = dialect.padded_types
         self._measured = measured
         self._catalog = catalog
         self._columns: dict[str, Bound] = {}
@@ -355,11 +347,11 @@ class _Row:
             smaller, largest = sorted((_NOTHING, _NOTHING, *values), key=lambda value: value.size)[-2:]
             memory += cost.pair_memory * smaller.size * largest.size * largest.built
         if isinstance(node, exp.Array) and node.find(exp.Query) is not None:  # of the rows of a query
-            size, large = gathered_size(values, self._rows), self._dialect.name == "postgres"
+            size, large = gathered_size(values, self._rows), self._dialect.gathering is not None
         if cost.result in _SHORT:
             depth, large = 0, False
         elif cost.result in _GATHERING:
-            large = self._dialect.name == "postgres"
+            large = self._dialect.gathering is not None
         elif cost.result == "document":
             depth += 1
         elif cost.result == "repeat":

@@ -6,11 +6,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, Literal, NoReturn, TypeAlias
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects.record import Spelling
 from toolgen.connectors.sql.guard.prefix_signs import enclose_absolutes, enclose_signs
 from toolgen.connectors.sql.guard.refusal import refuse
 from toolgen.model.database import DialectName
@@ -34,6 +35,7 @@ _AFFINITIES = (
     (("BLOB",), (TokenType.VARBINARY, "BLOB")),
     (("REAL", "FLOA", "DOUB"), (TokenType.FLOAT, "REAL")),
 )
+_INTERVAL_FIELDS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
 _CALLED_ALONE = frozenset({"UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"})
 
 
@@ -41,10 +43,11 @@ def respelt(tokens: Sequence[Token], dialect: DialectName) -> Sequence[Token]:
     """The tokens in the parser's spelling. Positions stay those of the text."""
     words: set[str | TokenType] = {token.text.upper() for token in tokens}
     words.update(token.token_type for token in tokens)
-    for word, dialects, respell in _RESPELLINGS:
-        if dialect in dialects and word in words:
+    record = RECORDS[dialect]
+    for word, spelling, respell in _RESPELLINGS:
+        if word in words and (not spelling or spelling in record.spellings):
             tokens = [*respell(tokens)]
-    for rewrite in RECORDS[dialect].token_rewrites:
+    for rewrite in record.token_rewrites:
         if rewrite.trigger in words:
             tokens = [*rewrite.rewrite(tokens)]
     return tokens
@@ -161,9 +164,7 @@ def _intervals(given: Sequence[Token], units: bool) -> Iterator[Token]:
         alone = value is not None and value.token_type is TokenType.STRING and not PLAIN_NUMBER.match(value.text)
         unit = given[index + 1].text.upper() if units and index + 1 < len(given) else ""
         counted = (
-            unit in RECORDS["postgres"].interval_units
-            and value is not None
-            and value.token_type in {TokenType.STRING, TokenType.NUMBER}
+            unit in _INTERVAL_FIELDS and value is not None and value.token_type in {TokenType.STRING, TokenType.NUMBER}
         )
         if token.token_type is not TokenType.INTERVAL or value is None or not (alone or counted):
             yield token
@@ -291,21 +292,23 @@ def _word(like: Token, kind: TokenType, text: str) -> Token:
 
 
 _Respell: TypeAlias = Callable[[Sequence[Token]], Iterable[Token]]
-# By a word, or a kind of token, that is in the statement then.
-_RESPELLINGS: Final[Sequence[tuple[str | TokenType, tuple[str, ...], _Respell]]] = (
-    ("TABLE", ("postgres", "duckdb"), _selected),
-    ("PG_CATALOG", ("postgres",), _without_catalog),
-    ("EXCLUDE", ("duckdb",), _listed_exclusions),
-    ("SAMPLE", ("duckdb",), _sampled),
-    ("USING", ("postgres",), _sorted_by),
-    ("NULLS", ("duckdb",), _nulls_behind),
-    ("INTERVAL", ("postgres",), partial(_intervals, units=True)),
-    ("INTERVAL", ("duckdb",), partial(_intervals, units=False)),
-    (TokenType.HEX_STRING, ("mysql",), _numbers),
-    (TokenType.UNICODE_STRING, ("postgres",), _decoded),
-    (TokenType.INDEXED_BY, ("sqlite",), _without_index),
-    ("CAST", ("sqlite",), _affinities),
-    (TokenType.PLUS, ("sqlite", "postgres", "mysql", "duckdb"), enclose_signs),
-    ("@", ("postgres", "duckdb"), enclose_absolutes),
-    *((word, ("mysql",), _called) for word in ("UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP")),
+# By a word, or a kind of token, that is in the statement then, and the spelling that the dialect has, or "".
+_RESPELLINGS: Final[Sequence[tuple[str | TokenType, Spelling | Literal[""], _Respell]]] = (
+    ("TABLE", "table_queries", _selected),
+    ("PG_CATALOG", "catalog_prefix", _without_catalog),
+    ("EXCLUDE", "excluded_names", _listed_exclusions),
+    ("SAMPLE", "sample_methods", _sampled),
+    ("USING", "operator_order", _sorted_by),
+    ("NULLS", "nulls_inside", _nulls_behind),
+    ("INTERVAL", "interval_fields", partial(_intervals, units=True)),
+    ("INTERVAL", "interval_texts", partial(_intervals, units=False)),
+    (TokenType.HEX_STRING, "hex_numbers", _numbers),
+    (TokenType.UNICODE_STRING, "unicode_texts", _decoded),
+    (TokenType.INDEXED_BY, "indexed_by", _without_index),
+    ("CAST", "affinities", _affinities),
+    (TokenType.PLUS, "", enclose_signs),
+    ("@", "absolutes", enclose_absolutes),
+    ("UTC_DATE", "utc_words", _called),
+    ("UTC_TIME", "utc_words", _called),
+    ("UTC_TIMESTAMP", "utc_words", _called),
 )

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.column_names import conceal
 from toolgen.connectors.sql.guard.grammar import check_grammar
 from toolgen.connectors.sql.guard.grants import NameRules, fold_column, full_name
@@ -27,7 +28,7 @@ _PIECE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\]|::|(
 
 
 @lru_cache(maxsize=256)
-def _split(rows: str, dialect: DialectName) -> tuple[str, tuple[str, ...]]:
+def _split(rows: str, numbered: bool) -> tuple[str, tuple[str, ...]]:
     """The filter with a placeholder for each `:name`, and the names in order."""
     names: list[str] = []
 
@@ -35,7 +36,7 @@ def _split(rows: str, dialect: DialectName) -> tuple[str, tuple[str, ...]]:
         if found[1] is None:
             return found[0]
         names.append(found[1])
-        return f"${len(names)}" if dialect == "postgres" else "?"
+        return f"${len(names)}" if numbered else "?"
 
     return _PIECE.sub(replaced, rows), tuple(names)
 
@@ -45,7 +46,7 @@ def read_filter(rows: str, dialect: DialectName) -> tuple[exp.Expr, tuple[str, .
 
     The text is parsed as the WHERE of a SELECT and must be nothing else: no further clause, no subquery, no comma.
     """
-    text, names = _split(rows, dialect)
+    text, names = _split(rows, RECORDS[dialect].always_numbered)
     parsed = parse(f"SELECT 1 WHERE ({text})", dialect)
     root = parsed.root
     check_grammar(root, dialect, frozenset())
@@ -127,7 +128,7 @@ def install(
         from_=exp.From(this=_bare(node)),
         where=exp.Where(this=where) if where is not None else None,
     )
-    if (condition is not None and fenced) or (dialect == "mysql" and _is_merged_wrongly(node)):
+    if (condition is not None and fenced) or (RECORDS[dialect].merges_subqueries_wrongly and _is_merged_wrongly(node)):
         inner.set(*_fence(dialect))
     seen = exp.Subquery(this=inner, alias=alias, joins=joins)
     conceal(seen)
@@ -170,15 +171,10 @@ def _constant() -> exp.Expr:
 
 def _fence(dialect: DialectName) -> tuple[str, exp.Expr]:
     """A clause that is no bound, and past which no condition is moved."""
-    match dialect:
-        case "postgres":
-            return "offset", exp.Offset(expression=exp.Literal.number(0))
-        case "sqlite":
-            return "limit", exp.Limit(expression=exp.Neg(this=exp.Literal.number(1)))
-        case "mysql":
-            return "limit", exp.Limit(expression=exp.Literal.number(2**64 - 1))
-        case _:
-            return "limit", exp.Limit(expression=exp.Literal.number(2**63 - 1))
+    clause, count = RECORDS[dialect].fence
+    number = exp.Literal.number(abs(count))
+    value = exp.Neg(this=number) if count < 0 else number
+    return clause, exp.Offset(expression=value) if clause == "offset" else exp.Limit(expression=value)
 
 
 def _seen(name: str, masks: Mapping[str, str]) -> exp.Expr:
@@ -191,7 +187,7 @@ def _seen(name: str, masks: Mapping[str, str]) -> exp.Expr:
 
 def attributes_of(rows: str) -> tuple[str, ...]:
     """The `:name`s in a filter, in order."""
-    return _split(rows, "sqlite")[1]
+    return _split(rows, False)[1]
 
 
 _WHOLE_NUMBER = re.compile(r"(tiny|small|medium|big)?int(eger|[248])?\b", re.IGNORECASE)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects import ByDialect
 
 __all__ = [
     "CAPS",
@@ -32,54 +32,13 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-FUNCTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {name: frozenset(record.functions) for name, record in RECORDS.items()}
-)
+FUNCTIONS: Mapping[str, frozenset[str]] = ByDialect(lambda record: frozenset(record.functions))
 """Allowed scalar, aggregate and window functions by dialect, folded to lower case."""
 
-_JSON_EACH = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")
-TABLE_FUNCTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "sqlite": MappingProxyType({"json_each": _JSON_EACH, "json_tree": _JSON_EACH}),
-        "postgres": MappingProxyType(
-            {
-                "generate_series": ("generate_series",),
-                "generate_subscripts": ("generate_subscripts",),
-                "json_array_elements": ("value",),
-                "json_array_elements_text": ("value",),
-                "json_each": ("key", "value"),
-                "json_each_text": ("key", "value"),
-                "json_object_keys": ("json_object_keys",),
-                "jsonb_array_elements": ("value",),
-                "jsonb_array_elements_text": ("value",),
-                "jsonb_each": ("key", "value"),
-                "jsonb_each_text": ("key", "value"),
-                "jsonb_object_keys": ("jsonb_object_keys",),
-                "jsonb_path_query": ("jsonb_path_query",),
-                "regexp_matches": ("regexp_matches",),
-                "regexp_split_to_table": ("regexp_split_to_table",),
-                "string_to_table": ("string_to_table",),
-                "unnest": ("unnest",),
-                **RECORDS["postgres"].table_functions,
-            }
-        ),
-        "mysql": MappingProxyType({}),
-        "duckdb": MappingProxyType(
-            {"generate_series": ("generate_series",), "range": ("range",), "unnest": ("unnest",)}
-            | dict(RECORDS["duckdb"].table_functions)
-        ),
-    }
-)
-"""Functions allowed in FROM, with the columns they give (SQLite's json1 manual, section 4.10; PostgreSQL's chapter 9.26)."""
+TABLE_FUNCTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = ByDialect(lambda record: record.table_functions)
+"""Functions allowed in FROM, with the columns they give."""
 
-SPECIAL: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "sqlite": _names("cast"),
-        "postgres": _names("cast extract position overlay trim substring json_object interval"),
-        "mysql": _names("cast convert extract position trim substring group_concat interval json_table"),
-        "duckdb": _names("cast try_cast extract position trim substring unnest interval"),
-    }
-)
+SPECIAL: Mapping[str, frozenset[str]] = ByDialect(lambda record: record.special_calls)
 """Calls with a grammar of their own, which the parser must read as itself; everything else is `name(argument, …)`, kept as written."""
 
 KEYWORD_ARGUMENTS: Mapping[str, tuple[int, frozenset[str]]] = MappingProxyType(

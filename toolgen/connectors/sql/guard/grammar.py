@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects import RECORDS, ByDialect, Dialect
 from toolgen.connectors.sql.dialects.computed_counts import bounded_count
 from toolgen.connectors.sql.dialects.duckdb_series import is_bounded_series
 from toolgen.connectors.sql.guard.alternatives import SESSION, catalog_alternative, syntax_alternative
@@ -126,61 +126,19 @@ _EVERYWHERE: Mapping[str, Arguments] = {
     "CurrentDate": _arguments(), "CurrentTime": _arguments(), "CurrentTimestamp": _arguments(),
 }  # fmt: skip
 
-_ONLY: Mapping[DialectName, Mapping[str, Arguments]] = {
-    "sqlite": {},
-    "postgres": {
-        "RegexpLike": _TWO, "RegexpILike": _TWO, "SimilarTo": _TWO, "Any": _ONE, "All": _ONE,
-        "Array": _arguments("expressions bracket_notation"), "Bracket": _arguments("this expressions offset"), "Slice": _TWO,
-        "AtTimeZone": _arguments("this zone"), "Extract": _TWO, "Substring": _arguments("this start length"),
-        "Trim": _arguments("this expression position"), "StrPosition": _arguments("this substr"),
-        "Overlay": _arguments("this expression from_ for_"),
-        "ArrayContainsAll": _TWO, "ArrayContainedBy": _TWO, "ArrayOverlaps": _TWO, "JSONBContains": _TWO,
-        "JSONBExtract": _TWO, "JSONBExtractScalar": _arguments("this expression json_type"), "Pow": _TWO, "Sqrt": _ONE, "Cbrt": _ONE,
-        "JSONObject": _arguments("expressions"), "JSONKeyValue": _TWO, "Overlaps": _TWO, "WithinGroup": _TWO,
-        "Table": _arguments("this alias db joins ordinality sample only rows_from"),
-        "TableSample": _arguments("method percent size seed"), "LimitOptions": _arguments("rows with_ties"),
-        "Explode": _arguments("this expressions"), "MatchAgainst": _arguments("this expressions"), "StartsWith": _TWO,
-        "JSONBContainsTopKey": _TWO, "JSONBContainsAnyTopKeys": _TWO, "JSONBContainsAllTopKeys": _TWO, "JSONBPathExists": _TWO,
-        "JSONBDeleteAtPath": _TWO, "National": _ONE, "Localtime": _arguments(), "Localtimestamp": _arguments(), "Adjacent": _TWO,
-        "Kwarg": _TWO, "ColumnDef": _arguments("this kind"), "Dot": _TWO,
-        "With": _EVERYWHERE["With"] | {"search", "cycle"}, "RecursiveWithSearch": _arguments("kind this expression using"),
-    },
-    "mysql": {
-        "RegexpLike": _TWO, "Extract": _TWO, "Substring": _arguments("this start length"), "Trim": _arguments("this expression position"),
-        "StrPosition": _arguments("this substr"), "GroupConcat": _arguments("this separator"), "MemberOf": _TWO,
-        "Limit": _arguments("this expression offset"),
-        "Localtime": _arguments(), "Localtimestamp": _arguments(), "CharacterSet": _ONE,
-        "Select": _EVERYWHERE["Select"] | {"operation_modifiers"}, "Table": _EVERYWHERE["Table"] | {"hints"},
-        "IndexTableHint": _arguments("this expressions target"), "National": _ONE, "Any": _ONE, "All": _ONE,
-        "Introducer": _TWO, "WithinGroup": _TWO, "JSONTable": _arguments("this schema path"), "JSONSchema": _MANY,
-        "JSONColumnDef": _arguments("this kind path nested_schema ordinality"),
-    },
-    "duckdb": {
-        "Abs": _ONE, "RegexpLike": _TWO, "RegexpILike": _TWO, "StartsWith": _TWO, "RegexpFullMatch": _TWO, "SimilarTo": _TWO, "Any": _ONE,
-        "All": _ONE,
-        "Array": _arguments("expressions bracket_notation"), "Bracket": _arguments("this expressions offset safe returns_list_for_maps"),
-        "Slice": _TWO, "AtTimeZone": _arguments("this zone"), "Extract": _TWO, "Substring": _arguments("this start length"),
-        "Trim": _arguments("this expression position"), "StrPosition": _arguments("this substr"),
-        "Struct": _MANY, "PropertyEQ": _TWO, "Pow": _TWO, "List": _MANY, "ToMap": _ONE, "Map": _arguments("keys values"),
-        "Lambda": _arguments("this expressions colon"), "Comprehension": _arguments("this expression iterator condition"),
-        "ArrayContainsAll": _TWO, "ArrayContainedBy": _TWO, "ArrayOverlaps": _TWO, "Parameter": _arguments(),
-        "Explode": _arguments("this expressions"), "Star": _arguments("except_ replace rename"), "WithinGroup": _TWO, "Dot": _TWO,
-        "Column": _arguments("this table db catalog"), "Localtime": _arguments(), "Localtimestamp": _arguments(),
-        "Select": _EVERYWHERE["Select"] | {"sample"}, "Table": _EVERYWHERE["Table"] | {"sample"},
-        "TableSample": _arguments("method percent size seed"), "Summarize": _ONE,
-        "DataType": _EVERYWHERE["DataType"] | {"values"},
-    },
-}  # fmt: skip
 
-
-def _listed(dialect: DialectName) -> Mapping[type[exp.Expr], Arguments]:
-    named = {**_EVERYWHERE, **_ONLY[dialect]}
+def _listed(record: Dialect) -> Mapping[type[exp.Expr], Arguments]:
+    named = {**_EVERYWHERE, **{name: _extended(name, text) for name, text in record.grammar.items()}}
     return MappingProxyType(
         {kind: allowed for name, allowed in named.items() if (kind := getattr(exp, name, None)) is not None}
     )
 
 
-GRAMMAR: Mapping[DialectName, Mapping[type[exp.Expr], Arguments]] = {dialect: _listed(dialect) for dialect in _ONLY}
+def _extended(name: str, text: str) -> Arguments:
+    return _EVERYWHERE[name] | _arguments(text[1:]) if text.startswith("+") else _arguments(text)
+
+
+GRAMMAR: Mapping[str, Mapping[type[exp.Expr], Arguments]] = ByDialect(_listed)
 """Classes of the parser that a statement may have, with their arguments, by dialect."""
 
 _TYPES = _arguments(
@@ -194,8 +152,6 @@ _TYPES = _arguments(
 _FRAMES = frozenset({"CURRENT ROW", "UNBOUNDED"})
 _SIDES = frozenset({"LEFT", "RIGHT", "FULL"})
 _JOINS = frozenset({"INNER", "CROSS", "OUTER", "SEMI", "ANTI", "STRAIGHT_JOIN"})
-_METHODS = frozenset({"NATURAL"})
-_DUCKDB_METHODS = frozenset({"NATURAL", "ASOF", "POSITIONAL"})
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _CHARACTER_SETS = _arguments("ASCII BINARY LATIN1 UCS2 UTF16 UTF32 UTF8 UTF8MB3 UTF8MB4")
 
@@ -232,7 +188,7 @@ def check_grammar(
             _check_call(node, dialect, added, defined)
         elif (check := _CHECKS.get(kind)) is not None:
             check(node, dialect)
-            if kind is exp.Dot and dialect == "postgres" and node.expression.name.lower() in defined:
+            if kind is exp.Dot and RECORDS[dialect].fields_may_be_calls and node.expression.name.lower() in defined:
                 refuse("function", "a field has the name of a function of this database", syntax_alternative("Dot"))
 
 
@@ -263,7 +219,8 @@ def called(node: exp.Anonymous) -> str:
 
 def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], defined: frozenset[str]) -> None:
     name = called(node) if isinstance(node, exp.Anonymous) else ""
-    if not name and node.name.upper() == "ALL" and isinstance(node.parent, _COMPARISONS) and dialect == "postgres":
+    record = RECORDS[dialect]
+    if not name and node.name.upper() == "ALL" and isinstance(node.parent, _COMPARISONS) and record.array_comparisons:
         return  # `x <> ALL (array)`: a reserved word, and no function
     if is_sign(node):
         return
@@ -288,7 +245,7 @@ def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], def
         for argument in node.expressions[first:]:
             if not (isinstance(argument, exp.Literal) and argument.is_string and len(argument.name) <= _MAX_WIDTH):
                 refuse("size", f"the characters of {name} must be written out", "write them as a string")
-    if name in FORMATTERS and dialect != "mysql":
+    if name in FORMATTERS and record.format_takes_template:
         _check_template(node, name)
 
 
@@ -389,7 +346,7 @@ def _check_template(node: exp.Expr, name: str) -> None:
 
 def _check_type(node: exp.Expr, dialect: DialectName) -> None:
     kind = node.args.get("kind")
-    if isinstance(kind, exp.Var) and dialect == "mysql" and node.this is exp.DataType.Type.CHARACTER_SET:
+    if isinstance(kind, exp.Var) and RECORDS[dialect].character_sets and node.this is exp.DataType.Type.CHARACTER_SET:
         kind = None
         known = node.args["kind"].name.upper() in _CHARACTER_SETS
     else:
@@ -411,7 +368,7 @@ def _is_known(kind: object, dialect: DialectName) -> bool:
 
 
 def _check_join(node: exp.Expr, dialect: DialectName) -> None:
-    methods = _DUCKDB_METHODS if dialect == "duckdb" else _METHODS
+    methods = RECORDS[dialect].join_methods
     side, kind, method = (str(node.args.get(name) or "").upper() for name in ("side", "kind", "method"))
     if (side and side not in _SIDES) or (kind and kind not in _JOINS) or (method and method not in methods):
         refuse(
@@ -421,9 +378,11 @@ def _check_join(node: exp.Expr, dialect: DialectName) -> None:
         )
 
 
-_RECORD_FIELDS: Final = frozenset(
-    {name for names in TABLE_FUNCTIONS["postgres"].values() for name in names if len(names) > 1}
-    | {f"f{place}" for place in range(1, 100)}
+_RECORD_FIELDS: Final = ByDialect(
+    lambda record: frozenset(
+        {name for names in record.table_functions.values() for name in names if len(names) > 1}
+        | {f"f{place}" for place in range(1, 100)}
+    )
 )
 """Names of what functions of PostgreSQL and ROW(…) give as records. None of them is a function."""
 
@@ -434,10 +393,10 @@ def _check_field(node: exp.Expr, dialect: DialectName) -> None:
     PostgreSQL takes `(x).name` for a call of the function `name` where x has no such field:
     https://www.postgresql.org/docs/current/rowtypes.html#ROWTYPES-USAGE. So only known fields may stand there.
     """
-    if dialect == "postgres":
+    if RECORDS[dialect].fields_may_be_calls:
         record = node.this.this if isinstance(node.this, exp.Paren) else None
         plain = isinstance(record, (exp.Column, exp.Anonymous)) and isinstance(node.expression, exp.Identifier)
-        if not plain or node.expression.name not in _RECORD_FIELDS:
+        if not plain or node.expression.name not in _RECORD_FIELDS[dialect]:
             refuse("syntax", "a field of a row is not one that is known here", syntax_alternative("Dot"))
         return
     if not isinstance(node.expression, exp.Identifier) or isinstance(node.this, exp.Identifier):
@@ -452,7 +411,7 @@ def _check_mysql(node: exp.Expr, dialect: DialectName) -> None:
             value, (exp.Literal, exp.HexString)
         ):
             refuse("type", "a text has a character set that is not supported", "write the text alone")
-    elif dialect == "mysql" and isinstance(value, exp.Paren) and isinstance(value.this, _COMPARISONS):
+    elif RECORDS[dialect].loose_null_safe and isinstance(value, exp.Paren) and isinstance(value.this, _COMPARISONS):
         refuse("syntax", "<=> is followed by another comparison", "write the comparisons apart, joined by AND")
 
 

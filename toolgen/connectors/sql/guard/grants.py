@@ -12,13 +12,13 @@ import string
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from threading import Lock
-from types import MappingProxyType
 from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
+from toolgen.connectors.sql.dialects import RECORDS, ByDialect
 from toolgen.connectors.sql.guard.refusal import refuse, shown
 from toolgen.core.spelling import nearest
 from toolgen.model.database import Database, DialectName, Table
@@ -54,7 +54,7 @@ def full_name(table: Table) -> str:
 
 def fold_column(dialect: DialectName, name: str, *, quoted: bool) -> str:
     """A column name as the dialect compares it: only PostgreSQL keeps the case of a quoted one."""
-    return name if dialect == "postgres" and quoted else fold(dialect, name)
+    return name if quoted and RECORDS[dialect].keeps_quoted_case else fold(dialect, name)
 
 
 def fold(dialect: DialectName, name: str) -> str:
@@ -64,12 +64,12 @@ def fold(dialect: DialectName, name: str) -> str:
     """
     if name.isascii():
         return name.lower()
-    return name.replace("\u0130", "i").lower() if dialect == "mysql" else name.translate(_ASCII_LOWER)
+    return name.replace("\u0130", "i").lower() if RECORDS[dialect].folds_all_letters else name.translate(_ASCII_LOWER)
 
 
 def find_table(database: Database, name: str) -> Table | None:
     """The table a policy names, spelt as the database spells it; SQLite and DuckDB ignore case."""
-    folds = database.dialect in {"sqlite", "duckdb"}
+    folds = RECORDS[database.dialect].folds_tables
     for table in database.tables:
         known = full_name(table)
         if known == name or (folds and fold(database.dialect, known) == fold(database.dialect, name)):
@@ -234,60 +234,15 @@ def scoped_tables(database: Database, scope: SqlScope) -> tuple[tuple[Table, Tab
 Names: TypeAlias = tuple[str | None, ...]
 """The folded output columns of a query in order; None is a column without a name of its own."""
 
-DEFAULT_SCHEMA = {"sqlite": "main", "postgres": "public", "mysql": "", "duckdb": "main"}
+DEFAULT_SCHEMA: Final[Mapping[str, str]] = ByDialect(lambda record: record.default_schema)
 
-IMPLICIT: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {
-        "sqlite": frozenset({"rowid", "oid", "_rowid_"}),
-        "postgres": frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "oid"}),
-        "mysql": frozenset({"_rowid", "row_start", "row_end", "my_row_id"}),
-        "duckdb": frozenset({"rowid"}),
-    }
-)
+IMPLICIT: Final[Mapping[str, frozenset[str]]] = ByDialect(lambda record: record.implicit_columns)
 """Columns that a table may have though no catalog lists them; the engine finds them before an alias of the result."""
 
-NILADIC: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {
-        "sqlite": frozenset({"current_date", "current_time", "current_timestamp"}),
-        "postgres": frozenset(
-            {
-                *(
-                    "current_catalog",
-                    "current_date",
-                    "current_role",
-                    "current_schema",
-                    "current_time",
-                    "current_timestamp",
-                ),
-                *("current_user", "localtime", "localtimestamp", "session_user", "system_user", "user"),
-            }
-        ),
-        "mysql": frozenset(
-            {
-                *("current_date", "current_role", "current_time", "current_timestamp", "current_user", "localtime"),
-                *("localtimestamp", "utc_date", "utc_time", "utc_timestamp"),
-            }
-        ),
-        "duckdb": frozenset(
-            {
-                *(
-                    "current_catalog",
-                    "current_date",
-                    "current_role",
-                    "current_schema",
-                    "current_time",
-                    "current_timestamp",
-                ),
-                *("current_user", "localtime", "localtimestamp", "session_user", "user"),
-            }
-        ),
-    }
-)
+NILADIC: Final[Mapping[str, frozenset[str]]] = ByDialect(lambda record: record.niladic)
 """Functions that are called without parentheses, by a name that reads like a column's."""
 
-_MAX_POSTGRES_LENGTH: Final = 63  # bytes: NAMEDATALEN - 1
-_MAX_MYSQL_LENGTH: Final = 256  # characters of an alias; a table's or column's name has 64
-_MAX_MYSQL_SIZE: Final = "\uffff"  # names are kept in three bytes a character
+_LARGEST: Final = "\uffff"  # character of a name that is kept in three bytes a character
 
 
 class NameRules:
@@ -295,8 +250,10 @@ class NameRules:
 
     def __init__(self, dialect: DialectName, table_names: str = "") -> None:
         self._dialect = dialect
-        self._exact = dialect == "mysql" and table_names != "folded"
-        self.unsure = dialect == "mysql" and not table_names
+        record = RECORDS[dialect]
+        self._keeps_case = record.keeps_quoted_case
+        self._exact = record.server_folds_tables and table_names != "folded"
+        self.unsure = record.server_folds_tables and not table_names
         """Whether nobody knows if names of tables and aliases that differ in case alone are one."""
 
     def relation(self, node: exp.Expr) -> str:
@@ -304,11 +261,11 @@ class NameRules:
         name = node.name
         if self._exact:
             return name
-        return name if self._dialect == "postgres" and node.args.get("quoted") else fold(self._dialect, name)
+        return name if self._keeps_case and node.args.get("quoted") else fold(self._dialect, name)
 
     def cte(self, node: exp.Expr) -> str:
         """A common table expression's name. MariaDB ignores its case whatever it was told, MySQL does not: the resolver refuses both."""
-        return fold("mysql", node.name) if self._exact else self.relation(node)
+        return fold(self._dialect, node.name) if self._exact else self.relation(node)
 
     def column(self, node: exp.Expr) -> str:
         """A column's name as the engine compares it."""
@@ -331,37 +288,41 @@ def cut_names(root: exp.Expr, tokens: Iterable[Token], dialect: DialectName) -> 
 
     No character is cut in two. `tokens` are those of the text: most have no name that is long.
     """
-    if dialect != "postgres" or all(_fits(token.text) for token in tokens):
+    most = RECORDS[dialect].max_name_bytes
+    if not most or all(_fits(token.text, most) for token in tokens):
         return
     for identifier in root.find_all(exp.Identifier):
-        if not _fits(identifier.name):
-            cut = identifier.name.encode()[:_MAX_POSTGRES_LENGTH].decode(errors="ignore")
+        if not _fits(identifier.name, most):
+            cut = identifier.name.encode()[:most].decode(errors="ignore")
             identifier.set("this", cut)
 
 
-def names_of(root: exp.Expr) -> frozenset[str]:
-    """Every name in a tree as PostgreSQL has it."""
-    spelling = NameRules("postgres")
+def names_of(root: exp.Expr, dialect: DialectName) -> frozenset[str]:
+    """Every name in a tree as the engine has it."""
+    spelling = NameRules(dialect)
     return frozenset(spelling.column(identifier) for identifier in root.find_all(exp.Identifier))
 
 
-def _fits(name: str) -> bool:
-    return len(name) <= _MAX_POSTGRES_LENGTH // 4 or len(name.encode()) <= _MAX_POSTGRES_LENGTH
+def _fits(name: str, most: int) -> bool:
+    return len(name) <= most // 4 or len(name.encode()) <= most
 
 
 def check_name(name: str, dialect: DialectName) -> None:
     """Raises `StatementRefusal`, rule `name`, for what is no name or becomes another one in the engine."""
     if not name or not name.isprintable():
         refuse("name", "a name is empty or not printable", "use the names as they are listed")
-    if dialect != "mysql":
+    record = RECORDS[dialect]
+    if not record.max_alias_length:
         return
     if name != name.strip():
         # MariaDB takes leading spaces away from an alias.
         refuse("name", f"the name {shown(name.strip())} begins or ends with a space", "write it without")
-    if len(name) > _MAX_MYSQL_LENGTH:
-        refuse("name", f"a name has more than {_MAX_MYSQL_LENGTH} characters", "use a shorter one")
-    if max(name) > _MAX_MYSQL_SIZE:
-        refuse("name", "a name has a character beyond U+FFFF, which MySQL has in no name", "use another name")
+    if len(name) > record.max_alias_length:
+        refuse("name", f"a name has more than {record.max_alias_length} characters", "use a shorter one")
+    if max(name) > _LARGEST:
+        refuse(
+            "name", f"a name has a character beyond U+FFFF, which {record.engine} has in no name", "use another name"
+        )
 
 
 def name_of(node: exp.Expr | None) -> exp.Identifier | None:

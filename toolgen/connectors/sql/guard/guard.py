@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import msgspec
@@ -49,9 +48,7 @@ from toolgen.model.verdict import Deny
 
 __all__ = ["DIALECTS", "explainable", "guard", "is_seen", "sampling_of", "visible"]
 
-DIALECTS = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
-
-
+DIALECTS: Final = RECORDS.keys()
 _SEEN: ByIdentity[StatementPlan | Deny] = ByIdentity(2_000)  # the verdicts on statements seen lately
 _MAX_SEEN_LENGTH = 4_000  # characters; longer statements are planned again each time, so that the cache stays small
 _Limited: TypeAlias = tuple[bool, dict[int, str]]
@@ -114,6 +111,7 @@ def _plan(
     dialect = database.dialect
     if dialect not in DIALECTS:
         refuse("dialect", f"SQL of the dialect {dialect!r} is not understood", "use another source")
+    record = RECORDS[dialect]
     parsed = parse(sql, dialect)
     check_grammar(parsed.root, dialect, scope.functions, frozenset(database.functions))
     paths = check_cost(parsed.root, database, scope, measured)
@@ -156,12 +154,12 @@ def _plan(
         if fenced or resolver.filtered
         else frozenset(called_functions)
     )
-    types = value_types(root, database) if dialect == "sqlite" else ()
-    gathering = RECORDS[dialect].gathering
+    types = value_types(root, database) if record.untyped_results else ()
+    gathering = record.gathering
     added = gathering.bound(root) if gathering is not None and gathering.may_gather(sql) else frozenset()
-    given = names_of(root) if dialect == "postgres" and AVAILABLE else frozenset()
+    given = names_of(root, dialect) if record.cross_checked and AVAILABLE else frozenset()
     text, order = render(root, dialect)
-    if dialect == "postgres":
+    if record.cross_checked:
         cross_check(text, tables=resolver.tables, functions=functions | added, names=given)
     return StatementPlan(
         sql=text,
@@ -171,7 +169,7 @@ def _plan(
         columns=frozenset(columns),
         functions=functions,
         limited=limited,
-        lists=dialect == "postgres",
+        lists=record.list_parameters,
         page=text_digest(sql) if ordered else "",
         skip=skip,
         types=types,
@@ -256,7 +254,7 @@ def _is_computed(count: exp.Expr | None, dialect: DialectName) -> bool:
     """Return True if a count is an expression that the engine computes. MySQL has none."""
     while isinstance(count, exp.Paren):
         count = count.this
-    return dialect != "mysql" and isinstance(
+    return RECORDS[dialect].computed_limits and isinstance(
         count,
         (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Subquery, exp.Cast, exp.Case, exp.Anonymous),
     )
@@ -266,7 +264,7 @@ def _smaller(count: exp.Expr, largest: int, dialect: DialectName) -> exp.Expr:
     """The smaller of the two as the engine works it out. No number is no limit of its own, nor is a negative one in SQLite."""
     most = exp.Literal.number(largest)
     value = count if isinstance(count, (exp.Paren, exp.Subquery)) else exp.Paren(this=count)
-    if dialect != "sqlite":
+    if not RECORDS[dialect].negative_limits:
         whole = exp.Cast(this=value, to=exp.DataType(this=exp.DType.BIGINT, nested=False))
         return exp.Anonymous(this=f"{CALL}least", expressions=[whole, most])
     whole = exp.Cast(this=value, to=exp.DataType(this=exp.DType.INT, nested=False))
@@ -281,7 +279,7 @@ def _asked(root: exp.Expr, dialect: DialectName) -> exp.Expr | None:
             return None
         case exp.Limit():
             count = limit.expression
-            if isinstance(count, exp.Neg) and is_number(count.this) and dialect == "sqlite":
+            if isinstance(count, exp.Neg) and is_number(count.this) and RECORDS[dialect].negative_limits:
                 return None  # https://www.sqlite.org/lang_select.html#limitoffset: a negative limit is no limit
             if isinstance(count, exp.Null) or (isinstance(count, exp.Var) and count.name.upper() == "ALL"):
                 return None  # PostgreSQL: LIMIT NULL and LIMIT ALL ask for everything
@@ -380,14 +378,6 @@ def sampling_of(
 
 
 _COUNTED: Final = 10_000
-_ESTIMATES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "postgres": "SELECT c.reltuples::pg_catalog.int8 FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass($1)",
-        "mysql": "SELECT table_rows FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?",
-        "duckdb": "SELECT estimated_size FROM duckdb_tables() "
-        "WHERE database_name = current_database() AND schema_name = ? AND table_name = ?",
-    }
-)
 
 
 def counting_of(asked: object, *, database: Database, scope: SqlScope) -> Statement | None:
@@ -400,21 +390,15 @@ def counting_of(asked: object, *, database: Database, scope: SqlScope) -> Statem
         return None
     table = found[0]
     timeout_s = min(scope.timeout_s, _COUNTING_S)
-    if database.dialect == "sqlite":
-        named = exp.Table(this=exp.to_identifier(table.name, quoted=True)).sql(dialect="sqlite")
+    estimate = RECORDS[database.dialect].estimate
+    if estimate is None:
+        named = exp.Table(this=exp.to_identifier(table.name, quoted=True)).sql(dialect=database.dialect)
         text = f"SELECT count(*) FROM (SELECT 1 FROM {named} LIMIT {_COUNTED}) AS q"  # noqa: S608 - the database's own name, quoted
         verdict = guard(text, (), database=database, scope=scope, attributes={})
         return msgspec.structs.replace(verdict, timeout_s=timeout_s) if isinstance(verdict, Statement) else None
-    names: dict[str, tuple[Json, ...]] = {
-        "postgres": (
-            ".".join(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in (table.schema or "public", table.name)),
-        ),
-        "mysql": (table.name,),
-        "duckdb": (table.schema or "main", table.name),
-    }
     return Statement(
-        sql=_ESTIMATES[database.dialect],
-        parameters=names[database.dialect],
+        sql=estimate.sql,
+        parameters=estimate.values(table.schema, table.name),
         tables=frozenset(),
         columns=frozenset(),
         max_rows=1,

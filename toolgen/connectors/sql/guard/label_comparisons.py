@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 from sqlglot import exp
 
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.grants import full_name, scoped_tables
 from toolgen.connectors.sql.guard.placeholders import slot_number
 from toolgen.connectors.sql.guard.refusal import shown
@@ -101,9 +102,10 @@ def _value(node: exp.Expr) -> str | int | None:
 
 def _may_be(text: str, column: Column, dialect: DialectName) -> bool:
     """Return True if a row can have the text: a label, or for a SET any combination of labels in any order."""
-    labels = column.labels if dialect == "postgres" else {label.casefold().rstrip() for label in column.labels}
-    text = text if dialect == "postgres" else text.casefold().rstrip()
-    if dialect == "mysql" and (not text or text.isdigit()):
+    record = RECORDS[dialect]
+    labels = column.labels if record.exact_labels else {label.casefold().rstrip() for label in column.labels}
+    text = text if record.exact_labels else text.casefold().rstrip()
+    if record.lenient_labels and (not text or text.isdigit()):
         return True  # what was not valid when it was written is '', and a number is the place of a label
     parts = text.split(",") if column.type.lower().startswith("set(") else [text]
     return all(part in labels for part in parts)

@@ -15,6 +15,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.grants import NameRules, fold_column
 from toolgen.connectors.sql.guard.placeholders import CALL, slot_number
 from toolgen.connectors.sql.guard.relations import Filtered
@@ -22,9 +23,6 @@ from toolgen.model.database import Database
 
 __all__ = ["is_leakproof", "key_conditions"]
 
-_DIALECTS: Final = frozenset(
-    {"postgres", "mysql", "sqlite"}
-)  # DuckDB converts a text column that is compared with a number
 # Types whose comparisons PostgreSQL has in itself, and that fail for no value.
 _PLAIN: Final = re.compile(
     r"(tiny|small|medium|big)?(int|serial)(eger|[248])?\b|(character|char|varchar|varying|text|bpchar|tinytext|mediumtext|longtext)\b"
@@ -50,7 +48,7 @@ _STRICT: Final = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)  # never true for NU
 
 def is_leakproof(root: exp.Expr, database: Database) -> bool:
     """True if no condition of the resolved statement can fail for a row, so that row filters need no fence."""
-    if database.dialect not in _DIALECTS:
+    if not RECORDS[database.dialect].stable_comparisons:
         return False
     return all(_is_safe(part, database) for part in _conditions(root))
 
@@ -170,7 +168,7 @@ def key_conditions(place: Filtered, database: Database) -> list[exp.Expr]:
     node = place.node
     query = node.find_ancestor(exp.Select)
     where = query.args.get("where") if query is not None else None
-    if query is None or where is None or database.dialect not in _DIALECTS or not _is_own(node, query):
+    if query is None or where is None or not RECORDS[database.dialect].stable_comparisons or not _is_own(node, query):
         return []
     alone = not query.args.get("joins") and not query.args.get("laterals") and not node.args.get("joins")
     alias = node.args.get("alias")

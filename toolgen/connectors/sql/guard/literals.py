@@ -22,7 +22,7 @@ from sqlglot import exp
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects import RECORDS, Dialect
 from toolgen.connectors.sql.guard.dialect_rewrites import PLAIN_NUMBER
 from toolgen.connectors.sql.guard.placeholders import QUOTED
 from toolgen.connectors.sql.guard.prefix_signs import is_signed, operand_end
@@ -40,18 +40,12 @@ _TEXTS: Final = frozenset(
 _DIGITS: Final = frozenset({TokenType.HEX_STRING, TokenType.BIT_STRING})
 _EXECUTABLE: Final = re.compile(r"/\*M?!")
 _TIME: Final = re.compile(r"-?[0-9]{1,3}:[0-5][0-9](:[0-5][0-9])?\Z")
-_MYSQL_TYPED: Final = {
-    "DATE": "DATE 'YYYY-MM-DD'",
-    "TIME": "TIME 'HH:MM:SS', or CAST('HH:MM:SS.ffffff' AS TIME(6))",
-    "TIMESTAMP": "TIMESTAMP 'YYYY-MM-DD HH:MM:SS'",
-}
 _NO_TYPES: Final = frozenset({"BINARY", "INTERVAL"})  # an operator of MySQL, and what has a grammar of its own
 _NO_DATES: Final = frozenset(
     {"DATE", "DATETIME", "TIMESTAMP", "TIMESTAMPTZ", "TIME", "BOOLEAN", "BOOL", "JSON", "JSONB", "INTERVAL"}
 )
 
 
-_MATCHING: Final = frozenset({"postgres", "duckdb"})
 _LIKE_SIGNS: Final = frozenset({"~~", "~~*"})
 _LIKES: Final = frozenset({TokenType.LIKE, TokenType.ILIKE})
 _OTHER_OPERATORS: Final = frozenset(
@@ -72,30 +66,31 @@ _IN_OPERANDS: Final = frozenset(
 
 def check_literals(sql: str, tokens: Sequence[Token], dialect: DialectName) -> None:
     """Raises `StatementRefusal`, rule `literal`; rule `comment` for a comment that MySQL executes."""
-    if dialect == "mysql" and _EXECUTABLE.search(sql):
+    record = RECORDS[dialect]
+    if record.executable_comments and _EXECUTABLE.search(sql):
         _check_comments(sql, tokens)
-    if dialect == "mysql":
+    if record.nested_tests:
         _check_chained_tests(tokens)
     for place, (token, following) in enumerate(pairwise([*tokens, None])):
         assert token is not None  # noqa: S101  only the last of the pairs ends with None
         kind = token.token_type
         if kind is TokenType.NUMBER or kind in _DIGITS:
-            _check_number(sql, token, following, dialect)
+            _check_number(sql, token, following, record)
         elif kind is TokenType.PLUS:
             _check_plus(tokens, place)
-        elif kind is TokenType.NOT and token.text == "!" and dialect != "mysql":
-            if not (dialect in _MATCHING and following is not None and following.text.startswith("~")):
+        elif kind is TokenType.NOT and token.text == "!" and not record.exclamation_negates:
+            if not (record.tilde_operators and following is not None and following.text.startswith("~")):
                 refuse("literal", "! is no operator here", "write NOT x, or factorial(x)")
             _check_match(tokens, place + 1)
         elif token.text in _LIKE_SIGNS and kind in _LIKES:
             _check_match(tokens, place)
-        elif kind is TokenType.DCOLON and dialect == "sqlite":
-            _check_cast(following)
+        elif kind is TokenType.DCOLON and "affinities" in record.spellings:
+            _check_cast(following, record)
         if following is not None and following.token_type in _TEXTS:
             if kind in _TEXTS:
-                _check_neighbours(sql, token, following, dialect)
+                _check_neighbours(sql, token, following, record)
             elif following.token_type is TokenType.STRING:
-                _check_typed(tokens, place, dialect)
+                _check_typed(tokens, place, record)
 
 
 def _check_chained_tests(tokens: Sequence[Token]) -> None:
@@ -140,14 +135,14 @@ def _check_comments(sql: str, tokens: Sequence[Token]) -> None:
         end = after
 
 
-def _check_number(sql: str, token: Token, following: Token | None, dialect: DialectName) -> None:
+def _check_number(sql: str, token: Token, following: Token | None, record: Dialect) -> None:
     written = sql[token.start : token.end + 1]
     if token.token_type in _DIGITS:
-        odd = written[0] == "0" and (dialect == "postgres" or (dialect == "mysql" and written[1] in "XB"))
+        odd = written[0] == "0" and written[1] not in record.radix_letters
     else:
         beside = following if following is not None and following.start == token.end + 1 else None
         glued = beside is not None and beside.text[:1].isidentifier() and beside.token_type not in _TEXTS
-        odd = glued or written[-1] in "eE" or ("_" in written and dialect != "duckdb")
+        odd = glued or written[-1] in "eE" or ("_" in written and not record.digit_separators)
     if odd:
         refuse(
             "literal",
@@ -179,50 +174,53 @@ def _check_match(tokens: Sequence[Token], place: int) -> None:
             return
 
 
-def _check_cast(kind: Token | None) -> None:
-    """Refuse casts to types that SQLite lacks. They give a number instead: '2024-01-31' becomes 2024."""
+def _check_cast(kind: Token | None, record: Dialect) -> None:
+    """Refuse casts to types that an engine with affinities lacks. They give a number instead: '2024-01-31' becomes 2024."""
     if kind is not None and kind.text.upper() in _NO_DATES:
         refuse(
             "literal",
-            f"SQLite has no type {shown(kind.text.upper())} to convert to",
+            f"{record.engine} has no type {shown(kind.text.upper())} to convert to",
             "write date(x), datetime(x) or json(x), or compare the text",
         )
 
 
-def _check_neighbours(sql: str, token: Token, following: Token, dialect: DialectName) -> None:
+def _check_neighbours(sql: str, token: Token, following: Token, record: Dialect) -> None:
     """https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-STRINGS: one text, but only on two lines."""
     gap = sql[token.end + 1 : following.start]
     plain = token.token_type is following.token_type is TokenType.STRING
-    if dialect == "mysql":
+    if record.neighbouring_texts == "always":
         one = plain or (token.token_type is TokenType.NATIONAL_STRING and following.token_type is TokenType.STRING)
     else:
-        one = dialect != "sqlite" and plain and "\n" in gap and "/*" not in gap
+        one = record.neighbouring_texts == "lines" and plain and "\n" in gap and "/*" not in gap
     if not one:
         refuse(
             "literal", "two texts stand beside each other", "write || between them to join them, or AS before a name"
         )
 
 
-def _check_typed(tokens: Sequence[Token], place: int, dialect: DialectName) -> None:
+def _check_typed(tokens: Sequence[Token], place: int, record: Dialect) -> None:
     kind, text = tokens[place], tokens[place + 1].text
     word = kind.text.upper()
     if word == "INTERVAL":
-        if RECORDS[dialect].interval_units:
-            _check_interval(text, tokens[place + 2 : place + 4], dialect)
+        if record.interval_units:
+            _check_interval(text, tokens[place + 2 : place + 4], record)
         return
-    if dialect not in {"sqlite", "mysql"} or word in _NO_TYPES:
+    if record.typed_texts is None or word in _NO_TYPES:
         return
     if kind.token_type not in Parser.TYPE_TOKENS and word != "ZONE":
         return
-    if dialect == "sqlite":
-        refuse("literal", "SQLite has no typed values", "write the text alone, as '2024-01-31', or date('2024-01-31')")
-    if word not in _MYSQL_TYPED:
-        refuse("literal", f"MySQL has no values of the form {shown(word)} '…'", "write CAST('…' AS type)")
-    if not _is_mysql_value(word, text):
-        refuse("literal", f"the text behind {word} is none for MySQL", f"write {_MYSQL_TYPED[word]}")
+    engine = record.engine
+    if not record.typed_texts:
+        refuse(
+            "literal", f"{engine} has no typed values", "write the text alone, as '2024-01-31', or date('2024-01-31')"
+        )
+    if word not in record.typed_texts:
+        refuse("literal", f"{engine} has no values of the form {shown(word)} '…'", "write CAST('…' AS type)")
+    if not _is_typed_value(word, text):
+        refuse("literal", f"the text behind {word} is none for {engine}", f"write {record.typed_texts[word]}")
 
 
-def _is_mysql_value(word: str, text: str) -> bool:
+def _is_typed_value(word: str, text: str) -> bool:
     """Return True if MySQL accepts the text as a typed literal. The literal is rendered as a cast, which would turn an invalid text into
     NULL."""
     if word == "TIME":
@@ -234,12 +232,12 @@ def _is_mysql_value(word: str, text: str) -> bool:
     return len(text) == 10 if word == "DATE" else len(text) >= 19 and text[-6] not in "+-" and text[-1] != "Z"
 
 
-def _check_interval(text: str, following: Sequence[Token], dialect: DialectName) -> None:
+def _check_interval(text: str, following: Sequence[Token], record: Dialect) -> None:
     """`INTERVAL '2' WEEK` is two seconds in a column called week in PostgreSQL; MySQL has no intervals without a unit."""
-    units = RECORDS[dialect].interval_units
-    named = bool(following) and (following[0].token_type is TokenType.VAR or dialect == "mysql")
+    units = record.interval_units
+    named = bool(following) and (following[0].token_type is TokenType.VAR or record.interval_needs_unit)
     word = following[0].text.upper() if named else ""
-    if dialect == "mysql":
+    if record.interval_needs_unit:
         if word not in units:
             refuse(
                 "literal",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
-from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects import RECORDS, ByDialect
+from toolgen.connectors.sql.dialects.record import Spelling
 from toolgen.connectors.sql.dialects.sqlite import NUMERIC
 from toolgen.connectors.sql.guard.functions import LAMBDAS
 from toolgen.connectors.sql.guard.placeholders import CALL
@@ -39,8 +40,9 @@ def settle(root: exp.Expr, dialect: DialectName) -> None:
             rewrite.rewrite(root)
             if rewrite.makes_nodes:
                 kinds.update(map(type, root.walk()))
-    for step, concerned, dialects in _STEPS:
-        if dialect in dialects and not concerned.isdisjoint(kinds):
+    spellings = RECORDS[dialect].spellings
+    for step, concerned, spelling in _STEPS:
+        if (not spelling or spelling in spellings) and not concerned.isdisjoint(kinds):
             if step is _settle_dual and "dual" not in names:
                 continue
             step(root, dialect)
@@ -55,7 +57,7 @@ def _settle_frames(root: exp.Expr, _dialect: DialectName) -> None:
 
 def _settle_lambdas(root: exp.Expr, dialect: DialectName) -> None:
     for node in list(root.find_all(exp.Lambda)):
-        if not (dialect == "duckdb" and _takes_functions(node.parent)):
+        if not (RECORDS[dialect].lambdas and _takes_functions(node.parent)):
             _arrow(node, dialect)
 
 
@@ -133,7 +135,7 @@ def _arrow(node: exp.Lambda, dialect: DialectName) -> None:
             identifier.replace(exp.Column(this=identifier.copy()))
     document = exp.Column(this=name.copy())
     extract = exp.JSONExtract(this=document, expression=leaf.copy())
-    if dialect == "postgres":
+    if RECORDS[dialect].typed_json_arrows:
         extract.set("only_json_types", True)
     if leaf is node.this:
         node.replace(extract)
@@ -215,24 +217,22 @@ def _concerning(*kinds: type[exp.Expr]) -> frozenset[type]:
 
 
 # The kinds of nodes that each rewrite of a dialect is about, with all that derive from them.
-_REWRITES: Final = {
-    name: tuple((rewrite, _concerning(*rewrite.kinds)) for rewrite in record.tree_rewrites)
-    for name, record in RECORDS.items()
-}
+_REWRITES: Final = ByDialect(
+    lambda record: tuple((rewrite, _concerning(*rewrite.kinds)) for rewrite in record.tree_rewrites)
+)
 _Step: TypeAlias = Callable[[exp.Expr, DialectName], None]
-_EVERYWHERE: Final = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
-# In order, and which kinds of nodes each is about: nearly every statement has none of most of them.
-_STEPS: Final[Sequence[tuple[_Step, frozenset[type], frozenset[str]]]] = (
-    (_settle_values, _concerning(exp.RawString, exp.Concat, exp.Trim, exp.ParseJSON), _EVERYWHERE),
-    (_settle_frames, _concerning(exp.WindowSpec), _EVERYWHERE),
-    (_settle_lambdas, _concerning(exp.Lambda), _EVERYWHERE),
-    (_settle_some, _concerning(exp.Any), _EVERYWHERE),
-    (_settle_duckdb, _concerning(exp.Dot, exp.JSONExtract, exp.JSONExtractScalar, exp.Join), frozenset({"duckdb"})),
-    (_settle_postgres, _concerning(exp.JSONExtract, exp.JSONExtractScalar), frozenset({"postgres"})),
-    (_settle_mysql_types, _concerning(exp.Cast, exp.DataType), frozenset({"mysql"})),
-    (_settle_dual, _concerning(exp.From), frozenset({"mysql"})),
-    (_settle_groups, _concerning(exp.GroupConcat), frozenset({"mysql"})),
-    (_settle_hints, _concerning(exp.IndexTableHint), frozenset({"mysql"})),
-    (_settle_types, _concerning(exp.DataType), frozenset({"sqlite"})),
-    (_settle_nulls, _concerning(exp.NullSafeEQ, exp.NullSafeNEQ), frozenset({"sqlite"})),
+# In order, which kinds of nodes each is about, as nearly every statement has none of most of them, and for which spelling it is, or "".
+_STEPS: Final[Sequence[tuple[_Step, frozenset[type], Spelling | Literal[""]]]] = (
+    (_settle_values, _concerning(exp.RawString, exp.Concat, exp.Trim, exp.ParseJSON), ""),
+    (_settle_frames, _concerning(exp.WindowSpec), ""),
+    (_settle_lambdas, _concerning(exp.Lambda), ""),
+    (_settle_some, _concerning(exp.Any), ""),
+    (_settle_duckdb, _concerning(exp.Dot, exp.JSONExtract, exp.JSONExtractScalar, exp.Join), "dotted_calls"),
+    (_settle_postgres, _concerning(exp.JSONExtract, exp.JSONExtractScalar), "json_keys"),
+    (_settle_mysql_types, _concerning(exp.Cast, exp.DataType), "signed_types"),
+    (_settle_dual, _concerning(exp.From), "dual"),
+    (_settle_groups, _concerning(exp.GroupConcat), "group_separators"),
+    (_settle_hints, _concerning(exp.IndexTableHint), "index_hints"),
+    (_settle_types, _concerning(exp.DataType), "affinities"),
+    (_settle_nulls, _concerning(exp.NullSafeEQ, exp.NullSafeNEQ), "null_tests"),
 )

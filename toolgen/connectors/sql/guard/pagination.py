@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.functions import TABLE_FUNCTIONS
 from toolgen.connectors.sql.guard.grants import fold_column, full_name
 from toolgen.connectors.sql.guard.placeholders import CALL, slot_number
@@ -61,10 +62,10 @@ def complete_order(root: exp.Expr, database: Database, used: Iterable[str], widt
                 return False
             places.extend(range(first, width + 1))
         added = [exp.Literal.number(place) for place in places if str(place) not in present]
-        if database.dialect == "mysql":
+        if RECORDS[database.dialect].loose_texts:
             added.extend(_exact_texts(root, database))
     # What the parser makes of an item that says nothing about nulls: text and tree have to say the same.
-    nulls_first = database.dialect in {"sqlite", "mysql"}
+    nulls_first = RECORDS[database.dialect].nulls_first
     order.set(
         "expressions",
         [*order.expressions, *(exp.Ordered(this=item, nulls_first=nulls_first) for item in added)],
@@ -236,7 +237,7 @@ def _columns(root: exp.Expr) -> Iterator[tuple[int, exp.Expr]]:
 
 def _sorts(root: exp.Expr, database: Database, used: Iterable[str]) -> bool:
     """Return True if every value that the statement can produce has an order."""
-    if database.dialect != "postgres":
+    if not RECORDS[database.dialect].unsorted_types:
         return True
     touched = set(used)
     types = (

@@ -25,6 +25,7 @@ from sqlglot import exp
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.dialect_rewrites import respelt
 from toolgen.connectors.sql.guard.functions import FUNCTIONS, MODIFIERS, SPECIAL
 from toolgen.connectors.sql.guard.marks import CALL, RESERVED, SLOT
@@ -110,19 +111,19 @@ class Placeholders:
 
     def _found(self, tokens: Sequence[Token], index: int) -> _Found | None:
         token = tokens[index]
-        sqlite = self._dialect == "sqlite"
+        record = RECORDS[self._dialect]
         match token.token_type:
-            case TokenType.PLACEHOLDER if self._dialect != "postgres" or value_belongs(tokens, index):
-                return (_numbered(tokens, index) if sqlite else None) or _Found(1)
+            case TokenType.PLACEHOLDER if not record.question_operators or value_belongs(tokens, index):
+                return (_numbered(tokens, index) if record.named_marks else None) or _Found(1)
             case TokenType.PARAMETER if token.text == "$":
                 return _numbered(tokens, index) or _named(tokens, index)
-            case TokenType.PARAMETER if token.text == "@" and sqlite:
+            case TokenType.PARAMETER if token.text == "@" and record.named_marks:
                 return _named(tokens, index)
-            case TokenType.VAR if token.text.startswith("$") and self._dialect in {"sqlite", "mysql"}:
+            case TokenType.VAR if token.text.startswith("$") and record.dollar_words:
                 name = token.text[1:]
                 if name.isdigit():
                     return _Found(1, number=_number(name), style="$1")
-                return _Found(1, name=name, style="$name") if sqlite else None
+                return _Found(1, name=name, style="$name") if record.named_marks else None
             case TokenType.COLON if value_belongs(tokens, index):
                 return _numbered(tokens, index) or _named(tokens, index)
             case TokenType.MOD if value_belongs(tokens, index):
@@ -250,13 +251,13 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
     name = token.text.lower()
     if token.token_type in QUOTED or not name.isidentifier():
         return False
-    before = tokens[index - 1] if index else None
+    before, record = tokens[index - 1] if index else None, RECORDS[dialect]
     if (
         before
         and before.token_type in {TokenType.VAR, TokenType.R_PAREN}
         and token.token_type is TokenType.VAR
-        and not (dialect == "mysql" and before.text.upper() in MODIFIERS)
-        and not (dialect == "duckdb" and before.text.upper() == "IF")  # `[x FOR x IN l IF length(x) > 1]`
+        and not (record.select_modifiers and before.text.upper() in MODIFIERS)
+        and not (record.comprehensions and before.text.upper() == "IF")  # `[x FOR x IN l IF length(x) > 1]`
     ):
         return False  # `(VALUES (1)) t(x)`, `series s(n)`: the alias of what stands before it
     if before and before.text.upper() == "ORDINALITY" and index > 1 and tokens[index - 2].text.upper() == "WITH":
@@ -265,7 +266,7 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
         return False
     if before and (before.token_type in _NO_CALL_AFTER or (before.text.upper(), name) in _NO_CALLS):
         return False
-    if _names_a_cte(tokens, index) or (dialect == "mysql" and _declares_columns(tokens, index)):
+    if _names_a_cte(tokens, index) or (record.json_tables and _declares_columns(tokens, index)):
         return False
     if name in SPECIAL[dialect]:
         return name in {"trim", "substring"} and not _has_own_grammar(tokens, index + 1)
@@ -378,7 +379,7 @@ def separate_null_tests(root: exp.Expr, dialect: DialectName, first: int) -> tup
     PostgreSQL infers the type of `$1` from its first use, and `$1 IS NULL` says nothing of it: the engine then refuses
     `$1 IS NULL OR price > $1`. The second placeholder is cast to text. Returns the parameter that each of them stands for.
     """
-    if dialect != "postgres":
+    if not RECORDS[dialect].types_by_first_use:
         return ()
     repeated: list[int] = []
     for test in root.find_all(exp.Is):

@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 from sqlglot import exp
 
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.dialects.duckdb import SUMMARY_COLUMNS
 from toolgen.connectors.sql.dialects.duckdb_columns import is_selector
-from toolgen.connectors.sql.dialects.mysql_sequences import is_sequence
 from toolgen.connectors.sql.guard.alternatives import catalog_alternative
 from toolgen.connectors.sql.guard.columns import Columns, row_ids_of
 from toolgen.connectors.sql.guard.functions import KEYWORD_ARGUMENTS, TABLE_FUNCTIONS
@@ -60,6 +60,7 @@ class Resolver:
     def __init__(self, database: Database, scope: SqlScope) -> None:
         self._database = database
         self._dialect = database.dialect
+        self._record = RECORDS[database.dialect]
         self._spelling = NameRules(database.dialect, database.table_names)
         self._granted = granted(database, scope)
         self._columns = Columns(self._spelling, database.dialect, self._granted.schema)
@@ -123,8 +124,7 @@ class Resolver:
         self._expressions(node.expressions, SelectScope(outer=outer), ctes)
         first = node.expressions[0] if node.expressions else None
         width = len(first.expressions) if isinstance(first, exp.Tuple) else 1
-        start = 0 if self._dialect in {"mysql", "duckdb"} else 1
-        prefix = "col" if self._dialect == "duckdb" else "column_" if self._dialect == "mysql" else "column"
+        prefix, start = self._record.values_columns
         return tuple(f"{prefix}{start + index}" for index in range(width))
 
     def _with(self, node: exp.Expr, outer: SelectScope | None, ctes: _Ctes) -> _Ctes:
@@ -159,12 +159,13 @@ class Resolver:
         MariaDB then passes over one of a query around it too.
         """
         recursive = bool(clause.args.get("recursive"))
-        sees = self._dialect == "sqlite" or (recursive and self._dialect in {"postgres", "mysql"})
+        later = self._record.later_ctes
+        sees = later == "always" or (recursive and later == "recursive")
         found: dict[str, _Common] = {}
         for cte in clause.expressions[index:]:
             alias = name_of(cte.args["alias"])
             name = self._spelling.cte(alias) if alias is not None else ""
-            if alias is not None and name and (sees or (self._dialect == "mysql" and name in around)):
+            if alias is not None and name and (sees or (self._record.later_ctes_hide and name in around)):
                 found[name] = _Common(name=self._spelling.relation(alias), columns=(), later=True)
         return found
 
@@ -195,7 +196,7 @@ class Resolver:
         body = cte.this
         if (
             isinstance(body, exp.SetOperation)
-            and (recursive or self._dialect == "sqlite")
+            and (recursive or self._record.implicit_recursion)
             and not body.args.get("with_")
         ):
             left = self._query(body.this, outer, known)
@@ -236,7 +237,7 @@ class Resolver:
             if name not in {"from_", "joins", "laterals", "with_"}:
                 scope.clause = name
                 self._expressions(value if isinstance(value, list) else [value], scope, ctes)
-        if self._dialect == "postgres":
+        if self._record.groups_by_key:
             complete_groups(node, scope, self._spelling)
         names = tuple(name for item in node.expressions for name in self._columns.output_names(item, scope))
         if len(names) > _MAX_COLUMNS:
@@ -278,7 +279,7 @@ class Resolver:
                 self._derived(node, SUMMARY_COLUMNS, scope)
             case exp.Subquery() | exp.Values():
                 # DuckDB lets a subquery in FROM see the tables before it, without LATERAL.
-                around = scope if self._dialect == "duckdb" else outer
+                around = scope if self._record.lateral_subqueries else outer
                 joins = node.args.get("joins")
                 node.set("joins", None)
                 self._derived(node, self._query(node, around, ctes), scope)
@@ -324,7 +325,8 @@ class Resolver:
             )
             return
         found = self._granted.find(folded, self._spelling.relation(schema) if schema is not None else "")
-        if found is None and schema is None and self._dialect == "mysql" and is_sequence(node.name):
+        sequences = self._record.sequence_tables
+        if found is None and schema is None and sequences is not None and sequences(node.name):
             self._derived(node, ("seq",), scope, folded)
             return
         if found is None:
@@ -461,7 +463,7 @@ class Resolver:
     def _refuse_case(self, alias: str, scope: SelectScope) -> None:
         """Where nobody knows whether the server tells them apart, no two aliases in reach differ in case alone."""
         names = {other.alias for around in scope.chain() for other in around.relations if other.alias != alias}
-        if alias and fold("mysql", alias) in {fold("mysql", name) for name in names}:
+        if alias and fold(self._dialect, alias) in {fold(self._dialect, name) for name in names}:
             refuse(
                 "ambiguous",
                 f"the alias {shown(alias)} differs from another one in case alone",

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from sqlglot import exp
 
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.filters import attributes_of, columns_of, read_filter
 from toolgen.connectors.sql.guard.grammar import called
 from toolgen.connectors.sql.guard.grants import find_table, fold_column, unknown_names, visible
@@ -134,7 +135,7 @@ def _kind_of_type(type_: str, dialect: DialectName) -> str:
         return "text"
     if _TRUTH.match(type_):
         return "truth"
-    if dialect == "sqlite":
+    if "affinities" in RECORDS[dialect].spellings:
         if "INT" in type_.upper() or _NUMERIC.match(type_):
             return "number"
         return "text" if _TEXTUAL.search(type_) else "plain"

@@ -1,29 +1,24 @@
-"""Between text and tree: what is checked before parsing, how a statement is read, and how the checked tree is written out again.
-
-How some nodes are written out, where what sqlglot would write is read by the engine as something else, or not at all.
-"""
+"""Between text and tree: what is checked before parsing, how a statement is read, and how the checked tree is written out again."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from msgspec import Struct
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
-from sqlglot.generator import Generator
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from toolgen.connectors.sql.dialects import RECORDS
-from toolgen.connectors.sql.dialects.duckdb_pivots import PIVOTED
+from toolgen.connectors.sql.dialects.writers import WRITERS
 from toolgen.connectors.sql.guard.alternatives import statement_alternative
-from toolgen.connectors.sql.guard.column_names import BY_TEXT, entitle, entitled, retitle
+from toolgen.connectors.sql.guard.column_names import entitle, entitled, retitle
 from toolgen.connectors.sql.guard.dialect_rewrites import respelt
 from toolgen.connectors.sql.guard.grants import cut_names
 from toolgen.connectors.sql.guard.literals import (
@@ -40,168 +35,11 @@ from toolgen.model.database import DialectName
 
 __all__ = ["CHANGES", "QUERIES", "SLOT", "ParsedStatement", "parse", "render", "slot_number"]
 
-_Writer: TypeAlias = Callable[[Generator, exp.Expr], str]
-
-
-def _rlike(generator: Generator, node: exp.Expr) -> str:
-    """`a RLIKE b`, which MySQL and MariaDB both know; sqlglot writes a call of REGEXP_LIKE, which MariaDB does not have."""
-    return generator.binary(node, "RLIKE")  # type: ignore[arg-type]  # the dispatch gives a RegexpLike, which is one
-
-
-def _distinct(generator: Generator, node: exp.Expr) -> str:
-    """`f(DISTINCT a, ',')`; sqlglot makes a tuple of several, as if all of them were counted."""
-    if isinstance(node.parent, exp.Select):
-        return generator.distinct_sql(node)  # type: ignore[arg-type]  # the dispatch gives a Distinct
-    return f"DISTINCT {generator.expressions(node, flat=True)}"
-
-
-def _not(generator: Generator, node: exp.Expr) -> str:
-    """`a IS NOT NULL` as people write it, and as some engines call the column."""
-    test = node.this
-    if isinstance(test, exp.Is) and not test.args.get("negate"):
-        return f"{generator.sql(test, 'this')} IS NOT {generator.sql(test, 'expression')}"
-    return generator.not_sql(node)  # type: ignore[arg-type]  # the dispatch gives a Not
-
-
-def _not_in_postgres(generator: Generator, node: exp.Expr) -> str:
-    """`NOT row IS NULL`, which is not `row IS NOT NULL`: https://www.postgresql.org/docs/current/functions-comparison.html."""
-    if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
-        return generator.not_sql(node)  # type: ignore[arg-type]  # the dispatch gives a Not
-    return _not(generator, node)
-
-
-def _hexadecimal(generator: Generator, node: exp.Expr) -> str:
-    return str(node.this) if str(node.this).startswith("0x") else f"x'{node.this}'"
-
-
-def _integer_division(generator: Generator, node: exp.Expr) -> str:
-    """Write DIV as it was read; sqlglot puts parentheses around the left operand."""
-    return generator.binary(node, "DIV")  # type: ignore[arg-type]  # the dispatch gives an IntDiv, which is one
-
-
-def _extract(generator: Generator, node: exp.Expr) -> str:
-    """The part as it was read; sqlglot writes another name of it."""
-    return f"EXTRACT({generator.sql(node, 'this')} FROM {generator.sql(node, 'expression')})"
-
-
-def _varchar(generator: Generator, node: exp.Expr) -> str:
-    """VARCHAR by its own name; TEXT is another name for it, and columns are called by the first."""
-    written = generator.datatype_sql(node)  # type: ignore[arg-type]  # the dispatch gives a DataType
-    return "VARCHAR" if written == "TEXT" else written
-
-
-def _power(generator: Generator, node: exp.Expr) -> str:
-    """`a ^ b` as it was read: a call named power is one that was written so."""
-    return generator.binary(node, "^")  # type: ignore[arg-type]  # the dispatch gives a Pow, which is one
-
-
-def _operator(sign: str) -> _Writer:
-    """Write the operator as it was read; sqlglot writes a call."""
-    return lambda generator, node: f"{generator.sql(node, 'this')} {sign} {generator.sql(node, 'expression')}"
-
-
-def _position(generator: Generator, node: exp.Expr) -> str:
-    """Write POSITION as it was read; sqlglot writes a function of another name."""
-    return f"POSITION({generator.sql(node, 'substr')} IN {generator.sql(node, 'this')})"
-
-
-def _absolute(generator: Generator, node: exp.Expr) -> str:
-    """`@(x)` as it was read: the parser has a class for it in DuckDB. A call named abs is one that was written so."""
-    written = generator.sql(node, "this")
-    return f"@{written}" if isinstance(node.this, exp.Paren) else f"@({written})"
-
-
-def _group_concat(generator: Generator, node: exp.Expr) -> str:
-    """`GROUP_CONCAT(x ORDER BY y SEPARATOR ',' LIMIT 2)`; sqlglot writes the separator behind the limit."""
-    gathered, limit = node.this, ""
-    if isinstance(gathered, exp.Limit):
-        counts = [gathered.args.get("offset"), gathered.expression]
-        limit = " LIMIT " + ", ".join(generator.sql(count) for count in counts if count is not None)
-        gathered = gathered.this
-    return f"GROUP_CONCAT({generator.sql(gathered)} SEPARATOR {generator.sql(node, 'separator')}{limit})"
-
-
-def _root(sign: str) -> _Writer:
-    return lambda generator, node: f"{sign} {generator.sql(node, 'this')}"
-
-
-def _word(word: str) -> _Writer:
-    return lambda _generator, _node: word
-
-
-def _within_group(generator: Generator, node: exp.Expr) -> str:
-    """Write WITHIN GROUP as it was read; sqlglot writes a function of another name."""
-    return f"{generator.sql(node, 'this')} WITHIN GROUP ({generator.sql(node, 'expression').strip()})"
-
-
-def _ignore_nulls(generator: Generator, node: exp.Expr) -> str:
-    """`f(x IGNORE NULLS)`: DuckDB has the words inside."""
-    words = "IGNORE NULLS" if isinstance(node, exp.IgnoreNulls) else "RESPECT NULLS"
-    return f"{generator.sql(node, 'this').removesuffix(')')} {words})"
-
-
-_EVERYWHERE: Mapping[type[exp.Expr], _Writer] = {exp.Distinct: _distinct, exp.Not: _not}
-
-WRITERS: Mapping[str, Mapping[type[exp.Expr], _Writer]] = MappingProxyType(
-    {
-        "sqlite": _EVERYWHERE,
-        "postgres": {
-            **_EVERYWHERE,
-            exp.Not: _not_in_postgres,
-            exp.CurrentTime: _word("CURRENT_TIME"),  # sqlglot writes `CURRENT_TIME()`, which PostgreSQL does not read
-            exp.Pow: _power,
-            exp.StartsWith: _operator("^@"),
-            exp.Sqrt: _root("|/"),
-            exp.Cbrt: _root("||/"),
-        },
-        "mysql": {
-            **_EVERYWHERE,
-            exp.GroupConcat: _group_concat,
-            exp.RegexpLike: _rlike,
-            exp.HexString: _hexadecimal,
-            exp.IntDiv: _integer_division,
-        },
-        "duckdb": {
-            **_EVERYWHERE,
-            exp.DataType: _varchar,
-            exp.Extract: _extract,
-            exp.Pow: _power,
-            exp.StartsWith: _operator("^@"),
-            exp.Abs: _absolute,
-            exp.RegexpILike: _operator("~*"),
-            exp.StrPosition: _position,
-            # Columns are called by these words as they are written, and mostly they are written small.
-            exp.CurrentDate: _word("current_date"),
-            exp.CurrentTimestamp: _word("current_timestamp"),
-            exp.Localtime: _word("localtime"),
-            exp.Localtimestamp: _word("localtimestamp"),
-            exp.WithinGroup: _within_group,
-            exp.IgnoreNulls: _ignore_nulls,
-            exp.RespectNulls: _ignore_nulls,
-        },
-    }
-)
-"""By dialect and kind of node."""
-
-
 # sqlglot logs what it cannot read, pieces of the statement included, and a log is no place for them.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL + 1)
 
-_NUMBERED = {
-    "sqlite": "?",
-    "postgres": "$",
-    "duckdb": "$",
-}  # what stands before a parameter's number; MySQL has no numbers
 QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN})
-_QUERIES_TOO = {
-    "postgres": frozenset({TokenType.TABLE}),
-    "duckdb": frozenset({TokenType.TABLE, TokenType.FROM, TokenType.PIVOT, TokenType.UNPIVOT, TokenType.SUMMARIZE}),
-}
-_NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "mysql": "MySQL", "duckdb": "DuckDB"}
-_QUOTES = {
-    **dict.fromkeys(("sqlite", "postgres", "duckdb"), "quote texts with ' (doubled inside of one) and names with \""),
-    "mysql": "quote texts with ' (doubled inside of one) and names with `",
-}
+_QUOTES: Final = "quote texts with ' (doubled inside of one) and names with "
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
 _UNFINISHED = frozenset(
@@ -211,12 +49,6 @@ _UNFINISHED = frozenset(
         *(TokenType.SELECT, TokenType.GT, TokenType.LT, TokenType.LIKE, TokenType.BETWEEN, TokenType.UNION, TokenType.PLUS),
     }
 )  # fmt: skip
-# Clauses of JSON_TABLE that the parser does not read: https://mariadb.com/kb/en/json_table/
-_TABLE_CLAUSES: Final = (
-    (["EXISTS", "PATH"], "leave the column out, and write json_exists(document, '$.path') AS name in the SELECT list"),
-    (["ON", "EMPTY"], "leave the clause out, and write coalesce(column, value) in the SELECT list"),
-    (["ON", "ERROR"], "leave the clause out: a value that does not fit is NULL"),
-)
 _UNFINISHED_WORDS = frozenset({"OFFSET", "BY", "SET", "VALUES", "INTO"})
 _DISPATCHES: Final[dict[str, dict[type[exp.Expr], Any]]] = {}  # by dialect: how each kind of node is written
 CHANGES = frozenset({TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE})
@@ -247,14 +79,14 @@ def parse(sql: str, dialect: DialectName, starts: frozenset[TokenType] = QUERIES
     try:
         tokens = _TOKENIZERS.tokens(sql, dialect)
     except (TokenError, ValueError, RecursionError):
-        refuse("syntax", "a quote or a comment is opened and not closed", _QUOTES[dialect])
+        refuse("syntax", "a quote or a comment is opened and not closed", _QUOTES + RECORDS[dialect].quote)
     check_spaces(sql, tokens)
     tokens = _one_statement(tokens, dialect, starts)
     check_tokens(tokens)
     check_literals(sql, tokens, dialect)
     tokens, placeholders = marked(tokens, dialect)
     texts: list[tuple[str, ...]] = []
-    if dialect in BY_TEXT:
+    if RECORDS[dialect].titles_by_text:
         tokens, texts = entitled(tokens, sql, dialect)
     try:
         trees = _reader(dialect).parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
@@ -297,7 +129,7 @@ def _written(root: exp.Expr, dialect: DialectName) -> str:
         comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE
     )
     if dialect not in _DISPATCHES:
-        _DISPATCHES[dialect] = {**generator._dispatch, **WRITERS[dialect]}
+        _DISPATCHES[dialect] = {**generator._dispatch, **WRITERS, **RECORDS[dialect].writers}
     generator._dispatch = _DISPATCHES[dialect]
     return generator.generate(root, copy=False)
 
@@ -315,25 +147,16 @@ def hint(tokens: Sequence[Token], dialect: DialectName) -> str:
     if open_ones < 0:
         return "take away the parenthesis or bracket that closes nothing"
     words = [token.text.upper() for token in tokens]
-    if dialect == "mysql" and "VALUES" in words:
-        return "write rows as SELECT 1, 'a' UNION ALL SELECT 2, 'b'"
-    if dialect == "mysql" and "JSON_TABLE" in words:
-        for clause, advice in _TABLE_CLAUSES:
-            if any(words[place : place + len(clause)] == clause for place in range(len(words))):
-                return advice
-    if dialect == "sqlite" and "ON" in words and "JOIN" not in words[: words.index("ON")]:
-        return "write JOIN in place of the comma before ON"
+    record = RECORDS[dialect]
+    if record.hint is not None and (found := record.hint(words)):
+        return found
     if "@" in words:
         return "write abs(x)"
-    if dialect == "duckdb" and ("PIVOT" in words or "UNPIVOT" in words):
-        return PIVOTED
-    if dialect == "duckdb" and words[:2] == ["WITH", "RECURSIVE"] and "KEY" in words:
-        return "write WITH RECURSIVE without USING KEY, and keep the last row of each key with QUALIFY row_number() OVER (…) = 1"
     if words[1:2] == ["TOP"]:
         return "write LIMIT and the number at the end, instead of TOP"
     if kinds[-1] in _UNFINISHED or words[-1] in _UNFINISHED_WORDS:
         return f"write what belongs behind {shown(words[-1])}, or take that away"
-    return f"write it as {_NAMES[dialect]} does; {_QUOTES[dialect]}"
+    return f"write it as {record.engine} does; {_QUOTES}{record.quote}"
 
 
 def raise_unreadable(error: Exception, suggestion: str = "write it more simply") -> None:
@@ -353,7 +176,7 @@ def _one_statement(tokens: list[Token], dialect: DialectName, starts: frozenset[
     if any(token.token_type is TokenType.SEMICOLON for token in tokens):
         refuse("one-statement", "there is more than one statement", "send one SELECT at a time")
     if starts is QUERIES:
-        starts |= _QUERIES_TOO.get(dialect, frozenset())
+        starts |= RECORDS[dialect].query_starts
     if tokens[0].token_type not in starts:
         word = tokens[0].text.upper()
         if word in {".", "\\"} and len(tokens) > 1:  # `.tables`, `\\d`: commands of a client
@@ -370,13 +193,14 @@ def render(root: exp.Expr, dialect: DialectName) -> tuple[str, tuple[int, ...]]:
 
     The text is parsed once more and must give the same tree. Raises `StatementRefusal` when it does not. The tree is of no use afterwards.
     """
+    record = RECORDS[dialect]
     checked = hash(root)  # sqlglot compares trees by it; the generator may change the one it writes out
     try:
         text = _written(root, dialect)
         tokens = _TOKENIZERS.tokens(text, dialect)
         readable = respelt(tokens, dialect)
         texts: list[tuple[str, ...]] = []
-        if dialect in BY_TEXT:
+        if record.titles_by_text:
             readable, texts = entitled(readable, text, dialect)
         again = _reader(dialect).parser(error_level=ErrorLevel.IMMEDIATE).parse([*readable], text)
     except (SqlglotError, ValueError, RecursionError) as error:
@@ -386,7 +210,7 @@ def render(root: exp.Expr, dialect: DialectName) -> tuple[str, tuple[int, ...]]:
         settle(written, dialect)
     if written is None or hash(written) != checked:
         # A generator may rewrite what its dialect lacks; what was checked is the tree, so the text must say that and nothing else.
-        rows = dialect == "mysql" and root.find(exp.Values)
+        rows = record.rows_as_selects and root.find(exp.Values)
         refuse(
             "syntax",
             "the statement cannot be written out as it was read",
@@ -408,8 +232,9 @@ def _with_placeholders(text: str, tokens: Sequence[Token], dialect: DialectName)
     same expression as the `f($1)` that is selected.
     """
     marks = [int(token.text[len(SLOT) :]) for token in tokens if is_mark(token, SLOT)]
-    slots = tuple(dict.fromkeys(marks)) if dialect in _NUMBERED else tuple(marks)
-    numbered = dialect == "postgres" or len(slots) < len(marks)
+    record = RECORDS[dialect]
+    slots = tuple(dict.fromkeys(marks)) if record.number_mark else tuple(marks)
+    numbered = record.always_numbered or len(slots) < len(marks)
     parts: list[str] = []
     end = 0
     for token in tokens:
@@ -420,7 +245,7 @@ def _with_placeholders(text: str, tokens: Sequence[Token], dialect: DialectName)
         parts.append(text[end : token.start])
         if is_mark(token, SLOT):
             position = slots.index(int(token.text[len(SLOT) :])) + 1
-            parts.append(f"{_NUMBERED[dialect]}{position}" if numbered else "?")
+            parts.append(f"{record.number_mark}{position}" if numbered else "?")
         elif is_mark(token, CALL):
             parts.append(token.text[len(CALL) :])
         else:

@@ -26,12 +26,13 @@ import duckdb
 from bench.fuzz_sql import CORPUS, SCHEMAS, mutated, placeholders
 from tests.databases import mysql, mysql_database, postgres, postgres_database, sql_call, statement
 from toolgen.connectors.source import SourceConfig
+from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.guard import guard
 from toolgen.connectors.sql.reading.read import read_sql
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
-from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation
 from toolgen.model.result import Failed, Success
 from toolgen.model.sql_scope import SqlScope, TableScope
 
@@ -118,7 +119,7 @@ def _pieces(part: str) -> list[str]:
 
 
 def _name(location: str) -> str:
-    found = parse_location(location)
+    found = location_of(location)
     assert isinstance(found, ServerLocation)
     return found.database
 

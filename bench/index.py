@@ -166,9 +166,10 @@ def main() -> None:
         print(f"  its file: {path.stat().st_size / 2**20:.0f} MiB")
         if options.postgres:
             from toolgen.audit.index.postgres import PostgresDatabase  # noqa: PLC0415 - an extra
-            from toolgen.model.database_url import ServerLocation, parse_location  # noqa: PLC0415
+            from toolgen.connectors.sql.engines import location_of  # noqa: PLC0415 - see above
+            from toolgen.model.database_url import ServerLocation  # noqa: PLC0415 - see above
 
-            location = parse_location(options.postgres)
+            location = location_of(options.postgres)
             assert isinstance(location, ServerLocation)
             measure("PostgreSQL", PostgresDatabase(location, ""), log, options.entries, options.rounds)
 

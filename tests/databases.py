@@ -13,8 +13,9 @@ import psycopg
 import pymysql
 import pytest
 
+from toolgen.connectors.sql.engines import location_of
 from toolgen.model.call import Call, Principal, Statement
-from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, SqlBinding, Tool
 
@@ -23,7 +24,7 @@ MYSQL = os.environ.get("TOOLGEN_TEST_MYSQL", "mariadb://root@127.0.0.1:3306/mysq
 
 
 def _server(url: str) -> ServerLocation:
-    location = parse_location(url)
+    location = location_of(url)
     assert isinstance(location, ServerLocation)
     return location
 

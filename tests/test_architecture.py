@@ -224,9 +224,13 @@ def is_within(imported: str, module: str) -> bool:
 
 
 def is_interface(name: str) -> bool:
-    """Return True for the registry of connectors, for what it lists, and for the protocol."""
+    """Return True for the registry of connectors, for what it lists, for the protocol, and for the records of dialects.
+
+    Records open engines when an executor asks them to, and nobody else may (see `use_faults`).
+    """
     own = name.endswith(".connector") and not name.startswith("toolgen.connectors.http.")
-    return own or name in {"toolgen.connectors.registry", "toolgen.connectors.base"}
+    known = {"toolgen.connectors.registry", "toolgen.connectors.base", "toolgen.connectors.sql.dialects"}
+    return own or name in known or name.startswith("toolgen.connectors.sql.dialects.")
 
 
 @cache
@@ -321,6 +325,8 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                     yield f"{name}:{node.lineno} takes hold of an executor: .{attribute}"
             case ast.Attribute(attr="make_executor") if name != "toolgen.gateway.wiring.executors":
                 yield f"{name}:{node.lineno} makes an executor by itself"
+            case ast.Attribute(attr="open_engine" | "sandbox") if name != "toolgen.connectors.sql.execution.executor":
+                yield f"{name}:{node.lineno} opens a database by itself"
             case ast.Constant(
                 value="execute"
                 | "executors"
@@ -375,6 +381,8 @@ def test_dynamic_imports_stand_only_where_commands_and_functions_are_found() -> 
         "toolgen",
         "toolgen.cli.lazy",
         "toolgen.connectors.functions.signature",
+        "toolgen.connectors.sql.dialects",
+        "toolgen.connectors.sql.execution.sandbox_process",
         "toolgen.gateway.wiring.middleware",
     }
 

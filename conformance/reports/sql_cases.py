@@ -107,9 +107,10 @@ def _postgres(_: Path) -> Iterator[tuple[str, Ask]]:
 def _mysql(_: Path) -> Iterator[tuple[str, Ask]]:
     import pymysql  # noqa: PLC0415 - behind an extra
 
-    from toolgen.model.database_url import ServerLocation, parse_location  # noqa: PLC0415 - goes with it
+    from toolgen.connectors.sql.engines import location_of  # noqa: PLC0415 - goes with it
+    from toolgen.model.database_url import ServerLocation  # noqa: PLC0415 - goes with it
 
-    place = parse_location(MYSQL)
+    place = location_of(MYSQL)
     assert isinstance(place, ServerLocation)
     name = f"toolgen_reports_{secrets.token_hex(6)}"
     try:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres, postgres_database
+from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.reading.labels import enum_labels
 from toolgen.connectors.sql.reading.schema import plain_default
 from toolgen.gateway.service import Gateway
-from toolgen.model.database_url import parse_location
 
 _SHOP = """
 CREATE TABLE customers (id integer PRIMARY KEY, name varchar(40) NOT NULL, secret_code varchar(40) UNIQUE, city varchar(40));
@@ -69,7 +69,7 @@ def locations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
         database = server.rpartition("/")[2]
         with postgres(database) as admin:
             admin.execute("ANALYZE")
-        assert parse_location(server)
+        assert location_of(server)
         yield {
             "sqlite": f"sqlite:///{folder / 'a.db'}",
             "duckdb": duckdb_file(folder / "a.duckdb", typed),

@@ -6,33 +6,34 @@ from pathlib import Path
 
 import pytest
 
+from toolgen.connectors.sql.engines import location_of
 from toolgen.core.errors import ConfigError
-from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
+from toolgen.model.database_url import FileLocation, ServerLocation
 
 
 def test_files() -> None:
-    assert parse_location("sqlite:///specs/shop.db") == FileLocation(dialect="sqlite", path=Path("specs/shop.db"))
-    assert parse_location("duckdb:////srv/x.duckdb") == FileLocation(dialect="duckdb", path=Path("/srv/x.duckdb"))
+    assert location_of("sqlite:///specs/shop.db") == FileLocation(dialect="sqlite", path=Path("specs/shop.db"))
+    assert location_of("duckdb:////srv/x.duckdb") == FileLocation(dialect="duckdb", path=Path("/srv/x.duckdb"))
 
 
 def test_servers() -> None:
-    assert parse_location("postgresql://app@db.example/shop") == ServerLocation(
+    assert location_of("postgresql://app@db.example/shop") == ServerLocation(
         dialect="postgres", host="db.example", port=5432, user="app", database="shop"
     )
-    assert parse_location("mariadb://a%40b@[::1]:3307/my%20shop?pool_size=9&connect_timeout=2") == ServerLocation(
+    assert location_of("mariadb://a%40b@[::1]:3307/my%20shop?pool_size=9&connect_timeout=2") == ServerLocation(
         dialect="mysql", host="::1", port=3307, user="a@b", database="my shop", pool_size=9, connect_timeout_s=2
     )
 
 
 def test_tls_and_sockets() -> None:
-    found = parse_location("mysql://app@db.example/shop?sslmode=verify-full&sslrootcert=/etc/ca.pem")
+    found = location_of("mysql://app@db.example/shop?sslmode=verify-full&sslrootcert=/etc/ca.pem")
     assert isinstance(found, ServerLocation)
     assert (found.port, found.sslmode, dict(found.certificates)) == (
         3306,
         "verify-full",
         {"sslrootcert": "/etc/ca.pem"},
     )
-    local = parse_location("postgresql://app@/shop?socket=/run/postgresql")
+    local = location_of("postgresql://app@/shop?socket=/run/postgresql")
     assert isinstance(local, ServerLocation)
     assert (local.host, local.socket) == ("", "/run/postgresql")
 
@@ -69,5 +70,5 @@ REFUSED = [
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_is_no_location_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_location(text)
+        location_of(text)
     assert "CNRY" not in str(caught.value).replace("'CNRY'", "")

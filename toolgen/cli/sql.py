@@ -13,6 +13,7 @@ from toolgen.cli.call import CommandCaller, caller
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
+from toolgen.connectors.sql.engines import ENGINES
 from toolgen.connectors.sql.guard.changes import guard_change
 from toolgen.connectors.sql.guard.guard import guard
 from toolgen.connectors.sql.guard.scope import row_attributes
@@ -28,12 +29,7 @@ from toolgen.pipeline.stages.inspect_guards import attributes_for
 
 # The names people use, and sqlglot's for the same thing.
 _DIALECTS: Final[Mapping[str, DialectName]] = {
-    "sqlite": "sqlite",
-    "postgres": "postgres",
-    "postgresql": "postgres",
-    "mysql": "mysql",
-    "mariadb": "mysql",
-    "duckdb": "duckdb",
+    name: engine.name for engine in ENGINES.values() for name in (engine.name, *engine.schemes)
 }
 
 

@@ -16,7 +16,7 @@ from toolgen.audit.config import AuditPlan
 from toolgen.core.errors import ConfigError, SecretError
 from toolgen.core.units import parse_size
 from toolgen.core.yaml_file import YamlDocument
-from toolgen.model.database_url import ServerLocation, parse_location, part_password
+from toolgen.model.database_url import Scheme, ServerLocation, parse_location, part_password
 from toolgen.model.secret import SecretReference, parse_reference
 
 __all__ = ["AuditSettings", "CheckpointPlace", "GivenAudit", "IndexSettings", "read_audit"]
@@ -27,6 +27,7 @@ _AWS = ("access_key_id", "secret_access_key", "session_token")
 _MIN_SEGMENT_SIZE = 64 * 1024
 _MAX_SEGMENT_SIZE = 4 * 2**30
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
+_INDEXES = {"postgresql": Scheme("postgres", 5432)}
 _OUR_HEADERS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
 
 
@@ -155,7 +156,7 @@ def _index(text: str, where: str, warnings: list[str]) -> IndexSettings:
             suggestion="write it like postgresql://user:${env:NAME}@host/database",
         )
     try:
-        location = parse_location(written)
+        location = parse_location(written, _INDEXES)
         reference = parse_reference(password) if password else None
     except (ConfigError, SecretError) as error:
         raise ConfigError(f"index: {error.message}", where=where, suggestion=error.suggestion) from error

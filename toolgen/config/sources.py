@@ -25,11 +25,12 @@ from toolgen.connectors.openapi.options import openapi_options
 from toolgen.connectors.references import UnsafeUrlError, canonical
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import Auth, QueryFiles, SourceConfig, SourceKind, SourceSettings
+from toolgen.connectors.sql.engines import is_file
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import HEADERS
-from toolgen.model.database_url import is_file, part_password
+from toolgen.model.database_url import part_password
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.secret import SecretReference
 

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from toolgen.connectors.source import SourceSettings
+from toolgen.connectors.sql.engines import location_of
 from toolgen.model.database import Table
-from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation
 from toolgen.model.manifest import Manifest, SecurityScheme, SourceInfo
 from toolgen.model.names import join
 from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, HttpBinding, McpBinding, Tool
@@ -222,7 +223,7 @@ def _egress(manifest: Manifest, sources: Mapping[str, SourceSettings]) -> str:
     places: dict[str, set[str]] = {name: set() for name in sources}
     for name, source in sources.items():
         if source.config.kind == "sql":
-            location = parse_location(source.config.location)
+            location = location_of(source.config.location)
             if isinstance(location, ServerLocation) and location.host:
                 places[name].add(_place(location.host, location.port))
     for tool in manifest.tools.values():

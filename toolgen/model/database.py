@@ -9,7 +9,7 @@ Privileges of a database account, read from the database itself: grants by table
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -189,12 +189,12 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     row_note: str = ""
 
 
-DialectName = Literal["sqlite", "postgres", "mysql", "duckdb"]
-"""A kind of SQL, as sqlglot names it."""
+DialectName: TypeAlias = str
+"""Name of a SQL dialect, as sqlglot has it. `connectors/sql/engines.py` lists them."""
 
 
 class Database(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The physical schema of one database. `dialect` is sqlglot's name: sqlite, postgres, mysql or duckdb.
+    """The physical schema of one database. `dialect` is sqlglot's name.
 
     `functions` are those somebody defined where a call without a schema finds them, in lower case: one may stand in for a built-in one.
     `name` is the database's own, where statements may write it before a table (MySQL). `table_names` says whether the server of a MySQL

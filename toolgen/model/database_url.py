@@ -17,34 +17,31 @@ from toolgen.model.database import DialectName
 from toolgen.model.excerpt import bounded
 
 __all__ = [
-    "ENGINES",
     "FileLocation",
     "Location",
+    "Scheme",
     "ServerLocation",
-    "is_file",
     "parse_location",
     "part_password",
-    "preview_location",
 ]
 
-ENGINES: Mapping[str, DialectName] = MappingProxyType(
-    {"sqlite": "sqlite", "duckdb": "duckdb", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
-)
-"""By the scheme of a location: the dialect its SQL is written in."""
-
-_FILES = frozenset({"sqlite", "duckdb"})
-_PORTS = {"postgres": 5432, "mysql": 3306}
 _SSL_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
 _OPTIONS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "pool_size", "socket")
 # Up to the last @ before the path: a literal password may hold one, and a reference (`${file:/run/secret}`) holds a slash.
 _PASSWORD = re.compile(r"(?P<before>[a-z]+://[^:@/?#]*):(?P<password>\$\{[^}]*\}|[^/?#]*)(?=@)")
 _MAX_POOL = 64
 _MAX_CONNECT_S = 60
-_SHAPES = "sqlite:///path, duckdb:///path, postgresql://user@host/db, mysql://user@host/db or mariadb://user@host/db"
+
+
+class Scheme(Struct, frozen=True):
+    """Scheme of locations: the dialect of its databases, and the port of a server, or 0 for files."""
+
+    dialect: DialectName
+    port: int = 0
 
 
 class FileLocation(Struct, frozen=True, kw_only=True):
-    """A database that is a file. `dialect` is sqlite or duckdb."""
+    """A database that is a file."""
 
     dialect: DialectName
     path: Path
@@ -97,40 +94,35 @@ class ServerLocation(Struct, frozen=True, kw_only=True):
 Location = FileLocation | ServerLocation
 
 
-def parse_location(text: str) -> Location:
-    """Reads `sqlite:///path`, `duckdb:///path`, `postgresql://user@host:port/db?…`, `mysql://…` and `mariadb://…`.
+def parse_location(text: str, schemes: Mapping[str, Scheme]) -> Location:
+    """Reads `scheme:///path` of a file and `scheme://user@host:port/db?…` of a server.
 
     Raises `ConfigError` for another scheme, an option that is not listed and a password: that is kept apart (`SourceSettings.auth`).
     The text of the error holds nothing of the location but its scheme and the names of options.
     """
     scheme, separator, rest = text.partition("://")
-    dialect = ENGINES.get(scheme)
-    if not separator or dialect is None:
+    known = schemes.get(scheme)
+    if not separator or known is None:
         shown = bounded(scheme, 20) if separator else "…"
-        raise ConfigError(f"databases of the kind {shown!r} are not supported", suggestion=f"use {_SHAPES}")
+        raise ConfigError(f"databases of the kind {shown!r} are not supported", suggestion=f"use {_shapes(schemes)}")
     if not text.isprintable():
         raise ConfigError("the location of the database holds characters that are not printable")
-    if dialect in _FILES:
+    if not known.port:
         if not rest.startswith("/") or len(rest) < 2:
             raise ConfigError("the location of the database is no file", suggestion=f"use {scheme}:///path")
-        return FileLocation(dialect=dialect, path=Path(rest[1:]))
+        return FileLocation(dialect=known.dialect, path=Path(rest[1:]))
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise ConfigError("the location of the database is not a URL", suggestion=f"use {_SHAPES}") from error
-    return _server(dialect, parts, port)
+        raise ConfigError("the location of the database is not a URL", suggestion=f"use {_shapes(schemes)}") from error
+    return _server(known, parts, port, _shapes(schemes))
 
 
-def is_file(location: str) -> bool:
-    """Return True for the URL of a database that is a file, and no server's."""
-    return ENGINES.get(location.partition(":")[0]) in _FILES
-
-
-def preview_location(dialect: DialectName) -> str:
-    """Return the URL of a database of a dialect that does not exist."""
-    scheme = next(scheme for scheme, name in ENGINES.items() if name == dialect)
-    return f"{scheme}:///preview" if dialect in _FILES else f"{scheme}://preview@preview/preview"
+def _shapes(schemes: Mapping[str, Scheme]) -> str:
+    files = [f"{name}:///path" for name, known in schemes.items() if not known.port]
+    shapes = [*files, *(f"{name}://user@host/db" for name, known in schemes.items() if known.port)]
+    return " or ".join(filter(None, (", ".join(shapes[:-1]), shapes[-1])))
 
 
 def part_password(text: str) -> tuple[str, str]:
@@ -142,7 +134,7 @@ def part_password(text: str) -> tuple[str, str]:
     return found["before"] + text[found.end("password") :], written if written.startswith("${") else unquote(written)
 
 
-def _server(dialect: DialectName, parts: SplitResult, port: int | None) -> ServerLocation:
+def _server(scheme: Scheme, parts: SplitResult, port: int | None, shapes: str) -> ServerLocation:
     if parts.password is not None:
         raise ConfigError("the location of the database holds a password", suggestion="keep it in ${env:NAME}")
     if parts.fragment:
@@ -153,14 +145,14 @@ def _server(dialect: DialectName, parts: SplitResult, port: int | None) -> Serve
     database = unquote(parts.path.removeprefix("/"))
     if bool(host) == bool(socket) or port == 0:
         raise ConfigError(
-            "the location of the database needs a host or ?socket=, and not both", suggestion=f"use {_SHAPES}"
+            "the location of the database needs a host or ?socket=, and not both", suggestion=f"use {shapes}"
         )
     if not database or "/" in database or not parts.username:
-        raise ConfigError("the location of the database names no user or no database", suggestion=f"use {_SHAPES}")
+        raise ConfigError("the location of the database names no user or no database", suggestion=f"use {shapes}")
     return ServerLocation(
-        dialect=dialect,
+        dialect=scheme.dialect,
         host=host,
-        port=port or _PORTS[dialect],
+        port=port or scheme.port,
         user=unquote(parts.username),
         database=database,
         socket=socket,

@@ -31,15 +31,16 @@ from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import entries as read_entries
 from toolgen.audit.reader import merged
+from toolgen.connectors.sql.engines import location_of
 from toolgen.core.clock import FixedClock
 from toolgen.core.errors import AuditError, ConfigError
-from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation
 
 Open = Callable[[], IndexDatabase]
 
 
 def postgres_at(url: str) -> PostgresDatabase:
-    location = parse_location(url)
+    location = location_of(url)
     assert isinstance(location, ServerLocation)
     return PostgresDatabase(location, "")
 

@@ -14,9 +14,10 @@ import pytest
 
 from tests.databases import mysql, mysql_database, postgres, postgres_database, sql_call, statement
 from toolgen.cli import main
+from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.gateway.service import Gateway
-from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation
 from toolgen.model.result import Envelope, Failed, Success
 
 POSTGRES_SCRIPT = """
@@ -64,7 +65,7 @@ def source() -> str:
 
 
 def parsed(location: str) -> ServerLocation:
-    found = parse_location(location)
+    found = location_of(location)
     assert isinstance(found, ServerLocation)
     return found
 

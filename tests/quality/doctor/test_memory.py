@@ -11,9 +11,10 @@ import pymysql
 
 from tests.mariadb_server import mariadb_server
 from tests.postgres_server import postgres_server
+from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.reading.mysql_rights import mysql_rights
 from toolgen.connectors.sql.reading.postgres_rights import postgres_rights
-from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation
 
 _PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "databases.md"
 
@@ -26,7 +27,7 @@ def _told(word: str) -> list[str]:
 
 
 def _location(text: str) -> ServerLocation:
-    found = parse_location(text)
+    found = location_of(text)
     assert isinstance(found, ServerLocation)
     return found
 

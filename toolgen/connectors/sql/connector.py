@@ -9,8 +9,8 @@ from pathlib import Path
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+from toolgen.connectors.sql.engines import engine_of, is_file, location_of, preview_location
 from toolgen.core.errors import ConfigError
-from toolgen.model.database_url import ENGINES, is_file, parse_location, preview_location
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.secret import SecretReference
 
@@ -33,7 +33,7 @@ class SqlConnector(Connector):
         if separator and path and is_file(given):
             return f"{scheme}:///{root / path}"
         try:
-            parse_location(given)
+            location_of(given)
         except ConfigError as error:
             raise ConfigError(error.message, where=where, suggestion=error.suggestion) from error
         return given
@@ -65,8 +65,8 @@ class SqlConnector(Connector):
 def check_extra(config: SourceConfig) -> None:
     """Raise `ConfigError` if the reader of SQL is not installed. The message names the extra of the database's driver, which brings it."""
     if find_spec("sqlglot") is None:
-        engine = ENGINES.get(config.location.partition(":")[0], "sqlite")
-        extra = "sql" if engine == "sqlite" else engine
+        engine = engine_of(config.location)
+        extra = "sql" if engine is None else engine.extra
         raise ConfigError(
             "what reads SQL is not installed", suggestion=f'install it with: pip install "toolgen[{extra}]"'
         )

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from toolgen.connectors.source import SourceSettings, password_of
+from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.guard.filters import columns_of, read_filter
 from toolgen.connectors.sql.guard.grants import DEFAULT_SCHEMA, find_table, fold_column, full_name, visible_columns
 from toolgen.connectors.sql.reading.read import read_rights
 from toolgen.core.errors import ToolgenError
 from toolgen.model.database import Database, DialectName, Rights, Sequence, Table, TablePrivilege
-from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation
 from toolgen.model.sql_scope import SqlScope, TableScope
 
 __all__ = ["AccountFinding", "DatabaseReport", "examined"]
@@ -92,7 +93,7 @@ def examined(source: SourceSettings, database: Database, opened: SqlScope | None
         return DatabaseReport(source=name, dialect=dialect, unread=str(error))
     needed = _needs(database, scope)
     findings = (*_excess(rights, needed, database), *_cascading(database, scope))
-    location = parse_location(source.config.location)
+    location = location_of(source.config.location)
     if not isinstance(location, ServerLocation):
         return DatabaseReport(source=name, dialect=dialect, findings=findings)
     account = f"toolgen_{name}"

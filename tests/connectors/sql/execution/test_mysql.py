@@ -11,8 +11,9 @@ import pytest
 
 from tests.databases import mysql, mysql_database, sql_call, statement
 from tests.patient import until
+from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.execution.executor import SqlExecutor
-from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 
@@ -60,7 +61,7 @@ def rows(result: Success | Failed) -> list[list[Json]]:
 
 
 def name_of(location: str) -> str:
-    parsed = parse_location(location)
+    parsed = location_of(location)
     assert isinstance(parsed, ServerLocation)
     return parsed.database
 

@@ -12,9 +12,10 @@ from tests.databases import postgres, postgres_database, sql_call, statement
 from tests.patient import until
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.secrets import SecretReference, SecretResolver
+from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.execution.postgres import PostgresEngine
-from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny, Verdict
@@ -66,7 +67,7 @@ def rows(result: Success | Failed) -> list[list[Json]]:
 
 
 def name_of(location: str) -> str:
-    parsed = parse_location(location)
+    parsed = location_of(location)
     assert isinstance(parsed, ServerLocation)
     return parsed.database
 

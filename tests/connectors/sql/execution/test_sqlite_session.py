@@ -248,7 +248,7 @@ def test_after_a_while_a_process_holds_nothing_of_the_file(path: Path) -> None:
         return {name for link in Path(f"/proc/{pid}/fd").iterdir() if path.name in (name := os.readlink(link))}
 
     async def work() -> None:
-        engine = FileEngine("sqlite", path, SystemClock())
+        engine = FileEngine("toolgen.connectors.sql.execution.sqlite", path, SystemClock())
         try:
             assert isinstance(await engine.run(ROWS), Success)
             pid = engine._idle[-1]._process.pid

@@ -12,7 +12,8 @@ from typing import Any
 import duckdb
 
 from tests.databases import MYSQL, POSTGRES, mysql, postgres
-from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.connectors.sql.engines import location_of
+from toolgen.model.database_url import ServerLocation
 
 __all__ = ["connected"]
 
@@ -47,6 +48,6 @@ def connected(dialect: str, path: Path) -> Iterator[tuple[Any, str]]:
 
 
 def _name_of(url: str) -> str:
-    server = parse_location(url)
+    server = location_of(url)
     assert isinstance(server, ServerLocation)
     return server.database

@@ -10,10 +10,11 @@ import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres, postgres_database
 from toolgen.connectors.source import SourceConfig, SourceReading
+from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.reading.read import read_sql
 from toolgen.core.errors import DescriptionError
 from toolgen.model.database import Database
-from toolgen.model.database_url import ServerLocation, parse_location
+from toolgen.model.database_url import ServerLocation
 
 POSTGRES = """
 CREATE SCHEMA hr;
@@ -158,7 +159,7 @@ def test_postgres() -> None:
 
 def test_a_role_sees_what_it_may_read() -> None:
     with postgres_database(POSTGRES) as location:
-        parsed = parse_location(location)
+        parsed = location_of(location)
         assert isinstance(parsed, ServerLocation)
         role = f"{parsed.database}_role"
         with postgres(parsed.database) as admin:

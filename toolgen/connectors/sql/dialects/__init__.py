@@ -1,20 +1,25 @@
 """SQL dialects: one record per engine."""
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from types import MappingProxyType
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
-from toolgen.connectors.sql.dialects.duckdb import DUCKDB
-from toolgen.connectors.sql.dialects.mysql import MYSQL
-from toolgen.connectors.sql.dialects.postgres import POSTGRES
 from toolgen.connectors.sql.dialects.record import Dialect
-from toolgen.connectors.sql.dialects.sqlite import SQLITE
+from toolgen.connectors.sql.engines import ENGINES
 
 __all__ = ["RECORDS", "ByDialect", "Dialect"]
 
-_RECORDS: Final[dict[str, Dialect]] = {record.name: record for record in (SQLITE, POSTGRES, MYSQL, DUCKDB)}
-RECORDS: Final[Mapping[str, Dialect]] = MappingProxyType(_RECORDS)
-"""Every dialect by its name."""
+
+class _Records(dict[str, Dialect]):
+    def __missing__(self, name: str) -> Dialect:
+        module = import_module(ENGINES[name].module or f"{__name__}.{name}")
+        record = self[name] = module.DIALECT
+        return cast("Dialect", record)
+
+
+RECORDS: Final[Mapping[str, Dialect]] = MappingProxyType(_Records())
+"""Records of dialects by name. Those of `ENGINES` are all loaded, any later one when it is asked for."""
 
 _Value = TypeVar("_Value")
 
@@ -29,3 +34,7 @@ class ByDialect(dict[str, _Value], Generic[_Value]):
     def __missing__(self, name: str) -> _Value:
         value = self[name] = self._make(RECORDS[name])
         return value
+
+
+for _name in ENGINES:
+    RECORDS[_name]

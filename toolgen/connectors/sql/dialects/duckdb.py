@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -34,7 +34,12 @@ from toolgen.connectors.sql.dialects.writers import (
 )
 from toolgen.connectors.sql.guard.marks import CALL
 
-__all__ = ["DUCKDB", "SUMMARY_COLUMNS"]
+if TYPE_CHECKING:
+    from toolgen.connectors.sql.reading.schema import ReadSchema
+    from toolgen.model.call import Statement
+    from toolgen.model.database_url import FileLocation
+
+__all__ = ["DIALECT", "SUMMARY_COLUMNS"]
 
 # https://duckdb.org/docs/stable/sql/data_types/interval
 _SINGULAR: Final = words(
@@ -188,7 +193,22 @@ _GRAMMAR: Final = {
     "DataType": "+ values",
 }
 
-DUCKDB: Final = Dialect(
+
+def _read(location: FileLocation, _password: str) -> ReadSchema:
+    from toolgen.connectors.sql.reading.duckdb import read_duckdb  # noqa: PLC0415 - at a build
+
+    return read_duckdb(location.path)
+
+
+def _prepare(
+    location: FileLocation, _password: str, statements: Sequence[Statement]
+) -> Iterator[str | tuple[str, ...]]:
+    from toolgen.connectors.sql.reading.duckdb import prepare_duckdb  # noqa: PLC0415 - at a build
+
+    return prepare_duckdb(location.path, statements)
+
+
+DIALECT: Final = Dialect(
     name="duckdb",
     engine="DuckDB",
     functions=DUCKDB_FUNCTIONS,
@@ -295,4 +315,8 @@ DUCKDB: Final = Dialect(
     titles_by_text=True,
     titles_respelt=True,
     number_mark="$",
+    read=_read,
+    prepare=_prepare,
+    sandbox="toolgen.connectors.sql.execution.duckdb",
+    driver="duckdb",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -25,7 +25,16 @@ from toolgen.connectors.sql.dialects.writers import (
 )
 from toolgen.connectors.sql.guard.marks import CALL
 
-__all__ = ["MYSQL"]
+if TYPE_CHECKING:
+    from toolgen.connectors.sql.execution.connections import Reach
+    from toolgen.connectors.sql.execution.engine import Engine
+    from toolgen.connectors.sql.reading.schema import ReadSchema
+    from toolgen.core.clock import Clock
+    from toolgen.model.call import Statement
+    from toolgen.model.database import Rights
+    from toolgen.model.database_url import ServerLocation
+
+__all__ = ["DIALECT"]
 
 # https://dev.mysql.com/doc/refman/8.4/en/expressions.html#temporal-intervals
 _UNITS: Final = words(
@@ -187,7 +196,33 @@ def _hint(words: Sequence[str]) -> str:
     return ""
 
 
-MYSQL: Final = Dialect(
+def _read(location: ServerLocation, password: str) -> ReadSchema:
+    from toolgen.connectors.sql.reading.mysql import read_mysql  # noqa: PLC0415 - behind an extra
+
+    return read_mysql(location, password)
+
+
+def _prepare(
+    location: ServerLocation, password: str, statements: Sequence[Statement]
+) -> Iterator[str | tuple[str, ...]]:
+    from toolgen.connectors.sql.reading.mysql import prepare_mysql  # noqa: PLC0415 - behind an extra
+
+    return prepare_mysql(location, password, statements)
+
+
+def _rights(location: ServerLocation, password: str) -> Rights:
+    from toolgen.connectors.sql.reading.mysql_rights import mysql_rights  # noqa: PLC0415 - behind an extra
+
+    return mysql_rights(location, password)
+
+
+def _open_engine(location: ServerLocation, reach: Reach, clock: Clock) -> Engine:
+    from toolgen.connectors.sql.execution.mysql import MysqlEngine  # noqa: PLC0415 - behind an extra
+
+    return MysqlEngine(location, reach, clock)
+
+
+DIALECT: Final = Dialect(
     name="mysql",
     engine="MySQL",
     functions=MYSQL_FUNCTIONS,
@@ -267,4 +302,8 @@ MYSQL: Final = Dialect(
     loose_texts=True,
     lenient_labels=True,
     computed_limits=False,
+    read=_read,
+    prepare=_prepare,
+    rights=_rights,
+    open_engine=_open_engine,
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -19,7 +20,16 @@ from toolgen.connectors.sql.dialects.value_rows import select_from_values
 from toolgen.connectors.sql.dialects.whole_rows import name_fields, read_through_subqueries
 from toolgen.connectors.sql.dialects.writers import operator, prefix, word, write_power, write_row_test
 
-__all__ = ["POSTGRES"]
+if TYPE_CHECKING:
+    from toolgen.connectors.sql.execution.connections import Reach
+    from toolgen.connectors.sql.execution.engine import Engine
+    from toolgen.connectors.sql.reading.schema import ReadSchema
+    from toolgen.core.clock import Clock
+    from toolgen.model.call import Statement
+    from toolgen.model.database import Rights
+    from toolgen.model.database_url import ServerLocation
+
+__all__ = ["DIALECT"]
 
 # https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT: the words that belong to the type.
 _UNITS: Final = words("YEAR MONTH DAY HOUR MINUTE SECOND")
@@ -64,7 +74,33 @@ def _estimated(schema: str, table: str) -> tuple[str, ...]:
     return (".".join(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in (schema or "public", table)),)
 
 
-POSTGRES: Final = Dialect(
+def _read(location: ServerLocation, password: str) -> ReadSchema:
+    from toolgen.connectors.sql.reading.postgres import read_postgres  # noqa: PLC0415 - behind an extra
+
+    return read_postgres(location, password)
+
+
+def _prepare(
+    location: ServerLocation, password: str, statements: Sequence[Statement]
+) -> Iterator[str | tuple[str, ...]]:
+    from toolgen.connectors.sql.reading.postgres import prepare_postgres  # noqa: PLC0415 - behind an extra
+
+    return prepare_postgres(location, password, statements)
+
+
+def _rights(location: ServerLocation, password: str) -> Rights:
+    from toolgen.connectors.sql.reading.postgres_rights import postgres_rights  # noqa: PLC0415 - behind an extra
+
+    return postgres_rights(location, password)
+
+
+def _open_engine(location: ServerLocation, reach: Reach, clock: Clock) -> Engine:
+    from toolgen.connectors.sql.execution.postgres import PostgresEngine  # noqa: PLC0415 - behind an extra
+
+    return PostgresEngine(location, reach, clock)
+
+
+DIALECT: Final = Dialect(
     name="postgres",
     engine="PostgreSQL",
     functions=POSTGRES_FUNCTIONS,
@@ -156,4 +192,8 @@ POSTGRES: Final = Dialect(
     exact_labels=True,
     cross_checked=True,
     explain="EXPLAIN (VERBOSE FALSE) ",
+    read=_read,
+    prepare=_prepare,
+    rights=_rights,
+    open_engine=_open_engine,
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 from sqlglot import exp
@@ -12,6 +12,15 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.dialects.costs import Costs
 from toolgen.model.database import DialectName
+
+if TYPE_CHECKING:
+    from toolgen.connectors.sql.execution.connections import Reach
+    from toolgen.connectors.sql.execution.engine import Engine
+    from toolgen.connectors.sql.reading.schema import ReadSchema
+    from toolgen.core.clock import Clock
+    from toolgen.model.call import Statement
+    from toolgen.model.database import Rights
+    from toolgen.model.database_url import ServerLocation
 
 __all__ = ["Dialect", "Gathering", "RowEstimate", "Spelling", "TokenRewrite", "TreeRewrite", "Writer", "words"]
 
@@ -194,8 +203,16 @@ class Dialect(Struct, frozen=True, kw_only=True):
     negative_limits: bool = False  # a negative LIMIT is none
     computed_limits: bool = True  # LIMIT takes an expression
     cross_checked: bool = False  # a second parser may check the statement
-    # execution
+    # reading and execution: functions that import what they need, as drivers are extras. `location` is one of the dialect's own.
+    read: Callable[[Any, str], ReadSchema]  # reads the schema of a location with a password
+    prepare: Callable[
+        [Any, str, Sequence[Statement]], Iterator[str | tuple[str, ...]]
+    ]  # column types, or why a statement is rejected
+    rights: Callable[[Any, str], Rights] | None = None  # what the account may do; None for a file
     explain: str = "EXPLAIN "  # before a statement, makes a plan of it and runs nothing
+    open_engine: Callable[[ServerLocation, Reach, Clock], Engine] | None = None  # of a server
+    sandbox: str = ""  # module that runs statements on a file, in a process of its own
+    driver: str = ""  # module that such a process needs beside Python's own
 
 
 def words(text: str) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -13,7 +13,12 @@ from toolgen.connectors.sql.dialects.record import Dialect, TokenRewrite, TreeRe
 from toolgen.connectors.sql.dialects.sqlite_costs import SQLITE_FUNCTIONS, SQLITE_OPERATORS
 from toolgen.connectors.sql.dialects.token_rewrites import enclose_limits
 
-__all__ = ["NUMERIC", "SQLITE"]
+if TYPE_CHECKING:
+    from toolgen.connectors.sql.reading.schema import ReadSchema
+    from toolgen.model.call import Statement
+    from toolgen.model.database_url import FileLocation
+
+__all__ = ["DIALECT", "NUMERIC"]
 
 NUMERIC: Final = "UNSIGNED"
 """A type name that SQLite takes for NUMERIC, and that is read again as it was written."""
@@ -50,7 +55,22 @@ def _hint(words: Sequence[str]) -> str:
 _JSON_EACH: Final = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")
 _ALIASES: Final = frozenset({"where", "on", "group", "having", "order"})
 
-SQLITE: Final = Dialect(
+
+def _read(location: FileLocation, _password: str) -> ReadSchema:
+    from toolgen.connectors.sql.reading.sqlite import read_sqlite  # noqa: PLC0415 - at a build
+
+    return read_sqlite(location.path)
+
+
+def _prepare(
+    location: FileLocation, _password: str, statements: Sequence[Statement]
+) -> Iterator[str | tuple[str, ...]]:
+    from toolgen.connectors.sql.reading.sqlite import prepare_sqlite  # noqa: PLC0415 - at a build
+
+    return prepare_sqlite(location.path, statements)
+
+
+DIALECT: Final = Dialect(
     name="sqlite",
     engine="SQLite",
     functions=SQLITE_FUNCTIONS,
@@ -87,4 +107,7 @@ SQLITE: Final = Dialect(
     explain="EXPLAIN QUERY PLAN ",
     token_rewrites=(TokenRewrite("CROSS", _mark_cross_joins), TokenRewrite(TokenType.MOD, enclose_limits)),
     tree_rewrites=(TreeRewrite((exp.Join,), _restore_commas, makes_nodes=False),),
+    read=_read,
+    prepare=_prepare,
+    sandbox="toolgen.connectors.sql.execution.sqlite",
 )

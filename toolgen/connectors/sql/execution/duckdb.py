@@ -45,9 +45,11 @@ except ImportError as error:
         "the driver of DuckDB is not installed", suggestion='install it with: pip install "toolgen[duckdb]"'
     ) from error
 
-__all__ = ["DIALECT", "change", "query", "rest"]
+__all__ = ["EXPLAIN", "MEMORY", "change", "query", "rest"]
 
-DIALECT: Final = "duckdb"
+EXPLAIN: Final = "EXPLAIN "
+MEMORY: Final = 768 * 2**20
+"""Bytes that statements may take."""
 
 # Of every connection to a source's file; none can be changed on it afterwards.
 _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(

@@ -26,7 +26,6 @@ __all__ = [
     "BROKEN_RULE",
     "CHANGED",
     "CONVERT",
-    "EXPLAIN",
     "FUNCTION",
     "GATHERED",
     "GROUPING",
@@ -40,14 +39,6 @@ __all__ = [
     "not_a_change",
     "told",
 ]
-
-EXPLAIN = {
-    "sqlite": "EXPLAIN QUERY PLAN ",
-    "postgres": "EXPLAIN (VERBOSE FALSE) ",
-    "mysql": "EXPLAIN ",
-    "duckdb": "EXPLAIN ",
-}
-"""By dialect: what makes a plan of a statement and runs nothing."""
 
 
 class Engine(Protocol):

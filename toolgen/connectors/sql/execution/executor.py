@@ -13,14 +13,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from toolgen.connectors.executor import Permit
 from toolgen.connectors.secrets import SecretReference, SecretResolver
+from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.engines import ENGINES, location_of
 from toolgen.connectors.sql.execution.connections import Reach
-from toolgen.connectors.sql.execution.engine import EXPLAIN, CommitState, Engine
+from toolgen.connectors.sql.execution.engine import CommitState, Engine
 from toolgen.connectors.sql.execution.result_rows import failed, with_samples
 from toolgen.connectors.sql.execution.sandbox_pool import FileEngine
 from toolgen.connectors.sql.execution.table_descriptions import describe_table, list_tables, with_estimate
@@ -28,7 +30,7 @@ from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ConfigError
 from toolgen.model.call import Call, Statement
 from toolgen.model.database import Database, Table
-from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
+from toolgen.model.database_url import FileLocation
 from toolgen.model.result import Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import SqlBinding
@@ -160,7 +162,7 @@ class SqlExecutor:
         clock: Clock | None = None,
     ) -> None:
         """Raises `ConfigError` for a location that is none."""
-        self._location = parse_location(location)
+        self._location = location_of(location)
         self._reach = Reach(password=password, secrets=secrets or SecretResolver(), permit=permit)
         self._clock = clock or SystemClock()
         self._opened: Engine | None = None
@@ -216,7 +218,7 @@ class SqlExecutor:
         if statement is None:
             return {"sql": "", "parameters": []}
         explains = isinstance(call.tool.binding, SqlBinding) and call.tool.binding.operation == "explain"
-        prefix = EXPLAIN[self._location.dialect] if explains else ""
+        prefix = RECORDS[self._location.dialect].explain if explains else ""
         return {"sql": prefix + statement.sql, "parameters": list(statement.parameters)}
 
     async def close(self) -> None:
@@ -264,22 +266,14 @@ class SqlExecutor:
         return self._opened
 
     def _open(self) -> Engine:
-        # The engines with a driver of their own are extras, so their modules are imported when there is such a source.
-        match self._location:
-            case FileLocation(dialect=dialect, path=path):
-                if dialect == "duckdb" and find_spec("duckdb") is None:
-                    raise ConfigError(
-                        "the driver of DuckDB is not installed",
-                        suggestion='install it with: pip install "toolgen[duckdb]"',
-                    )
-                return FileEngine(dialect, path, self._clock)
-            case ServerLocation(dialect="postgres") as location:
-                from toolgen.connectors.sql.execution.postgres import PostgresEngine  # noqa: PLC0415 - see above
-
-                return PostgresEngine(location, self._reach, self._clock)
-            case ServerLocation() as location:
-                from toolgen.connectors.sql.execution.mysql import MysqlEngine  # noqa: PLC0415 - see above
-
-                return MysqlEngine(location, self._reach, self._clock)
-            case _:
-                assert_never(self._location)
+        record = RECORDS[self._location.dialect]
+        if isinstance(self._location, FileLocation):
+            if record.driver and find_spec(record.driver) is None:
+                extra = ENGINES[record.name].extra
+                raise ConfigError(
+                    f"the driver of {record.engine} is not installed",
+                    suggestion=f'install it with: pip install "toolgen[{extra}]"',
+                )
+            return FileEngine(record.sandbox, self._location.path, self._clock)
+        assert record.open_engine is not None  # noqa: S101 - it has a port
+        return record.open_engine(self._location, self._reach, self._clock)

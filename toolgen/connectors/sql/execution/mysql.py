@@ -17,7 +17,7 @@ from toolgen.connectors.sql.execution.connections import (
     SessionPool,
     most_received,
 )
-from toolgen.connectors.sql.execution.engine import EXPLAIN, CommitState, explain_errno, not_a_change
+from toolgen.connectors.sql.execution.engine import CommitState, explain_errno, not_a_change
 from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector, failed, not_a_query
 from toolgen.core.clock import Clock
 from toolgen.core.errors import ConfigError
@@ -57,6 +57,7 @@ _MARIADB: Final = (
     "tmp_disk_table_size = 268435456",
     "max_session_mem_used = 268435456",
 )
+_EXPLAIN: Final = "EXPLAIN "
 _MYSQL: Final = ("cte_max_recursion_depth = 4294967295",)
 _SQL_MODE: Final = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
@@ -264,7 +265,7 @@ async def _guarded(session: _MySQLSession, statement: Statement, *, explain: boo
         if not prepared.columns or prepared.parameters != len(statement.parameters):
             return not_a_query(statement)
         # ANALYZE TABLE and its kin have rows and run in a read-only transaction, but no plan.
-        plan = await _prepare(session, EXPLAIN["mysql"] + statement.sql)
+        plan = await _prepare(session, _EXPLAIN + statement.sql)
         return await _read(session, plan if explain else prepared, statement)
     except MySQLError as error:
         return _explained(error, session, statement)

@@ -19,7 +19,7 @@ from toolgen.connectors.sql.execution.connections import (
     SessionPool,
     most_received,
 )
-from toolgen.connectors.sql.execution.engine import EXPLAIN, GATHERED, CommitState, explain_sqlstate, not_a_change, told
+from toolgen.connectors.sql.execution.engine import GATHERED, CommitState, explain_sqlstate, not_a_change, told
 from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector, not_a_query
 from toolgen.core.clock import Clock
 from toolgen.core.errors import ConfigError
@@ -52,6 +52,7 @@ except ImportError as error:
 
 __all__ = ["PostgresEngine"]
 
+_EXPLAIN: Final = b"EXPLAIN (VERBOSE FALSE) "
 _CURSOR: Final = "toolgen"
 _MAX_FETCHED: Final = 512  # rows; more at a time while they are small, after one alone
 _FEW_BYTES: Final = 65_536  # what is fetched at once, and read on the loop
@@ -126,7 +127,7 @@ class PostgresEngine:
                 # Declared first: what is no query has no plan either. EXPLAIN itself cannot be declared.
                 await _declare(session, statement)
                 async with psycopg.AsyncRawCursor(session.connection) as cursor:
-                    await cursor.execute(EXPLAIN["postgres"].encode() + statement.sql.encode(), values_of(statement))
+                    await cursor.execute(_EXPLAIN + statement.sql.encode(), values_of(statement))
                     return await _answered(session, statement, cursor)
             except psycopg.Error as error:
                 return _explained(error, session, statement)

@@ -28,7 +28,6 @@ from toolgen.connectors.sql.execution.sandbox_process import ANSWER, COMMITTING,
 from toolgen.core.clock import Clock
 from toolgen.core.core_dumps import ALLOWED
 from toolgen.model.call import Statement
-from toolgen.model.database import DialectName
 from toolgen.model.result import Delivery, Error, Failed, Success
 
 __all__ = ["FileEngine"]
@@ -44,8 +43,8 @@ _PIECE: Final = 1 << 18  # bytes read at once; a longer answer is made an object
 _KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ", "TZDIR", "LANG", "LC_ALL", "LC_CTYPE", ALLOWED)
 # Nothing on its command line but this: where to find the code comes over the pipe.
 _BEGIN: Final = (
-    "import pickle, sys; dialect, sys.path[:] = pickle.load(sys.stdin.buffer.raw);"
-    " from toolgen.connectors.sql.execution.sandbox_process import main; main(dialect)"
+    "import pickle, sys; module, sys.path[:] = pickle.load(sys.stdin.buffer.raw);"
+    " from toolgen.connectors.sql.execution.sandbox_process import main; main(module)"
 )
 
 _T = TypeVar("_T")
@@ -58,7 +57,7 @@ class _BrokeError(Exception):
 class _Child:
     """Sandbox process. It runs one statement at a time, on the event loop of that statement; any thread may kill or end it."""
 
-    def __init__(self, dialect: DialectName, clock: Clock) -> None:
+    def __init__(self, module: str, clock: Clock) -> None:
         """Waits until it is ready. Raises `OSError` when no process can be started, `_BrokeError` when it does not get ready."""
         self._clock = clock
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own code
@@ -75,13 +74,13 @@ class _Child:
         self._orders, self._answers = self._process.stdin, self._process.stdout
         self._unread = bytearray()
         try:
-            self._get_ready(dialect)
+            self._get_ready(module)
         except BaseException:
             self.end()
             raise
 
-    def _get_ready(self, dialect: DialectName) -> None:
-        self._orders.write(pickle.dumps((dialect, [os.path.abspath(path) for path in sys.path])))
+    def _get_ready(self, module: str) -> None:
+        self._orders.write(pickle.dumps((module, [os.path.abspath(path) for path in sys.path])))
         if not self._speaks(_START_S) or self._answers.read(HEAD.size) != HEAD.pack(READY, 0):
             raise _BrokeError
         for pipe in (self._orders, self._answers):
@@ -174,8 +173,8 @@ class _Child:
 class FileEngine:
     """Runs statements on the file at `path`, each in a session of its own, in one of a few processes."""
 
-    def __init__(self, dialect: DialectName, path: Path, clock: Clock) -> None:
-        self._dialect = dialect
+    def __init__(self, module: str, path: Path, clock: Clock) -> None:
+        self._module = module
         self._path = path.absolute()
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -294,7 +293,7 @@ class FileEngine:
             child.end()
         with self._lock:
             starting = (
-                self._unclaimed.pop() if self._unclaimed else self._threads.submit(_Child, self._dialect, self._clock)
+                self._unclaimed.pop() if self._unclaimed else self._threads.submit(_Child, self._module, self._clock)
             )
         try:
             return await asyncio.shield(asyncio.wrap_future(starting))

@@ -12,26 +12,23 @@ import resource
 import select
 import signal
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from toolgen.connectors.sql.execution.engine import EXPLAIN, CommitState, StatementWatch
+from toolgen.connectors.sql.execution.engine import CommitState, StatementWatch
 from toolgen.connectors.sql.execution.result_rows import failed
 from toolgen.core.clock import SystemClock
 from toolgen.core.core_dumps import forbid_core_dumps
 from toolgen.model.call import Statement
-from toolgen.model.database import DialectName
 from toolgen.model.result import Delivery, Failed, Success
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 __all__ = ["ANSWER", "COMMITTING", "HEAD", "LAST_ANSWER", "OUT_OF_MEMORY", "READY", "Order", "main"]
 
@@ -46,7 +43,6 @@ OUT_OF_MEMORY: Final = ("the statement needs more memory than it may use", "ask 
 
 _NAG_S: Final = 0.05
 _REST_S: Final = 1.0
-_MEMORY: Final = {"sqlite": 256 * 2**20, "duckdb": 768 * 2**20}  # bytes beyond what the child has when it is ready
 _LENGTH: Final = struct.Struct("<I")
 
 
@@ -70,14 +66,29 @@ class Order(Struct, frozen=True, kw_only=True):
         return cls(statement=statement, operation=operation, path=Path(path))
 
 
-def main(dialect: DialectName) -> None:
+class FileModule(Protocol):
+    """Module that runs statements on files of one engine. `EXPLAIN` makes a plan of one, and `MEMORY` are the bytes they may take."""
+
+    EXPLAIN: str
+    MEMORY: int
+
+    def rest(self) -> None: ...
+
+    def query(self, path: Path, statement: Statement, prefix: str, watch: StatementWatch) -> Success | Failed: ...
+
+    def change(
+        self, path: Path, change: CommitState, watch: StatementWatch, committing: Callable[[], None]
+    ) -> Success | Failed: ...
+
+
+def main(module: str) -> None:
     """Serves orders until the gateway closes its end. Loads the engine's library first, so that its memory is not counted."""
     forbid_core_dumps()
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever prints must not come between answers
-    engine = _engine(dialect)
+    engine: FileModule = import_module(module)
     alarm = _Alarm()
-    roof = _bound_memory(_MEMORY[dialect])
+    roof = _bound_memory(engine.MEMORY)
     _send(answers.fileno(), READY, b"")
     orders = select.poll()
     orders.register(0, select.POLLIN)
@@ -135,25 +146,14 @@ def _end_with_the_gateway() -> None:
     os._exit(0)
 
 
-def _engine(dialect: DialectName) -> ModuleType:
-    # Each child needs one library, and the other one costs a tenth of a second.
-    if dialect == "duckdb":
-        from toolgen.connectors.sql.execution import duckdb  # noqa: PLC0415 - see above
-
-        return duckdb
-    from toolgen.connectors.sql.execution import sqlite  # noqa: PLC0415 - see above
-
-    return sqlite
-
-
-def _obeyed(engine: ModuleType, order: Order, watch: StatementWatch, answers: int) -> Success | Failed:
+def _obeyed(engine: FileModule, order: Order, watch: StatementWatch, answers: int) -> Success | Failed:
     statement = order.statement
     result: Success | Failed
     if order.operation == "change":
         change = CommitState(statement)
         result = engine.change(order.path, change, watch, partial(_send, answers, COMMITTING, b""))
         return change.ended(result)
-    prefix = EXPLAIN[engine.DIALECT] if order.operation == "explain" else ""
+    prefix = engine.EXPLAIN if order.operation == "explain" else ""
     result = engine.query(order.path, statement, prefix, watch)
     return result
 

@@ -23,9 +23,11 @@ from toolgen.model.call import Statement
 from toolgen.model.database import Cascade
 from toolgen.model.result import Delivery, Failed, Success
 
-__all__ = ["DIALECT", "change", "query", "rest"]
+__all__ = ["EXPLAIN", "MEMORY", "change", "query", "rest"]
 
-DIALECT: Final = "sqlite"
+EXPLAIN: Final = "EXPLAIN QUERY PLAN "
+MEMORY: Final = 256 * 2**20
+"""Bytes that statements may take."""
 
 _READER: Final = CachedConnection()
 

@@ -15,6 +15,7 @@ import msgspec
 from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.engines import ENGINES
 from toolgen.connectors.sql.guard.column_names import value_types
 from toolgen.connectors.sql.guard.corrections import corrections
 from toolgen.connectors.sql.guard.cost import check_cost
@@ -48,7 +49,7 @@ from toolgen.model.verdict import Deny
 
 __all__ = ["DIALECTS", "explainable", "guard", "is_seen", "sampling_of", "visible"]
 
-DIALECTS: Final = RECORDS.keys()
+DIALECTS: Final = ENGINES.keys()
 _SEEN: ByIdentity[StatementPlan | Deny] = ByIdentity(2_000)  # the verdicts on statements seen lately
 _MAX_SEEN_LENGTH = 4_000  # characters; longer statements are planned again each time, so that the cache stays small
 _Limited: TypeAlias = tuple[bool, dict[int, str]]

@@ -11,14 +11,16 @@ from toolgen.model.database_url import ServerLocation
 __all__ = ["no_session"]
 
 
-def no_session(location: ServerLocation, code: str = "") -> DescriptionError:
+def no_session(location: ServerLocation, code: str = "", socket_file: str = "") -> DescriptionError:
     """Return the error for a session that could not be opened. `code` is the server's own code for its refusal.
+
+    `socket_file` is the name of a Unix socket, if the location has its folder.
 
     Connects to the location once more, to tell a server that is not there from one that refuses the user.
     """
     place = location.socket or f"{location.host}:{location.port}"
     try:
-        _dial(location)
+        _dial(location, socket_file)
     except OSError as error:
         return DescriptionError(
             f"no database server answers at {place}: {connection_failure(error)[0]}",
@@ -31,7 +33,7 @@ def no_session(location: ServerLocation, code: str = "") -> DescriptionError:
     )
 
 
-def _dial(location: ServerLocation) -> None:
+def _dial(location: ServerLocation, socket_file: str) -> None:
     """Opens a connection and says nothing on it. Raises `OSError`."""
     if not location.socket:
         socket.create_connection((location.host, location.port), location.connect_timeout_s).close()
@@ -39,4 +41,4 @@ def _dial(location: ServerLocation) -> None:
     path = Path(location.socket)
     with socket.socket(socket.AF_UNIX) as dialled:
         dialled.settimeout(location.connect_timeout_s)
-        dialled.connect(str(path / f".s.PGSQL.{location.port}" if location.dialect == "postgres" else path))
+        dialled.connect(str(path / socket_file if socket_file else path))

@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn
 
 from msgspec import Struct
 
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.core.spelling import nearest
 from toolgen.model.database import DialectName
 from toolgen.model.schema import Json, Schema
@@ -92,7 +93,7 @@ class _ParameterReader:
         if kind not in _TYPES:
             _fault(f"'{kind}' is no type{nearest(kind, _TYPES)}; the types are {', '.join(_TYPES)}")
         listed = self._taken("[]")
-        if listed and self._dialect != "postgres":
+        if listed and not RECORDS[self._dialect].list_parameters:
             _fault("lists are for PostgreSQL, as in = ANY(:ids)")
         given, default = self._default()
         constraints = self._constraints(kind, listed=listed)

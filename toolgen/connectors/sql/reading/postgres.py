@@ -127,7 +127,9 @@ def read_postgres(location: ServerLocation, password: str) -> ReadSchema:
             begin(connection)
             return _found(connection)
     except psycopg.OperationalError as error:
-        raise (unreadable(error) if error.sqlstate else no_session(location)) from None
+        raise (
+            unreadable(error) if error.sqlstate else no_session(location, socket_file=f".s.PGSQL.{location.port}")
+        ) from None
     except psycopg.Error as error:
         raise unreadable(error) from None
 

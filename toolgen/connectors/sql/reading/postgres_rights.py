@@ -124,7 +124,9 @@ def postgres_rights(location: ServerLocation, password: str) -> Rights:
             begin(connection)
             return _postgres_rights(connection, location.user)
     except psycopg.OperationalError as error:
-        raise (unreadable(error) if error.sqlstate else no_session(location)) from None
+        raise (
+            unreadable(error) if error.sqlstate else no_session(location, socket_file=f".s.PGSQL.{location.port}")
+        ) from None
     except psycopg.Error as error:
         raise unreadable(error) from None
 

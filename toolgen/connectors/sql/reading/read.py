@@ -10,22 +10,21 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import assert_never
 
 import msgspec
 from msgspec import Struct
 
 from toolgen.connectors.source import SourceConfig, SourceReading
+from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.reading.declared import declared_queries
 from toolgen.connectors.sql.reading.queries import named_tool, read_queries
-from toolgen.connectors.sql.reading.schema import ReadSchema
-from toolgen.connectors.sql.reading.sqlite import prepare_sqlite, read_sqlite
 from toolgen.connectors.sql.reading.tools import make_tools
 from toolgen.core.canonical import digest
 from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import Power, Rights
-from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
+from toolgen.model.database_url import FileLocation, Location
 from toolgen.model.manifest import Problem, SourceInfo
 
 __all__ = ["EngineCheck", "prepare", "read_rights", "read_sql"]
@@ -43,8 +42,8 @@ def read_sql(config: SourceConfig, password: str = "") -> SourceReading:
     """
     where = f"sources.{config.name}"
     try:
-        location = parse_location(config.location)
-        found = _find(location, password)
+        location = location_of(config.location)
+        found = RECORDS[location.dialect].read(location, password)
         if config.writes:
             found = found.with_cascades()
     except (ConfigError, DescriptionError) as error:
@@ -81,31 +80,6 @@ def read_sql(config: SourceConfig, password: str = "") -> SourceReading:
     )
 
 
-def _find(location: FileLocation | ServerLocation, password: str) -> ReadSchema:
-    # The engines with a driver of their own are extras, so their readers are imported when there is such a source.
-    match location:
-        case FileLocation(dialect="sqlite", path=path):
-            return read_sqlite(path)
-        case FileLocation(path=path):
-            return _find_duckdb(path)
-        case ServerLocation(dialect="postgres"):
-            from toolgen.connectors.sql.reading.postgres import read_postgres  # noqa: PLC0415 - see above
-
-            return read_postgres(location, password)
-        case ServerLocation():
-            from toolgen.connectors.sql.reading.mysql import read_mysql  # noqa: PLC0415 - see above
-
-            return read_mysql(location, password)
-        case _:
-            assert_never(location)
-
-
-def _find_duckdb(path: Path) -> ReadSchema:
-    from toolgen.connectors.sql.reading.duckdb import read_duckdb  # noqa: PLC0415 - see above
-
-    return read_duckdb(path)
-
-
 class EngineCheck(Struct, frozen=True, kw_only=True):
     """Result of preparing a statement: its column types if the engine gives them (SQLite does not), or the reason why it was rejected."""
 
@@ -117,25 +91,8 @@ def prepare(location: str, password: str, statements: Sequence[Statement]) -> tu
     """Prepare each statement and return one result for each. Raises `DescriptionError` if the database cannot be reached."""
     if not statements:
         return ()
-    parsed = parse_location(location)
-    # The engines with a driver of their own are extras, so their readers are imported when there is such a source.
-    match parsed:
-        case FileLocation(dialect="sqlite", path=path):
-            answers = prepare_sqlite(path, statements)
-        case FileLocation(path=path):
-            from toolgen.connectors.sql.reading.duckdb import prepare_duckdb  # noqa: PLC0415 - see above
-
-            answers = prepare_duckdb(path, statements)
-        case ServerLocation(dialect="postgres"):
-            from toolgen.connectors.sql.reading.postgres import prepare_postgres  # noqa: PLC0415 - see above
-
-            answers = prepare_postgres(parsed, password, statements)
-        case ServerLocation():
-            from toolgen.connectors.sql.reading.mysql import prepare_mysql  # noqa: PLC0415 - see above
-
-            answers = prepare_mysql(parsed, password, statements)
-        case _:
-            assert_never(parsed)
+    parsed = location_of(location)
+    answers = RECORDS[parsed.dialect].prepare(parsed, password, statements)
     return tuple(
         EngineCheck(fault=answer) if isinstance(answer, str) else EngineCheck(types=answer) for answer in answers
     )
@@ -147,28 +104,19 @@ def read_rights(config: SourceConfig, password: str = "") -> Rights:
     Raises `DescriptionError` for a database that cannot be reached and an engine whose driver is not installed.
     """
     try:
-        location = parse_location(config.location)
+        location = location_of(config.location)
         return _rights(location, password)
     except (ConfigError, DescriptionError) as error:
         where = error.where or f"sources.{config.name}"
         raise DescriptionError(error.message, where=where, suggestion=error.suggestion) from error
 
 
-def _rights(location: FileLocation | ServerLocation, password: str) -> Rights:
-    # The engines with a driver of their own are extras, so their readers are imported when there is such a source.
-    match location:
-        case FileLocation(path=path):
-            return _file_rights(path)
-        case ServerLocation(dialect="postgres"):
-            from toolgen.connectors.sql.reading.postgres_rights import postgres_rights  # noqa: PLC0415 - see above
-
-            return postgres_rights(location, password)
-        case ServerLocation():
-            from toolgen.connectors.sql.reading.mysql_rights import mysql_rights  # noqa: PLC0415 - see above
-
-            return mysql_rights(location, password)
-        case _:
-            assert_never(location)
+def _rights(location: Location, password: str) -> Rights:
+    rights = RECORDS[location.dialect].rights
+    if rights is not None:
+        return rights(location, password)
+    assert isinstance(location, FileLocation)  # noqa: S101 - a server has accounts
+    return _file_rights(location.path)
 
 
 def _file_rights(path: Path) -> Rights:

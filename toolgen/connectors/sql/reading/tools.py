@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.model.database import DialectName
 from toolgen.model.names import join
 from toolgen.model.schema import Schema
@@ -20,7 +20,6 @@ OPERATIONS: Final = frozenset({"query", "explain", "list_tables", "search_schema
 MIN_SEARCHED: Final = 20
 """Tables of a database that is worth searching; fewer are read in a list."""
 
-_ENGINES: Final = MappingProxyType({"sqlite": "SQLite", "postgres": "PostgreSQL", "mysql": "MySQL", "duckdb": "DuckDB"})
 
 _CELL: Final[Schema] = {"type": ["string", "number", "boolean", "null"]}
 _CELLS: Final[Schema] = {"anyOf": [_CELL, {"type": "array", "items": _CELL, "maxItems": 10_000}]}
@@ -167,10 +166,12 @@ class _Tools:
 
     def __init__(self, source: str, dialect: DialectName, *, searched: bool, files: bool) -> None:
         self._files = files
-        self._source, self._dialect, self._engine, self._searched = source, dialect, _ENGINES[dialect], searched
+        self._source, self._dialect, self._engine, self._searched = source, dialect, RECORDS[dialect].engine, searched
         finds = join(source, "search_schema" if searched else "list_tables")
         self._look = f"Find tables with {finds} and their columns with {join(source, 'describe_table')}."
-        self._slot = "$1, $2 … for values and pass them" if dialect == "postgres" else "? for a value and pass it"
+        self._slot = (
+            "$1, $2 … for values and pass them" if RECORDS[dialect].always_numbered else "? for a value and pass it"
+        )
 
     def of_statements(self) -> Iterator[Tool]:
         """Tools that take a SELECT."""
@@ -273,7 +274,7 @@ def with_cursor(schema: Schema) -> Schema:
 
 def _statement(dialect: DialectName, described: str) -> Schema:
     """PostgreSQL numbers its placeholders and takes lists: `id = ANY($1)`."""
-    numbered = dialect == "postgres"
+    numbered = RECORDS[dialect].always_numbered
     parameters = {
         "type": "array",
         "items": _CELLS if numbered else _CELL,

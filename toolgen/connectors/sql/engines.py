@@ -1,0 +1,67 @@
+"""Engines of SQL databases: a line for each. What toolgen knows about one is the record in its module of `dialects/`.
+
+Nothing here needs the reader of SQL, so that a project can be read without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from toolgen.model.database import DialectName
+from toolgen.model.database_url import Location, Scheme, parse_location
+
+__all__ = ["ENGINES", "Engine", "engine_of", "is_file", "location_of", "preview_location"]
+
+
+class Engine(Struct, frozen=True, kw_only=True):
+    """Engine: its dialect, the schemes of its locations, the port of its servers or 0 for files, and the extra that brings its driver.
+
+    `module` has its record as `DIALECT`.
+    """
+
+    name: DialectName
+    schemes: tuple[str, ...]
+    port: int = 0
+    extra: str
+    module: str = ""
+
+
+_ENGINES: Final[dict[DialectName, Engine]] = {
+    engine.name: engine
+    for engine in (
+        Engine(name="sqlite", schemes=("sqlite",), extra="sql"),
+        Engine(name="postgres", schemes=("postgresql",), port=5432, extra="postgres"),
+        Engine(name="mysql", schemes=("mysql", "mariadb"), port=3306, extra="mysql"),
+        Engine(name="duckdb", schemes=("duckdb",), extra="duckdb"),
+    )
+}
+ENGINES: Final[Mapping[DialectName, Engine]] = MappingProxyType(_ENGINES)
+"""Engines by their dialects."""
+
+
+def engine_of(location: str) -> Engine | None:
+    """Return the engine of the scheme of a location."""
+    scheme = location.partition(":")[0]
+    return next((engine for engine in ENGINES.values() if scheme in engine.schemes), None)
+
+
+def location_of(text: str) -> Location:
+    """Read the location of a source's database. Raises `ConfigError`."""
+    schemes = {name: Scheme(engine.name, engine.port) for engine in ENGINES.values() for name in engine.schemes}
+    return parse_location(text, schemes)
+
+
+def is_file(location: str) -> bool:
+    """Return True for the URL of a database that is a file, and no server's."""
+    engine = engine_of(location)
+    return engine is not None and not engine.port
+
+
+def preview_location(dialect: DialectName) -> str:
+    """Return the URL of a database of a dialect that does not exist."""
+    engine = ENGINES[dialect]
+    return f"{engine.schemes[0]}://{'preview@preview' if engine.port else ''}/preview"

@@ -14,10 +14,10 @@ from msgspec import Struct
 from toolgen.model.database import DialectName
 from toolgen.model.database_url import Location, Scheme, parse_location
 
-__all__ = ["ENGINES", "Engine", "engine_of", "is_file", "location_of", "preview_location"]
+__all__ = ["ENGINES", "SqlEngine", "engine_of", "is_file", "location_of", "preview_location"]
 
 
-class Engine(Struct, frozen=True, kw_only=True):
+class SqlEngine(Struct, frozen=True, kw_only=True):
     """Engine: its dialect, the schemes of its locations, the port of its servers or 0 for files, and the extra that brings its driver.
 
     `module` has its record as `DIALECT`.
@@ -30,20 +30,20 @@ class Engine(Struct, frozen=True, kw_only=True):
     module: str = ""
 
 
-_ENGINES: Final[dict[DialectName, Engine]] = {
+_ENGINES: Final[dict[DialectName, SqlEngine]] = {
     engine.name: engine
     for engine in (
-        Engine(name="sqlite", schemes=("sqlite",), extra="sql"),
-        Engine(name="postgres", schemes=("postgresql",), port=5432, extra="postgres"),
-        Engine(name="mysql", schemes=("mysql", "mariadb"), port=3306, extra="mysql"),
-        Engine(name="duckdb", schemes=("duckdb",), extra="duckdb"),
+        SqlEngine(name="sqlite", schemes=("sqlite",), extra="sql"),
+        SqlEngine(name="postgres", schemes=("postgresql",), port=5432, extra="postgres"),
+        SqlEngine(name="mysql", schemes=("mysql", "mariadb"), port=3306, extra="mysql"),
+        SqlEngine(name="duckdb", schemes=("duckdb",), extra="duckdb"),
     )
 }
-ENGINES: Final[Mapping[DialectName, Engine]] = MappingProxyType(_ENGINES)
+ENGINES: Final[Mapping[DialectName, SqlEngine]] = MappingProxyType(_ENGINES)
 """Engines by their dialects."""
 
 
-def engine_of(location: str) -> Engine | None:
+def engine_of(location: str) -> SqlEngine | None:
     """Return the engine of the scheme of a location."""
     scheme = location.partition(":")[0]
     return next((engine for engine in ENGINES.values() if scheme in engine.schemes), None)

@@ -150,6 +150,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     implicit_columns: frozenset[str] = frozenset()  # columns of tables that no catalog lists
     niladic: frozenset[str] = frozenset()  # functions that are called without parentheses
     names_before_niladic: bool = False  # names of a query come before such a function
+    exact_names: bool = False  # case counts in every name
     keeps_quoted_case: bool = False  # a quoted name keeps its case
     folds_all_letters: bool = False  # case is ignored in letters beyond ASCII too
     folds_tables: bool = False  # tables never differ in case alone

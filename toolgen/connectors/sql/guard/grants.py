@@ -62,9 +62,12 @@ def fold(dialect: DialectName, name: str) -> str:
 
     For MySQL no two names are told apart here that it takes for one; some are one here that are two there.
     """
+    record = RECORDS[dialect]
+    if record.exact_names:
+        return name
     if name.isascii():
         return name.lower()
-    return name.replace("\u0130", "i").lower() if RECORDS[dialect].folds_all_letters else name.translate(_ASCII_LOWER)
+    return name.replace("\u0130", "i").lower() if record.folds_all_letters else name.translate(_ASCII_LOWER)
 
 
 def find_table(database: Database, name: str) -> Table | None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tests.catalogs import PETS, SHOP
 from tests.pipeline.stages.test_record import Concealed
+from toolgen.audit.entry import seal
 from toolgen.core.clock import FixedClock
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.model.call import Call, Principal
@@ -55,6 +56,8 @@ class Journal:
         self.entries: list[dict[str, Any]] = []
 
     async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]:
+        _, line = seal(fields, seq=1, stream="gateway-1", time="", prev="")
+        assert line == seal(dict(fields), seq=1, stream="gateway-1", time="", prev="")[1]  # as a template has it too
         self.entries.append(dict(fields))
         return "gateway-1", len(self.entries)
 
@@ -109,7 +112,7 @@ class World:
                 journal=self.journal,
                 clock=FixedClock(),
                 policy_digest="",
-                conceal=Concealed(lambda call: call.arguments),
+                conceal=Concealed(lambda call: call.arguments, plain=True),
                 users=UserRecorder(named={"bot", "other"}, conceal=dict),
                 counts=Metrics(),
             ),
@@ -165,33 +168,15 @@ def rule(verdict: str = "allow", *effects: Effect) -> Rule:
     )
 
 
-def test_the_order_is_the_one_the_architecture_names() -> None:
+def test_the_order_is_the_one_the_module_names() -> None:
     tree = ast.parse(Path(order.__file__).read_text(encoding="utf-8"))
-    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "call_pipeline")
-    names = [node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)]
-    assert set(names) == {
-        *(
-            "deliver",
-            "record",
-            "turn",
-            "pause",
-            "limit",
-            "access",
-            "arguments",
-            "inspect",
-            "ledger",
-            "equal",
-            "middleware",
-            "approve",
-            "meter",
-            "current",
-            "results",
-            "redact",
-        )
-    }
-    written = " ".join((order.__doc__ or "").split("\n\n")[-1].split()).split(" -> ")
-    named = [node for node in ast.walk(function) if isinstance(node, ast.Attribute)]
-    assert [node.attr for node in sorted(named, key=lambda node: (node.lineno, node.col_offset))] == written
+    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "_order")
+    found = [node for node in ast.walk(function) if isinstance(node, ast.Attribute)]
+    named = [node for node in found if isinstance(node.value, ast.Name) and node.value.id == "parts"]
+    written = " ".join((order.__doc__ or "").split("\n\n")[1].split()).split(" -> ")
+    placed = [node.attr for node in sorted(named, key=lambda node: (node.lineno, node.col_offset))]
+    assert ["record", *placed, "deliver"] == written
+    assert {*written, "preview"} == {*Parts.__struct_fields__}
 
 
 REFUSALS = [

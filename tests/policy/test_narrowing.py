@@ -84,7 +84,7 @@ def test_a_call_is_as_refused_as_in_the_stricter_of_both_policies(
     wanted.append(2 if there is None else _strictness(other.decide(there, tool, arguments)))
     assert _strictness(verdict) == max(wanted)
     assert both.visible(who, tool) == (own.visible(who, tool) and there is not None and other.visible(there, tool))
-    assert not both.allows(who, tool)
+    assert both.settled(who, tool) is None
 
 
 _texts = st.frozensets(st.sampled_from(["x", "y", "z"]))

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from toolgen.audit.entry_template import WrittenEntry
 from toolgen.core.canonical import canonical, encoded, written_each
 from toolgen.core.errors import CanonicalError
 
@@ -82,6 +83,8 @@ def seal(fields: Entry, *, seq: int, stream: str, time: str, prev: str) -> tuple
 
     Raises `KeyError` for a field that is not in `FIELDS` and `CanonicalError` for a value that is not JSON.
     """
+    if type(fields) is WrittenEntry:
+        return fields.seal(seq, stream, time, prev)
     parts: tuple[dict[str, object], ...] = ({}, {}, {"seq": seq, "stream": stream, "time": time})
     others: list[object] = [seq]  # all but text
     for name, value in fields.items():

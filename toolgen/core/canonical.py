@@ -15,6 +15,7 @@ from toolgen.core.errors import CanonicalError
 __all__ = [
     "Canonical",
     "Recorded",
+    "as_it_is",
     "canonical",
     "decoded",
     "digest",
@@ -23,6 +24,7 @@ __all__ = [
     "is_digest",
     "schema_digest",
     "texts",
+    "written",
     "written_each",
 ]
 
@@ -76,7 +78,7 @@ def canonical(value: object) -> bytes:
 
 def encoded(value: object) -> bytes:
     """The canonical form of `encodable(value)`, which for most values is that of the value itself."""
-    return _as_it_is(value) or canonical(_encodable(value))
+    return as_it_is(value) or canonical(_encodable(value))
 
 
 def written(value: object) -> bytes:
@@ -244,8 +246,8 @@ def _number_spelled(value: object) -> object:
             return value
 
 
-def _as_it_is(value: object) -> bytes:
-    """The canonical form of a value that is its own `encodable`, as far as that is quickly seen; else b""."""
+def as_it_is(value: object) -> bytes:
+    """Return the canonical form of a value that is its own `encodable`, as far as that is quickly seen; else b""."""
     raw = _fast(value)
     return b"" if _OWN_FORM in raw or _KEYED in raw else raw
 

@@ -1,25 +1,26 @@
-"""The one order every call goes through. Those that only judge are `guarded`, the others act on the way in and out. Read it aloud:
-
-Calls alike go by a plan, compiled once, without the stages that would let each of them pass as it is.
-
-The middleware, and what looks at results, are there where a project asks for them.
+"""Order of the stages of a call, from which the general pipeline and the call plans are made.
 
 record -> turn -> pause -> limit -> access -> arguments -> inspect -> ledger -> equal -> middleware -> approve -> meter ->
 pause -> current -> results -> redact -> deliver
+
+Guards only judge; the other stages act on the way in and out. The middleware and the results stage exist where a project configures them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Result, Success
-from toolgen.model.tool import Effect, Tool
-from toolgen.pipeline.middleware import CallContext, Next, compose, guarded
+from toolgen.model.tool import Tool
+from toolgen.pipeline.call_plan import GENERAL, CallPlan, Prepared, PreparedStage
+from toolgen.pipeline.middleware import CallContext, Next, Stage, compose, guarded
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.approve import ApproveStage
 from toolgen.pipeline.stages.completion import Completion
@@ -44,7 +45,6 @@ __all__ = [
     "resource_pipeline",
 ]
 
-_T = TypeVar("_T")
 _MAX_PLANS = 20_000
 
 
@@ -70,47 +70,66 @@ class Parts(Struct, frozen=True, kw_only=True):
     results: ResultsStage | None = None
 
 
-def call_pipeline(parts: Parts, idle: Collection[object] = ()) -> Next:
-    """Return the pipeline of a call, without the `idle` parts."""
+class _Placed(Struct, frozen=True):
+    """Stage at its place in the order. One that `judges` is a guard; any other acts on the way in and on the way out."""
 
-    def busy(part: _T) -> _T | None:
-        return None if any(part is one for one in idle) else part
+    stage: Any
+    judges: bool = False
 
-    return compose(
-        (
-            parts.record,
-            guarded(parts.turn, parts.pause),
-            parts.limit,
-            parts.access,
-            guarded(parts.arguments, busy(parts.inspect)),
-            busy(parts.ledger),
-            busy(parts.equal),
-            _judging(parts.middleware, parts),
-            guarded(busy(parts.approve)),
-            parts.meter,
-            # Paused again: meanwhile the call may have waited at a limit, or turned out to be a document of other tools' fields.
-            guarded(parts.pause, parts.current),
-            busy(parts.results),
-            busy(parts.redact),
-        ),
-        parts.deliver,
+
+def _order(parts: Parts) -> tuple[_Placed, ...]:
+    """Return the stages between the record and the executor, in their order."""
+    placed = (
+        _Placed(parts.turn, True),
+        _Placed(parts.pause, True),
+        _Placed(parts.limit),
+        _Placed(parts.access),
+        _Placed(parts.arguments, True),
+        _Placed(parts.inspect, True),
+        _Placed(parts.ledger),
+        _Placed(parts.equal),
+        _Placed(_judging(parts.middleware, parts)),
+        _Placed(parts.approve, True),
+        _Placed(parts.meter),
+        # Paused again: meanwhile the call may have waited at a limit, or turned out to be a document of other tools' fields.
+        _Placed(parts.pause, True),
+        _Placed(parts.current, True),
+        _Placed(parts.results),
+        _Placed(parts.redact),
     )
+    return tuple(one for one in placed if one.stage is not None)
+
+
+def _composed(placed: Sequence[_Placed], last: Next) -> Next:
+    """Return the general pipeline of some stages, which ends with `last`. Guards that follow each other are one stage."""
+    stages: list[Stage | None] = []
+    for judges, group in groupby(placed, key=lambda one: one.judges):
+        found = [one.stage for one in group]
+        stages += [guarded(*found)] if judges else found
+    return compose(stages, last)
+
+
+def call_pipeline(parts: Parts, idle: Collection[object] = ()) -> Next:
+    """Return the general pipeline of a call, without the `idle` parts."""
+    placed = [one for one in _order(parts) if all(one.stage is not part for part in idle)]
+    return partial(parts.record, proceed=_composed(placed, parts.deliver))
 
 
 class Plans:
-    """The pipeline under one policy. Calls of principals with the same roles to the same tool share a plan.
+    """The pipeline under one policy. Calls of a principal with the same roles to the same tool share a plan, made at the first of them.
 
-    What is left out is what this policy and this tool settle: a destination that is open, an answer of which nothing is hidden, a verdict
-    that is the same whatever the arguments. Everything that changes while the policy is in force is asked at every call, as are the
-    arguments. A call with anything unusual about it (a user it acts for, toolsets, an idempotency key, an approval) takes every stage.
+    What changes while the policy is in force is checked at every call, as are the arguments. A call with anything unusual about it (a
+    user it acts for, toolsets, a conversation whose turns are counted, an idempotency key, an approval) takes the general pipeline. So does
+    what follows a stage that has no plan for such calls.
     """
 
     def __init__(self, parts: Parts) -> None:
-        self._parts, self._whole = parts, call_pipeline(parts)
-        self._plans: dict[tuple[str, frozenset[str]], tuple[Tool, Next]] = {}
+        self._parts, self._general = parts, call_pipeline(parts)
+        self._placed = _order(parts)
+        self._plans: dict[tuple[str, str, frozenset[str]], tuple[Tool, Next]] = {}
 
     def __call__(self, call: Call, call_context: CallContext) -> Coroutine[Any, Any, Result]:
-        """The call through every stage that has something to say about it."""
+        """Return the coroutine of a call, by its plan if there is one for calls like it."""
         who, tool = call.principal, call.tool
         if (
             who.on_behalf_of is not None
@@ -118,9 +137,10 @@ class Plans:
             or call.idempotency_key
             or call.approval
             or call.denied is not None
+            or call_context.turn_lease is not None
         ):
-            return self._whole(call, call_context)
-        found = self._plans.get((tool.name, who.roles))
+            return self._general(call, call_context)
+        found = self._plans.get((tool.name, who.id, who.roles))
         if found is None or found[0] is not tool:
             return self._planned(who, tool)(call, call_context)
         return found[1](call, call_context)
@@ -128,23 +148,27 @@ class Plans:
     def _planned(self, who: Principal, tool: Tool) -> Next:
         parts = self._parts
         if not parts.access.access.visible(who, tool):
-            return self._whole  # nothing is kept of the names that strangers make up
-        idle: list[object] = [parts.ledger]
-        if parts.results is not None and parts.results.idle(tool):
-            idle.append(parts.results)
-        if parts.redact.idle(tool):
-            idle.append(parts.redact)
-        if parts.inspect.idle(tool):
-            idle.append(parts.inspect)
-            if parts.access.access.allows(who, tool):  # inspecting may ask too, whatever the rules say
-                idle.append(parts.approve)
-                if tool.effect is Effect.READ:
-                    idle.append(parts.equal)
+            return self._general  # no plan is kept for a name that does not exist for its caller
         if len(self._plans) >= _MAX_PLANS:
             self._plans.clear()
-        plan = call_pipeline(parts, idle)
-        self._plans[tool.name, who.roles] = (tool, plan)
+        plan = partial(parts.record.for_plan(who, tool), proceed=self._plan(who, tool))
+        self._plans[tool.name, who.id, who.roles] = (tool, plan)
         return plan
+
+    def _plan(self, who: Principal, tool: Tool) -> Next:
+        """Return the stages that have something to do for these calls, as far as each has a plan, and the general pipeline behind them."""
+        stages: list[PreparedStage] = []
+        places: list[int] = []
+        last: Next = self._parts.deliver.prepared(who, tool)
+        for place, one in enumerate(self._placed):
+            prepared: Prepared = one.stage.prepared(who, tool)
+            if prepared is GENERAL:
+                last = _composed(self._placed[place:], self._parts.deliver)
+                break
+            if prepared is not None:
+                stages.append(prepared)
+                places.append(place)
+        return CallPlan(stages, last, lambda number: _composed(self._placed[places[number] :], self._parts.deliver))
 
 
 def resource_pipeline(parts: Parts) -> Next:

@@ -19,7 +19,7 @@ from toolgen.model.call import Call
 from toolgen.model.result import UNTRIED, Cancelled, Delivery, Error, Failed, Refused, Result, Shape, Success
 from toolgen.model.schema import Json
 from toolgen.model.secret import Secret
-from toolgen.model.tool import Effect, GraphQLSchemaBinding
+from toolgen.model.tool import Effect, GraphQLSchemaBinding, Tool
 from toolgen.pipeline.middleware import CallerConnection
 from toolgen.pipeline.stages.approve import approval_digest
 from toolgen.pipeline.stages.broken_off import not_awaited
@@ -85,6 +85,10 @@ class Caching:
                 return not_awaited(call, cancel_requested=caller_connection.cancel_requested, begun=False)
             return await self._follow(flight, found, call, key, rule, send)
         return await self._fetch(key, rule, kept, call.tool.source, send)
+
+    def idle(self, tool: Tool) -> bool:
+        """Return True if no call of the tool is answered from the cache or changes it."""
+        return tool.name not in self._tools if tool.effect is Effect.READ else tool.source not in self._sources
 
     async def _write(self, source: str, send: Callable[[], Awaitable[Result]]) -> Result:
         if source not in self._sources:

@@ -156,9 +156,12 @@ class Access:
         rules = (one.rule for party in _parties(principal) for one in self._about(party, tool).rules)
         return min((rule.pending_after_s for rule in rules if rule.pending_after_s is not None), default=None)
 
-    def allows(self, principal: Principal, tool: Tool) -> bool:
-        """Return True if the principal itself may call the tool with any arguments that have few enough interpretations."""
-        return self._about(principal, tool).settled is not None
+    def settled(self, principal: Principal, tool: Tool) -> Allow | None:
+        """Return the verdict that `judge` gives every call of the principal itself, whatever the arguments.
+
+        None if the arguments matter, or if shadow rules are evaluated too.
+        """
+        return None if self._shadowed else self._about(principal, tool).settled
 
     def bound(self, principal: Principal, tool: Tool) -> tuple[Binder, ...]:
         """The arguments of a tool that the gateway sets for a principal and whom it acts for: those of every rule about the tool,

@@ -16,7 +16,7 @@ from toolgen.core.canonical import digest
 from toolgen.model.call import Principal
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
-from toolgen.model.verdict import Deny
+from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.access import (
     NO_TOOLSETS,
     NOWHERE,
@@ -80,9 +80,9 @@ class NarrowedAccess(Access):
         there = self._counterpart(principal)
         return there is not None and self._other.asks(there, tool)
 
-    def allows(self, principal: Principal, tool: Tool) -> bool:
-        """False: no call is settled before it is made."""
-        return False
+    def settled(self, principal: Principal, tool: Tool) -> Allow | None:
+        """None: no call is settled before it is made."""
+        return None
 
     def judge(
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext = NOWHERE

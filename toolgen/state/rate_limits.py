@@ -101,6 +101,12 @@ class Buckets(Protocol):
     async def acquire(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:
         """Takes every charge, or none and says which limit refused. What is counted in memory answers without waiting."""
 
+    def take_now(self, charges: Sequence[Charge]) -> bool:
+        """Take every charge if that needs no waiting. Returns False if nothing was taken: then `acquire` decides.
+
+        No charge may be of a limit on calls in flight, because nothing gives such a place back.
+        """
+
     def release(self, hold: Hold) -> None:
         """Gives back the places in flight, never the tokens."""
 
@@ -128,6 +134,9 @@ class MemoryBuckets:
             if charge.limit.concurrency:
                 keys += (charge.key,)
         return Hold(keys=keys) if keys else FREE
+
+    def take_now(self, charges: Sequence[Charge]) -> bool:
+        return self.take(charges) is None
 
     def take(self, charges: Sequence[Charge]) -> LimitRefusal | None:
         """`acquire` for callers that do not wait. Places in flight are released by their keys."""
@@ -243,6 +252,9 @@ class WaitingBuckets:
             return answer
         charge = _refuser(answer, charges)
         return await self._wait(charges, charge, answer) if _worth(answer, charge.limit.wait_s) else answer
+
+    def take_now(self, charges: Sequence[Charge]) -> bool:
+        return not self._lines and self._buckets.take_now(charges)
 
     def release(self, hold: Hold) -> None:
         self._buckets.release(hold)

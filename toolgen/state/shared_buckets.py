@@ -99,6 +99,10 @@ class SharedBuckets:
                 self.release(hold)  # granted in the moment in which the caller left
             raise
 
+    def take_now(self, charges: Sequence[Charge]) -> bool:
+        """Return False unless there is nothing to take: the other end of the link has to be asked."""
+        return not charges
+
     def release(self, hold: Hold) -> None:
         if not hold.id:
             self._share.release(hold)

@@ -20,6 +20,7 @@ from toolgen.core.errors import AuditError
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Success
+from toolgen.model.tool import Tool
 from toolgen.pipeline.middleware import CallContext, compose
 from toolgen.pipeline.stages.record import Record, UserRecorder
 
@@ -42,6 +43,10 @@ class Concealed:
     """What the record keeps of arguments; statements are kept as they are."""
 
     arguments: Callable[[Call], Any]
+    plain: bool = False
+
+    def is_plain(self, tool: Tool) -> bool:
+        return self.plain
 
     def dropped(self, call: Call) -> Any:
         return call.dropped

@@ -20,12 +20,14 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding, Tool
 from toolgen.model.unavailable import unavailable
 from toolgen.model.verdict import Allow, Ask, Deny
+from toolgen.pipeline.call_plan import GENERAL, Prepared, PreparedStage
 from toolgen.pipeline.middleware import CallContext, Next, refused
 from toolgen.policy.access import NOWHERE, UNKNOWN, Access, EvaluationContext
 from toolgen.policy.answer_redaction import AnswerRedactor
 from toolgen.policy.arguments import repair
 from toolgen.policy.explain import SelfTest
 from toolgen.policy.readings.call import Readings, amounts, readings_of
+from toolgen.policy.readings.wire import TooManyReadingsError
 from toolgen.state.history import Histories
 from toolgen.state.shared_histories import OptimisticTransaction, SharedHistories
 
@@ -156,6 +158,16 @@ class AccessStage(Struct, frozen=True, kw_only=True):
                 self.earlier.end(call, result)
         return result
 
+    def prepared(self, principal: Principal, tool: Tool) -> Prepared:
+        """Return a step that decides a call and counts it, where no other process counts along."""
+        earlier = self.earlier
+        if earlier is None:
+            return PreparedStage(self._decided)
+        if isinstance(earlier.histories, SharedHistories) or earlier.dry:
+            return GENERAL
+        allowed = self.access.settled(principal, tool)
+        return PreparedStage(self._decided if allowed is None else _Allowed(self, earlier, allowed), earlier.end)
+
     async def again(self, call: Call, call_context: CallContext) -> Call | Result:
         """Judges and counts a call whose arguments have changed, in place of what was judged and counted before."""
         if self.earlier is not None and not self.earlier.dry:
@@ -208,6 +220,30 @@ class AccessStage(Struct, frozen=True, kw_only=True):
         return None
 
 
+class _Allowed:
+    """Step for calls that the rules allow whatever their arguments: all that is left is to count them."""
+
+    __slots__ = ("_earlier", "_rule", "_stage")
+
+    def __init__(self, stage: AccessStage, earlier: CallHistory, allowed: Allow) -> None:
+        self._stage, self._earlier, self._rule = stage, earlier, allowed.rule
+
+    def __call__(self, call: Call, call_context: CallContext) -> Refused | None:
+        earlier = self._earlier
+        try:
+            readings = readings_of(call.tool, call.arguments)
+        except TooManyReadingsError:
+            return self._stage._decided(call, call_context)
+        labels: Sequence[str] = []
+        if call.session:
+            with suppress(LookupError):  # the session was forgotten, and its labels with it
+                labels = earlier.histories.views(call.principal.id, call.session)[0].labels()
+        call_context.labels = labels
+        call_context.verdict, call_context.rule = "allow", self._rule
+        earlier.begin(call, call.tool, call.arguments, readings)
+        return None
+
+
 class RedactStage(Struct, kw_only=True):
     """Removal of answer fields that the policy hides. `redactor` makes the redaction of one tool, or None."""
 
@@ -223,6 +259,10 @@ class RedactStage(Struct, kw_only=True):
     def idle(self, tool: Tool) -> bool:
         """Return True if the policy hides nothing in the tool's answers, whatever the arguments."""
         return self._of(tool) is None and not isinstance(tool.binding, GraphQLDocumentBinding)
+
+    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+        """Return None if the policy hides nothing in the answers of the tool."""
+        return None if self.idle(tool) else GENERAL
 
     def applied(self, call: Call, result: Result) -> Result:
         """The result without what is hidden."""

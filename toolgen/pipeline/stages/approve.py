@@ -14,6 +14,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Refused, Result
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Consent
+from toolgen.pipeline.call_plan import Prepared, PreparedStage, unasked
 from toolgen.pipeline.middleware import CallContext, Judged
 from toolgen.pipeline.stages.broken_off import UNAVAILABLE
 from toolgen.state.invocations import Requirement
@@ -91,6 +92,10 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
 
     def __call__(self, call: Call, call_context: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
         return self._asked(call, call_context) if call_context.verdict == "ask" else call
+
+    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+        """Return a step that lets a call on that no rule asks about."""
+        return PreparedStage(unasked)
 
     async def _asked(self, call: Call, call_context: CallContext) -> Judged:
         scope_hash = self.scope_hash(call.principal, call.tool)

@@ -6,7 +6,7 @@ Whether an answer is what its tool's output schema says, so that the record can 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import jsonschema_rs
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from toolgen.connectors.executor import ChecksFirst, Executor, FileSource
 from toolgen.core.errors import SecretError, ToolgenError
-from toolgen.model.call import Call
+from toolgen.model.call import Call, Principal
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.excerpt import current_masking
 from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
@@ -29,7 +29,7 @@ from toolgen.model.tool import (
     McpBinding,
     Tool,
 )
-from toolgen.pipeline.middleware import CallContext, NoPartialsChannel, NumbersOnlyChannel, ProgressOnlyChannel
+from toolgen.pipeline.middleware import CallContext, Next, NoPartialsChannel, NumbersOnlyChannel, ProgressOnlyChannel
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.broken_off import not_awaited
 from toolgen.pipeline.text_files import named_texts, written_texts
@@ -86,8 +86,21 @@ class Deliver(Struct, frozen=True, kw_only=True):
             call, self.policy_digest, call_context.caller_connection, lambda: self._send(call, call_context)
         )
 
+    def prepared(self, _principal: Principal, tool: Tool) -> Next:
+        """Return the end of the pipeline for calls of a tool. A request over HTTP goes straight to its executor."""
+        if not isinstance(tool.binding, HttpBinding) or (self.caching is not None and not self.caching.idle(tool)):
+            return self
+        files, digest, ends_early = self.files, tool.digest, tool.effect is Effect.READ
+        execute = self.executors[tool.source].execute
+
+        def send(call: Call, call_context: CallContext) -> Coroutine[Any, Any, Result]:
+            if call_context.redacts or (files is not None and digest not in files.without):
+                return self._send(call, call_context)
+            return self._execute(call, call_context, execute, ends_early=ends_early)
+
+        return send
+
     async def _send(self, call: Call, call_context: CallContext) -> Result:
-        result: Success | Failed | Refused
         caller_connection = call_context.caller_connection
         if self.files is not None and call.tool.digest not in self.files.without:
             written = await written_texts(self.files, call)
@@ -114,11 +127,24 @@ class Deliver(Struct, frozen=True, kw_only=True):
                 line = caller_connection.line or caller_connection
                 call = _with_line(call, ProgressOnlyChannel(line) if call_context.redacts else line)
                 ends_early = True
+        return await self._execute(call, call_context, self.executors[call.tool.source].execute, ends_early=ends_early)
+
+    async def _execute(
+        self,
+        call: Call,
+        call_context: CallContext,
+        execute: Callable[[Call], Coroutine[Any, Any, Success | Failed | Refused]],
+        *,
+        ends_early: bool,
+    ) -> Result:
+        """Run an executor for as long as its caller waits, or to the end of a call that must not `end early`."""
+        result: Success | Failed | Refused
+        caller_connection = call_context.caller_connection
         task = caller_connection.enter_executor(ends_early=ends_early)
         if task is None:
             return not_awaited(call, cancel_requested=caller_connection.cancel_requested, begun=False)
         try:
-            result = await self.executors[call.tool.source].execute(call)
+            result = await execute(call)
         except asyncio.CancelledError:
             if not caller_connection.is_cancelled(task):
                 raise

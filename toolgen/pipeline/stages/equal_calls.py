@@ -22,6 +22,7 @@ from toolgen.core.errors import CanonicalError, StateError
 from toolgen.model.call import Call, CredentialProof, Principal, parties
 from toolgen.model.result import Error, Pending, Result
 from toolgen.model.tool import Effect, Tool
+from toolgen.pipeline.call_plan import GENERAL, Prepared, PreparedStage, unasked
 from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.stages.broken_off import not_awaited
 from toolgen.state.equal_calls import EqualCalls
@@ -68,6 +69,12 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
         if call.parent or call.approval or call.idempotency_key:
             return proceed(call, call_context)
         return self._joined(self.calls, call, call_context, proceed, asks=asks)
+
+    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+        """Return a step that lets reads on that no rule asks about. Other calls may be equal to one that waits."""
+        if self.calls is None:
+            return None
+        return PreparedStage(unasked) if tool.effect is Effect.READ else GENERAL
 
     async def _joined(
         self, calls: EqualCalls, call: Call, call_context: CallContext, proceed: Next, *, asks: bool

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.core.errors import StateError
-from toolgen.model.call import Call, DatabaseDescription, Statement, parties
+from toolgen.model.call import Call, DatabaseDescription, Principal, Statement, parties
 from toolgen.model.database import Database
 from toolgen.model.result import Error, Refused
 from toolgen.model.tool import (
@@ -32,6 +32,7 @@ from toolgen.model.tool import (
 )
 from toolgen.model.unavailable import unavailable
 from toolgen.model.verdict import Allow, Ask, Consent, Deny, Verdict
+from toolgen.pipeline.call_plan import GENERAL, General, Prepared, PreparedStage
 from toolgen.pipeline.middleware import CallContext, Judged, refused
 from toolgen.pipeline.stages.access import UNCOUNTED, CallHistory
 from toolgen.pipeline.stages.approve import stale
@@ -79,6 +80,14 @@ class PauseStage(Struct, frozen=True, kw_only=True):
             return call
         return self._asked(call)
 
+    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+        """Return a step that lets calls on while nothing is paused."""
+        return PreparedStage(self._nothing_paused)
+
+    def _nothing_paused(self, _call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:
+        pauses = self.pauses
+        return GENERAL if pauses.stale or pauses.all() else None
+
     async def _asked(self, call: Call) -> Judged:
         error = await self.withheld(call)
         return call if error is None else Refused(error=error)
@@ -118,11 +127,7 @@ class ArgumentsStage(Struct, kw_only=True):
     _validators: dict[str, Validator] = {}
 
     def __call__(self, call: Call, _call_context: CallContext) -> Judged:
-        validator = self._validators.get(call.tool.digest)
-        if validator is None:
-            validator = self._validators[call.tool.digest] = Validator(
-                call.tool.input_schema, formats=call.tool.checks_formats
-            )
+        validator = self._validator(call.tool)
         faults = unknown_arguments(call.tool, call.dropped, call.bound) if call.dropped else ()
         if not faults and validator.accepts(call.arguments):
             return call
@@ -135,6 +140,21 @@ class ArgumentsStage(Struct, kw_only=True):
                 rule="arguments",
             )
         )
+
+    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+        """Return a step that lets valid arguments on. The general path says what is wrong with others."""
+        accepts = self._validator(tool).accepts
+
+        def step(call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:
+            return None if not call.dropped and accepts(call.arguments) else GENERAL
+
+        return PreparedStage(step)
+
+    def _validator(self, tool: Tool) -> Validator:
+        validator = self._validators.get(tool.digest)
+        if validator is None:
+            validator = self._validators[tool.digest] = Validator(tool.input_schema, formats=tool.checks_formats)
+        return validator
 
 
 class InspectStage(Struct, frozen=True, kw_only=True):
@@ -183,6 +203,10 @@ class InspectStage(Struct, frozen=True, kw_only=True):
                 return isinstance(self.destination(url, tool.source), Allow)
             case binding:
                 return isinstance(binding, FunctionBinding | McpBinding | WorkflowBinding | CodeBinding | DeviceBinding)
+
+    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+        """Return None if every call of the tool passes unchanged. SQL, documents and closed destinations take the general path."""
+        return None if self.idle(tool) else GENERAL
 
     def _request(self, url: str, call: Call) -> Call | Refused:
         verdict = self.destination(url, call.tool.source)
@@ -265,3 +289,12 @@ class CurrentStage(Struct, frozen=True, kw_only=True):
 
     def __call__(self, call: Call, call_context: CallContext) -> Judged:
         return call if self.stands(call) else stale(call_context)
+
+    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+        """Return a step that lets a call on while a new decision would be the same."""
+        stands = self.stands
+
+        def step(call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:
+            return None if stands(call) else GENERAL
+
+        return PreparedStage(step)

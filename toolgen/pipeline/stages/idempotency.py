@@ -22,7 +22,9 @@ from toolgen.core.json_codec import encode_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json
+from toolgen.model.tool import Tool
 from toolgen.model.unavailable import fault_error
+from toolgen.pipeline.call_plan import Prepared
 from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.state.idempotency import IdempotencyStore, KeyClaim
 
@@ -102,6 +104,10 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
         elif known.status != "ended":
             return await self._carry(self.ledger, mine, call, call_context, proceed)  # the first with its key
         return self.redact(call, self._told(known))
+
+    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+        """Return None: a plan is for calls without a key."""
+        return None
 
     def _claim(self, call: Call, now: float) -> KeyClaim:
         return KeyClaim(

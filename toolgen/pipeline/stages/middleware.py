@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from toolgen.core.errors import StateError, place_of
 from toolgen.core.json_codec import carried, decode_json, encode_json
-from toolgen.model.call import Call
+from toolgen.model.call import Call, Principal
 from toolgen.model.excerpt import bounded
 from toolgen.model.middleware import (
     After,
@@ -35,6 +35,8 @@ from toolgen.model.middleware import (
 )
 from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Tool
+from toolgen.pipeline.call_plan import GENERAL, Prepared
 from toolgen.pipeline.call_views import call_view, result_view, step_of, tool_view
 from toolgen.pipeline.event_loop_watch import given_to, in_time
 from toolgen.pipeline.middleware import CallContext, Guard, Next, judge
@@ -123,6 +125,10 @@ class MiddlewareStage(Struct, kw_only=True):
         self._first = tuple(_asked(hook, hook.before) for hook in self.hooks if hook.before is not None)
         self._last = tuple(_asked(hook, hook.after) for hook in reversed(self.hooks) if hook.after is not None)
         self._gates = tuple(hook for hook in self.hooks if hook.shows is not None)
+
+    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+        """Return the general path: the project's own checks may do anything."""
+        return GENERAL
 
     async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
         entered = await self._entered(call, call_context)

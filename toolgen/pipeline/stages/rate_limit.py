@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.core.background import SeldomLog
-from toolgen.model.call import Call, GraphQLDocument
+from toolgen.model.call import Call, GraphQLDocument, Principal
 from toolgen.model.result import Error, Failed, Refused, Result, Success
+from toolgen.model.tool import Tool
 from toolgen.model.verdict import Deny
+from toolgen.pipeline.call_plan import GENERAL, General, Prepared, PreparedStage
 from toolgen.pipeline.middleware import CallContext, Judged, Next, refused
 from toolgen.policy.limits import LimitCharge, Limits, merged
 from toolgen.state.rate_limits import FREE, Buckets, LimitRefusal, Upstreams
@@ -34,6 +36,10 @@ class TurnStage(Struct, frozen=True, kw_only=True):
     def __call__(self, call: Call, call_context: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
         # Without a seat it belongs to no conversation, or was counted when it was asked for.
         return call if call_context.turn_lease is None else self._seated(call, call_context.turn_lease)
+
+    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+        """Return None: a plan is for calls that count in no conversation."""
+        return None
 
     async def _seated(self, call: Call, turn_lease: TurnLease) -> Judged:
         excess = await turn_lease.excess()
@@ -87,6 +93,23 @@ class LimitStage(Struct, frozen=True, kw_only=True):
         finally:
             self.buckets.release(answer)
 
+    def prepared(self, principal: Principal, tool: Tool) -> Prepared:
+        """Return a step that takes the tokens at once, where they are counted in memory and no place in flight has to be given back.
+
+        A call that cannot be served at once takes the general path, which waits or refuses.
+        """
+        charges = self._charges(Call(id="", tool=tool, arguments={}, principal=principal))
+        if isinstance(charges, Deny) or (charges and (principal.id, tool.digest) not in self._kept):
+            return GENERAL
+        if any(charge.limit.concurrency for charge in charges):
+            return GENERAL
+        take = self.buckets.take_now
+
+        def step(_call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:
+            return None if take(charges) else GENERAL
+
+        return PreparedStage(step) if charges else None
+
     def _charges(self, call: Call) -> Sequence[LimitCharge] | Deny:
         charges = self.limits.charges(call)
         if isinstance(charges, Deny) or not charges or not call.tool.digest or not self.limits.fixed(call):
@@ -128,6 +151,19 @@ class MeterStage(Struct, frozen=True, kw_only=True):
         if isinstance(result, Success | Failed) and (rates := result.delivery.rates) is not None:
             self.upstreams.hear(call.tool.source, rates)
         return result
+
+    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+        """Return a step that takes a call of the reported quota, and stores the quota that the answer reports."""
+        upstreams, source = self.upstreams, tool.source
+
+        def step(call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:
+            return None if call.document is None and upstreams.take(source) is None else GENERAL
+
+        def leave(_call: Call, result: Result | None) -> None:
+            if isinstance(result, Success | Failed) and (rates := result.delivery.rates) is not None:
+                upstreams.hear(source, rates)
+
+        return PreparedStage(step, leave)
 
     def _inner(self, call: Call, document: GraphQLDocument) -> tuple[LimitCharge, ...] | Deny:
         """Return the charges for the calls in a document, beyond those already taken for the call that carries it."""

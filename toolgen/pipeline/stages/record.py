@@ -14,6 +14,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from toolgen.core.canonical import digest as digest_of
 from toolgen.core.canonical import encodable
@@ -29,6 +30,7 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.stages.broken_off import UNAVAILABLE, cut_off, failed_inside, unrecorded, unusable
+from toolgen.pipeline.stages.record_templates import MAX_NAME_LENGTH, RecordTemplates
 from toolgen.policy.arguments import excess, meant_names
 from toolgen.policy.document.context_selectors import context_tools
 from toolgen.policy.document.policy import Policy
@@ -49,7 +51,6 @@ from toolgen.policy.sensitive_arguments import (
 __all__ = ["AuditRedaction", "Counts", "Journal", "Record", "UserRecorder"]
 
 _MAX_COUNT = 10_000
-_MAX_NAME_LENGTH = 200
 _STATEMENT = "sql"
 _logger = logging.getLogger(__name__)
 
@@ -128,6 +129,14 @@ class AuditRedaction:
         """The call's arguments as the record keeps them. Of a tool that does not exist nothing says what is sensitive, so all of it is;
         one that exists, and that this caller may not know of, has its own schema to say so."""
         return _recorded(self._concealed(call) if call.restored else self._by_policy(call))
+
+    def is_plain(self, tool: Tool) -> bool:
+        """Return True if nothing in the arguments of a tool is concealed, whatever their values."""
+        known = self._tools.get(tool.name)
+        if known is not tool or self._policy.plain is not None:
+            return False
+        secrets = self._secrets.get(tool.digest) or self._secrets_of(tool)
+        return not (secrets.files or secrets.by_schema or secrets.named)
 
     def dropped(self, call: Call) -> JsonObject:
         """The values of unknown arguments as the record keeps them, by the names in `call.dropped`.
@@ -301,14 +310,29 @@ class Record(Struct, frozen=True, kw_only=True):
     conceal: AuditRedaction
     users: UserRecorder
     counts: Counts
+    templates: RecordTemplates | None = None
+
+    def for_plan(self, principal: Principal, tool: Tool) -> Record:
+        """Return this stage for calls of a principal to a tool, with entries whose text is written already as far as they are all alike.
+
+        Without templates where what is recorded of an argument depends on its value.
+        """
+        if principal.id not in self.users.named or not self.conceal.is_plain(tool):
+            return self
+        return replace(self, templates=RecordTemplates(principal.id, tool, self.policy_digest))
 
     async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
         told: Result | None = None
-        started, who = self.clock.monotonic(), self._who(call)
+        started, templates = self.clock.monotonic(), self.templates
         self.counts.begin()
         try:
             try:
-                fault = await self._append_intent(call, who)
+                entry = None if templates is None else templates.intent(call)
+                if entry is None:
+                    fault = await self._append_intent(call, self._who(call))
+                else:
+                    fault = None
+                    await self.journal.append(entry)
             except AuditError:
                 told = UNAVAILABLE
                 return told
@@ -321,19 +345,31 @@ class Record(Struct, frozen=True, kw_only=True):
                     result = failed_inside(call, error)
             else:
                 result = unusable(fault)
-            retried = result.delivery.retried if isinstance(result, Success | Failed) else ()
-            if call_context.notes or retried:
-                await self._append_details(who, call_context.notes, retried)
-            ending = {"event": "outcome", **who, **_ending(result, call_context)}
-            if call.hidden:
-                ending["hidden"] = True
-            if ending.get("sql"):
-                ending["sql"] = self.conceal.statement(call, ending["sql"])
-            ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
+            seconds = self.clock.monotonic() - started
+            entry = (
+                None if templates is None else templates.outcome(call, call_context, result, round(seconds * 1000, 3))
+            )
+            ending: Mapping[str, Any] = (
+                await self._outcome(call, call_context, result, started) if entry is None else entry
+            )
             told = await self._append_outcome(call, call_context, result, ending)
         finally:
             self.counts.end(call, told, self.clock.monotonic() - started)
         return told
+
+    async def _outcome(self, call: Call, call_context: CallContext, result: Result, started: float) -> dict[str, Any]:
+        """Return the outcome of a call, after the details that are entries of their own."""
+        who = self._who(call)
+        retried = result.delivery.retried if isinstance(result, Success | Failed) else ()
+        if call_context.notes or retried:
+            await self._append_details(who, call_context.notes, retried)
+        ending = {"event": "outcome", **who, **_ending(result, call_context)}
+        if call.hidden:
+            ending["hidden"] = True
+        if ending.get("sql"):
+            ending["sql"] = self.conceal.statement(call, ending["sql"])
+        ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
+        return ending
 
     async def complete(self, call: Call, call_context: CallContext, result: Result, duration_ms: float) -> Result:
         """Record the outcome of a call whose answer came after its pipeline had ended.
@@ -349,7 +385,7 @@ class Record(Struct, frozen=True, kw_only=True):
         return await self._append_outcome(call, call_context, result, ending)
 
     async def _append_outcome(
-        self, call: Call, call_context: CallContext, result: Result, ending: dict[str, Any]
+        self, call: Call, call_context: CallContext, result: Result, ending: Mapping[str, Any]
     ) -> Result:
         try:
             _, call_context.outcome_seq = await self.journal.append(ending)
@@ -426,24 +462,24 @@ class Record(Struct, frozen=True, kw_only=True):
             "call_id": call.id,
             "principal": call.principal.id,
             "on_behalf_of": "" if user is None else user.id,
-            "tool": call.tool.name[:_MAX_NAME_LENGTH],
+            "tool": call.tool.name[:MAX_NAME_LENGTH],
         }
 
     def _intent(self, call: Call) -> dict[str, Any]:
         changes: list[dict[str, Json]] = []
         for change, names in (("parsed", call.repaired), ("dropped", call.dropped), ("left_out", call.left_out)):
             for name in names:
-                changes.append({"argument": name[:_MAX_NAME_LENGTH], "change": change})  # noqa: PERF401 - a call less
+                changes.append({"argument": name[:MAX_NAME_LENGTH], "change": change})  # noqa: PERF401 - a call less
         for name, token, _ in call.restored:
-            changes.append({"argument": name[:_MAX_NAME_LENGTH], "change": f"restored {token}"})
+            changes.append({"argument": name[:MAX_NAME_LENGTH], "change": f"restored {token}"})
         return {
             "tool_digest": call.tool.digest,
             "policy_digest": self.policy_digest,
             "repaired": changes,
             "bound": [*call.bound],
-            "session": call.session[:_MAX_NAME_LENGTH],
-            "client": call.client[:_MAX_NAME_LENGTH],
-            "parent": call.parent[:_MAX_NAME_LENGTH] or ("" if call.trace is None else call.trace.recorded),
+            "session": call.session[:MAX_NAME_LENGTH],
+            "client": call.client[:MAX_NAME_LENGTH],
+            "parent": call.parent[:MAX_NAME_LENGTH] or ("" if call.trace is None else call.trace.recorded),
         }
 
 

@@ -18,11 +18,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.core.errors import StateError, place_of
-from toolgen.model.call import Call, parties
+from toolgen.model.call import Call, Principal, parties
 from toolgen.model.media import INLINE, begins_as_text
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success, file_bytes
 from toolgen.model.schema import Json
 from toolgen.model.tool import CodeBinding, FunctionBinding, GraphQLDocumentBinding, Tool, WorkflowBinding
+from toolgen.pipeline.call_plan import GENERAL, Prepared
 from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.responses.encoded_files import declared_names, taken_out
 from toolgen.pipeline.stages.middleware import Labelling, withheld
@@ -81,6 +82,10 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         if isinstance(tool.binding, GraphQLDocumentBinding):  # what it is asked says which tools it stands for
             return self.inspector.is_empty
         return not self.inspector.of(tool.name)
+
+    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+        """Return None if no detector looks at answers of the tool."""
+        return None if self.idle(tool) else GENERAL
 
     async def _looked(self, call: Call, call_context: CallContext, result: Success | Failed) -> Success | Failed:
         long = (result.delivery.bytes or 0) > _LONG

@@ -1,0 +1,80 @@
+"""Call plan: what is left of the pipeline for calls of one principal to one tool under one policy.
+
+When a plan is made, each stage says by its method `prepared` what it has to do for such calls: nothing, a plain function, or the general
+path. The plan runs the functions in the order of the stages, without a coroutine for each of them. A function that meets anything unusual
+answers `GENERAL`; then its own stage and all that follow run as in the general pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from toolgen.model.call import Call
+from toolgen.model.result import Result
+from toolgen.pipeline.middleware import CallContext, Next
+
+__all__ = ["GENERAL", "CallPlan", "General", "Prepared", "PreparedStage", "Step", "unasked"]
+
+
+class General(Enum):
+    """Answer of a stage that leaves a call, or every call of a plan, to the general pipeline."""
+
+    GENERAL = auto()
+
+
+GENERAL: Final = General.GENERAL
+
+Step: TypeAlias = Callable[[Call, CallContext], Result | Literal[General.GENERAL] | None]
+"""Prepared part of a stage. It returns None to let the call on, a result to end it here, or `GENERAL`, and then it has changed nothing."""
+
+
+class PreparedStage(Struct, frozen=True):
+    """What a stage does for calls of a plan: a step on the way in, and optionally one on the way out.
+
+    `leave` is called once for a call that the step let on, with its result, or None if the call was broken off by an exception.
+    """
+
+    step: Step
+    leave: Callable[[Call, Result | None], None] | None = None
+
+
+Prepared: TypeAlias = PreparedStage | Literal[General.GENERAL] | None
+"""Answer of a stage about the calls of a plan: a prepared stage, the general path from here on, or None if there is nothing to do."""
+
+
+def unasked(_call: Call, call_context: CallContext) -> Literal[General.GENERAL] | None:
+    """Step that lets a call on that no rule asks about."""
+    return GENERAL if call_context.verdict == "ask" else None
+
+
+class CallPlan:
+    """Prepared stages and the end of the pipeline, as one function. `rest` returns the general pipeline from the stage of a step on."""
+
+    __slots__ = ("_last", "_leaves", "_rest", "_steps")
+
+    def __init__(self, stages: Sequence[PreparedStage], last: Next, rest: Callable[[int], Next]) -> None:
+        self._steps = tuple(stage.step for stage in stages)
+        self._leaves = tuple((number, stage.leave) for number, stage in enumerate(stages) if stage.leave is not None)
+        self._last, self._rest = last, rest
+
+    async def __call__(self, call: Call, call_context: CallContext) -> Result:
+        """Run a call behind its recorded intent. Raises what the executor raises, as the general pipeline does."""
+        result: Result | None = None
+        passed = 0
+        try:
+            for step in self._steps:
+                judged = step(call, call_context)
+                if judged is not None:
+                    result = await self._rest(passed)(call, call_context) if judged is GENERAL else judged
+                    return result
+                passed += 1
+            result = await self._last(call, call_context)
+            return result
+        finally:
+            for number, leave in self._leaves:
+                if number < passed:
+                    leave(call, result)

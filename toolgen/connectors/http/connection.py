@@ -34,6 +34,9 @@ _FRAMING = 8  # bytes of chunked coding for one of the body: more than the small
 _ON_THE_WAY_S = 1.0  # how much sooner than its server a resting connection is let go of
 _KEEP_ALIVE = re.compile(r"(?:^|[,\s])timeout=(\d{1,6})(?![^\s,])", re.IGNORECASE)
 
+_PARSED = frozenset({"content-encoding", "keep-alive", "proxy-connection", "trailer", "transfer-encoding", "upgrade"})
+"""Headers with which a response is read by the parser, although its length is known."""
+
 
 class ClientConnection(asyncio.Protocol):
     """Sends requests one after the other and reads their answers.
@@ -332,6 +335,8 @@ class ClientConnection(asyncio.Protocol):
             self._keep = self._keep and self._method != "HEAD"
             self._end()
             return True
+        if self._is_whole(head):
+            return True
         sink, coding, portion = self._sink, head.headers.get("content-encoding", ""), None
         if sink is not None:
             short = not coding and head.length is not None and head.length <= ORDINARY
@@ -344,6 +349,20 @@ class ClientConnection(asyncio.Protocol):
             self._listener = None
         self._parser = httptools.HttpResponseParser(self)
         self._parser.feed_data(data)
+        return True
+
+    def _is_whole(self, head: ResponseHead) -> bool:
+        """Settle the exchange if its whole answer is here and the stated length alone frames it: then no parser has to find its end.
+
+        Nothing may stand behind it, it is short enough to be kept in memory, and no header says more about its framing or coding.
+        """
+        length, pending = head.length, self._pending
+        if length is None or pending is None or len(pending) != length or length > min(ORDINARY, self._limit):
+            return False
+        if self._listener is not None or not _PARSED.isdisjoint(head.headers):
+            return False
+        self._settle(RawResponse(status=head.status, headers=head.headers, body=bytes(pending), truncated=False))
+        pending.clear()
         return True
 
     def _read_body(self, data: bytes) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from toolgen.connectors.http.oauth.call_tokens import CallTokens, Renewal
 from toolgen.connectors.http.oauth.tokens import OAuthClients
 from toolgen.connectors.http.parameter_styles import UnbindableError, percent
-from toolgen.connectors.http.request_builder import HttpRequest
+from toolgen.connectors.http.request_builder import Headers, HttpRequest
 from toolgen.connectors.http.sigv4 import AwsKey, sign_aws
 from toolgen.connectors.http.tls import ClientCertificate, client_certificate
 from toolgen.connectors.secrets import MASK, SecretReference, SecretResolver
@@ -64,6 +64,15 @@ class _Shown(Unprinted, frozen=True, kw_only=True):
     secrets: tuple[str, ...]
 
 
+class _SignedHeaders(Unprinted, frozen=True, kw_only=True):
+    """Headers of the last request of an operation's security, without and with its credentials, and the secrets in them."""
+
+    values: list[str | None]
+    unsigned: Headers
+    headers: Headers
+    secrets: tuple[str, ...]
+
+
 class SourceCredentials:
     """Credentials for one source. `auth` maps a scheme's name to a `SecretReference`, or a mapping of them, from toolgen.yaml or a policy.
 
@@ -86,6 +95,8 @@ class SourceCredentials:
         self._forms: dict[str, Form] = {}
         self._owned = NameSet(_names_of(schemes.values()))
         self._chosen: dict[Security, tuple[str, ...]] = {}
+        self._references: dict[tuple[str, ...], tuple[tuple[str, SecretReference], ...] | None] = {}
+        self._signed_headers: dict[Security, _SignedHeaders] = {}
         for name, written in auth.items():
             scheme, form = schemes.get(name), _form(written)
             if scheme is not None and form is not None and fits(scheme, form):
@@ -145,6 +156,40 @@ class SourceCredentials:
         if key is not None:
             request, secrets = self._aws_signed(request, key), (*secrets, *_aws_secrets(key))
         return Signed(request=request, secrets=secrets, certificate=certificate, renewal=renewal)
+
+    def signed_now(self, request: HttpRequest, security: Security) -> Signed | None:
+        """Return what `sign` returns, where every credential is the value of a header and can be resolved without waiting; else None.
+
+        Most requests of a source have the same headers and secrets, so the signed headers are kept until one of them changes.
+        """
+        if request.free_names:
+            return None
+        references = self._header_references(self.choose(security))
+        if references is None:
+            return None
+        values = [self._secrets.revealed(reference) for _, reference in references]
+        kept = self._signed_headers.get(security)
+        if kept is None or kept.values != values or kept.unsigned != request.headers:
+            shown: list[_Shown] = []
+            for (name, _), value in zip(references, values, strict=True):
+                if value is None:
+                    return None
+                shown.append(_valued(self._schemes[name], name, value))
+            signed, secrets = _together(request, shown)
+            kept = _SignedHeaders(values=values, unsigned=request.headers, headers=signed.headers, secrets=secrets)
+            self._signed_headers[security] = kept
+        return Signed(request=replace(request, headers=kept.headers), secrets=kept.secrets)
+
+    def _header_references(self, option: tuple[str, ...]) -> tuple[tuple[str, SecretReference], ...] | None:
+        """Return the scheme and the secret of each credential, if all are single values in headers."""
+        if option not in self._references:
+            found: list[tuple[str, SecretReference]] = []
+            for name in option:
+                form, scheme = self._forms[name], self._schemes[name]
+                if isinstance(form, Value) and (scheme.type != "apiKey" or scheme.in_ == "header"):
+                    found.append((name, form.value))
+            self._references[option] = tuple(found) if len(found) == len(option) else None
+        return self._references[option]
 
     def mask(self, request: HttpRequest, option: tuple[str, ...]) -> HttpRequest:
         """Return the request with `***` for every secret. Resolves no secret and requests no token."""
@@ -357,6 +402,10 @@ class CredentialSelector:
         """Return the request with the caller's credentials for the first sufficient alternative. Raises as `SourceCredentials.sign`."""
         credentials = self._of(principal)
         return credentials.sign(request, credentials.choose(security), principal)
+
+    def signed_now(self, request: HttpRequest, security: Security, principal: Principal) -> Signed | None:
+        """Return what `sign` returns, where that needs no waiting; else None. Raises as `sign` does."""
+        return (self._own if self._assigned is None else self._of(principal)).signed_now(request, security)
 
     def mask(self, request: HttpRequest, security: Security, principal: Principal) -> HttpRequest:
         """Return the request with `***` for every secret of the caller's credentials."""

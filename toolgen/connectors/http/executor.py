@@ -24,6 +24,7 @@ from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.connectors.http.redirects import MAX_HOPS, moved
 from toolgen.connectors.http.reply import BodyListener, BrokenError, RawResponse, TimedOutError, UnsentError
 from toolgen.connectors.http.request_builder import HttpRequest, bind, keyed, repeatable, traced
+from toolgen.connectors.http.request_template import RequestTemplate, request_template
 from toolgen.connectors.http.response import MAX_ANSWER_SIZE, HttpResponse, lifetime, result, retry_after, told
 from toolgen.connectors.http.scrubber import Scrubber, scrubber_of
 from toolgen.connectors.http.streamed import Pieces
@@ -40,7 +41,7 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.media import is_binary, may_hold_files
 from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import HttpBinding, HttpBody
+from toolgen.model.tool import HttpBinding, HttpBody, Tool
 from toolgen.model.unavailable import fault_error
 from toolgen.model.verdict import Allow
 
@@ -52,6 +53,8 @@ _CLOCK = SystemClock()
 # What is known of a failure, for the decision about another attempt.
 _JSON = "application/json"
 _UNSENT = Delivery(attempts=1, unsent=True)
+_LIFETIMES = frozenset({"vary", "cache-control"})
+_MAX_TEMPLATES = 20_000
 
 
 class _Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +97,7 @@ class HttpExecutor:
         downloads: bool = False,
         app: LocalApp | None = None,
     ) -> None:
+        self._templates: dict[str, tuple[Tool, RequestTemplate | None]] = {}
         self._files = files
         self._downloads = downloads
         self._largest = largest
@@ -125,7 +129,7 @@ class HttpExecutor:
         try:
             if (body := binding.body) is not None and (body.file or body.parts or body.others is not None):
                 call = await self._with_files(body, call)
-            request = self._request(binding, call)
+            request = self._templated(binding, call)
         except UnbindableError as error:
             return _failed(error.code, error.message, error.suggestion)
         except StateError as error:
@@ -155,6 +159,21 @@ class HttpExecutor:
             return await found.read() if found.info.size <= ORDINARY else found
 
         return replace(call, arguments=await with_open_files(body, call.arguments, opened))
+
+    def _templated(self, binding: HttpBinding, call: Call) -> HttpRequest:
+        """Return the unsigned request of a call, from the template of its tool where there is one. Raises `UnbindableError`."""
+        tool = call.tool
+        known = self._templates.get(tool.digest)
+        if known is None or known[0] is not tool:
+            if len(self._templates) >= _MAX_TEMPLATES:
+                self._templates.clear()
+            known = self._templates[tool.digest] = (tool, request_template(tool))
+        request = None if known[1] is None else known[1].request(call.arguments)
+        if request is None:
+            return self._request(binding, call)
+        if not tool.idempotent or binding.key:
+            request = keyed(request, call, self._key_header)
+        return traced(request, call) if self._traces else request
 
     def _request(self, binding: HttpBinding, call: Call) -> HttpRequest:
         """Return the unsigned request of a call. Raises `UnbindableError`."""
@@ -218,8 +237,11 @@ class HttpExecutor:
     ) -> tuple[Signed, Target, tuple[str, ...]] | Failed:
         """The request with its credentials, and the addresses to send it to, each of them permitted."""
         binding = course.binding
+        selector, principal = self._selector, course.call.principal
         try:
-            signed = await self._selector.sign(request, binding.security, course.call.principal)
+            signed = selector.signed_now(request, binding.security, principal)
+            if signed is None:
+                signed = await selector.sign(request, binding.security, principal)
             target = Target.of(signed.request.url)
             return signed, target, await self._dialer.addresses(target)
         except (UnbindableError, SecretError, NoTokenError) as fault:
@@ -303,7 +325,7 @@ class HttpExecutor:
             retry_after_s=retry_after(wait, now) if wait else None,
             rates=told(headers, reply.status, now),
             location=headers.get("location", "") if 300 <= reply.status < 400 else "",
-            lifetime_s=lifetime(headers),
+            lifetime_s=None if _LIFETIMES.isdisjoint(headers) else lifetime(headers),
             headers=headers,
             html=html,
         )

@@ -49,7 +49,7 @@ from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.secret import Unprinted
 from toolgen.model.tool import Binding, HttpBinding, HttpKey, HttpParameter
 
-__all__ = ["HttpRequest", "UnbindableError", "bind", "free_names", "keyed", "repeatable", "traced"]
+__all__ = ["HttpRequest", "UnbindableError", "bind", "free_names", "keyed", "path_pieces", "repeatable", "traced"]
 
 _MAX_NAMES, _SHOWN = 2_000, 80
 _ARGUMENT = attrgetter("argument")
@@ -250,7 +250,7 @@ def _base(server: str) -> str:
 def _fill(path: str, filled: Mapping[str, str], base: str) -> str:
     """The path with its values in place. No value can add, remove or climb a segment (RFC 3986, sections 3.3 and 5.2.4)."""
     built = ""
-    for plain, name in _path_pieces(path):
+    for plain, name in path_pieces(path):
         built += plain
         if name is not None:
             if (value := filled.get(name)) is None:
@@ -284,7 +284,7 @@ def _filled(text: str, filled: Mapping[str, str], keep: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _path_pieces(path: str) -> tuple[tuple[str, str | None], ...]:
+def path_pieces(path: str) -> tuple[tuple[str, str | None], ...]:
     """Split a path template into pieces, as `_pieces` does. No placeholder extends over a slash."""
     pieces: list[tuple[str, str | None]] = []
     for number, segment in enumerate(path.split("/")):

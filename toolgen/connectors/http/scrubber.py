@@ -18,6 +18,7 @@ __all__ = ["PortionScrubber", "Scrubber", "scrubber_of"]
 _MIN_SUBSTRING_LENGTH = 6
 _ROUNDS = 3  # of encodings inside of each other
 _UNICODE = re.compile(r"\\+(?:u\{?0{0,4}([0-9a-fA-F]{2,5})\}?|x([0-9a-fA-F]{2}))")
+_ENCODED = re.compile(r"[%&\\\n\r]")  # what every form begins with that `_decoded` undoes
 _BREAKS = ("\n", "\r", "\\n", "\\r")
 _BREAK = re.compile(r"\\+[rn]")
 _WORD = re.compile(r"\S+")
@@ -112,11 +113,18 @@ class Scrubber:
         for secret in self._short:
             if secret in text:
                 return True
-        return bool(self._long) and (self._holds(text) or any(map(self._holds, _decoded(text))))
+        if not self._long:
+            return False
+        if self._holds(text):
+            return True
+        return _ENCODED.search(text) is not None and any(map(self._holds, _decoded(text)))
 
     def _holds(self, text: str) -> bool:
         lower = text.lower()
-        return any(secret in lower for secret in self._long)
+        for secret in self._long:  # noqa: SIM110 - a generator would cost a call
+            if secret in lower:
+                return True
+        return False
 
     def text(self, text: str) -> str:
         """The text without them and without characters nobody sees."""

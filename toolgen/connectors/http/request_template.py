@@ -1,0 +1,127 @@
+"""Request template: the request of an HTTP tool with everything in place that its arguments do not change.
+
+A template makes the request of ordinary calls, with plain values in path and query, and leaves all others to `request_builder.bind`.
+What it makes equals what `bind` makes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import UNSET
+
+from toolgen.connectors.http.bodies import encode_body
+from toolgen.connectors.http.parameter_styles import UnbindableError, percent
+from toolgen.connectors.http.request_builder import HttpRequest, bind, free_names, path_pieces
+from toolgen.model.http import JSON
+from toolgen.model.parameter_names import described_override
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import HttpBinding, HttpParameter, Tool
+
+__all__ = ["RequestTemplate", "request_template"]
+
+_PLAIN = re.compile(r"[A-Za-z0-9_~-]+\Z").match
+"""Values that are sent as they are, and that no server can take for anything else: no dot, no escape, no divider."""
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+class RequestTemplate:
+    """Requests of one tool. `url` is a format with a place for each argument in the path."""
+
+    __slots__ = ("_binding", "_headers", "_others", "_path", "_query", "_schema", "_url")
+
+    def __init__(self, tool: Tool, binding: HttpBinding) -> None:
+        """Raises `UnbindableError` for a tool whose requests cannot be made from a template."""
+        path = {one.name: one for one in binding.parameters if one.in_ == "path"}
+        sample = bind(
+            HttpBinding(
+                method=binding.method,
+                path=binding.path,
+                servers=binding.servers,
+                parameters=tuple(path.values()),
+                body=None,
+                security=(),
+            ),
+            dict.fromkeys((one.argument for one in path.values()), "x"),
+        )
+        pieces = path_pieces(binding.path)
+        base = sample.url.removesuffix("".join(plain + ("" if name is None else "x") for plain, name in pieces))
+        self._url = base.replace("%", "%%") + "".join(
+            plain.replace("%", "%%") + ("" if name is None else "%s") for plain, name in pieces
+        )
+        self._path = tuple(path[name].argument for _, name in pieces if name is not None)
+        self._query = tuple((one.argument, f"{percent(one.name)}=") for one in binding.parameters if one.in_ == "query")
+        self._others = tuple(one.argument for one in binding.parameters if one.in_ not in {"path", "query"})
+        self._headers, self._binding, self._schema = sample.headers, binding, tool.input_schema
+
+    def request(self, arguments: JsonObject) -> HttpRequest | None:
+        """Return the request of a call, or None if the general way has to make it. Raises `UnbindableError`, as `bind` does."""
+        binding, values = self._binding, []
+        for name in self._path:
+            value = arguments.get(name)
+            text = str(value) if type(value) is int else value
+            if type(text) is not str or _PLAIN(text) is None:
+                return None
+            values.append(text)
+        for name in self._others:
+            if arguments.get(name) is not None:
+                return None
+        url = self._url % tuple(values)
+        divider = "?"
+        for name, written in self._query:
+            value = arguments.get(name)
+            if value is None:
+                continue
+            text = _scalar(value)
+            if text is None:
+                return None
+            url += divider + written + (text if _PLAIN(text) is not None else percent(text))
+            divider = "&"
+        free: tuple[str, ...] = ()
+        if not _SCALARS.issuperset(map(type, arguments.values())):
+            free = free_names(binding, arguments, self._schema)
+        headers, body = self._headers, None
+        if binding.body is not None and (encoded := encode_body(binding.body, arguments)) is not None:
+            if not isinstance(encoded.content, bytes):
+                return None
+            headers, body = (*headers, ("Content-Type", encoded.media_type)), encoded.content
+        return HttpRequest(method=binding.method, url=url, headers=headers, body=body, free_names=free)
+
+
+def request_template(tool: Tool) -> RequestTemplate | None:
+    """Return the template of a tool; None if its requests are made in the general way alone."""
+    binding = tool.binding
+    if not isinstance(binding, HttpBinding) or binding.constants is not UNSET or "?" in binding.path:
+        return None
+    if not all(map(_is_plain, binding.parameters)):
+        return None
+    body = binding.body
+    if body is not None and (body.file or body.parts or body.others is not None or not JSON.match(body.media_type)):
+        return None
+    names = [name for _, name in path_pieces(binding.path) if name is not None]
+    if sorted(names) != sorted(one.name for one in binding.parameters if one.in_ == "path"):
+        return None
+    try:
+        return RequestTemplate(tool, binding)
+    except UnbindableError:
+        return None
+
+
+def _is_plain(parameter: HttpParameter) -> bool:
+    """Return True for a parameter of which a plain value is sent as it is written, or that the general way takes when it is given."""
+    if parameter.in_ == "path":
+        return parameter.style == "simple" and parameter.content_type is None
+    if parameter.in_ == "query":
+        plain = parameter.content_type is None and not parameter.allow_reserved
+        return plain and not described_override(parameter.name)
+    return True
+
+
+def _scalar(value: Json) -> str | None:
+    """Return a value of the query as text; None for one that is written in the general way."""
+    kind = type(value)
+    if kind is str:
+        return value  # type: ignore[return-value]
+    if kind is bool:
+        return "true" if value else "false"
+    return str(value) if kind is int else None

@@ -124,9 +124,12 @@ class ResilientExecutor:
             return await self._inner.execute(call)
         line = self._lines.get(address) or self._add(address)
         began = self._clock.monotonic()
-        with _Attempt(line, began) as attempt:
+        attempt = _Attempt(line, began)
+        try:
             refused = None if attempt.placed else await self._let_on(attempt, line, call)
             attempt.outcome = outcome = refused or await self._inner.execute(call)
+        finally:
+            attempt.__exit__()
         line.tokens = min(SAVED, line.tokens + self._resilience.retries.budget)
         if not isinstance(outcome, Failed):
             return outcome

@@ -17,6 +17,7 @@ from toolgen.gateway.audit_reader import AuditRecords
 from toolgen.gateway.calls.answer_files import HeldFile, KeptFile
 from toolgen.gateway.calls.context_calls import ContextCalls
 from toolgen.gateway.calls.file_uploads import Uploaded
+from toolgen.gateway.calls.tool_plan import ToolPlan
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.identity import NO_CLAIMS, Claims, TokenRejected
 from toolgen.gateway.metrics.metrics import Metrics
@@ -131,6 +132,12 @@ class SupportsToolCalls(Protocol):
     def offered(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         """Return the tools listed to this principal: its catalog, or the search tools in place of a long one. The object is the same until
         the catalog changes."""
+
+    def plan(self, principal: Principal, name: str) -> ToolPlan | None:
+        """Return the plan for a principal's calls of a tool; None if each of them is prepared in the general way.
+
+        The object is the same until the policy or the catalog changes.
+        """
 
     async def search(
         self, principal: Principal, query: str, limit: int, session: str | None = None

@@ -165,7 +165,7 @@ class Plans:
             if prepared is GENERAL:
                 last = _composed(self._placed[place:], self._parts.deliver)
                 break
-            if prepared is not None:
+            if prepared is not None and not (stages and stages[-1] == prepared):
                 stages.append(prepared)
                 places.append(place)
         return CallPlan(stages, last, lambda number: _composed(self._placed[places[number] :], self._parts.deliver))

@@ -225,16 +225,16 @@ def request_bytes(request: HttpRequest, authority: str, *, last: bool = False) -
 
     Raises `ValueError` for a method, target or header that would be read as something else.
     """
-    method, target = request.method, checked_target(request)
+    target = checked_target(request)
+    method, body = request.method, request.body
     lines = [f"{method} {target} HTTP/1.1", f"Host: {authority}", f"Accept-Encoding: {ACCEPTED}"]
     for name, value in request.headers:
         lines.append(f"{name}: {value}")
-    length = body_length(request)
-    if length is not None:
-        lines.append(f"Content-Length: {length}")
+    if body is not None or request.stream is not None or method in _EXPECTS_BODY:
+        lines.append(f"Content-Length: {body_length(request)}")
     if last:
         lines.append("Connection: close")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode() + (request.body or b"")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + (body or b"")
 
 
 def body_length(request: HttpRequest) -> int | None:

@@ -95,7 +95,7 @@ class SourceCredentials:
         self._forms: dict[str, Form] = {}
         self._owned = NameSet(_names_of(schemes.values()))
         self._chosen: dict[Security, tuple[str, ...]] = {}
-        self._references: dict[tuple[str, ...], tuple[tuple[str, SecretReference], ...] | None] = {}
+        self._references: dict[Security, tuple[tuple[str, SecretReference], ...] | None] = {}
         self._signed_headers: dict[Security, _SignedHeaders] = {}
         for name, written in auth.items():
             scheme, form = schemes.get(name), _form(written)
@@ -164,10 +164,14 @@ class SourceCredentials:
         """
         if request.free_names:
             return None
-        references = self._header_references(self.choose(security))
-        if references is None:
-            return None
-        values = [self._secrets.revealed(reference) for _, reference in references]
+        if security not in self._references:
+            self._references[security] = self._header_references(self.choose(security))
+        references = self._references[security]
+        if not references:
+            return None if references is None else Signed(request=request, secrets=())
+        values: list[str | None] = []
+        for _, reference in references:
+            values.append(self._secrets.revealed(reference))
         kept = self._signed_headers.get(security)
         if kept is None or kept.values != values or kept.unsigned != request.headers:
             shown: list[_Shown] = []
@@ -181,15 +185,13 @@ class SourceCredentials:
         return Signed(request=replace(request, headers=kept.headers), secrets=kept.secrets)
 
     def _header_references(self, option: tuple[str, ...]) -> tuple[tuple[str, SecretReference], ...] | None:
-        """Return the scheme and the secret of each credential, if all are single values in headers."""
-        if option not in self._references:
-            found: list[tuple[str, SecretReference]] = []
-            for name in option:
-                form, scheme = self._forms[name], self._schemes[name]
-                if isinstance(form, Value) and (scheme.type != "apiKey" or scheme.in_ == "header"):
-                    found.append((name, form.value))
-            self._references[option] = tuple(found) if len(found) == len(option) else None
-        return self._references[option]
+        """Return the scheme and the secret of each credential; None unless all of them are single values in headers."""
+        found: list[tuple[str, SecretReference]] = []
+        for name in option:
+            form, scheme = self._forms[name], self._schemes[name]
+            if isinstance(form, Value) and (scheme.type != "apiKey" or scheme.in_ == "header"):
+                found.append((name, form.value))
+        return tuple(found) if len(found) == len(option) else None
 
     def mask(self, request: HttpRequest, option: tuple[str, ...]) -> HttpRequest:
         """Return the request with `***` for every secret. Resolves no secret and requests no token."""

@@ -134,7 +134,7 @@ class HttpExecutor:
             return _failed(error.code, error.message, error.suggestion)
         except StateError as error:
             return Failed(error=fault_error(error, "a file of the call cannot be read, so nothing was sent"))
-        harmless = repeatable(call, self._key_header)
+        harmless = call.tool.idempotent or repeatable(call, self._key_header)
         ends = asyncio.get_running_loop().time() + self._total_s if harmless else math.inf
         course = _Attempt(call=call, binding=binding, harmless=harmless, until=ends)
         for hop in range(MAX_HOPS + 1):

@@ -27,6 +27,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.names import META_TOOLS
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
+from toolgen.model.tool import Tool
 from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.pipeline.input_validation import no_json, no_text
 from toolgen.pipeline.middleware import CallContext, CallerConnection
@@ -99,6 +100,10 @@ class CallPreparation:
     ) -> None:
         self._discovery, self._results, self._clock = discovery, results, clock
         self._files, self._answer_files, self._file_arguments = files, answer_files, file_arguments
+
+    def takes_no_files(self, tool: Tool) -> bool:
+        """Return True if a tool is known to take no files."""
+        return tool.digest in self._file_arguments.without
 
     async def prepare(  # noqa: PLR0912 - one function, because every call runs it
         self, compiled_policy: CompiledPolicy, options: CallOptions

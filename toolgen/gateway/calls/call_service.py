@@ -17,6 +17,7 @@ from toolgen.gateway.calls.file_reading import CallerFiles
 from toolgen.gateway.calls.inner_call import InnerCall
 from toolgen.gateway.calls.json_body import enveloped, invalid, unmade
 from toolgen.gateway.calls.response_shaping import ResponseShaper
+from toolgen.gateway.calls.tool_plan import ToolPlan
 from toolgen.gateway.catalog.search_tools import CALLING, RUN, canonical
 from toolgen.gateway.catalog.tool_discovery import Discovery
 from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
@@ -227,6 +228,13 @@ class Calls:
             or compiled_policy.may_wait(principal, catalog)
         )
 
+    def plan(self, principal: Principal, name: str) -> ToolPlan | None:
+        """Return the plan under the policy in force for a principal's calls of a tool, or None.
+
+        The object is the same until the policy or the catalog changes.
+        """
+        return self._current.compiled_policy.tool_plan(name, principal)
+
     def pending_after(
         self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
     ) -> float | None:
@@ -278,6 +286,21 @@ class Calls:
         compiled_policy = (
             self._current.compiled_policy
         )  # the same to the end, also when another is put in force meanwhile
+        if (
+            isinstance(principal, Principal)
+            and (plan := compiled_policy.tool_plan(name, principal)) is not None
+            and type(session) is type(connection) is type(client) is str
+            and f"{session}{connection}{client}".isascii()
+            and not (parent or idempotency_key or (session and self._turns is not None))
+            and plan.ordinary.includes(arguments)
+            and self._preparation.takes_no_files(plan.tool)
+        ):
+            caller_connection = caller_connection or CallerConnection()
+            call = compiled_policy.ordinary_call(
+                plan, arguments, principal, session or connection, client, caller_connection
+            )
+            call_context = CallContext(caller_connection=caller_connection)
+            return await self._carried(compiled_policy, call, call_context, WHOLE, last=False, mask=None)
         if fault := no_ids(
             session=session, connection=connection, client=client, parent=parent, idempotency_key=idempotency_key
         ):

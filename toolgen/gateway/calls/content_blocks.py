@@ -15,7 +15,7 @@ from toolgen.model.media import picture_type
 from toolgen.model.result import Envelope, file_bytes
 from toolgen.model.schema import Json
 
-__all__ = ["Block", "content_blocks", "is_picture", "own_data", "said_beside", "text_block", "whole_text"]
+__all__ = ["Block", "content_blocks", "is_picture", "is_plain", "own_data", "said_beside", "text_block", "whole_text"]
 
 Block = dict[str, Any]
 
@@ -40,6 +40,28 @@ def content_blocks(envelope: Envelope, text: str | None = None, *, links: bool =
         return blocks
     notes = [_text(f"[{note}]") for note in notes_of(envelope)]
     return [*notes[:1], *blocks, *notes[1:]] if envelope.meta.dropped else [*blocks, *notes]
+
+
+def is_plain(envelope: Envelope) -> bool:
+    """Return True if an answer is one block with its data as text: no file, no picture, no block of a server, and nothing to note."""
+    data = envelope.data
+    if (
+        envelope.status != "ok"
+        or envelope.content is not None
+        or envelope.parts
+        or envelope.media
+        or envelope.empty_status
+    ):
+        return False
+    if type(data) is dict:
+        if "media_type" in data or "resource" in data:
+            return False
+    elif type(data) is not str and type(data) is not list:
+        return False
+    meta = envelope.meta
+    if meta.dropped or meta.joined or meta.partial or meta.note or meta.row_notes or meta.unread_fields:
+        return False
+    return meta.more is None and not meta.truncated and not meta.next_cursor
 
 
 def own_data(envelope: Envelope) -> Json:

@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.core.errors import StateError
-from toolgen.gateway.calls.content_blocks import content_blocks, own_data, said_beside, whole_text
+from toolgen.gateway.calls.answer_text import written
+from toolgen.gateway.calls.content_blocks import content_blocks, is_plain, own_data, said_beside, whole_text
 from toolgen.gateway.calls.json_body import encode, envelope_json
 from toolgen.gateway.catalog.tool_lists import STATELESS, WITH_TASKS, ToolListing
 from toolgen.gateway.mcp.messages import INVALID_PARAMS, META_ENVELOPE, Caller, ProtocolStyle, RpcFault
@@ -55,15 +56,17 @@ def tool_result(envelope: Envelope, name: str, rendering: Rendering) -> dict[str
     result: dict[str, object] = {"isError": envelope.status != "ok"}
     form = STATELESS if rendering.protocol_style is ProtocolStyle.STATELESS else WITH_TASKS
     output = rendering.listing.output(form, name) if envelope.status == "ok" else None
-    if output is None:
+    if output is None and is_plain(envelope):
+        result["content"] = [{"type": "text", "text": written(envelope.data)}]
+    elif output is None:
         result["content"] = content_blocks(envelope, links=rendering.links)
     else:
-        written = encode(envelope.data)
-        text = None if isinstance(envelope.data, str) else written.decode("utf-8")
+        raw = encode(envelope.data)
+        text = None if isinstance(envelope.data, str) else raw.decode("utf-8")
         result["content"] = content_blocks(envelope, text, links=rendering.links)
         data = own_data(envelope)
         structured = output.structured(data, said_beside(envelope), partial(whole_text, envelope))
-        result["structuredContent"] = msgspec.Raw(written) if structured is envelope.data else structured
+        result["structuredContent"] = msgspec.Raw(raw) if structured is envelope.data else structured
     if rendering.envelope:
         shown = envelope_json(msgspec.structs.replace(envelope, data=None))
         result["_meta"] = {META_ENVELOPE: shown}

@@ -13,6 +13,7 @@ import msgspec
 
 from toolgen.core.errors import CanonicalError, StateError
 from toolgen.gateway.calls.json_body import encode, identifier
+from toolgen.gateway.calls.tool_plan import ToolPlan
 from toolgen.gateway.catalog.search_tools import CALLING
 from toolgen.gateway.catalog.tool_lists import Listings, ToolListing
 from toolgen.gateway.mcp.client_channel import (
@@ -35,6 +36,7 @@ from toolgen.gateway.mcp.messages import (
     META_ENVELOPE,
     META_IDEMPOTENCY,
     META_PROGRESS,
+    META_VERSION,
     TASKS,
     Caller,
     ProtocolStyle,
@@ -58,6 +60,8 @@ __all__ = ["ToolCalls"]
 _MAX_NAME_LENGTH = 128
 _LOOK_S = 5.0
 _MAX_ANSWERS = 32
+_MAX_ORDINARY_TOOLS = 20_000
+_ORDINARY_META = frozenset({META_VERSION, META_CLIENT, META_CAPABILITIES})
 
 
 class _Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +84,13 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     task: TaskPlan | None = None
 
 
+class _OrdinaryTool(msgspec.Struct, frozen=True, kw_only=True):
+    """Tool with a plan. `rendering` is that of the results of ordinary requests; None if calls of it may wait, ask or become tasks."""
+
+    plan: ToolPlan
+    rendering: Rendering | None = None
+
+
 class ToolCalls:
     """Calls of one gateway's tools. `states` seals what a call of the stateless era is between two rounds; calls may become `tasks`."""
 
@@ -99,6 +110,7 @@ class ToolCalls:
         self._states = states
         self._mailbox = mailbox
         self._asking_about: set[str] = set()
+        self._ordinary_tools: dict[tuple[str, str, ProtocolStyle], _OrdinaryTool] = {}
 
     def converses(self, name: str, meta: Mapping[str, Any], caller: Caller) -> bool:
         """Return True if the call may send messages before its answer: a conversing function, an approval by elicitation, or progress that
@@ -116,6 +128,9 @@ class ToolCalls:
         self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
     ) -> dict[str, object] | RpcFault:
         """The result of one tools/call. Raises `StateError` and `AuditError` where what it waits for cannot be asked for or taken now."""
+        ordinary = self._ordinary(params, meta, protocol_style, caller)
+        if ordinary is not None:
+            return await self._at_once(ordinary, params, meta, protocol_style, caller)
         request = self._request(params, meta, protocol_style, caller)
         if isinstance(request, RpcFault):
             return request
@@ -175,6 +190,78 @@ class ToolCalls:
             and not reads
             and (plan is None or not plan.at_once)
         ):
+            return await self._elicit(request, envelope, protocol_style, caller)
+        return await self._result(envelope, request, caller)
+
+    def _ordinary(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
+    ) -> _OrdinaryTool | None:
+        """Return the tool of a request that says nothing but a name and arguments, if a call of it is simply made and answered."""
+        name = params.get("name")
+        if type(name) is not str or type(params.get("arguments")) is not dict or caller.key:
+            return None
+        if protocol_style is ProtocolStyle.STATEFUL:
+            if meta or len(params) != 2:
+                return None
+        elif (
+            len(params) != 3
+            or "_meta" not in params
+            or not _ORDINARY_META.issuperset(meta)
+            or meta.get(META_CAPABILITIES)
+        ):
+            return None
+        plan = self._gateway.tool_calls.plan(caller.principal, name)
+        if plan is None:
+            return None
+        key = (name, caller.principal.id, protocol_style)
+        found = self._ordinary_tools.get(key)
+        if found is None or found.plan is not plan:
+            found = self._ordinary_tool(plan, protocol_style, caller)
+            if len(self._ordinary_tools) >= _MAX_ORDINARY_TOOLS:
+                self._ordinary_tools.clear()
+            self._ordinary_tools[key] = found
+        if found.rendering is None or (caller.capabilities and caller.caller_connection.local):
+            return None
+        return found
+
+    def _ordinary_tool(self, plan: ToolPlan, protocol_style: ProtocolStyle, caller: Caller) -> _OrdinaryTool:
+        listing, calls = self._listings.of(caller.principal), self._gateway.tool_calls
+        name, listed = plan.tool.name, listing.tool(plan.tool.name)
+        waits = calls.pending_after(caller.principal, name, {}) is not None
+        if listed is None or listed.name != name or waits or _speaks(listed) or _requires(listed):
+            return _OrdinaryTool(plan=plan)
+        links = calls.files.resource_links
+        return _OrdinaryTool(
+            plan=plan, rendering=Rendering(listing=listing, protocol_style=protocol_style, links=links)
+        )
+
+    async def _at_once(
+        self,
+        ordinary: _OrdinaryTool,
+        params: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        protocol_style: ProtocolStyle,
+        caller: Caller,
+    ) -> dict[str, object] | RpcFault:
+        """Make the call of an ordinary request and return its result."""
+        caller_connection, calls = caller.caller_connection, self._gateway.tool_calls
+        if caller.capabilities:
+            caller_connection.elicits = "elicitation" in caller.capabilities and calls.elicits
+        envelope = await calls.call(
+            params["name"],
+            params["arguments"],
+            principal=caller.principal,
+            session=caller.session,
+            connection=caller.connection,
+            client=(client_label(meta[META_CLIENT]) if META_CLIENT in meta else "") or caller.client,
+            caller_connection=caller_connection,
+        )
+        if envelope.error is None and ordinary.rendering is not None:
+            return tool_result(envelope, params["name"], ordinary.rendering)
+        request = self._request(params, meta, protocol_style, caller)
+        if isinstance(request, RpcFault):
+            return request
+        if envelope.error is not None and envelope.error.code == "approval_required" and caller_connection.elicits:
             return await self._elicit(request, envelope, protocol_style, caller)
         return await self._result(envelope, request, caller)
 
@@ -413,6 +500,11 @@ def _speaks(tool: Tool) -> bool:
 def _tells(tool: Tool) -> bool:
     """Return True if the system behind the tool can report progress: an MCP server, or an API with a streamed answer."""
     return isinstance(tool.binding, HttpBinding | McpBinding)
+
+
+def _requires(tool: Tool) -> bool:
+    """Return True if a tool cannot be called by every client: as a task alone, or by clients with some capability."""
+    return isinstance(tool.binding, FunctionBinding) and bool(tool.binding.requires)
 
 
 def _once(state: RequestState, tool: Tool | None) -> str:

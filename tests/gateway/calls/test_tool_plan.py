@@ -1,0 +1,86 @@
+"""Ordinary arguments are what the general preparation leaves as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.catalogs import PETS
+from tests.exhaustive import size
+from toolgen.gateway.calls.tool_plan import OrdinaryArguments
+from toolgen.model.tool import HttpBinding, HttpBody, Tool
+from toolgen.pipeline.input_validation import Meant, meant, no_json
+from toolgen.pipeline.responses.answer_argument import may_have_options
+
+NAMES = ("id", "limit", "answer", "answer_options", "_answer", "_x", "ünder", "body", "requestBody", "name")
+TYPES = ("string", "integer", "number", "boolean", "array", "object", "null", ["string", "null"], None)
+VALUES: st.SearchStrategy[Any] = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=4)
+    | st.sampled_from(["", "5", "[1]", "id title", "\ud800", '{"name": 1}', "true", " 5 "])
+    | st.lists(st.integers(), max_size=2)
+)
+
+
+@st.composite
+def declared(draw: st.DrawFn) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    if (kind := draw(st.sampled_from(TYPES))) is not None:
+        schema["type"] = kind
+    if draw(st.integers(0, 5)) == 0:
+        schema["contentMediaType"] = "application/graphql"
+    if draw(st.integers(0, 5)) == 0:
+        schema["minLength"] = 1
+    if draw(st.integers(0, 5)) == 0:
+        schema["anyOf"] = [{"type": "integer"}, {"type": "string"}]
+    return schema
+
+
+@st.composite
+def tools(draw: st.DrawFn) -> Tool:
+    properties = draw(st.dictionaries(st.sampled_from(NAMES), declared(), max_size=5))
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if draw(st.booleans()):
+        schema["required"] = [*properties][:1]
+    if draw(st.integers(0, 3)) == 0:
+        schema["additionalProperties"] = draw(st.booleans())
+    tool = PETS.tools["pets__get_pet"]
+    assert isinstance(tool.binding, HttpBinding)
+    body = draw(
+        st.sampled_from(
+            [
+                None,
+                HttpBody(media_type="application/json", argument="body", properties={}),
+                HttpBody(media_type="application/json", argument=None, properties={"name": "name", "id": "id"}),
+            ]
+        )
+    )
+    renamed = draw(st.sampled_from([None, {"name": "_x"}, {"id": "ünder"}]))
+    binding = (
+        replace(tool.binding, body=body) if renamed is None else replace(tool.binding, body=body, arguments=renamed)
+    )
+    return replace(tool, input_schema=schema, binding=binding)
+
+
+@settings(max_examples=size("TOOLGEN_PLANS", 500, 50_000), deadline=None)
+@given(tools(), st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5))
+def test_ordinary_arguments_are_prepared_by_taking_them_as_they_are(tool: Tool, arguments: dict[str, Any]) -> None:
+    if not OrdinaryArguments(tool).includes(arguments):
+        return
+    event("ordinary")
+    assert no_json(arguments) is None
+    assert not may_have_options(arguments)
+    assert meant(tool, arguments) == Meant(arguments=arguments)
+
+
+def test_arguments_of_most_calls_are_ordinary() -> None:
+    ordinary = OrdinaryArguments(PETS.tools["pets__get_pet"])
+    assert ordinary.includes({"petId": 5})
+    for other in ({"petId": "5"}, {"petId": None}, {"petId": 5, "extra": 1}, {"petId": 5.0}, [], None, {"petId": [5]}):
+        assert not ordinary.includes(other)

@@ -29,8 +29,11 @@ from pathlib import Path
 from tests.projects import KEY, POLICY, make_project
 
 UPSTREAM = """
-import asyncio, sys
+import asyncio, json, sys
 BODY = b'{"text": "' + b'x' * 1000 + b'"}'
+if (size := int(sys.argv[1])) > 1000:
+    row = {"name": "xxxx of a list", "price": 12.5, "tags": ["a", "b"], "stock": {"here": 5, "there": None}, "id": 0}
+    BODY = json.dumps({"items": [{**row, "id": n} for n in range(size // 118)]}).encode()
 ANSWER = b'HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(BODY) + BODY
 
 async def serve(reader, writer):
@@ -65,17 +68,20 @@ TOOLS: dict[str, tuple[str, dict[str, object]]] = {
     "function": ("/v1/tools/own__text/call", {"arguments": {"length": 1000}}),
 }
 LANES = (1, 16, 64)
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MARKS = (10_000, 50_000, 100_000)
 IDLE = 3_000
 
 
 @contextlib.contextmanager
-def gateway(python: str = sys.executable, *options: str, state: str = "memory") -> Iterator[tuple[int, int]]:
+def gateway(
+    python: str = sys.executable, *options: str, state: str = "memory", size: int = 1000
+) -> Iterator[tuple[int, int]]:
     """An upstream and a gateway in front of it, run by this Python; yields the gateway's port and process id. `options` are those of
-    `toolgen serve`."""
+    `toolgen serve`, and `size` is that of an answer in bytes."""
     environment = {**os.environ, "TEST_PETS_KEY": "bench"}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        upstream = subprocess.Popen([sys.executable, "-c", UPSTREAM], stdout=subprocess.PIPE, text=True)
+        upstream = subprocess.Popen([sys.executable, "-c", UPSTREAM, str(size)], stdout=subprocess.PIPE, text=True)
         stack.callback(_end, upstream)
         assert upstream.stdout is not None
         address = f"http://127.0.0.1:{int(upstream.stdout.readline())}"
@@ -126,6 +132,22 @@ async def load(port: int, route: tuple[str, dict[str, object]], lanes: int, call
 
     await asyncio.gather(*(lane() for _ in range(lanes)))
     return took
+
+
+def sizes(against: str | None, rounds: int) -> None:
+    """Prints CPU us per call with answers of several sizes, beside those of another checkout in the same rounds."""
+    for size in SIZES:
+        measured: dict[str, list[float]] = {}
+        with contextlib.ExitStack() as stack:
+            pythons = {"": sys.executable} | ({} if against is None else {"against": against})
+            places = {name: stack.enter_context(gateway(python, size=size)) for name, python in pythons.items()}
+            for place in places.values():
+                asyncio.run(load(place[0], MCP, 16, 32))
+            for _ in range(rounds):
+                for name, place in places.items():
+                    measured.setdefault(name, []).append(cost(place, MCP, 16, max(32, 3_000_000 // size)))
+        row = "  ".join(f"{name or 'here'} {statistics.median(costs):.0f}" for name, costs in measured.items())
+        print(f"{size:>9} bytes: {row}", flush=True)
 
 
 def flat(lanes: int) -> None:
@@ -212,6 +234,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=3000)
     parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, set up, to be measured too")
     parser.add_argument("--flat", action="store_true", help="memory and times over 100,000 calls, in place of rounds")
+    parser.add_argument("--sizes", action="store_true", help="answers of 1 KB to 1 MB over MCP, 16 in flight")
     parser.add_argument("--tools", action="store_true", help="calls of SQLite and of a function, in place of HTTP")
     parser.add_argument(
         "--pairs", type=int, metavar="N", help="with --against: the difference of the two, over N pairs of rounds"
@@ -222,6 +245,9 @@ def main() -> None:
             parser.error("--pairs compares with another checkout: say which one with --against")
         python = str(options.against / ".venv" / "bin" / "python")
         pairs(python, options.pairs, options.calls, TOOLS if options.tools else ROUTES)
+        return
+    if options.sizes:
+        sizes(None if options.against is None else str(options.against / ".venv" / "bin" / "python"), options.rounds)
         return
     if options.flat:
         flat(LANES[-1])

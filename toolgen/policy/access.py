@@ -21,6 +21,7 @@ from toolgen.policy.binding import Binder, BoundArguments, bind, with_told, with
 from toolgen.policy.cel.expression import ConditionVariables, History, Reads, read_together
 from toolgen.policy.readings.call import Readings, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
+from toolgen.policy.rule_index import RuleIndex
 from toolgen.policy.rules import CompiledRule, DecisionNote, Rule
 
 __all__ = ["NOWHERE", "UNKNOWN", "Access", "Decision", "EvaluationContext", "Rule", "Toolset", "audience"]
@@ -91,11 +92,13 @@ class _About(Struct, frozen=True):
     binding: tuple[Rule, ...]
     could: bool
     reads: Reads  # by their conditions
+    index: RuleIndex
+    conditional: bool = False
     settled: Allow | None = None
 
 
 _NO_TOOL = absent("")
-_NOTHING = _About((), (), (), False, read_together(()))
+_NOTHING = _About((), (), (), False, read_together(()), RuleIndex(()))
 
 
 class Access:
@@ -276,7 +279,11 @@ class Access:
         about = self._about(principal, tool)
         speaking: list[CompiledRule] = []
         asked: _EvaluatedCall | None = None
-        for compiled in about.rules:
+        rules: Sequence[CompiledRule] = about.rules
+        if readings is None and about.conditional:
+            asked = _EvaluatedCall(principal, tool, arguments, circumstances, about.reads, readings)
+            rules = about.index.candidates(asked.variables)
+        for compiled in rules:
             if compiled.conditional:
                 asked = asked or _EvaluatedCall(principal, tool, arguments, circumstances, about.reads, readings)
                 if not asked.applies(compiled, notes):
@@ -350,7 +357,9 @@ def _gathered(found: list[CompiledRule], tool: Tool) -> _About:
         binding=tuple(compiled.rule for compiled in rules if compiled.rule.bind),
         could=not forbidden and any(compiled.rule.verdict != "deny" for compiled in rules),
         reads=read_together(one.rule.when for one in found if one.rule.when is not None),
-        settled=None if any(compiled.conditional for compiled in rules) else _settled(rules, tool),
+        index=RuleIndex(rules),
+        conditional=(conditional := any(compiled.conditional for compiled in rules)),
+        settled=None if conditional else _settled(rules, tool),
     )
 
 
@@ -399,7 +408,7 @@ def _together(asked: Sequence[Ask]) -> Ask:
 class _EvaluatedCall:
     """A call of one principal while rules are evaluated for it, in all interpretations of its arguments."""
 
-    __slots__ = ("_around", "_facts", "_party", "_readings", "_reads", "_tool", "arguments")
+    __slots__ = ("_around", "_party", "_readings", "_reads", "_tool", "arguments", "variables")
 
     def __init__(
         self,
@@ -413,12 +422,12 @@ class _EvaluatedCall:
         self.arguments = arguments if readings is None else readings.base
         self._party, self._tool, self._around, self._reads = party, tool, around, reads
         self._readings = readings
-        self._facts = self.facts(self.arguments)
+        self.variables = self.facts(self.arguments)
 
     def applies(self, compiled: CompiledRule, notes: list[DecisionNote]) -> bool:
         """Return True if a rule applies to the call. Raises `TooManyReadingsError`."""
         if self._readings is None or not self._readings.affects(compiled.reads):
-            return compiled.applies(self.arguments, self._facts, notes)
+            return compiled.applies(self.arguments, self.variables, notes)
         return compiled.speaks_of(self._readings, self.facts, notes)
 
     def facts(self, arguments: JsonObject) -> ConditionVariables:

@@ -22,6 +22,7 @@ from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
+from toolgen.policy.cel.comparison import comparison_of
 from toolgen.policy.cel.names import VARIABLES, CelScope, fault_of, numbers_excluded, probes
 from toolgen.policy.cel.numbers import literal_fault
 from toolgen.policy.cel.tree import (
@@ -119,6 +120,16 @@ class ConditionVariables(Struct, kw_only=True):
                 self._apart = True
         return self._shared
 
+    def reads_as_given(self, name: str) -> bool:
+        """Return True if every expression that shares these variables can read this one: the runtime has a form for all values in it."""
+        shared = self.shared()
+        if shared is None:
+            return False
+        try:
+            return _probe(name).eval(shared).value() is True
+        except (RuntimeError, TypeError, ValueError, OverflowError):
+            return False
+
     def of(self, name: str) -> object:
         """A variable other than `args`. Raises `Unevaluated`."""
         made = self._made.get(name)
@@ -162,6 +173,7 @@ class Expression:
         "_tree",
         "_variables",
         "asks_history",
+        "comparison",
         "excluded",
         "source",
     )
@@ -176,6 +188,8 @@ class Expression:
         self._arguments = _arguments(tree) if "args" in names else frozenset()
         self.asks_history = bool(names & {"session", "history"})
         """Whether the answer depends on earlier calls."""
+        self.comparison = None if self.asks_history else comparison_of(tree)
+        """Comparison with literals that must hold for the expression to be true."""
         iterates = any(isinstance(node, Comprehension) for node in walk(tree))
         self._most_text = _MAX_ITERATED_TEXT if iterates else _MAX_TEXT
 
@@ -330,6 +344,12 @@ def _ask(receiver: Any, ask: Callable[[History], int | float]) -> int | float:
 def _scope_of(receiver: Any) -> str:
     found = receiver.get("of") if isinstance(receiver, Mapping) else ""
     return str(found.value()) if isinstance(found, cel.Value) else str(found)
+
+
+@lru_cache(maxsize=16)
+def _probe(name: str) -> cel.Expression:
+    """Return an expression that is true if the runtime can read a variable, null included."""
+    return _environment().compile(f"dyn({name}) == dyn({name})")
 
 
 @lru_cache(maxsize=1)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Set
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 from graphql import GraphQLSchema
@@ -12,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.connectors.graphql.compiled_schema import compile_schema
-from toolgen.connectors.graphql.guard import check_document
+from toolgen.connectors.graphql.guard import CheckedDocument, check_document, is_small
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Call, GraphQLDocument, Principal
 from toolgen.model.graphql_schema import Graph, identifies, reachable
@@ -27,6 +31,8 @@ from toolgen.policy.rules import DecisionNote
 __all__ = ["DocumentGuard", "GuardParts", "document_guards"]
 
 _MAX_PARTS = 16  # of a schema, compiled: one for each set of root fields that some caller may use, some 5 MB for a very large schema
+# Few, as they share the interpreter with the loop, and more than one, so that one slow document does not hold up all others.
+_READERS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="graphql-guard")
 _WORD = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
 
 Decide = Callable[[Call, Tool, JsonObject, list[DecisionNote]], Verdict]
@@ -63,15 +69,32 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
 
     def check(self, call: Call, notes: list[DecisionNote]) -> tuple[Call, Verdict] | Deny:
         """The call with the document that may be sent, and the strictest verdict on the calls in it; or a refusal. Adds to `notes`."""
+        return self.judge(call, self._read(call, self._part(call.principal).schema), notes)
+
+    async def read(self, call: Call) -> CheckedDocument | Deny:
+        """The document held against the schema. A large one is read in a thread, and so is a schema compiled: other calls go on."""
+        part = await self._compiled(call.principal)
+        text, variables = call.arguments.get("query"), call.arguments.get("variables", {})
+        if isinstance(text, str) and isinstance(variables, Mapping) and not is_small(text, variables):
+            return await _in_thread(partial(self._read, call, part.schema))
+        return self._read(call, part.schema)
+
+    def _read(self, call: Call, schema: GraphQLSchema) -> CheckedDocument | Deny:
         binding = call.tool.binding
         assert isinstance(binding, GraphQLDocumentBinding)  # noqa: S101 - the stage matched on it
         text, variables = call.arguments.get("query"), call.arguments.get("variables", {})
         if not isinstance(text, str) or not isinstance(variables, Mapping):
             return Deny(rule="graphql", code="validation", reason="query must be text and variables an object")
-        schema = self._part(call.principal).schema
-        checked = check_document(text, variables, schema=schema, limits=binding, max_page=self.max_page)
+        return check_document(text, variables, schema=schema, limits=binding, max_page=self.max_page)
+
+    def judge(
+        self, call: Call, checked: CheckedDocument | Deny, notes: list[DecisionNote]
+    ) -> tuple[Call, Verdict] | Deny:
+        """The call with a document that was read, and the strictest verdict on the calls in it; or a refusal. Adds to `notes`."""
+        binding = call.tool.binding
+        assert isinstance(binding, GraphQLDocumentBinding)  # noqa: S101 - the stage matched on it
         if isinstance(checked, Deny):
-            return self._instead(checked, text, call.principal)
+            return self._instead(checked, str(call.arguments.get("query")), call.principal)
         tools: dict[str, Tool] = {}
         verdicts: list[Verdict] = []
         roots: list[tuple[Tool, JsonObject]] = []
@@ -94,7 +117,7 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
             return Deny(rule="graphql", reason=reason, suggestion="ask for every field by its own name")
         document = GraphQLDocument(
             query=checked.query,
-            variables=dict(variables),
+            variables=checked.variables,
             operation_name=checked.operation_name,
             tools=tuple(tools.values()),
             cost=checked.cost,
@@ -112,7 +135,33 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
         """The schema with only those root fields that the caller may use in a document, and the types that these lead to."""
         return self._part(call.principal).graph
 
+    async def visible_graph(self, call: Call) -> Graph:
+        """The same as `part`, worked out in a thread."""
+        return (await self._compiled(call.principal)).graph
+
+    async def _compiled(self, principal: Principal) -> _Part:
+        names = self._usable(principal)
+        if names not in self.parts:
+            self._keep(names, await _in_thread(partial(self._compile, names)))
+        return self._part(principal)
+
     def _part(self, principal: Principal) -> _Part:
+        names = self._usable(principal)
+        if names not in self.parts:
+            self._keep(names, self._compile(names))
+        self.parts.move_to_end(names)
+        return self.parts[names]
+
+    def _compile(self, names: frozenset[str]) -> _Part:
+        graph = _narrowed(self.graph, {key for key, tool in self.tools.items() if tool.name in names})
+        return _Part(graph, compile_schema(graph))
+
+    def _keep(self, names: frozenset[str], part: _Part) -> None:
+        self.parts[names] = part
+        if len(self.parts) > _MAX_PARTS:
+            self.parts.popitem(last=False)
+
+    def _usable(self, principal: Principal) -> frozenset[str]:
         user = principal.on_behalf_of
         roles = (principal.toolsets, principal.roles, *(() if user is None else (user.roles,)))
         names = self.usable.get(roles)
@@ -122,14 +171,7 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
                 for tool in self.tools.values()
                 if self.visible(principal, tool) and not self.bound(principal, tool)
             )
-        found = self.parts.get(names)
-        if found is None:
-            graph = _narrowed(self.graph, {key for key, tool in self.tools.items() if tool.name in names})
-            found = self.parts[names] = _Part(graph, compile_schema(graph))
-            if len(self.parts) > _MAX_PARTS:
-                self.parts.popitem(last=False)
-        self.parts.move_to_end(names)
-        return found
+        return names
 
     def _instead(self, denied: Deny, text: str, principal: Principal) -> Deny:
         """The refusal of a document, with the way to call a field of it whose arguments the gateway sets."""
@@ -139,6 +181,13 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
                 suggestion = f"the gateway sets arguments of {name}, which no document can ask for: call {tool.name}"
                 return replace(denied, suggestion=suggestion)
         return denied
+
+
+_Answer = TypeVar("_Answer")
+
+
+async def _in_thread(work: Callable[[], _Answer]) -> _Answer:
+    return await asyncio.get_running_loop().run_in_executor(_READERS, work)
 
 
 def _narrowed(graph: Graph, usable: Set[tuple[str, str]]) -> Graph:

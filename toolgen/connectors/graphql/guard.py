@@ -63,7 +63,7 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding
 from toolgen.model.verdict import Deny
 
-__all__ = ["CheckedDocument", "RootCall", "check_document", "listed"]
+__all__ = ["CheckedDocument", "RootCall", "check_document", "is_small", "listed"]
 
 
 def listed(type_: GraphQLInputType, value: Any) -> Any:
@@ -91,6 +91,8 @@ _MAX_READ = 50_000  # values of variables, as often as arguments use them
 _MAX_VISITS = 5000  # fields met while fragments are followed
 _MAX_PAIRS = 1000  # of fields that answer under one name at one place: validation compares each with each
 _ASSUMED = 10  # items of a list that nobody sized
+_SMALL_LENGTH = 400  # characters of a document that is checked in a millisecond
+_SMALL_VALUES = 50  # in its variables
 _DIRECTIVES = frozenset({"include", "skip"})
 _RULE = "graphql"
 
@@ -106,6 +108,7 @@ class CheckedDocument(Struct, frozen=True, kw_only=True):
     """A GraphQL document that passed the checks of the document itself. `rejections` are paths to where a mutation reports its errors."""
 
     query: str
+    variables: JsonObject
     operation_name: str | None
     roots: tuple[RootCall, ...]
     aliased: bool
@@ -119,6 +122,11 @@ class _TooMuch(Exception):  # noqa: N818 - a verdict on its way out
     def __init__(self, reason: str, code: str = "validation") -> None:
         super().__init__(reason)
         self.code = code
+
+
+def is_small(text: str, variables: JsonObject) -> bool:
+    """Return True if a document is so short, and its variables so few, that checking it holds up nobody."""
+    return len(text) <= _SMALL_LENGTH and _count_values(variables, _SMALL_VALUES) <= _SMALL_VALUES
 
 
 def check_document(
@@ -144,7 +152,7 @@ def check_document(
         counter.check_values(sizes)
         if errors := validate(schema, document, max_errors=1):
             return _deny(f"it is not valid for the schema: {bounded(errors[0].message, 400)}")
-        coerced = get_variable_values(schema, operation.variable_definitions or (), dict(variables))
+        coerced = get_variable_values(schema, operation.variable_definitions or (), dict(variables), max_errors=1)
         if isinstance(coerced, list):
             return _deny(f"its variables do not fit: {bounded(coerced[0].message, 400)}")
         known = {one.variable.name.value for one in operation.variable_definitions or ()}
@@ -163,6 +171,7 @@ def check_document(
         return _deny(f"it costs {cost}, more than {limits.max_cost}: ask for smaller pages or fewer fields")
     return CheckedDocument(
         query=print_ast(document),
+        variables=dict(variables),
         operation_name=operation.name.value if operation.name is not None else None,
         roots=tuple(_roots(root, operation.selection_set, fragments, values)),
         aliased=_count_aliases(document) > 0,
@@ -285,16 +294,16 @@ def _variables_in(value: ValueNode) -> Iterator[str]:
                 yield from _variables_in(member.value)
 
 
-def _count_values(value: Json) -> int:
-    """Count the values in a JSON value, itself included; beyond _MAX_VALUES it does not go on."""
+def _count_values(value: Json, most: int = _MAX_VALUES) -> int:
+    """Count the values in a JSON value, itself included; beyond `most` it does not go on."""
     count, stack = 0, [value]
-    while stack and count <= _MAX_VALUES:
+    while stack and count <= most:
         count += 1
         match stack.pop():
             case list() as items:
-                stack += islice(items, _MAX_VALUES + 1)
+                stack += islice(items, most + 1)
             case Mapping() as members:
-                stack += islice(members.values(), _MAX_VALUES + 1)
+                stack += islice(members.values(), most + 1)
     return count
 
 

@@ -183,8 +183,7 @@ class InspectStage(Struct, frozen=True, kw_only=True):
             case GraphQLDocumentBinding(endpoint=endpoint):
                 return self._document(endpoint, call, call_context)
             case GraphQLSchemaBinding():
-                guard = self.documents.get(call.tool.source)
-                return refused(_NO_INDEX) if guard is None else replace(call, graph=guard.part(call))
+                return self._schema(call)
             case FolderBinding() | TextPromptBinding():
                 return call
             case FunctionBinding() | WorkflowBinding() | CodeBinding() | DeviceBinding():
@@ -212,19 +211,23 @@ class InspectStage(Struct, frozen=True, kw_only=True):
         verdict = self.destination(url, call.tool.source)
         return call if isinstance(verdict, Allow) else refused(verdict)
 
+    async def _schema(self, call: Call) -> Call | Refused:
+        guard = self.documents.get(call.tool.source)
+        return refused(_NO_INDEX) if guard is None else replace(call, graph=await guard.visible_graph(call))
+
     async def _document(self, endpoint: str, call: Call, call_context: CallContext) -> Call | Refused:
         guard = self.documents.get(call.tool.source)
         notes: list[DecisionNote] = []
         turns = None if self.earlier is None else self.earlier.turn(call)
         if guard is None:
             answer: tuple[Call, Verdict] | Deny = _NO_INDEX
-        elif turns is None:
-            answer = guard.check(call, notes)
+        elif isinstance(read := await guard.read(call), Deny) or turns is None:
+            answer = guard.judge(call, read, notes)
         else:  # its root fields are calls that others must see, and each was decided by what others left
             try:
                 async with turns as turn:
                     while True:
-                        answer = guard.check(call, notes := [])
+                        answer = guard.judge(call, read, notes := [])
                         if await turn.commit():
                             break
             except StateError as error:

@@ -26,6 +26,7 @@ from toolgen.gateway.calls.file_uploads import Uploaded
 from toolgen.gateway.catalog.search.bm25 import ToolIndex
 from toolgen.gateway.context_updates import ResourceUpdates
 from toolgen.gateway.identity import TokenRejected
+from toolgen.gateway.mcp_servers import McpServers
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.gateway.metrics.prometheus import Snapshot, rendered
 from toolgen.gateway.metrics.tracing import Spans
@@ -105,6 +106,7 @@ class NoContext:
 
     def __init__(self) -> None:
         self.updates = ResourceUpdates()
+        self.servers = McpServers()
 
     def prompts(self, principal: Principal) -> tuple[()]:
         return ()

@@ -24,10 +24,11 @@ def answer(message: dict[str, Any]) -> None:
     if method == "initialize":
         capabilities = said.get("capabilities", {"tools": {}, "prompts": {}, "resources": {}, "completions": {}})
         who = {"name": "context", "version": "1"}
-        write({**reply, "result": {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": who}})
+        result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": who}
+        write({**reply, "result": {**result, **said.get("introduction", {})}})
         return
     if method == "tools/list":
-        write({**reply, "result": {"tools": []}})
+        write({**reply, "result": {"tools": said.get("tools", [])}})
         return
     if method in LISTS:
         found = said.get(LISTS[method], [])

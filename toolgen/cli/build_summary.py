@@ -77,7 +77,7 @@ def changed_since(old: Pin, new: Pin) -> str:
         "new": len(after.keys() - before.keys()),
         "gone": len(before.keys() - after.keys()),
     }
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "its name or version changed"
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "what it says of itself changed"
 
 
 def _digests(pin: Pin) -> dict[str, dict[str, str]]:

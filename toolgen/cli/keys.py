@@ -201,14 +201,21 @@ def command() -> None:
 @command.command("new")
 @click.argument("principal")
 @click.option("--expires", metavar="WHEN", help="A time like 2027-01-31, or how long from now: 12h, 90d.")
+@click.option(
+    "--toolset", "toolsets", multiple=True, metavar="NAME", help="The key shows what is in this toolset alone."
+)
 @as_json
 @config
-def new(principal: str, expires: str | None, as_json: bool, config_path: str) -> None:
+def new(principal: str, expires: str | None, toolsets: tuple[str, ...], as_json: bool, config_path: str) -> None:
     """Make a key for PRINCIPAL and print it, this once. Only its hash is kept, in policies/keys.yaml, or keys-2.yaml once that is full."""
     directory = load_settings(config_path).policies
     known = load_credentials(directory).principals
     if principal not in known:
         raise ConfigError(f"the policy has no principal '{principal}'{nearest(principal, known)}")
+    defined = _defined_toolsets(directory)
+    for name in toolsets:
+        if name not in defined:
+            raise ConfigError(f"the policy has no toolset '{name}'{nearest(name, defined)}")
     end = None if expires is None else _moment(expires, "--expires")
     if end is not None and end <= datetime.now(UTC):
         raise click.BadParameter(f"{expires} is in the past", param_hint="--expires")
@@ -220,6 +227,7 @@ def new(principal: str, expires: str | None, as_json: bool, config_path: str) ->
         .isoformat()
         .replace("+00:00", "Z"),  # to be told from a revocation in this very second
         "expires": None if end is None else _text(end),
+        "toolsets": list(toolsets) or None,
     }
     add_key(directory, entry)
     if as_json:
@@ -363,6 +371,16 @@ def _prefix(text: str) -> str:
             param_hint="ID",
         )
     return found[1]
+
+
+def _defined_toolsets(directory: Path) -> list[str]:
+    """The names of the toolsets in the files of a policy."""
+    found: list[str] = []
+    for path in sorted(directory.glob("[!.]*.y*ml")):
+        data = read(path, f"{directory.name}/{path.name}", PolicyError).data
+        given = data.get("toolsets") if isinstance(data, dict) else None
+        found += list(given) if isinstance(given, dict) else []
+    return found
 
 
 def _moment(text: str, option: str, *, past: bool = False) -> datetime:

@@ -42,6 +42,7 @@ from toolgen.config.gateway import (
     read_state,
     read_tls,
 )
+from toolgen.config.mcp_servers import GivenEndpoint, GivenMcpServer, McpServerSettings, read_mcp_servers
 from toolgen.config.notify import NO_NOTIFICATIONS, GivenNotify, NotifySettings, read_notify
 from toolgen.config.source_keys import GivenSource
 from toolgen.config.sources import read_source, short
@@ -74,10 +75,6 @@ _MAX_TITLE_LENGTH = 200
 _MAX_DESCRIPTION_LENGTH = 1024  # what every provider takes
 
 
-class _McpClients(msgspec.Struct, forbid_unknown_fields=True):
-    resource_links: bool = False
-
-
 class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: int = 8080
@@ -94,7 +91,8 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     client_certificates: GivenClientCertificates | None = None
     trusted_proxies: list[str] = []
     cors: GivenCors = msgspec.field(default_factory=GivenCors)
-    mcp: _McpClients = msgspec.field(default_factory=_McpClients)
+    mcp: GivenMcpServer = msgspec.field(default_factory=GivenMcpServer)
+    endpoints: dict[str, GivenEndpoint] = {}
     files: GivenFiles = msgspec.field(default_factory=GivenFiles)
 
 
@@ -128,6 +126,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     `cors_origins` are those of the web pages that may call the gateway.
     `tls` is what the gateway speaks TLS with, None where a proxy does or nobody.
     `resource_links` says whether MCP clients are given links to files as blocks too, beside the text that says how they are read.
+    `mcp_servers` are the MCP servers that the gateway is, by the name of their endpoint, "" for that at /mcp.
     `files` is how much is kept of files, and for how long.
     `state` is None where what is counted stays in this process's memory.
     """
@@ -162,6 +161,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     inspection: InspectionSettings | None = None
     notify: NotifySettings = NO_NOTIFICATIONS
     resource_links: bool = False
+    mcp_servers: Mapping[str, McpServerSettings] = MappingProxyType({"": McpServerSettings()})
     files: FileSettings = FileSettings()
 
     @property
@@ -338,6 +338,7 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
         search=file.gateway.search,
         spans=file.gateway.spans,
         resource_links=file.gateway.mcp.resource_links,
+        mcp_servers=read_mcp_servers(file.gateway.mcp, file.gateway.endpoints, document),
         files=read_files(file.gateway.files, document, root),
         state=read_state(file.state, document.where("state"), root, warnings),
         client_certificates=read_client_certificates(document, file.gateway.client_certificates),

@@ -274,7 +274,7 @@ def _base(settings: Settings, manifest: Manifest, options: AssemblyOptions) -> _
         current=current,
         log=log,
         running=running,
-        context=ContextCalls(current, running),
+        context=ContextCalls(current, running, settings.mcp_servers),
         background=background,
         meaning=meaning_of(settings, manifest),
         events=events,

@@ -315,7 +315,7 @@ class CompiledPolicy:
     def current(self, principal: Principal) -> Principal | None:
         """Return the principal as defined by this policy, or None if it is gone."""
         found = self.identity.current(principal)
-        return None if found is None else replace(found, toolsets=principal.toolsets)
+        return None if found is None else replace(found, toolsets=principal.toolsets | found.toolsets)
 
     def by_now(self, principal: Principal | str) -> Principal | str | None:
         """A caller that was let in under another policy, as this one has it: a request may take longer than a policy lasts."""

@@ -99,6 +99,7 @@ class Gateway:
         self._runtime, self._reloader, self._catalog = parts.runtime, parts.reloader, parts.catalog
         self._runner, self._is_closed = parts.runner, False
         self.context = parts.context
+        self.context.servers.check()
 
     @classmethod
     def load(

@@ -24,6 +24,7 @@ from toolgen.model.tool import Tool
 from toolgen.model.verdict import Deny
 
 __all__ = [
+    "ANY_OF",
     "Call",
     "CredentialProof",
     "DatabaseDescription",
@@ -143,10 +144,15 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sign_in: bool = False
 
 
+ANY_OF = "|"
+"""Between names of toolsets of which one is enough. No name of a toolset has it."""
+
+
 class Principal(Struct, frozen=True, kw_only=True, eq=False):
     """Somebody whose credential was verified, and whom they act for. Both must be allowed, both are recorded.
 
-    `toolsets` names the sets of tools that the caller narrowed itself to: it sees what is in all of them. `proof` is None for one that
+    `toolsets` names the sets of tools that the caller is narrowed to: it sees what is in all of them, and in one of those with `ANY_OF`
+    between their names. `proof` is None for one that
     needed no credential, and makes nobody another: a principal is the same by each of its keys. `token` is the one it was known by, kept
     only where a source exchanges it for one of its own (RFC 8693), in this process alone and written nowhere. `origin` is None where
     the policy itself says what it has. `under` tells the reading of the policy that made it what it is; None where no gateway did.

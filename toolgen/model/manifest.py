@@ -66,7 +66,8 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `definitions` are input types that several tools share (by name), and what tools take whose schemas refer to them (by origin).
     `parts` are what the schemas of a large source have in common, by digest (`model/stored_schemas.py`). `operations` are the ids that
-    the description gives its operations, by the origin of each tool.
+    the description gives its operations, by the origin of each tool. `instructions`, `website` and `icons` are what an MCP server says of
+    itself.
     """
 
     kind: str
@@ -80,6 +81,9 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     definitions: dict[str, Schema] = {}
     parts: dict[str, Schema] = {}
     operations: dict[str, str] = {}
+    instructions: str = ""
+    website: str = ""
+    icons: tuple[dict[str, Any], ...] = ()
 
 
 class _StoredTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +105,7 @@ class _StoredTool(msgspec.Struct, frozen=True, kw_only=True):
     exact_schema: bool = False
     tags: tuple[str, ...] = ()
     operation: str = ""
+    icons: tuple[dict[str, Any], ...] = ()
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,6 +13,7 @@ import msgspec
 
 from toolgen.core.canonical import schema_digest
 from toolgen.core.json_codec import decode_json, encode_json
+from toolgen.model.icons import icons_in
 from toolgen.model.mcp_context import ListedContext, ListedPrompt, ListedResource, ListedTemplate, key_of
 from toolgen.model.schema import Json
 
@@ -45,7 +46,8 @@ _PARTS: Mapping[str, str] = {
 
 
 class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A tool as its server lists it (MCP, server/tools); icons, `_meta` and whatever else there may be reach no agent and are left out."""
+    """A tool as its server lists it (MCP, server/tools); `_meta` and whatever else there may be reach no agent and are left out. Icons are
+    pinned with the listing, and are no part of a tool that a call is compared with: agents are given the pinned ones."""
 
     name: str
     title: str = ""
@@ -54,9 +56,13 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     output_schema: dict[str, Any] | None = None
     annotations: dict[str, Any] = {}
     execution: dict[str, Any] = {}
+    icons: Any = ()
 
     def __post_init__(self) -> None:
-        """Of `execution` only a demand counts; what a tool merely may do as a task says nothing about a plain call of it."""
+        """Icons that cannot be passed on are left out, and are no reason to refuse a list.
+
+        Of `execution` only a demand counts; what a tool merely may do as a task says nothing about a plain call of it."""
+        msgspec.structs.force_setattr(self, "icons", icons_in(self.icons))
         if self.execution and not self.demands_task:
             msgspec.structs.force_setattr(self, "execution", {})
 
@@ -68,7 +74,7 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """All tools of a server, its prompts, resources and templates: their order is nobody's promise. `completes`: it proposes values of
-    arguments."""
+    arguments. `instructions`, `website_url` and `icons` are what it says of itself."""
 
     server: str
     version: str
@@ -77,6 +83,9 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     resources: tuple[ListedResource, ...] = ()
     templates: tuple[ListedTemplate, ...] = ()
     completes: bool = False
+    instructions: str = ""
+    website_url: str = ""
+    icons: tuple[dict[str, Any], ...] = ()
 
     @property
     def context(self) -> tuple[ListedContext, ...]:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from toolgen.core.canonical import schema_digest
+from toolgen.model.icons import icons_in
 
 __all__ = [
     "ListedArgument",
@@ -35,6 +36,10 @@ class ListedPrompt(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     title: str = ""
     description: str = ""
     arguments: tuple[ListedArgument, ...] = ()
+    icons: Any = ()
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "icons", icons_in(self.icons))
 
 
 class ListedResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -46,6 +51,10 @@ class ListedResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     description: str = ""
     mime_type: str = ""
     annotations: dict[str, Any] = {}
+    icons: Any = ()
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "icons", icons_in(self.icons))
 
 
 class ListedTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -57,6 +66,10 @@ class ListedTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     description: str = ""
     mime_type: str = ""
     annotations: dict[str, Any] = {}
+    icons: Any = ()
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "icons", icons_in(self.icons))
 
 
 ListedContext: TypeAlias = ListedPrompt | ListedResource | ListedTemplate
@@ -71,9 +84,9 @@ def key_of(listed: ListedContext) -> str:
 
 def context_parts(listed: ListedContext) -> dict[str, str]:
     """The digest of each part that a model or a reviewer goes by; raises `CanonicalError`. What a server says of time in `annotations`
-    changes with the content, and is no part."""
+    changes with the content, and is no part; nor are icons, of which clients are given the pinned ones."""
     found = msgspec.to_builtins(listed)
     annotations = {name: value for name, value in found.pop("annotations", {}).items() if name != "lastModified"}
-    parts = {name: value for name, value in found.items() if name not in {"uri", "uriTemplate"}}
+    parts = {name: value for name, value in found.items() if name not in {"uri", "uriTemplate", "icons"}}
     parts |= {"annotations": annotations} if annotations else {}
     return {name: schema_digest(value) for name, value in parts.items() if value}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -333,7 +333,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     `listed_output` is the source's setting for the output schema that MCP clients see, "" without one. `strict_arguments`: a call
     with an argument that the tool does not have is refused, even if the tool only reads. `exact_schema`: the input schema is listed as
     it is, and not in the form that every client takes. `tags` and `operation` (operationId, root field, the server's own name) are the
-    description's, for policies that select by them.
+    description's, for policies that select by them. `icons` are as MCP has them.
     """
 
     name: str
@@ -352,6 +352,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     exact_schema: bool = False
     tags: tuple[str, ...] = ()
     operation: str = ""
+    icons: tuple[dict[str, Any], ...] = ()
 
     @property
     def checks_formats(self) -> bool:
@@ -418,7 +419,7 @@ def seal(tool: Tool) -> Tool:
 def _fields(tool: Tool) -> dict[str, object]:
     """All but the digest, as JSON; the schemas as they are."""
     content = {name: getattr(tool, name) for name in tool.__struct_fields__ if name != "digest"}
-    for name in ("listed_output", "strict_arguments", "exact_schema", "tags", "operation"):
+    for name in ("listed_output", "strict_arguments", "exact_schema", "tags", "operation", "icons"):
         if not content[name]:  # a tool of which nothing is said keeps its digest
             del content[name]
     return content | {"effect": tool.effect.value, "binding": msgspec.to_builtins(tool.binding)}

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.model.call import Principal
+from toolgen.model.call import ANY_OF, Principal
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, GraphQLSchemaBinding, Tool, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
@@ -297,8 +297,12 @@ class Access:
         )
 
     def _within(self, toolsets: frozenset[str], tool: Tool) -> bool:
-        """Return True if a tool is in every set that a caller asked for. A set that does not exist contains no tool."""
-        return all(name in self._toolsets and tool.name in self._toolsets[name].tools for name in toolsets)
+        """Return True if a tool is in every set that a caller asked for. A set that does not exist contains no tool. Names with `ANY_OF`
+        between them are the tools of any of these sets."""
+        return all(
+            any(one in self._toolsets and tool.name in self._toolsets[one].tools for one in name.split(ANY_OF))
+            for name in toolsets
+        )
 
     def _about(self, principal: Principal, tool: Tool) -> _About:
         table = self._by_roles.get(principal.roles)

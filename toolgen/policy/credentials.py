@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from toolgen.core.canonical import digest, encodable
 from toolgen.core.errors import CanonicalError
-from toolgen.model.call import Origin, Principal, ShownCertificate
+from toolgen.model.call import ANY_OF, Origin, Principal, ShownCertificate
 from toolgen.model.schema import Json
 
 __all__ = [
@@ -42,7 +42,8 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 class ApiKey(Struct, frozen=True, kw_only=True):
     """Accepted API key of a principal: its SHA-256 in hex, its creation and its expiry (seconds since the epoch).
 
-    `where` is its file and line. `managed` is True if it is in the list that `toolgen keys` writes.
+    `where` is its file and line. `managed` is True if it is in the list that `toolgen keys` writes. Whoever shows it sees what is in one of
+    its `toolsets`; everything that the principal may see if it has none.
     """
 
     sha256: str
@@ -50,6 +51,12 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     expires: float | None = None
     where: str = ""
     managed: bool = False
+    toolsets: frozenset[str] = frozenset()
+
+    @property
+    def narrowing(self) -> frozenset[str]:
+        """Value of `Principal.toolsets` of a caller that showed the key."""
+        return frozenset({ANY_OF.join(sorted(self.toolsets))}) if self.toolsets else frozenset()
 
     @property
     def id(self) -> str:

@@ -9,6 +9,7 @@ from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import CanonicalError
 from toolgen.model.context import Prompt, PromptArgument, Resource
 from toolgen.model.excerpt import bounded
+from toolgen.model.icons import icons_in
 from toolgen.model.manifest import Problem
 from toolgen.model.mcp import ServerTools
 from toolgen.model.mcp_context import ListedContext, ListedPrompt, ListedResource, ListedTemplate, context_parts, key_of
@@ -110,6 +111,7 @@ def _prompt(config: SourceConfig, one: ListedPrompt, binding: McpContextBinding,
         source=config.name,
         origin=one.name,
         binding=binding,
+        icons=icons_in(one.icons),
     )
 
 
@@ -130,6 +132,7 @@ def _resource(
         source=config.name,
         origin=uri,
         binding=binding,
+        icons=icons_in(one.icons),
     )
 
 

@@ -26,6 +26,8 @@ from toolgen.connectors.mcp.messages import (
 from toolgen.core.clock import Clock
 from toolgen.core.errors import CanonicalError
 from toolgen.model.call import Call
+from toolgen.model.excerpt import bounded
+from toolgen.model.icons import icons_in, is_web_address
 from toolgen.model.mcp import ListedTool, ServerTools, parts_of
 from toolgen.model.mcp_context import (
     ListedContext,
@@ -65,6 +67,8 @@ _CONTEXT: Final[Mapping[str, tuple[str, str, type[ListedContext]]]] = {
 _MEMBERS: Final = {"prompts": "prompts", "resources": "resources", "templates": "resourceTemplates"}
 _LISTS: Final = (_TOOLS, *_CONTEXT)
 _NO_METHOD: Final = -32601
+_META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
+_MAX_INSTRUCTIONS_LENGTH: Final = 8192
 
 
 class _KnownList:
@@ -97,7 +101,7 @@ class Conversation:
         self._epoch: int | None = None
         self._agreed = Agreed()
         self._number = 0
-        self._who = ("", "")
+        self._said = ServerTools(server="", version="", tools=())
         self._offers: frozenset[str] = frozenset(_ALL_OFFERS)
         self._lists = {kind: _KnownList() for kind in _LISTS}
         self._telling: set[asyncio.Task[None]] = set()
@@ -340,7 +344,9 @@ class Conversation:
         self._number = met.above
         self._forget_lists()
         if met.agreed is not None:
-            self._agreed, self._who, self._epoch = met.agreed, met.server, met.epoch
+            server, version = met.server
+            self._said = ServerTools(server=server, version=version, tools=())
+            self._agreed, self._epoch = met.agreed, met.epoch
             return None
         agreed = None
         try:
@@ -348,7 +354,7 @@ class Conversation:
                 return fault
             agreed, self._epoch = self._agreed, met.epoch
         finally:
-            shared.settle(agreed, self._who)
+            shared.settle(agreed, (self._said.server, self._said.version))
         return None
 
     async def _handshake(self, call: Call) -> Failed | None:
@@ -369,7 +375,7 @@ class Conversation:
         if not version:
             return failed("upstream_error", "the server speaks a revision of MCP that this gateway does not")
         self._agreed = Agreed(version=version, session=session)
-        self._who, self._offers = _who(result.get("serverInfo")), _offers(result)
+        self._said, self._offers = _said_of(result, result.get("serverInfo")), _offers(result)
         await self._wire.tell({"jsonrpc": "2.0", "method": "notifications/initialized"}, self._agreed, call)
         return None
 
@@ -381,7 +387,7 @@ class Conversation:
             return refused if isinstance(refused, Failed) else found
         self._agreed = agreed
         result = found.data if isinstance(found.data, dict) else {}
-        self._who, self._offers = _who(result.get("serverInfo")), _offers(result)
+        self._said, self._offers = _said_of(result, _info_of(result)), _offers(result)
         return None
 
     async def _list(self, call: Call) -> ServerTools | Failed:
@@ -403,8 +409,7 @@ class Conversation:
                 return failed("response_too_large", f"the server lists more than {_MAX_TOOLS} tools, or larger ones")
             cursor = result.get("nextCursor")
             if not isinstance(cursor, str) or not cursor:
-                name, version = self._who
-                return ServerTools(server=name, version=version, tools=tuple(tools))
+                return replace(self._said, tools=tuple(tools))
             if cursor in cursors:
                 break
             cursors.add(cursor)
@@ -445,10 +450,26 @@ def _is_other_era(answer: Success | Failed) -> bool:
     return isinstance(status, int) and 400 <= status < 500 and status not in _DENIED
 
 
-def _who(info: Json) -> tuple[str, str]:
+def _info_of(result: JsonObject) -> Json:
+    """Who a server of 2026-07-28 is: in the `_meta` of its answer, as every result says it, or in the answer."""
+    meta = result.get("_meta")
+    said = meta.get(_META_SERVER) if isinstance(meta, Mapping) else None
+    return result.get("serverInfo") if said is None else said
+
+
+def _said_of(result: JsonObject, info: Json) -> ServerTools:
+    """Listing without tools, of what a server says of itself."""
     said = info if isinstance(info, dict) else {}
     name, version = said.get("title") or said.get("name"), said.get("version")
-    return str(name or "")[:200], str(version or "")[:100]
+    instructions, website = result.get("instructions"), said.get("websiteUrl")
+    return ServerTools(
+        server=str(name or "")[:200],
+        version=str(version or "")[:100],
+        tools=(),
+        instructions=bounded(instructions, _MAX_INSTRUCTIONS_LENGTH) if isinstance(instructions, str) else "",
+        website_url=website if isinstance(website, str) and is_web_address(website) else "",
+        icons=icons_in(said.get("icons")),
+    )
 
 
 def _offers(result: JsonObject) -> frozenset[str]:

@@ -19,6 +19,7 @@ from toolgen.connectors.syntax import MAX_DOCUMENT_SIZE
 from toolgen.core.errors import CanonicalError, DescriptionError
 from toolgen.core.files import read_file
 from toolgen.model.auth_schemes import SCHEMES
+from toolgen.model.icons import icons_in, is_web_address
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.mcp import ListedTool, ServerTools, parts_of, read_listing, texts_of
 from toolgen.model.prompt_injection import order_in, visible
@@ -29,6 +30,7 @@ __all__ = ["read_mcp"]
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/")
 _MAX_NAME_LENGTH = 128  # MCP 2025-11-25, server/tools, Tool Names
+_MAX_INSTRUCTIONS_LENGTH = 1000
 _MAX_TITLE_LENGTH = 120
 _MAX_DESCRIPTION_LENGTH = 4096
 _MAX_READ_LENGTH = 100_000  # of a text that is looked at
@@ -58,6 +60,9 @@ def read_mcp(config: SourceConfig) -> SourceReading:
     made, problems = _made(config, listing)
     context, unusable = read_listed_context(config, listing)
     problems += unusable
+    if order := order_in(listing.instructions):
+        message = f"its instructions speak against the agent's own: {_cut(order, 80)!a}"
+        problems.append(_problem(config, "warning", "instructions", "suspicious_text", message))
     wanted = listed_filter(config, "an MCP server")
     tools = tuple(tool for tool in made if wanted(tool))
     return SourceReading(
@@ -67,6 +72,9 @@ def read_mcp(config: SourceConfig) -> SourceReading:
             title=_shown(listing.server, _MAX_TITLE_LENGTH) or config.name,
             version=_shown(listing.version, 40),
             security_schemes={} if config.command else dict(SCHEMES),
+            instructions=_cut(_visible(listing.instructions).strip(), _MAX_INSTRUCTIONS_LENGTH),
+            website=listing.website_url if is_web_address(listing.website_url) else "",
+            icons=icons_in(listing.icons),
         ),
         tools=tools,
         problems=tuple(problems),
@@ -148,6 +156,7 @@ def _tool(config: SourceConfig, listed: ListedTool, name: str) -> tuple[Tool, bo
             parts=parts_of(listed),
             open_world=not (config.annotations == "trusted" and annotations.get("openWorldHint") is False),
         ),
+        icons=icons_in(listed.icons),
     )
     return tool, seen.hidden
 

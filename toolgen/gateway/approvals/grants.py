@@ -163,7 +163,7 @@ class ApprovalGrants:
         found, tool = compiled_policy.identity.current(asked, grant.created), compiled_policy.tool(grant.tool)
         if found is None or tool is None or compiled_policy.policy.approval.remember is None:
             return False
-        principal = replace(found, toolsets=asked.toolsets)
+        principal = replace(found, toolsets=asked.toolsets | found.toolsets)
         return scope_digest(principal, tool, compiled_policy.scope_hash(principal, tool)) == grant.scope
 
     async def listed(self, principal: Principal | None) -> tuple[CallGrant, ...]:

@@ -67,7 +67,7 @@ async def edited(
     found = compiled_policy.identity.current(asked, known.asked)
     if found is None:
         return Error(code="expired", message=STALE)
-    principal = replace(found, toolsets=asked.toolsets)
+    principal = replace(found, toolsets=asked.toolsets | found.toolsets)
     call = compiled_policy.call(known.tool, given, principal, known.session, known.client, known.parent)
     if call.dropped:
         return Error(code="validation", message=f"{known.tool} has no argument '{min(call.dropped)}'")

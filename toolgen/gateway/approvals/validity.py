@@ -32,7 +32,7 @@ def kept_call(known: Invocation, compiled_policy: CompiledPolicy) -> Call | None
     found = compiled_policy.identity.current(asked, known.asked)
     if found is None:
         return None
-    principal = replace(found, toolsets=asked.toolsets)
+    principal = replace(found, toolsets=asked.toolsets | found.toolsets)
     call = Call(
         id=known.id,
         tool=compiled_policy.tool(known.tool) or absent(known.tool),

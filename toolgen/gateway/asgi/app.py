@@ -56,6 +56,7 @@ log = logging.getLogger("toolgen.gateway")
 _CALL = re.compile(r"/v1/tools/([^/]+)/call\Z")
 _TOOL = re.compile(r"/v1/tools/([^/]{1,128})\Z")
 _ANSWER = re.compile(r"/v1/answers/([^/]{1,128})/([A-Za-z0-9_-]{64})\Z")
+_ENDPOINT = re.compile(rf"{MCP}/([a-z][a-z0-9-]{{0,39}})/?\Z")
 _CONSOLE = re.compile(r"/console(?:/|\Z)")
 # Browsers are told to come over https and in no other way (RFC 6797), which they believe where they did: the proxy's TLS.
 _HSTS = ((b"strict-transport-security", b"max-age=31536000"),)
@@ -237,6 +238,8 @@ class App:
             case "/openapi.json":
                 request.take("GET")
                 return Response(body=openapi_json())
+        if (found := _ENDPOINT.match(request.path)) and (narrowed := self._entered(principal, found[1])) is not None:
+            return await self._mcp.handle(request, narrowed)
         if found := _TOOL.match(request.path):
             request.take("GET")
             return await self._rest.tool(request, principal, found[1])
@@ -256,6 +259,15 @@ class App:
         if response := await self._audit.answer(request, principal):
             return response
         raise Rejected(404, "not_found", "there is nothing at this path", suggestion="/openapi.json lists the routes")
+
+    def _entered(self, principal: Principal, endpoint: str) -> Principal | None:
+        """The principal as it comes to an endpoint of MCP; None if there is none, or none that has anything for this principal."""
+        narrowed = self._gateway.context.servers.narrowed(principal, endpoint)
+        if narrowed is None:
+            return None
+        context = self._gateway.context
+        seen = self._gateway.tool_calls.catalog(narrowed) or context.prompts(narrowed) or context.resources(narrowed)
+        return narrowed if seen or context.templates(narrowed) else None
 
     async def _measured(self, request: Request) -> Response:
         """Sums are for anybody. Names, which `?detail=sources,tools` asks for, are for those who may read the record."""
@@ -362,8 +374,8 @@ class _AsgiExchange:
 
 def _route(path: str) -> str:
     """The route for the log: a fixed word, because a path is text from outside."""
-    if path == "/mcp":
-        return "/mcp"
+    if path == MCP or path.startswith(f"{MCP}/"):
+        return MCP
     if _CONSOLE.match(path):
         return "/console"
     return "/v1" if path.startswith("/v1/") else "another path"

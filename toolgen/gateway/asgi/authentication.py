@@ -95,7 +95,7 @@ class ProtectedResource:
 
         `scopes` are what a token must have; of a request without a good one, every provider's.
         """
-        told = request.path.removesuffix("/") == MCP and self._told()
+        told = (request.path == MCP or request.path.startswith(f"{MCP}/")) and self._told()
         wanted = sorted(scopes) or (_scopes(self._gateway) if told else [])
         parts = {
             "error": error,

@@ -8,11 +8,13 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.config.mcp_servers import McpServerSettings
 from toolgen.gateway.calls.call_preparation import GONE
 from toolgen.gateway.calls.context_policy import Reader
 from toolgen.gateway.calls.linked_resources import held_in
 from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.gateway.context_updates import ResourceUpdates
+from toolgen.gateway.mcp_servers import DEFAULT_SERVERS, McpServers
 from toolgen.model.call import Call, Principal
 from toolgen.model.context import MAX_ARGUMENT_LENGTH, Prompt, PromptArgument, Resource
 from toolgen.model.result import Error, Refused, Success, file_bytes
@@ -62,11 +64,19 @@ class Completions(Struct, frozen=True, kw_only=True):
 
 
 class ContextCalls:
-    """Prompts and resources of callers. Each read passes the stages of a call: policy, limits, record, checks, redaction."""
+    """Prompts and resources of callers. Each read passes the stages of a call: policy, limits, record, checks, redaction. `servers` are the
+    MCP servers that offer them."""
 
-    def __init__(self, current: CurrentPolicy, running: InFlightCalls) -> None:
+    def __init__(
+        self, current: CurrentPolicy, running: InFlightCalls, servers: Mapping[str, McpServerSettings] = DEFAULT_SERVERS
+    ) -> None:
         self._current, self._running = current, running
         self.updates = ResourceUpdates()
+        self.servers = McpServers(
+            servers,
+            sources=lambda: current.manifest().sources,
+            toolsets=lambda: current.compiled_policy.policy.toolsets,
+        )
 
     @property
     def offered(self) -> tuple[bool, bool]:

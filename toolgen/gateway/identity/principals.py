@@ -181,8 +181,13 @@ class Identity:
         """Whose key this is that is not revoked, and when it expires. The same object every time."""
         found = self._keys.get(digest)
         if found is None and (owned := self._owned.get(digest)) is not None and not self._is_gone(owned):
+            # A key that stands in several places has the toolsets of each: none of them opens what another closes.
+            narrowing = frozenset[str]().union(*(key.narrowing for key in owned.places))
             principal = replace(
-                self._entries[owned.owner].principal, under=self.mark, proof=CredentialProof(key=digest.hex())
+                self._entries[owned.owner].principal,
+                under=self.mark,
+                proof=CredentialProof(key=digest.hex()),
+                toolsets=narrowing,
             )
             found = self._keys[digest] = principal, owned.places[-1].expires
         return found
@@ -313,7 +318,8 @@ class Identity:
             return None
         if found is None or found.id != principal.id:
             return None
-        return replace(found, proof=principal.proof, token=principal.token, on_behalf_of=None)
+        toolsets = self._bound(principal)
+        return replace(found, proof=principal.proof, token=principal.token, on_behalf_of=None, toolsets=toolsets)
 
     def _derived(self, principal: Principal, since: float | None) -> Principal | None:
         """Who this is by what the policy says of it, or by the claims that it was known by. Raises as what reads claims does."""
@@ -408,7 +414,14 @@ class Identity:
         other = self._named(user) if isinstance(user, str) else user
         if entry is None or other is None or not entry.may_act_for(other.id):
             return None
-        return replace(principal, on_behalf_of=other, toolsets=frozenset())
+        return replace(principal, on_behalf_of=other, toolsets=self._bound(principal))
+
+    def _bound(self, principal: Principal) -> frozenset[str]:
+        """The toolsets that a principal's key is bound to."""
+        if principal.proof is None or not principal.proof.key:
+            return frozenset()
+        known = self._by_key(bytes.fromhex(principal.proof.key))
+        return principal.toolsets if known is None else known[0].toolsets
 
 
 def _owned_keys(

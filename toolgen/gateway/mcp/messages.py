@@ -142,6 +142,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     `client`, `connection` (its own session) and `session` (the conversation that the caller named) are what the transport knows; a
     message may say more. `capabilities` are those of a client that shook hands; `send` says something to it before the answer. `version` is
     the protocol's, where the transport knows it; `key` the idempotency key that the transport was given, which `_meta` does not contradict.
+    `endpoint` is the name of the server that it speaks to, "" for that at /mcp.
     """
 
     principal: Principal
@@ -153,6 +154,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     send: Callable[[bytes], None] | None = None
     version: str = ""
     key: str = ""
+    endpoint: str = ""
 
 
 class RpcFault(Struct, frozen=True, kw_only=True):

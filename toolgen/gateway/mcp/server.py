@@ -50,6 +50,7 @@ from toolgen.gateway.mcp.results import read_resource
 from toolgen.gateway.mcp.subscriptions import Subscriptions
 from toolgen.gateway.mcp.tasks import Tasks
 from toolgen.gateway.mcp.tool_calls import ToolCalls
+from toolgen.gateway.mcp_servers import Offer
 from toolgen.gateway.metrics.tracing import METHODS, Span, Spans, TracedRequest
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal, parties
@@ -63,7 +64,7 @@ META_SERVER = "io.modelcontextprotocol/serverInfo"
 _TOOLS_PER_PAGE = 2_000  # ten of 29 clients read the first page alone
 _TTL_MS = 5000
 _MAX_URI_LENGTH = 2048
-_SERVER_INFO = {"name": "toolgen", "title": "toolgen", "version": version("toolgen")}
+_VERSION = version("toolgen")
 _CAPABILITIES: dict[str, object] = {"tools": {"listChanged": True}, "resources": {}, "logging": {}}
 _TASKS: Mapping[str, object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 _OF_SESSIONS = frozenset({"logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"})
@@ -119,7 +120,8 @@ class Mcp:
         if protocol_style is ProtocolStyle.STATELESS:
             outcome.setdefault("resultType", "complete")
             said = outcome.get("_meta")
-            outcome["_meta"] = {**(said if isinstance(said, Mapping) else {}), META_SERVER: _SERVER_INFO}
+            info = self._info(caller.endpoint, whole=message.method == "server/discover")
+            outcome["_meta"] = {**(said if isinstance(said, Mapping) else {}), META_SERVER: info}
         return RpcReply(body=response(request, "result", outcome))
 
     async def respond(self, message: RpcMessage, principal: Principal) -> None:
@@ -233,12 +235,37 @@ class Mcp:
             case str() as method, ProtocolStyle.STATEFUL if method in _OF_SESSIONS:
                 return self._of_session(method, params, caller)
             case "initialize", ProtocolStyle.STATEFUL:
-                return _initialize(params, self._capabilities())
+                return self._introduced(_initialize(params, self._capabilities()), caller, "serverInfo")
             case "server/discover", ProtocolStyle.STATELESS:
                 capabilities = {**self._capabilities(), "extensions": {TASKS_EXTENSION: {}}}
-                return _cached({"supportedVersions": list(VERSIONS), "capabilities": capabilities}, protocol_style)
+                known: dict[str, object] = {"supportedVersions": list(VERSIONS), "capabilities": capabilities}
+                return _cached(self._introduced(known, caller), protocol_style)
             case _:
                 return RpcFault(code=METHOD_NOT_FOUND, message="this server does not have that method")
+
+    def _info(self, endpoint: str, *, whole: bool) -> Mapping[str, Json]:
+        """Who the server is. Icons are in introductions alone, as every other result would repeat them."""
+        info = self._gateway.context.servers.settings(endpoint).info(_VERSION)
+        return info if whole else {name: info[name] for name in ("name", "title", "version")}
+
+    def _introduced(
+        self, result: dict[str, object] | RpcFault, caller: Caller, info: str = ""
+    ) -> dict[str, object] | RpcFault:
+        """The result with who the server is, and its instructions for this caller: of what it may see, and of nothing else."""
+        if isinstance(result, RpcFault):
+            return result
+        principal, gateway = caller.principal, self._gateway
+        listing, context = self._listings.of(principal, caller.session or caller.connection), gateway.context
+        offer = Offer(
+            tools=listing.catalog,
+            listed=frozenset(tool.name for tool in listing.tools),
+            prompts=context.prompts(principal),
+            resources=(*context.resources(principal), *context.templates(principal)),
+        )
+        said = gateway.context.servers.instructions(caller.endpoint, offer)
+        if info:
+            result[info] = self._info(caller.endpoint, whole=True)
+        return result | ({"instructions": said} if said else {})
 
     def _of_session(self, method: str, params: Mapping[str, Any], caller: Caller) -> dict[str, object] | RpcFault:
         """A method that sets something for a session: its level of log messages, or a subscription."""
@@ -318,5 +345,4 @@ def _initialize(params: Mapping[str, Any], capabilities: Mapping[str, object]) -
     return {
         "protocolVersion": agreed,
         "capabilities": {**capabilities, "tasks": _TASKS} if agreed == "2025-11-25" else capabilities,
-        "serverInfo": _SERVER_INFO,
     }

@@ -76,6 +76,7 @@ NAME_HEADER = b"mcp-name"
 SESSION_HEADER = b"mcp-session-id"
 CONVERSATION_HEADER = b"x-conversation-id"
 
+_PATH = "/mcp"
 _BLANK = b" \t\r\n"
 
 _Asked: TypeAlias = tuple[tuple[str, ...], str, Id]
@@ -243,6 +244,7 @@ class McpEndpoint:
             capabilities=session.capabilities,
             version=version,
             key=_key(request, message) if KEY_HEADER in request.headers else "",
+            endpoint=_endpoint_of(request),
         )
         asking = message.id if session.id and isinstance(message.id, (int, str)) else None
         asked = None if asking is None else (parties(principal), text, asking)
@@ -296,6 +298,7 @@ class McpEndpoint:
             session=_conversation(request) if CONVERSATION_HEADER in request.headers else "",
             caller_connection=request.caller_connection,
             key=_key(request, message) if KEY_HEADER in request.headers else "",
+            endpoint=_endpoint_of(request),
         )
         if message.method == "subscriptions/listen":
             return self._listen(request, message, principal, message.id)
@@ -415,6 +418,11 @@ def _decoded(value: str) -> str | None:
         return raw.decode("utf-8") if base64.b64encode(raw).decode("ascii") == found[1] else None
     except ValueError:
         return None
+
+
+def _endpoint_of(request: Request) -> str:
+    """The name of the server that a request is for, "" for that at /mcp."""
+    return request.path.removeprefix(_PATH).strip("/")
 
 
 def _conversation(request: Request) -> str:

@@ -43,6 +43,8 @@ def mcp_tool(tool: Tool, *, any_root: bool = False) -> JsonObject:
             "openWorldHint": not isinstance(tool.binding, McpBinding) or tool.binding.open_world,
         },
     }
+    if tool.icons:
+        shaped["icons"] = list(tool.icons)
     if (output := listed_output(tool, any_root=any_root)) is not None:
         shaped["outputSchema"] = output.schema
     return shaped

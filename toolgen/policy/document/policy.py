@@ -20,6 +20,7 @@ from toolgen.core.errors import PolicyError
 from toolgen.core.garbage import uncollected
 from toolgen.core.spelling import nearest
 from toolgen.core.yaml_file import YamlDocument, decode
+from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import SqlBinding, Tool
 from toolgen.policy.access import Rule, Toolset
@@ -309,6 +310,13 @@ class _Collector:
         for where, name in self._row_attributes:
             if name not in attributes:
                 raise PolicyError(f"no principal has the attribute '{name}'{nearest(name, attributes)}", where=where)
+        for entry in credentials.principals.values():
+            for key in entry.keys:
+                for name in sorted(key.toolsets - self._toolsets.keys()):
+                    raise PolicyError(
+                        f"the key is bound to the toolset '{bounded(name, 40)}', which there is not{nearest(name, self._toolsets)}",
+                        where=key.where,
+                    )
         return Policy(
             digest=digest(sorted(one.content for one in digests.values() if one.content)),
             keys_digest=digest(sorted(one.keys for one in digests.values() if one.keys)),

@@ -305,6 +305,7 @@ class PrincipalSections:
             expires=None if given.expires is None else instant(given.expires, "expires", where),
             where=where,
             managed=True,
+            toolsets=frozenset(given.toolsets),
         )
         return given.principal, key
 
@@ -399,11 +400,13 @@ def _texts(given: str | list[str] | None) -> frozenset[str]:
 
 
 def _api_key(given: str | KeyShape, where: str) -> ApiKey:
-    text, expires = (given, None) if isinstance(given, str) else (given.hash, given.expires)
+    given = KeyShape(hash=given) if isinstance(given, str) else given
+    expires = given.expires
     return ApiKey(
-        sha256=_digest(text, where, "api_key"),
+        sha256=_digest(given.hash, where, "api_key"),
         expires=None if expires is None else instant(expires, "expires", where),
         where=where,
+        toolsets=frozenset(given.toolsets),
     )
 
 

@@ -54,6 +54,7 @@ _Algorithm: TypeAlias = Literal[
 class KeyShape(msgspec.Struct, forbid_unknown_fields=True):
     hash: str
     expires: str | None = None
+    toolsets: list[str] = []
 
 
 class ManagedKeyShape(msgspec.Struct, forbid_unknown_fields=True):
@@ -61,6 +62,7 @@ class ManagedKeyShape(msgspec.Struct, forbid_unknown_fields=True):
     hash: str
     created: str | None = None
     expires: str | None = None
+    toolsets: list[str] = []
 
 
 class JwtShape(msgspec.Struct, forbid_unknown_fields=True):

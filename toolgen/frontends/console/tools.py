@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
 
 from toolgen.frontends.console.forms import FormError, arguments_of, fields_of
 from toolgen.frontends.console.http import Visit
 from toolgen.gateway.asgi.request import Rejected, Response
+from toolgen.model.context import Prompt, Resource
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Tool
 
 __all__ = ["call", "listed", "one"]
 
 _PAGE = 100
+
+
+class ContextRow(Struct, frozen=True, kw_only=True):
+    """Prompt, resource or template in the table; `readable` if the person may get or read it."""
+
+    kind: str
+    key: str
+    text: str
+    source: str
+    readable: bool
+
+
 _CLIENT = "console"
 
 
 async def listed(visit: Visit) -> Response:
-    """GET /console/tools: a viewer is shown every tool, others those they may call."""
+    """GET /console/tools: a viewer is shown every tool, prompt and resource, others those they may call and read."""
     given = visit.request.parameters("find", "source", "from")
     callable_ = {tool.name for tool in visit.gateway.tool_calls.catalog(visit.person.principal)}
     tools = _seen(visit)
@@ -29,6 +44,7 @@ async def listed(visit: Visit) -> Response:
         if given.get("source", "") in {"", tool.source}
         and all(word in f"{tool.name} {tool.title} {tool.description}".lower() for word in words)
     ]
+    context = _context(visit, words, given.get("source", ""))
     start = int(given["from"]) if given.get("from", "").isdecimal() and len(given["from"]) < 8 else 0
     return visit.page(
         "tools.html",
@@ -39,8 +55,44 @@ async def listed(visit: Visit) -> Response:
         found=len(found),
         callable=callable_,
         given=given,
-        sources=sorted({tool.source for tool in tools.values()}),
+        sources=sorted({tool.source for tool in tools.values()} | {one.source for one in context}),
+        context=context[:_PAGE] if not start else (),
+        more_context=max(0, len(context) - _PAGE),
     )
+
+
+def _context(visit: Visit, words: Sequence[str], source: str) -> list[ContextRow]:
+    """Prompts and resources with these words, of this source; "" is for every source."""
+    gateway, principal = visit.gateway, visit.person.principal
+    readable: dict[tuple[str, str], ContextRow] = {}
+    offered = gateway.context
+    for kind, found in (
+        ("prompt", offered.prompts(principal)),
+        ("resource", (*offered.resources(principal), *offered.templates(principal))),
+    ):
+        for one in found:
+            readable[kind, _key(one)] = _row(kind, one, readable=True)
+    rows = dict(readable)
+    if visit.person.viewer:
+        manifest = gateway.manifest
+        for kind, known in (("prompt", manifest.prompts), ("resource", manifest.resources)):
+            for key, one in known.items():
+                rows.setdefault((kind, key), _row(kind, one, readable=False))
+    return [
+        row
+        for _, row in sorted(rows.items(), key=lambda item: item[0])
+        if source in {"", row.source} and all(word in f"{row.key} {row.text}".lower() for word in words)
+    ]
+
+
+def _key(one: Prompt | Resource) -> str:
+    return one.name if isinstance(one, Prompt) else one.uri
+
+
+def _row(kind: str, one: Prompt | Resource, *, readable: bool) -> ContextRow:
+    shown = "template" if isinstance(one, Resource) and one.is_template else kind
+    text = one.description or one.title or one.name
+    return ContextRow(kind=shown, key=_key(one), text=text, source=one.source, readable=readable)
 
 
 async def one(visit: Visit) -> Response:

@@ -38,6 +38,7 @@ from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.approvals import RestApprovals
 from toolgen.gateway.rest.audit import RestAudit
 from toolgen.gateway.rest.calls import CallEvents, RestCalls
+from toolgen.gateway.rest.context import RestContext
 from toolgen.gateway.rest.devices import RestDevices
 from toolgen.gateway.rest.files import RestFiles
 from toolgen.gateway.rest.grants import RestGrants
@@ -113,6 +114,7 @@ class App:
         self._calls = RestCalls(gateway.tool_calls.approvals)
         self._events = CallEvents(gateway)
         self._devices = RestDevices(gateway)
+        self._context = RestContext(gateway.context)
         self._files = RestFiles(gateway.tool_calls.files)
         self._audit = RestAudit(gateway)
         self._console: Pages | None = None
@@ -256,6 +258,8 @@ class App:
             return events
         if answer := await self._devices.answer(request, principal):
             return answer
+        if response := await self._context.answer(request, principal):
+            return response
         if response := await self._audit.answer(request, principal):
             return response
         raise Rejected(404, "not_found", "there is nothing at this path", suggestion="/openapi.json lists the routes")

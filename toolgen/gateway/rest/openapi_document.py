@@ -13,6 +13,7 @@ from toolgen.gateway.metrics.prometheus import DETAILS
 from toolgen.gateway.rest.audit import FILTERS, MAX_ENTRIES
 from toolgen.gateway.rest.calls import DEFAULT_WAIT_S, MAX_WAIT_S
 from toolgen.gateway.rest.devices import MAX_WAIT_S as MAX_REQUESTS_WAIT_S
+from toolgen.gateway.rest.openapi_context import context_paths, context_schemas
 from toolgen.gateway.rest.openapi_grants import grant_paths
 from toolgen.gateway.rest.openapi_operations import (
     ERRORS,
@@ -48,7 +49,7 @@ def openapi_json() -> bytes:
             "paths": _paths(),
             "components": {
                 "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-                "schemas": schemas(),
+                "schemas": {**schemas(), **context_schemas()},
             },
         }
     )
@@ -62,6 +63,7 @@ def _paths() -> Node:
         **_waiting_paths(),
         **grant_paths(),
         **_device_paths(),
+        **context_paths(),
         **_audit_paths(),
         **_state_paths(),
     }

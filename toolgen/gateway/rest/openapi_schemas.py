@@ -8,7 +8,7 @@ from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
 from toolgen.gateway.rest.tool_call_batches import MAX_CALLS, MAX_ID_LENGTH, MAX_NAME_LENGTH
 from toolgen.gateway.role_grants import MAX_REASON_LENGTH
 
-__all__ = ["DURATION", "SOME_TEXT", "TEXT", "Node", "ref", "schemas"]
+__all__ = ["DURATION", "SOME_TEXT", "TEXT", "Node", "described", "ref", "schemas"]
 
 DURATION = "^[1-9][0-9]{0,5}[smh]$"
 """How long something is to hold, in a body."""

@@ -31,7 +31,7 @@ from tests.projects import KEY, POLICY, make_project
 UPSTREAM = """
 import asyncio, json, sys
 BODY = b'{"text": "' + b'x' * 1000 + b'"}'
-if (size := int(sys.argv[1])) > 1000:
+if (size := int(sys.argv[1]) if len(sys.argv) > 1 else 0) > 1000:
     row = {"name": "xxxx of a list", "price": 12.5, "tags": ["a", "b"], "stock": {"here": 5, "there": None}, "id": 0}
     BODY = json.dumps({"items": [{**row, "id": n} for n in range(size // 118)]}).encode()
 ANSWER = b'HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(BODY) + BODY

@@ -675,7 +675,7 @@ def test_the_gateway_has_a_small_surface() -> None:
     [
         *(
             (protocol.CallerLookup, 10),
-            (protocol.SupportsToolCalls, 11),
+            (protocol.SupportsToolCalls, 12),
             (protocol.Operations, 9),
             (protocol.Facade, 5),
         ),

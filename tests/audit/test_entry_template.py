@@ -48,7 +48,7 @@ def same_line(entry: WrittenEntry, place: tuple[int, str]) -> None:
 
 
 def call_of(arguments: dict[str, Any], client: str, session: str, bound: list[str]) -> Call:
-    who = Principal(id="bot")
+    who = Principal(id='bot"%d\U0001f600')
     return Call(
         id="call_0123456789abcdef01234567",
         tool=replace(TOOL, name="pets__%b_é"),
@@ -65,7 +65,7 @@ def call_of(arguments: dict[str, Any], client: str, session: str, bound: list[st
 def test_an_intent_has_the_bytes_of_the_canonical_encoder(
     arguments: dict[str, Any], client: str, session: str, bound: list[str], place: tuple[int, str]
 ) -> None:
-    templates = RecordTemplates('bot"%d', replace(TOOL, name="pets__%b_é"), "sha256:policy")
+    templates = RecordTemplates(replace(TOOL, name="pets__%b_é"), "sha256:policy")
     entry = templates.intent(call_of(arguments, client, session, bound))
     if entry is None:
         return  # it is put together field by field
@@ -84,7 +84,7 @@ def test_an_intent_has_the_bytes_of_the_canonical_encoder(
 def test_an_outcome_has_the_bytes_of_the_canonical_encoder(
     size: int | None, attempts: int | None, duration_ms: float, rule: str, place: tuple[int, str]
 ) -> None:
-    templates = RecordTemplates("bot", TOOL, "sha256:policy")
+    templates = RecordTemplates(TOOL, "sha256:policy")
     call_context = CallContext(verdict="allow", rule=rule)
     result = Success(data=None, delivery=Delivery(bytes=size, attempts=attempts))
     entry = templates.outcome(call_of({}, "", "", []), call_context, result, duration_ms)
@@ -93,7 +93,7 @@ def test_an_outcome_has_the_bytes_of_the_canonical_encoder(
 
 
 def test_most_arguments_are_written_by_the_template() -> None:
-    templates = RecordTemplates("bot", TOOL, "sha256:policy")
+    templates = RecordTemplates(TOOL, "sha256:policy")
     for arguments in ({}, {"id": "it_1"}, {"n": 5, "tags": ["a", "b"], "deep": {"x": None, "y": 1.5}}):
         assert templates.intent(call_of(arguments, "client", "session", [])) is not None
 

@@ -271,6 +271,9 @@ class FakeGateway:
         info = FileInfo(size=size, media_type=media_type or "text/plain", sha256="0" * 64, filename=filename)
         return Uploaded(uri="toolgen://files/" + "A" * 64, info=info, expires_s=60.0)
 
+    def plan(self, principal: Principal, name: str) -> None:
+        return None
+
     def pending_after(
         self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
     ) -> float | None:

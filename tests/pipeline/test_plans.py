@@ -17,6 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.catalogs import PETS
 from tests.exhaustive import size
 from tests.pipeline.test_order import BOT, World, rule
 from tests.policy.test_any_policy import ARGUMENTS, callers, manifest, policy_of, rules, toolsets
@@ -238,3 +239,77 @@ def test_names_that_strangers_make_up_leave_no_plan() -> None:
     for number in range(50):
         ends(made(world, f"no_such_{number}"), plans)
     assert plans._plans == {}
+
+
+SCENARIOS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+    # what is broken, tool, arguments, and what is otherwise than in an ordinary world
+    ("pause", "pets__list_pets", {}, {"paused": True}),
+    ("limit", "pets__list_pets", {}, {"burst": 1}),
+    ("access", "pets__get_pet", {"petId": 1}, {"denied": {"properties": {"petId": {"const": 1}}}}),
+    ("arguments", "pets__get_pet", {"petId": "one"}, {}),
+    ("inspect", "pets__list_pets", {}, {"destination": Deny(rule="egress", code="egress_refused", reason="closed")}),
+    ("approve", "pets__list_pets", {}, {"verdict": "ask"}),
+    ("meter", "pets__list_pets", {}, {"spent": True}),
+    ("current", "pets__list_pets", {}, {"stands": False}),
+    ("redact", "pets__list_pets", {}, {}),
+]
+
+
+def outcome(
+    folder: Path, run_planned: bool, broken: str, scenario: tuple[str, str, dict[str, Any], dict[str, Any]]
+) -> object:
+    """How two equal calls end in a world, and what they leave; with a stage of the plan left out where one is broken."""
+    _, name, arguments, around = scenario
+    pauses = folder / "pauses.json"
+    pauses.write_text(json.dumps([{"tool": "*", "since": 1.0}] if around.get("paused") else []))
+    denied = around.get("denied")
+    world = World(
+        rule(around.get("verdict", "allow")),
+        *([] if denied is None else [replace(rule("deny"), arguments=denied)]),
+        burst=around.get("burst", 100),
+        destination=around.get("destination"),
+        answerable=True,
+        pauses=pauses,
+    )
+    world.stands = around.get("stands", True)
+    if around.get("spent"):
+        world.parts.meter.upstreams.hear("pets", {"retry_after_s": 60.0})
+    plans: Next = call_pipeline(world.parts)
+    if run_planned:
+        plans = Plans(world.parts)
+        if broken:
+            left_out = getattr(world.parts, broken)
+            plans._placed = tuple(one for one in plans._placed if one.stage is not left_out)
+    tool = PETS.tools[name]
+    results = []
+    for number in range(2):
+        call = Call(id=f"call_{number}", tool=tool, arguments=arguments, principal=BOT)
+        results.append(asyncio.run(plans(call, CallContext())))  # type: ignore[arg-type]
+    return results, world.journal.entries, len(world.executor.calls), len(world.approvals.questions)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario[0])
+def test_a_stage_that_a_plan_leaves_out_is_noticed(
+    scenario: tuple[str, str, dict[str, Any], dict[str, Any]], tmp_path: Path
+) -> None:
+    general = outcome(tmp_path, False, "", scenario)
+    assert outcome(tmp_path, True, "", scenario) == general
+    assert outcome(tmp_path, True, scenario[0], scenario) != general
+
+
+def test_steps_of_a_plan_follow_the_order_of_the_stages() -> None:
+    world = World(rule())
+    plans = Plans(world.parts)
+    tool = PETS.tools["pets__list_pets"]
+    prepared = [(one.stage, one.stage.prepared(BOT, tool)) for one in plans._placed]
+    assert [type(stage).__name__ for stage, found in prepared if found is not None] == [
+        "PauseStage",
+        "LimitStage",
+        "AccessStage",
+        "ArgumentsStage",
+        "ApproveStage",
+        "MeterStage",
+        "PauseStage",
+        "CurrentStage",
+        "RedactStage",  # which hides something here, and takes the general way
+    ]

@@ -15,7 +15,7 @@ from toolgen.model.tool import Effect
 from toolgen.model.verdict import Allow
 from toolgen.policy import rule_index
 from toolgen.policy.access import Access
-from toolgen.policy.cel.comparison import Comparison
+from toolgen.policy.cel.comparison import LiteralComparison
 from toolgen.policy.cel.expression import ConditionVariables, Expression, _environment
 from toolgen.policy.cel.tree import read_tree
 from toolgen.policy.rules import Rule
@@ -125,10 +125,10 @@ def test_an_index_changes_no_decision(
     [
         (
             "principal.attributes.tenant == 'acme'",
-            Comparison(("principal", "attributes", "tenant"), "text", frozenset({"acme"})),
+            LiteralComparison(("principal", "attributes", "tenant"), "text", frozenset({"acme"})),
         ),
-        ("5 == args.limit && has(args.status)", Comparison(("args", "limit"), "integer", frozenset({5}))),
-        ("has(args.a) && args['a'] in ['x', 'y']", Comparison(("args", "a"), "text", frozenset({"x", "y"}))),
+        ("5 == args.limit && has(args.status)", LiteralComparison(("args", "limit"), "integer", frozenset({5}))),
+        ("has(args.a) && args['a'] in ['x', 'y']", LiteralComparison(("args", "a"), "text", frozenset({"x", "y"}))),
         ("principal.attributes.tenant != 'acme'", None),
         ("args.a == 'x' || args.b == 'y'", None),
         ("!(args.a == 'x')", None),
@@ -140,7 +140,7 @@ def test_an_index_changes_no_decision(
         ("session.called('x') && args.a == 'x'", None),
     ],
 )
-def test_the_comparison_of_a_condition(condition: str, comparison: Comparison | None) -> None:
+def test_the_comparison_of_a_condition(condition: str, comparison: LiteralComparison | None) -> None:
     compiled = _environment().compile(condition)
     assert Expression(condition, compiled, read_tree(compiled.serialize())).comparison == comparison
 

@@ -21,7 +21,7 @@ from toolgen.core.clock import Clock
 from toolgen.gateway.approvals.approvers import answerable, roles_that_answer
 from toolgen.gateway.calls.context_policy import ContextPolicy
 from toolgen.gateway.calls.fallback import Fallbacks
-from toolgen.gateway.calls.tool_plan import OrdinaryArguments, ToolPlan
+from toolgen.gateway.calls.tool_plan import ToolPlans
 from toolgen.gateway.calls.value_tokens import RestoredArguments, ValueTokens
 from toolgen.gateway.catalog.operation_names import no_operation
 from toolgen.gateway.identity import Identity, KeySets
@@ -33,7 +33,6 @@ from toolgen.model.call import Call, DatabaseDescription, Principal, Statement, 
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import Graph
 from toolgen.model.manifest import Manifest
-from toolgen.model.names import META_TOOLS
 from toolgen.model.result import Error, Refused
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import DeviceBinding, Tool, WorkflowBinding, absent
@@ -91,7 +90,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CompiledPolicy", "CurrentPolicy", "GatewayDependencies"]
 
-_MAX_TOOL_PLANS = 20_000
 _MAX_TOLD_CATALOGS = 256  # of principals that are told different values of bound arguments
 _MAX_PLACES = 1024  # whose verdicts are kept: a policy that is in force never changes its mind about one
 
@@ -211,8 +209,6 @@ class CompiledPolicy:
         self._clock = runtime.clock
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self._closed: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
-        self._tool_plans: dict[tuple[str, str, frozenset[str]], ToolPlan] = {}
-        self._ordinary: dict[str, OrdinaryArguments] = {}
         self.tolerant = is_tolerant(policy)  # whether calls go on while what gateways share cannot be reached
         self._pause = PauseStage(pauses=runtime.pauses, tolerant=self.tolerant)
         self.concealing = AuditRedaction(policy, runtime.manifest, self._digest_of)
@@ -229,6 +225,13 @@ class CompiledPolicy:
         )
         parts = self._parts(runtime)
         self._results = parts.results
+        self.tool_plans = ToolPlans(
+            {} if self.tokenises or parts.results is not None else self._tools,
+            self.access,
+            under=self.identity.mark,
+            catalog=self.catalog,
+            withheld=self.withheld,
+        )
         self.run: Next = Plans(parts)
         """A call through every stage. What they leave for its record is in its trail."""
         self.would_send = dry_pipeline(parts)
@@ -361,53 +364,6 @@ class CompiledPolicy:
             denied=bound.denied,
             trace=None if caller_connection is None else caller_connection.trace,
             line=None if caller_connection is None else caller_connection.line or caller_connection,
-            withheld=self.withheld,
-        )
-
-    def tool_plan(self, name: str, principal: Principal) -> ToolPlan | None:
-        """Return the plan for a principal's calls of a tool; None if each call is prepared in the general way.
-
-        That is the case where an argument is bound or a value restored, answers are masked, or the principal acts for another, has narrowed
-        itself to toolsets, or was let in under another policy.
-        """
-        if principal.under is not self.identity.mark or principal.on_behalf_of is not None or principal.toolsets:
-            return None
-        key = (name, principal.id, principal.roles)
-        found = self._tool_plans.get(key)
-        if found is None:
-            tool, access = self._tools.get(name), self.access
-            if tool is None or name in META_TOOLS or self.tokenises or self._results is not None:
-                return None
-            if not access.visible(principal, tool) or access.bound(principal, tool) or access.told(principal):
-                return None
-            if len(self._tool_plans) >= _MAX_TOOL_PLANS:
-                self._tool_plans.clear()
-            ordinary = self._ordinary.get(tool.digest) or self._ordinary.setdefault(
-                tool.digest, OrdinaryArguments(tool)
-            )
-            found = ToolPlan(tool=tool, ordinary=ordinary, catalog=self.catalog(principal))
-            self._tool_plans[key] = found
-        return found
-
-    def ordinary_call(
-        self,
-        plan: ToolPlan,
-        arguments: JsonObject,
-        principal: Principal,
-        session: str,
-        client: str,
-        caller_connection: CallerConnection,
-    ) -> Call:
-        """Return the call for the stages with the ordinary arguments of a planned tool, as `call` would make it."""
-        return Call(
-            id=f"call_{secrets.token_hex(12)}",
-            tool=plan.tool,
-            arguments={**arguments},
-            principal=principal,
-            session=session,
-            client=client,
-            trace=caller_connection.trace,
-            line=caller_connection.line or caller_connection,
             withheld=self.withheld,
         )
 

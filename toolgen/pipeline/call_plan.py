@@ -1,4 +1,4 @@
-"""Call plan: what is left of the pipeline for calls of one principal to one tool under one policy.
+"""Call plan: what is left of the pipeline for calls of principals with the same roles to one tool under one policy.
 
 When a plan is made, each stage says by its method `prepared` what it has to do for such calls: nothing, a plain function, or the general
 path. The plan runs the functions in the order of the stages, without a coroutine for each of them. A function that meets anything unusual
@@ -33,7 +33,7 @@ Step: TypeAlias = Callable[[Call, CallContext], Result | Literal[General.GENERAL
 
 
 class PreparedStage(Struct, frozen=True):
-    """What a stage does for calls of a plan: a step on the way in, and optionally one on the way out.
+    """Part of a stage in a plan: a step on the way in, and optionally one on the way out.
 
     `leave` is called once for a call that the step let on, with its result, or None if the call was broken off by an exception.
     """

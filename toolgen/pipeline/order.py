@@ -116,7 +116,7 @@ def call_pipeline(parts: Parts, idle: Collection[object] = ()) -> Next:
 
 
 class Plans:
-    """The pipeline under one policy. Calls of a principal with the same roles to the same tool share a plan, made at the first of them.
+    """The pipeline under one policy. Calls of principals with the same roles to the same tool share a plan, made at the first of them.
 
     What changes while the policy is in force is checked at every call, as are the arguments. A call with anything unusual about it (a
     user it acts for, toolsets, a conversation whose turns are counted, an idempotency key, an approval) takes the general pipeline. So does
@@ -126,7 +126,7 @@ class Plans:
     def __init__(self, parts: Parts) -> None:
         self._parts, self._general = parts, call_pipeline(parts)
         self._placed = _order(parts)
-        self._plans: dict[tuple[str, str, frozenset[str]], tuple[Tool, Next]] = {}
+        self._plans: dict[tuple[str, frozenset[str]], tuple[Tool, Next]] = {}
 
     def __call__(self, call: Call, call_context: CallContext) -> Coroutine[Any, Any, Result]:
         """Return the coroutine of a call, by its plan if there is one for calls like it."""
@@ -140,7 +140,7 @@ class Plans:
             or call_context.turn_lease is not None
         ):
             return self._general(call, call_context)
-        found = self._plans.get((tool.name, who.id, who.roles))
+        found = self._plans.get((tool.name, who.roles))
         if found is None or found[0] is not tool:
             return self._planned(who, tool)(call, call_context)
         return found[1](call, call_context)
@@ -151,8 +151,8 @@ class Plans:
             return self._general  # no plan is kept for a name that does not exist for its caller
         if len(self._plans) >= _MAX_PLANS:
             self._plans.clear()
-        plan = partial(parts.record.for_plan(who, tool), proceed=self._plan(who, tool))
-        self._plans[tool.name, who.id, who.roles] = (tool, plan)
+        plan = partial(parts.record.for_plan(tool), proceed=self._plan(who, tool))
+        self._plans[tool.name, who.roles] = (tool, plan)
         return plan
 
     def _plan(self, who: Principal, tool: Tool) -> Next:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.exhaustive import size
 from toolgen.connectors.http.request_builder import HttpRequest, UnbindableError, bind
-from toolgen.connectors.http.request_template import request_template
+from toolgen.connectors.http.request_template import http_request_template
 from toolgen.model.tool import Effect, HttpBinding, HttpBody, HttpConstant, HttpParameter, HttpPart, Tool
 
 NAMES = ("id", "a b", "q%", "_method", "x[]", "é")
@@ -103,7 +103,7 @@ def fields(request: HttpRequest | str) -> object:
 @settings(max_examples=size("TOOLGEN_TEMPLATES", 600, 50_000), deadline=None)
 @given(tools(), st.data())
 def test_a_template_makes_what_bind_makes(tool: Tool, data: st.DataObject) -> None:
-    template = request_template(tool)
+    template = http_request_template(tool)
     if template is None:
         return
     names = [one.argument for one in tool.binding.parameters] + ["body", "b0", "b1"]  # type: ignore[union-attr]
@@ -143,7 +143,7 @@ def test_an_ordinary_call_is_made_from_the_template(arguments: dict[str, Any], u
         name="t", title="", description="", input_schema={"type": "object"}, output_schema=None, effect=Effect.READ, idempotent=True,
         source="s", origin="", binding=binding, digest="sha256:1",
     )  # fmt: skip
-    template = request_template(tool)
+    template = http_request_template(tool)
     assert template is not None
     request = template.request(arguments)
     assert request is not None

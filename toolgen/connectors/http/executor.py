@@ -24,7 +24,7 @@ from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.connectors.http.redirects import MAX_HOPS, moved
 from toolgen.connectors.http.reply import BodyListener, BrokenError, RawResponse, TimedOutError, UnsentError
 from toolgen.connectors.http.request_builder import HttpRequest, bind, keyed, repeatable, traced
-from toolgen.connectors.http.request_template import RequestTemplate, request_template
+from toolgen.connectors.http.request_template import HttpRequestTemplate, http_request_template
 from toolgen.connectors.http.response import MAX_ANSWER_SIZE, HttpResponse, lifetime, result, retry_after, told
 from toolgen.connectors.http.scrubber import Scrubber, scrubber_of
 from toolgen.connectors.http.streamed import Pieces
@@ -97,7 +97,7 @@ class HttpExecutor:
         downloads: bool = False,
         app: LocalApp | None = None,
     ) -> None:
-        self._templates: dict[str, tuple[Tool, RequestTemplate | None]] = {}
+        self._templates: dict[str, tuple[Tool, HttpRequestTemplate | None]] = {}
         self._files = files
         self._downloads = downloads
         self._largest = largest
@@ -167,7 +167,7 @@ class HttpExecutor:
         if known is None or known[0] is not tool:
             if len(self._templates) >= _MAX_TEMPLATES:
                 self._templates.clear()
-            known = self._templates[tool.digest] = (tool, request_template(tool))
+            known = self._templates[tool.digest] = (tool, http_request_template(tool))
         request = None if known[1] is None else known[1].request(call.arguments)
         if request is None:
             return self._request(binding, call)

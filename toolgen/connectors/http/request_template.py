@@ -18,14 +18,14 @@ from toolgen.model.parameter_names import described_override
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding, HttpParameter, Tool
 
-__all__ = ["RequestTemplate", "request_template"]
+__all__ = ["HttpRequestTemplate", "http_request_template"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9_~-]+\Z").match
 """Values that are sent as they are, and that no server can take for anything else: no dot, no escape, no divider."""
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-class RequestTemplate:
+class HttpRequestTemplate:
     """Requests of one tool. `url` is a format with a place for each argument in the path."""
 
     __slots__ = ("_binding", "_headers", "_others", "_path", "_query", "_schema", "_url")
@@ -88,7 +88,7 @@ class RequestTemplate:
         return HttpRequest(method=binding.method, url=url, headers=headers, body=body, free_names=free)
 
 
-def request_template(tool: Tool) -> RequestTemplate | None:
+def http_request_template(tool: Tool) -> HttpRequestTemplate | None:
     """Return the template of a tool; None if its requests are made in the general way alone."""
     binding = tool.binding
     if not isinstance(binding, HttpBinding) or binding.constants is not UNSET or "?" in binding.path:
@@ -102,7 +102,7 @@ def request_template(tool: Tool) -> RequestTemplate | None:
     if sorted(names) != sorted(one.name for one in binding.parameters if one.in_ == "path"):
         return None
     try:
-        return RequestTemplate(tool, binding)
+        return HttpRequestTemplate(tool, binding)
     except UnbindableError:
         return None
 

@@ -233,7 +233,7 @@ class Calls:
 
         The object is the same until the policy or the catalog changes.
         """
-        return self._current.compiled_policy.tool_plan(name, principal)
+        return self._current.compiled_policy.tool_plans.of(principal, name)
 
     def pending_after(
         self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
@@ -288,7 +288,7 @@ class Calls:
         )  # the same to the end, also when another is put in force meanwhile
         if (
             isinstance(principal, Principal)
-            and (plan := compiled_policy.tool_plan(name, principal)) is not None
+            and (plan := compiled_policy.tool_plans.of(principal, name)) is not None
             and type(session) is type(connection) is type(client) is str
             and f"{session}{connection}{client}".isascii()
             and not (parent or idempotency_key or (session and self._turns is not None))
@@ -296,9 +296,7 @@ class Calls:
             and self._preparation.takes_no_files(plan.tool)
         ):
             caller_connection = caller_connection or CallerConnection()
-            call = compiled_policy.ordinary_call(
-                plan, arguments, principal, session or connection, client, caller_connection
-            )
+            call = plan.call(arguments, principal, session or connection, client, caller_connection)
             call_context = CallContext(caller_connection=caller_connection)
             return await self._carried(compiled_policy, call, call_context, WHOLE, last=False, mask=None)
         if fault := no_ids(

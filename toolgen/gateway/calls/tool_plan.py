@@ -6,18 +6,26 @@ repaired, renamed, dropped or bound. Any other call is prepared in the general w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
+from toolgen.model.call import Call, Principal
+from toolgen.model.names import META_TOOLS
+from toolgen.model.result import Error
+from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.pipeline.responses.answer_argument import may_have_options
+from toolgen.policy.access import Access
 
-__all__ = ["OrdinaryArguments", "ToolPlan"]
+__all__ = ["OrdinaryArguments", "ToolPlan", "ToolPlans"]
 
 _PLAIN = frozenset({int, bool})
 _NUMBERS = frozenset({"integer", "number", "boolean"})
 _MAX_ARGUMENTS = 1_000
+_MAX_PLANS = 20_000
 
 
 class OrdinaryArguments:
@@ -51,8 +59,78 @@ class OrdinaryArguments:
 
 
 class ToolPlan(Struct, frozen=True, kw_only=True):
-    """Plan for calls of a principal to a tool that it may see. `catalog` is the object that holds its tools under this policy."""
+    """Plan for calls of a principal to a tool that it may see.
+
+    `catalog` is the object that holds the principal's tools under this policy, and `withheld` is as of `Call`.
+    """
 
     tool: Tool
     ordinary: OrdinaryArguments
     catalog: tuple[Tool, ...]
+    withheld: Callable[[Call], Awaitable[Error | None]]
+
+    def call(
+        self,
+        arguments: JsonObject,
+        principal: Principal,
+        session: str,
+        client: str,
+        caller_connection: CallerConnection,
+    ) -> Call:
+        """Return the call for the stages with ordinary arguments."""
+        return Call(
+            id=f"call_{secrets.token_hex(12)}",
+            tool=self.tool,
+            arguments={**arguments},
+            principal=principal,
+            session=session,
+            client=client,
+            trace=caller_connection.trace,
+            line=caller_connection.line or caller_connection,
+            withheld=self.withheld,
+        )
+
+
+class ToolPlans:
+    """Plans under one policy, by tool, principal and its roles. `tools` are those that may have one, and `under` marks the principals that
+    this policy let in."""
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        access: Access,
+        *,
+        under: object,
+        catalog: Callable[[Principal], tuple[Tool, ...]],
+        withheld: Callable[[Call], Awaitable[Error | None]],
+    ) -> None:
+        self._tools, self._access, self._under = tools, access, under
+        self._catalog, self._withheld = catalog, withheld
+        self._known: dict[tuple[str, str, frozenset[str]], ToolPlan] = {}
+        self._ordinary: dict[str, OrdinaryArguments] = {}
+
+    def of(self, principal: Principal, name: str) -> ToolPlan | None:
+        """Return the plan for a principal's calls of a tool; None if each call is prepared in the general way.
+
+        That is the case where an argument is bound, or the principal acts for another, has narrowed itself to toolsets, or was let in under
+        another policy. The object is the same as long as the policy is in force.
+        """
+        if principal.under is not self._under or principal.on_behalf_of is not None or principal.toolsets:
+            return None
+        found = self._known.get((name, principal.id, principal.roles))
+        return self._made(principal, name) if found is None else found
+
+    def _made(self, principal: Principal, name: str) -> ToolPlan | None:
+        tool, access = self._tools.get(name), self._access
+        if tool is None or name in META_TOOLS or not access.visible(principal, tool):
+            return None
+        if access.bound(principal, tool) or access.told(principal):
+            return None
+        if len(self._known) >= _MAX_PLANS:
+            self._known.clear()
+        ordinary = self._ordinary.get(tool.digest)
+        if ordinary is None:
+            ordinary = self._ordinary[tool.digest] = OrdinaryArguments(tool)
+        plan = ToolPlan(tool=tool, ordinary=ordinary, catalog=self._catalog(principal), withheld=self._withheld)
+        self._known[name, principal.id, principal.roles] = plan
+        return plan

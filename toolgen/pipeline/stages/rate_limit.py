@@ -76,6 +76,7 @@ class LimitStage(Struct, frozen=True, kw_only=True):
     buckets: Buckets
     told: SeldomLog = field(default_factory=lambda: SeldomLog(_logger))
     _kept: dict[tuple[str, str], tuple[LimitCharge, ...]] = {}
+    _at_once: dict[tuple[str, str], tuple[LimitCharge, ...] | None] = {}
 
     async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
         charges = self._kept.get((call.principal.id, call.tool.digest)) or self._charges(call)
@@ -93,22 +94,30 @@ class LimitStage(Struct, frozen=True, kw_only=True):
         finally:
             self.buckets.release(answer)
 
-    def prepared(self, principal: Principal, tool: Tool) -> Prepared:
+    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
         """Return a step that takes the tokens at once, where they are counted in memory and no place in flight has to be given back.
 
         A call that cannot be served at once takes the general path, which waits or refuses.
         """
-        charges = self._charges(Call(id="", tool=tool, arguments={}, principal=principal))
-        if isinstance(charges, Deny) or (charges and (principal.id, tool.digest) not in self._kept):
-            return GENERAL
-        if any(charge.limit.concurrency for charge in charges):
-            return GENERAL
-        take = self.buckets.take_now
+        kept, digest, take = self._at_once, tool.digest, self.buckets.take_now
 
-        def step(_call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:
-            return None if take(charges) else GENERAL
+        def step(call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:
+            key = (call.principal.id, digest)
+            charges = kept[key] if key in kept else self._taken_at_once(call)
+            return None if charges is not None and (not charges or take(charges)) else GENERAL
 
-        return PreparedStage(step) if charges else None
+        return PreparedStage(step)
+
+    def _taken_at_once(self, call: Call) -> tuple[LimitCharge, ...] | None:
+        """Return the charges of every call like this one; None if they differ, or hold a place in flight."""
+        charges = self._charges(call)
+        found: tuple[LimitCharge, ...] | None = None
+        if not isinstance(charges, Deny) and self.limits.fixed(call):
+            found = None if any(charge.limit.concurrency for charge in charges) else tuple(charges)
+        if len(self._at_once) >= _MAX_KEPT:
+            self._at_once.clear()
+        self._at_once[call.principal.id, call.tool.digest] = found
+        return found
 
     def _charges(self, call: Call) -> Sequence[LimitCharge] | Deny:
         charges = self.limits.charges(call)

@@ -312,14 +312,14 @@ class Record(Struct, frozen=True, kw_only=True):
     counts: Counts
     templates: RecordTemplates | None = None
 
-    def for_plan(self, principal: Principal, tool: Tool) -> Record:
-        """Return this stage for calls of a principal to a tool, with entries whose text is written already as far as they are all alike.
+    def for_plan(self, tool: Tool) -> Record:
+        """Return this stage for calls to a tool, with entries whose text is written already as far as they are all alike.
 
         Without templates where what is recorded of an argument depends on its value.
         """
-        if principal.id not in self.users.named or not self.conceal.is_plain(tool):
+        if not self.conceal.is_plain(tool):
             return self
-        return replace(self, templates=RecordTemplates(principal.id, tool, self.policy_digest))
+        return replace(self, templates=RecordTemplates(tool, self.policy_digest))
 
     async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
         told: Result | None = None
@@ -327,6 +327,8 @@ class Record(Struct, frozen=True, kw_only=True):
         self.counts.begin()
         try:
             try:
+                if call.principal.id not in self.users.named:
+                    templates = None  # what is recorded of its caller is told with the intent
                 entry = None if templates is None else templates.intent(call)
                 if entry is None:
                     fault = await self._append_intent(call, self._who(call))

@@ -1,4 +1,4 @@
-"""Templates for the audit entries of a call plan: intent and outcome of calls of one principal to one tool under one policy."""
+"""Templates for the audit entries of a call plan: intent and outcome of calls to one tool under one policy."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class RecordTemplates:
 
     __slots__ = ("_intent", "_outcome")
 
-    def __init__(self, principal: str, tool: Tool, policy_digest: str) -> None:
-        who = {"principal": principal, "on_behalf_of": "", "tool": tool.name[:MAX_NAME_LENGTH]}
+    def __init__(self, tool: Tool, policy_digest: str) -> None:
+        who = {"on_behalf_of": "", "tool": tool.name[:MAX_NAME_LENGTH]}
         fixed = {"tool_digest": tool.digest, "policy_digest": policy_digest, "repaired": [], "parent": ""}
         self._intent = EntryTemplate(
-            {"event": "intent", **who, **fixed}, ("arguments", "bound", "call_id", "client", "session")
+            {"event": "intent", **who, **fixed}, ("arguments", "bound", "call_id", "client", "principal", "session")
         )
         ok = {"verdict": "allow", "status": "ok", "labels": (), "parent": "", "code": "", "sql": "", "rows": None}
         self._outcome = EntryTemplate(
-            {"event": "outcome", **who, **ok}, ("attempts", "bytes", "call_id", "duration_ms", "rule")
+            {"event": "outcome", **who, **ok}, ("attempts", "bytes", "call_id", "duration_ms", "principal", "rule")
         )
 
     def intent(self, call: Call) -> WrittenEntry | None:
@@ -47,10 +47,11 @@ class RecordTemplates:
         recorded = as_it_is(arguments)
         if not recorded or len(arguments) > 1_000:
             return None
-        client, session = call.client[:MAX_NAME_LENGTH], call.session[:MAX_NAME_LENGTH]
+        principal, client, session = call.principal.id, call.client[:MAX_NAME_LENGTH], call.session[:MAX_NAME_LENGTH]
         try:
             return self._intent.filled(
                 {
+                    "principal": principal,
                     "call_id": call.id,
                     "bound": [*call.bound],
                     "session": session,
@@ -63,7 +64,8 @@ class RecordTemplates:
                     b'"call_id":"%b",' % call.id.encode("ascii"),
                     b'"client":%b,' % written_text(client) if client else b"",
                 ),
-                middle=(b'"session":%b,' % written_text(session) if session else b"",),
+                (b'"principal":%b,' % written_text(principal),),
+                (b'"session":%b,' % written_text(session) if session else b"",),
             )
         except UnicodeEncodeError:
             return None
@@ -82,6 +84,7 @@ class RecordTemplates:
             return None
         return self._outcome.filled(
             {
+                "principal": call.principal.id,
                 "call_id": call.id,
                 "rule": rule,
                 "labels": call_context.labels,
@@ -95,5 +98,8 @@ class RecordTemplates:
                 b'"call_id":"%b",' % call.id.encode("ascii"),
                 b'"duration_ms":%b,' % written_number(duration_ms),
             ),
-            (b'"rule":%b,' % written_text(rule) if rule else b"",),
+            (
+                b'"principal":%b,' % written_text(call.principal.id),
+                b'"rule":%b,' % written_text(rule) if rule else b"",
+            ),
         )

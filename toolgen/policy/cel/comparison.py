@@ -1,4 +1,4 @@
-"""Comparison that an expression needs: a variable of the call that must equal one of some literals for the expression to be true."""
+"""LiteralComparison that an expression needs: a variable of the call that must equal one of some literals for the expression to be true."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from toolgen.policy.cel.tree import CelConstant, Function, Identifier, Node, Other, Select
 
-__all__ = ["Comparison", "Path", "comparison_of", "kind_of", "value_at"]
+__all__ = ["LiteralComparison", "Path", "comparison_of", "kind_of", "value_at"]
 
 Path: TypeAlias = tuple[str, ...]
 """Variable and the names below it, such as `("principal", "attributes", "tenant")`."""
@@ -18,7 +18,7 @@ _ROOTS = frozenset({"args", "principal", "tool", "user"})
 _MAX_INTEGER = 2**63 - 1
 
 
-class Comparison(Struct, frozen=True):
+class LiteralComparison(Struct, frozen=True):
     """`path` has one of these values, all of `kind`. If it has another value of that kind, the expression is false, whatever else is in it:
     in CEL, false and an error are false."""
 
@@ -27,7 +27,7 @@ class Comparison(Struct, frozen=True):
     values: frozenset[str | int]
 
 
-def comparison_of(tree: Node) -> Comparison | None:
+def comparison_of(tree: Node) -> LiteralComparison | None:
     """Return the first comparison among the operands of `&&` of an expression, or None."""
     match tree:
         case Function(name="_&&_", target=None, arguments=operands):
@@ -58,7 +58,7 @@ def kind_of(value: object) -> Literal["text", "integer"] | None:
     return "integer" if type(value) is int and -_MAX_INTEGER <= value <= _MAX_INTEGER else None
 
 
-def _compared(node: Node, literals: tuple[Node, ...]) -> Comparison | None:
+def _compared(node: Node, literals: tuple[Node, ...]) -> LiteralComparison | None:
     path = _path(node)
     if path is None or len(path) < 2:
         return None
@@ -69,7 +69,7 @@ def _compared(node: Node, literals: tuple[Node, ...]) -> Comparison | None:
     (kind,) = kinds
     if kind is None:
         return None
-    return Comparison(path, kind, frozenset(value for value in values if isinstance(value, str | int)))
+    return LiteralComparison(path, kind, frozenset(value for value in values if isinstance(value, str | int)))
 
 
 def _path(node: Node) -> Path | None:

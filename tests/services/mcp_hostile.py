@@ -93,6 +93,26 @@ def called(params: dict[str, Any], ask: Ask) -> dict[str, Any]:
     return text("", structuredContent={"arguments": arguments})
 
 
+ASKED: list[str] = []
+
+
+def task(step: int, steps: list[str], modern: bool) -> dict[str, Any]:
+    """The task at a step; the last one stays."""
+    status = steps[min(step, len(steps) - 1)]
+    found = {
+        "taskId": "t-1",
+        "status": status,
+        "statusMessage": "at\u200b work",
+        "pollInterval": 1,
+        "pollIntervalMs": 1,
+    }
+    if modern and status == "completed":
+        found["result"] = text("done as a task", structuredContent={"steps": step})
+    if modern and status == "failed":
+        found["error"] = {"code": -32000, "message": "no \u200bpaper"}
+    return found
+
+
 def escape(how: str) -> None:
     """Leaves a process behind, in a session of its own, forked twice, or without the environment it was given."""
     argv = [sys.executable, "-c", "import time; time.sleep(300)", str(STATE)]
@@ -135,6 +155,21 @@ def answer(message: dict[str, Any], ask: Ask) -> dict[str, Any] | None:
             return {**reply, "result": {"resultType": "complete", "serverInfo": {"name": "new", "version": "2"}}}
         case "tools/list":
             return {**reply, "result": listing(params)}
+        case "tools/call" if (steps := state().get("task")) is not None:
+            (STATE.parent / "calls").open("a").write(params["name"] + "\n")
+            declared = (
+                params.get("_meta", {}).get("io.modelcontextprotocol/clientCapabilities", {}).get("extensions", {})
+            )
+            if "task" not in params and "io.modelcontextprotocol/tasks" not in declared:
+                return {**reply, "error": {"code": -32601, "message": "this tool runs as a task"}}
+            made = task(0, steps, modern)
+            return {**reply, "result": {"resultType": "task", **made} if modern else {"task": made}}
+        case "tasks/get" | "tasks/cancel":
+            (STATE.parent / "calls").open("a").write(message["method"] + "\n")
+            ASKED.append(message["method"])
+            return {**reply, "result": task(ASKED.count("tasks/get"), state()["task"], modern)}
+        case "tasks/result":
+            return {**reply, "result": text("done as a task", structuredContent={"steps": ASKED.count("tasks/get")})}
         case "tools/call":
             return {**reply, "result": called(params, ask)}
         case "resources/read":

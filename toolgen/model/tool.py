@@ -258,7 +258,8 @@ class McpBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """A tool of an MCP server, under the server's name for it. `url` is "" for a command that is reached over its pipes.
 
     `parts` are digests of the server's description at build time, by part: a server with another description is not called.
-    `open_world` is False if a trusted server says that the tool deals only with a closed world of its own.
+    `open_world` is False if a trusted server says that the tool deals only with a closed world of its own. `task`: the server runs the tool
+    as a task alone.
     """
 
     tool: str
@@ -266,6 +267,7 @@ class McpBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     parts: dict[str, str]
     open_world: bool = True
     arguments: dict[str, str] = {}
+    task: bool = False
 
     @property
     def kind(self) -> str:

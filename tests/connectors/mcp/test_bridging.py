@@ -355,7 +355,7 @@ def test_a_source_that_cannot_be_meant_is_refused(
     assert says in done.err
 
 
-def test_a_tool_that_demands_a_task_has_no_tool_here(tmp_path: Path, toolgen: Run) -> None:
+def test_a_tool_that_demands_a_task_from_now_on_is_other_than_pinned(tmp_path: Path, toolgen: Run) -> None:
     tools = [
         {**listed("must")[0], "execution": {"taskSupport": "required"}},
         {**listed("may")[0], "execution": {"taskSupport": "optional"}},
@@ -363,12 +363,16 @@ def test_a_tool_that_demands_a_task_has_no_tool_here(tmp_path: Path, toolgen: Ru
     ]
     path = write_project(tmp_path, mcp={"command": hostile(tmp_path, *tools)})
     built(toolgen)
-    assert set(manifest(tmp_path)["tools"]) == {"far__may", "far__never"}
-    assert problems(tmp_path) == {"must": "unusable_tool"}
+    assert {name: one["binding"].get("task") for name, one in manifest(tmp_path)["tools"].items()} == {
+        "far__may": None,
+        "far__must": True,
+        "far__never": None,
+    }
     tell(tmp_path, tools=[*listed("must", "never"), {**listed("may")[0], "execution": {"taskSupport": "required"}}])
-    refused = call(path, "may")
-    assert refused.error is not None
-    assert (refused.error.rule, "execution" in refused.error.message) == ("pin", True)
+    for name in ("may", "must"):
+        refused = call(path, name)
+        assert refused.error is not None
+        assert (refused.error.rule, "execution" in refused.error.message) == ("pin", True)
     assert call(path, "never").status == "ok"
 
 

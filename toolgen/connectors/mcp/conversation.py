@@ -39,7 +39,7 @@ from toolgen.model.mcp_context import (
 )
 from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import Effect
+from toolgen.model.tool import Effect, McpBinding
 
 __all__ = ["Conversation", "Parts"]
 
@@ -253,7 +253,9 @@ class Conversation:
         agreed, number = self._agreed, self._next()
         if call.line is not None and call.line.listens:
             params = {**params, "_meta": {"progressToken": number}}
-        asking = asyncio.create_task(self._wire.ask(self._request(method, params, number), agreed, call))
+        binding = call.tool.binding
+        tasks = isinstance(binding, McpBinding) and binding.task
+        asking = asyncio.create_task(self._wire.ask(self._request(method, params, number, tasks=tasks), agreed, call))
         try:
             await asyncio.wait({asking}, timeout=max(0.0, until - asyncio.get_running_loop().time()))
             if asking.done():
@@ -280,6 +282,21 @@ class Conversation:
         finally:
             asking.cancel()
 
+    @property
+    def version(self) -> str:
+        """The revision that was agreed on; "" before."""
+        return self._agreed.version
+
+    def cancel_task(self, task_id: str, call: Call) -> None:
+        """Tells the server that nobody waits for a task, without waiting for that."""
+        until = asyncio.get_running_loop().time() + _PARTING_S
+        telling = asyncio.create_task(self._told("tasks/cancel", {"taskId": task_id}, replace(call, line=None), until))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+
+    async def _told(self, method: str, params: JsonObject, call: Call, until: float) -> None:
+        await self.call(method, params, call, until)
+
     def _call_off(self, number: int, agreed: Agreed, call: Call) -> None:
         """Tells the server that nobody waits for an answer, without waiting for that."""
         telling = asyncio.create_task(self._wire.tell(cancel_notification(number), agreed, call))
@@ -305,8 +322,8 @@ class Conversation:
         self._lost(outcome, agreed)
         return result_of(outcome, call, method)
 
-    def _request(self, method: str, params: JsonObject, number: int) -> JsonObject:
-        return request(method, modern(params) if self._agreed.version == STATELESS else params, number)
+    def _request(self, method: str, params: JsonObject, number: int, *, tasks: bool = False) -> JsonObject:
+        return request(method, modern(params, tasks=tasks) if self._agreed.version == STATELESS else params, number)
 
     def _lost(self, outcome: Success | Failed, agreed: Agreed) -> bool:
         """Return True if the server no longer knows the session of the request, and forget that session."""

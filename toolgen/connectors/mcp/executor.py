@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from toolgen.connectors.executor import Timeouts
 from toolgen.connectors.mcp.conversation import Conversation, Parts
 from toolgen.connectors.mcp.messages import SharedSession, Wire, failed, request
+from toolgen.connectors.mcp.task_calls import call_as_task
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ToolgenError
 from toolgen.model.argument_names import own_arguments
@@ -278,7 +279,10 @@ class McpExecutor:
                 return _unsent(listed)
             if refused := _changed(binding, listed):
                 return refused
-            outcome = await conversation.call(method, params, call, until)
+            if binding.task and method == "tools/call":
+                outcome = await call_as_task(conversation, params, call, until)
+            else:
+                outcome = await conversation.call(method, params, call, until)
             if isinstance(outcome, Success):
                 return _READ[method](outcome)
             if outcome is not None:

@@ -128,11 +128,16 @@ _CLOCK = SystemClock()
 _HARMLESS = frozenset(
     {
         *("initialize", "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"),
-        *("prompts/get", "resources/read", "completion/complete"),
+        *("prompts/get", "resources/read", "completion/complete", "tasks/get", "tasks/result", "tasks/cancel"),
         *("notifications/initialized", "notifications/cancelled"),
     }
 )
-_NAMED_BY: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED_BY: Mapping[str, str] = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(("tasks/get", "tasks/cancel"), "taskId"),
+}
 """The member of a request's params that the header `Mcp-Name` repeats (2026-07-28, basic/transports)."""
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )\Z")
 

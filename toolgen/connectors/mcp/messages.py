@@ -47,6 +47,7 @@ STATELESS: Final = "2026-07-28"
 STATEFUL: Final = "2025-11-25"  # offered; a server may answer with an older one
 _KNOWN = frozenset({STATEFUL, "2025-06-18", "2025-03-26", "2024-11-05"})
 _WHO: Final[JsonObject] = {"name": "toolgen", "version": "1"}
+_TASKS: Final = "io.modelcontextprotocol/tasks"
 _MAX_SAID_LENGTH = 600
 _MAX_AMOUNT = 2**53
 
@@ -122,11 +123,11 @@ def initialize(number: int) -> JsonObject:
     return request("initialize", {"protocolVersion": STATEFUL, "capabilities": {}, "clientInfo": _WHO}, number)
 
 
-def modern(params: JsonObject) -> JsonObject:
-    """The parameters with what every request of 2026-07-28 carries."""
+def modern(params: JsonObject, *, tasks: bool = False) -> JsonObject:
+    """The parameters with what every request of 2026-07-28 carries. `tasks`: the tool may be run as a task."""
     meta: JsonObject = {
         "io.modelcontextprotocol/protocolVersion": STATELESS,
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {_TASKS: {}}} if tasks else {},
         "io.modelcontextprotocol/clientInfo": _WHO,
     }
     said = params.get("_meta")

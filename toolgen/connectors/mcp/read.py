@@ -120,8 +120,6 @@ def _remarks(config: SourceConfig, origin: str, tool: ListedTool, hidden: bool) 
 
 
 def _check(tool: ListedTool, named: set[str], times: int) -> None:
-    if tool.demands_task:
-        raise _UnusableError("it can be called as a task alone, which this gateway does not do")
     if tool.name not in named:
         raise _UnusableError("its name has other characters than letters, digits and _-./, or too many")
     if times > 1:
@@ -154,6 +152,7 @@ def _tool(config: SourceConfig, listed: ListedTool, name: str) -> tuple[Tool, bo
             tool=listed.name,
             url="" if config.command else config.location,
             parts=parts_of(listed),
+            task=listed.demands_task,
             open_world=not (config.annotations == "trusted" and annotations.get("openWorldHint") is False),
         ),
         icons=icons_in(listed.icons),

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
 from toolgen.connectors.naming import words
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceKind
 from toolgen.connectors.syntax import MAX_DOCUMENT_SIZE, parse
 from toolgen.core.errors import DescriptionError
 from toolgen.core.files import read_file
 from toolgen.model.names import SOURCE_NAME
 
-__all__ = ["described_as", "kind_of", "name_for", "title_name"]
+__all__ = ["described_as", "name_for", "title_name"]
 
 _LOOKED_AT = 65_536
 _MAX_PARSED = 2**20  # of a document whose title stands in none of the usual ways
@@ -30,8 +32,6 @@ _GENERIC = frozenset(
     specification specifications specs stable swagger the this to v version with yaml yml
     """)
 )
-# What the last part of a URL's path says of it.
-_ENDPOINTS: Mapping[str, SourceKind] = {"graphql": "graphql", "mcp": "mcp"}
 _NO_NAME = re.compile(r"\([^()]*\)|['’]s\b|\bweb(?=\s+apis?\b)", re.IGNORECASE)
 _EXTRAS = re.compile(r"\s(?:with|including|incl\.|plus|\+)\s", re.IGNORECASE)
 _VERSION = re.compile(r"v?[0-9]+|beta[0-9]*|alpha[0-9]*")
@@ -51,27 +51,11 @@ class _Titled(msgspec.Struct):
 
 
 def described_as(spec: str, root: Path) -> tuple[SourceKind, str]:
-    """The kind of a description, and how toolgen.yaml names it: a file that is a database by its URL, anything else as it was given."""
-    head = b"" if "://" in spec else _head(root / spec)[:16]
-    if head.startswith(b"SQLite format 3\0"):
-        return "sql", f"sqlite:///{spec}"
-    if head[8:12] == b"DUCK":
-        return "sql", f"duckdb:///{spec}"
-    return kind_of(spec, root), spec
-
-
-def kind_of(spec: str, root: Path) -> SourceKind:
-    """By what the file is, not by its ending alone: a GraphQL schema, a database, or else an OpenAPI document."""
-    if (
-        spec.startswith(("http://", "https://"))
-        and (last := urlsplit(spec).path.rstrip("/").rsplit("/", 1)[-1]) in _ENDPOINTS
-    ):
-        return _ENDPOINTS[last]
-    if "://" in spec and not spec.startswith(("http://", "https://")):
-        return "sql"
-    if spec.endswith((".graphql", ".graphqls", ".gql")):
-        return "graphql"
-    return "graphql" if spec.endswith(".json") and b'"__schema"' in _head(root / spec) else "openapi"
+    """The kind of a description, and how toolgen.yaml names it. The first kind of the registry is that of what no other recognizes."""
+    other, *kinds = CONNECTORS.values()
+    head = cache(lambda: b"" if "://" in spec else _head(root / spec))
+    found = ((connector.kind, connector.recognize(spec, head)) for connector in kinds)
+    return next((one for one in found if one[1]), (other.kind, spec))
 
 
 def name_for(spec: str, root: Path, kind: SourceKind, taken: Collection[str]) -> str:

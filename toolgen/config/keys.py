@@ -13,6 +13,7 @@ from msgspec import Struct, inspect
 
 from toolgen.config.settings import GivenFile
 from toolgen.config.structure import alternatives, default_of, structure_of
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import read
 from toolgen.policy.document.schema import FileShape
@@ -132,6 +133,10 @@ def described(kind: FileKind) -> Mapping[str, tuple[ConfigKey, ...]]:
     texts: dict[str, dict[str, dict[str, Any]]] = {}
     for name in _TEXTS[kind]:
         texts |= read(_FOLDER / name, name, ConfigError).data
+    if kind == "toolgen.yaml":
+        for connector in CONNECTORS.values():
+            for structure_name, keys in connector.described.items():
+                texts.setdefault(structure_name, {}).update(keys)
     found: dict[str, tuple[ConfigKey, ...]] = {}
     for structure in structures(kind):
         name = name_of(structure)

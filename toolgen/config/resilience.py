@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolgen.config.source_keys import AnswerKeys, BreakerKeys, GivenSource, RetryKeys, TimeoutKeys
+from toolgen.config.source_keys import AnswerKeys, BreakerKeys, RetryKeys, SourceKeys, TimeoutKeys
 from toolgen.connectors.base import Connector
 from toolgen.connectors.executor import BreakerConfig, ResilienceConfig, Retries, Timeouts
 from toolgen.connectors.registry import CONNECTORS
@@ -26,7 +26,7 @@ _MAX_CALLS = 100_000
 
 
 def read_resilience(
-    given: GivenSource, document: YamlDocument, path: tuple[str, ...], connector: Connector, *, command: bool
+    given: SourceKeys, document: YamlDocument, path: tuple[str, ...], connector: Connector, *, command: bool
 ) -> ResilienceConfig:
     """Read the resilience settings of a source; `command` is True if it is a command. Raises `ConfigError` with its line, also for a
     setting without effect there."""

@@ -252,6 +252,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             **({"anonymous": True} if config.anonymous else {}),
             **({"code": msgspec.to_builtins(config.code)} if config.code is not None else {}),
             **({"context": msgspec.to_builtins(config.context)} if config.context is not None else {}),
+            **({"options": msgspec.to_builtins(config.options)} if config.options is not None else {}),
             **{
                 key: value
                 for key in ("prefix", "adopted", "annotations", "listed_output", "strict_arguments", "exact_schema")

@@ -1,8 +1,8 @@
-"""Keys of a source in toolgen.yaml, as they are written."""
+"""Keys of a source in toolgen.yaml, as they are written: those of all sources, those of kinds, and those that connectors bring."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 
@@ -12,11 +12,12 @@ from toolgen.connectors.functions.code.settings import CodeKeys
 from toolgen.connectors.functions.settings import PythonKeys
 from toolgen.connectors.graphql.options import GraphKeys
 from toolgen.connectors.mcp.settings import McpKeys
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.yaml_file import apart
 from toolgen.model.credential_keys import CredentialKeys
 from toolgen.model.tool import OutputForm
 
-__all__ = ["AnswerKeys", "BreakerKeys", "FilterKeys", "GivenSource", "RetryKeys", "TimeoutKeys"]
+__all__ = ["AnswerKeys", "BreakerKeys", "FilterKeys", "GivenSource", "RetryKeys", "SourceKeys", "TimeoutKeys"]
 
 
 class TimeoutKeys(msgspec.Struct, forbid_unknown_fields=True):
@@ -59,8 +60,8 @@ class FilterKeys(msgspec.Struct, forbid_unknown_fields=True):
     effects: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
-class GivenSource(GraphKeys, forbid_unknown_fields=True):
-    """A source as it is written."""
+class SourceKeys(GraphKeys, forbid_unknown_fields=True):
+    """Keys of a source, except those that connectors bring."""
 
     timeouts: TimeoutKeys | None = None
     retries: RetryKeys | str | None = None
@@ -95,3 +96,24 @@ class GivenSource(GraphKeys, forbid_unknown_fields=True):
     arguments: Literal["strict", "lenient"] = "lenient"
     input_schema: Literal["listed", "exact"] = "listed"
     poll: Annotated[Any, apart(PollKeys)] | None = None
+
+
+def _brought() -> list[tuple[str, Any, Any]]:
+    """Name, type and default of each key that a connector brings."""
+    found = []
+    for keys in filter(None, (connector.keys for connector in CONNECTORS.values())):
+        hints = get_type_hints(keys, include_extras=True)
+        for one in msgspec.structs.fields(keys):
+            default = (
+                one.default
+                if one.default_factory is msgspec.NODEFAULT
+                else msgspec.field(default_factory=one.default_factory)
+            )
+            found.append((one.encode_name, hints[one.name], default))
+    return found
+
+
+GivenSource: type[SourceKeys] = msgspec.defstruct(
+    "GivenSource", _brought(), bases=(SourceKeys,), module=__name__, kw_only=True, forbid_unknown_fields=True
+)  # type: ignore[assignment]  # it derives from SourceKeys
+"""A source as it is written."""

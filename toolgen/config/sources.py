@@ -14,7 +14,8 @@ import msgspec
 from toolgen.config.poll import PollKeys, read_poll
 from toolgen.config.resilience import read_resilience
 from toolgen.config.resource import of_resource
-from toolgen.config.source_keys import FilterKeys, GivenSource
+from toolgen.config.source_keys import FilterKeys, GivenSource, SourceKeys
+from toolgen.connectors.base import Connector
 from toolgen.connectors.context.settings import read_context
 from toolgen.connectors.executor import PollConfig
 from toolgen.connectors.functions.code.settings import read_code
@@ -71,6 +72,7 @@ def read_source(document: YamlDocument, name: str, root: Path, warnings: list[st
             writes=source.writes,
             root=str(root) if kind in {"python", "mcp", "context"} else "",
             context=None if source.context is None else read_context(source.context, document, name),
+            options=CONNECTORS[kind].options(source, partial(document.where, "sources", name)),
             command=server.command,
             annotations=server.annotations,
             listed_output=source.output_schema,
@@ -93,7 +95,7 @@ def read_source(document: YamlDocument, name: str, root: Path, warnings: list[st
     )
 
 
-def _decoded(document: YamlDocument, name: str, root: Path) -> tuple[GivenSource, SourceKind, str]:
+def _decoded(document: YamlDocument, name: str, root: Path) -> tuple[SourceKeys, SourceKind, str]:
     """Decode a source and check that its keys belong to its kind. Returns the source, its kind, and the file of its resource."""
     here = partial(document.where, "sources", name)
     if not SOURCE_NAME.match(name):
@@ -111,9 +113,10 @@ def _decoded(document: YamlDocument, name: str, root: Path) -> tuple[GivenSource
         raise ConfigError(f"source {name} must have exactly one of {', '.join(CONNECTORS)}", where=here())
     kind = given[0]
     connector = CONNECTORS[kind]
-    for key in sorted(frozenset().union(*(one.own_keys for one in CONNECTORS.values())) - connector.own_keys):
+    own = {one.kind: one.own_keys | _brought_keys(one) for one in CONNECTORS.values()}
+    for key in sorted(frozenset().union(*own.values()) - own[kind]):
         if getattr(source, key) not in (None, "", [], False):
-            owners = [one.kind for one in CONNECTORS.values() if key in one.own_keys]
+            owners = [one for one, keys in own.items() if key in keys]
             raise ConfigError(f"{key}: belongs to {' and '.join(owners)} sources", where=here(key))
     for key in ("server", "endpoint"):
         if (address := getattr(source, key)) and not _is_origin(address):
@@ -125,12 +128,18 @@ def _decoded(document: YamlDocument, name: str, root: Path) -> tuple[GivenSource
     return source, kind, resource
 
 
+def _brought_keys(connector: Connector) -> frozenset[str]:
+    """The keys beside the kind that a connector brings, by their names in toolgen.yaml."""
+    fields = () if connector.keys is None else msgspec.structs.fields(connector.keys)
+    return frozenset(one.encode_name for one in fields) - {connector.kind}
+
+
 def _poll(document: YamlDocument, name: str) -> PollConfig:
     path = ("sources", name, "poll")
     return read_poll(decode(document, path, PollKeys, ConfigError), document, path)
 
 
-def _overlays(document: YamlDocument, name: str, source: GivenSource, root: Path) -> tuple[str, ...]:
+def _overlays(document: YamlDocument, name: str, source: SourceKeys, root: Path) -> tuple[str, ...]:
     given = [source.overlay] if isinstance(source.overlay, str) else source.overlay
     for path in given:
         if not path or "://" in path:
@@ -138,7 +147,7 @@ def _overlays(document: YamlDocument, name: str, source: GivenSource, root: Path
     return tuple(str(root / path) for path in given)
 
 
-def _queries(document: YamlDocument, name: str, source: GivenSource, root: Path) -> tuple[QueryFiles, ...]:
+def _queries(document: YamlDocument, name: str, source: SourceKeys, root: Path) -> tuple[QueryFiles, ...]:
     """Which files hold named queries. What the globs match is a matter of the build: a gateway serves what was built."""
     path = ("sources", name, "queries")
     given = source.queries

@@ -8,7 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
@@ -61,6 +62,10 @@ class Connector(ABC):
     """Word that stands for the location of a source that has none."""
     own_keys: ClassVar[frozenset[str]] = frozenset()
     """Keys of `sources:` in toolgen.yaml that belong to this kind, and to others that have them too."""
+    keys: ClassVar[type[Struct] | None] = None
+    """Keys that the kind brings to a source of toolgen.yaml beside those of `config/source_keys.py`: `kind` itself is one of them."""
+    described: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
+    """Texts and examples of these keys, as in `config/described/`."""
     failure_keys: ClassVar[frozenset[str]] = frozenset()
     """Keys about failures that have an effect: `timeouts`, `retries`, `breaker`, `concurrency`, `idempotency_key`, `answers`."""
     failure_advice: ClassVar[str] = ""
@@ -88,6 +93,14 @@ class Connector(ABC):
         if "://" in given or not given:
             raise ConfigError(f"{self.kind}: takes a file", where=where)
         return str(root / given)
+
+    def options(self, given: Any, where: Callable[..., str]) -> Struct | None:
+        """Return the options of a source that the kind's own keys give; `where` has the line of a key. Raises `ConfigError`."""
+        return None
+
+    def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
+        """Return how toolgen.yaml names a description that is of this kind; "" for any other. `head` gives the first bytes of a file."""
+        return ""
 
     def portable_location(self, config: SourceConfig) -> str:
         """Return the location as it is on every machine: a URL, or the name of a file without its folder."""

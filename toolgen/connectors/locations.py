@@ -9,7 +9,7 @@ from toolgen.connectors.pins import LOCK
 from toolgen.connectors.references import is_loopback
 from toolgen.core.errors import ConfigError
 
-__all__ = ["check_remote", "file_or_url"]
+__all__ = ["check_remote", "file_or_url", "last_step"]
 
 
 def file_or_url(kind: str, given: str, root: Path, where: str) -> str:
@@ -43,3 +43,8 @@ def check_remote(kind: str, url: str, where: str) -> None:
             where=where,
             suggestion="use https, or download it, review it and name the file",
         )
+
+
+def last_step(url: str) -> str:
+    """Return the last step of the path of a URL."""
+    return urlsplit(url).path.rstrip("/").rsplit("/", 1)[-1]

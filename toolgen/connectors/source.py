@@ -84,6 +84,7 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
     writes: bool = False  # sql: a tool that changes tables, for what the policy opens
     queries: tuple[QueryFiles, ...] = ()  # sql: a tool for each named query of these files
     code: CodeBinding | None = None  # code: the limits of its sandbox
+    options: Struct | None = None  # of the keys that its kind brings (`Connector.keys`)
     context: ContextFiles | None = None  # context: files of prompts, and the folder of resources
     root: str = ""  # python: where modules are looked for first; mcp: where a command is started
     resource: str = ""  # of any kind: the file of a tool resource (`kind: Tool`) that its tools are declared in

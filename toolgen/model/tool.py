@@ -38,6 +38,7 @@ __all__ = [
     "McpContextBinding",
     "McpResourceBinding",
     "NoBinding",
+    "OperationBinding",
     "OutputForm",
     "Seals",
     "SqlBinding",
@@ -299,6 +300,23 @@ class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=Tru
         return "mcp_context"
 
 
+class OperationBinding(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="operation"
+):
+    """Binding of a kind of system that needs no binding of its own: what is done, with values of its description.
+
+    `address` is the URL that calls go to, which the egress rules judge; "" for calls that leave the machine for nowhere.
+    """
+
+    operation: str
+    values: dict[str, Any] = {}
+    address: str = ""
+
+    @property
+    def kind(self) -> str:
+        return "operation"
+
+
 class NoBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="none"):
     """Binding of a tool that does not exist, so that a call to it passes the same stages as any other and ends refused."""
 
@@ -321,6 +339,7 @@ Binding: TypeAlias = (
     | CodeBinding
     | FolderBinding
     | TextPromptBinding
+    | OperationBinding
     | NoBinding
 )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
-from toolgen.connectors.locations import file_or_url
+from toolgen.connectors.locations import file_or_url, last_step
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
 
 __all__ = ["GraphQLConnector"]
@@ -31,6 +31,13 @@ class GraphQLConnector(Connector):
         from toolgen.connectors.http.source_executor import headers_of  # noqa: PLC0415 - a tenth of a second, for an endpoint alone
 
         return headers_of(source)
+
+    def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
+        """Return a URL that ends with /graphql, a schema, or the answer to an introspection query."""
+        if spec.startswith(("http://", "https://")):
+            return spec if last_step(spec) == self.kind else ""
+        answer = spec.endswith(".json") and b'"__schema"' in head()
+        return spec if answer or spec.endswith((".graphql", ".graphqls", ".gql")) else ""
 
     def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
         """Read SDL, an introspection result or the pinned copy of a live endpoint's."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
-from toolgen.connectors.locations import check_remote
+from toolgen.connectors.locations import check_remote, last_step
 from toolgen.connectors.source import Fetched, SourceConfig, SourceReading, SourceSettings
 from toolgen.core.errors import ConfigError
 from toolgen.model.mcp import ServerTools, write_listing
@@ -46,6 +46,10 @@ class McpConnector(Connector):
     def unanswered(self) -> Fetched:
         """Return a listing without tools."""
         return Fetched(filename=_LISTING, data=write_listing(ServerTools(server="", version="", tools=())))
+
+    def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
+        """Return a URL that ends with /mcp."""
+        return spec if spec.startswith(("http://", "https://")) and last_step(spec) == self.kind else ""
 
     def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
         """Read the pinned listing of a server."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
-from toolgen.connectors.sql.engines import engine_of, is_file, location_of, preview_location
+from toolgen.connectors.sql.engines import ENGINES, engine_of, is_file, location_of, preview_location
 from toolgen.core.errors import ConfigError
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.secret import SecretReference
@@ -41,6 +41,17 @@ class SqlConnector(Connector):
     def portable_location(self, config: SourceConfig) -> str:
         """Return the URL of a server, or the name of a file."""
         return Path(config.location).name if is_file(config.location) else config.location
+
+    def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
+        """Return the URL of a database, also of a file that is one."""
+        if "://" in spec:
+            return "" if spec.startswith(("http://", "https://")) else spec
+        began = head()
+        engine = next(
+            (one for one in ENGINES.values() if one.signature and began[one.signature_at :].startswith(one.signature)),
+            None,
+        )
+        return "" if engine is None else f"{engine.schemes[0]}:///{spec}"
 
     def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
         """Read the schema of a database, and its named queries."""

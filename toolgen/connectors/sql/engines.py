@@ -20,7 +20,7 @@ __all__ = ["ENGINES", "SqlEngine", "engine_of", "is_file", "location_of", "previ
 class SqlEngine(Struct, frozen=True, kw_only=True):
     """Engine: its dialect, the schemes of its locations, the port of its servers or 0 for files, and the extra that brings its driver.
 
-    `module` has its record as `DIALECT`.
+    `module` has its record as `DIALECT`. Files of the engine have the bytes `signature` at a place.
     """
 
     name: DialectName
@@ -28,15 +28,17 @@ class SqlEngine(Struct, frozen=True, kw_only=True):
     port: int = 0
     extra: str
     module: str = ""
+    signature: bytes = b""
+    signature_at: int = 0
 
 
 _ENGINES: Final[dict[DialectName, SqlEngine]] = {
     engine.name: engine
     for engine in (
-        SqlEngine(name="sqlite", schemes=("sqlite",), extra="sql"),
+        SqlEngine(name="sqlite", schemes=("sqlite",), extra="sql", signature=b"SQLite format 3\0"),
         SqlEngine(name="postgres", schemes=("postgresql",), port=5432, extra="postgres"),
         SqlEngine(name="mysql", schemes=("mysql", "mariadb"), port=3306, extra="mysql"),
-        SqlEngine(name="duckdb", schemes=("duckdb",), extra="duckdb"),
+        SqlEngine(name="duckdb", schemes=("duckdb",), extra="duckdb", signature=b"DUCK", signature_at=8),
     )
 }
 ENGINES: Final[Mapping[DialectName, SqlEngine]] = MappingProxyType(_ENGINES)

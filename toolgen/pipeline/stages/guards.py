@@ -25,6 +25,7 @@ from toolgen.model.tool import (
     HttpBinding,
     McpBinding,
     NoBinding,
+    OperationBinding,
     SqlBinding,
     TextPromptBinding,
     Tool,
@@ -188,6 +189,8 @@ class InspectStage(Struct, frozen=True, kw_only=True):
                 return call
             case FunctionBinding() | WorkflowBinding() | CodeBinding() | DeviceBinding():
                 return call  # the project's own code, whose affair it is what it does elsewhere; or calls, each inspected as itself
+            case OperationBinding(address=url):
+                return self._request(url, call) if url else call
             case McpBinding(url=url):  # a command is the operator's own program, as a function is
                 return self._request(url, call) if url else call
             case NoBinding():

@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
 from toolgen.connectors.executor import Permit
 from toolgen.connectors.secrets import SecretReference, SecretResolver
-from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.engines import ENGINES, location_of
 from toolgen.connectors.sql.execution.connections import Reach
 from toolgen.connectors.sql.execution.engine import CommitState, Engine
@@ -34,6 +33,9 @@ from toolgen.model.database_url import FileLocation
 from toolgen.model.result import Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import SqlBinding
+
+if TYPE_CHECKING:
+    from toolgen.connectors.sql.dialects import Dialect
 
 __all__ = ["SqlExecutor", "search_schema"]
 
@@ -218,7 +220,7 @@ class SqlExecutor:
         if statement is None:
             return {"sql": "", "parameters": []}
         explains = isinstance(call.tool.binding, SqlBinding) and call.tool.binding.operation == "explain"
-        prefix = RECORDS[self._location.dialect].explain if explains else ""
+        prefix = self._record().explain if explains else ""
         return {"sql": prefix + statement.sql, "parameters": list(statement.parameters)}
 
     async def close(self) -> None:
@@ -265,8 +267,13 @@ class SqlExecutor:
                 return failed("upstream_unavailable", error.message, error.suggestion)
         return self._opened
 
+    def _record(self) -> Dialect:
+        from toolgen.connectors.sql.dialects import RECORDS  # noqa: PLC0415 - behind an extra
+
+        return RECORDS[self._location.dialect]
+
     def _open(self) -> Engine:
-        record = RECORDS[self._location.dialect]
+        record = self._record()
         if isinstance(self._location, FileLocation):
             if record.driver and find_spec(record.driver) is None:
                 extra = ENGINES[record.name].extra

@@ -17,6 +17,8 @@ from pathlib import Path
 import msgspec
 
 from tests.catalogs import catalog, http_tool
+from toolgen.config.policies import load_policy as load
+from toolgen.config.policies import policy_reader
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import StateError
 from toolgen.gateway.identity import Identity, KeySets
@@ -24,7 +26,6 @@ from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect
 from toolgen.policy.access import Access, EvaluationContext
-from toolgen.policy.document.policy import PolicyReader, load
 from toolgen.policy.document.policy_files import PolicyFiles
 
 RULES, TOOLS, ROUNDS = 200, 1_000, 5
@@ -95,7 +96,7 @@ def large(principals: int, rules: int, keys: int, tools: Manifest) -> dict[str, 
         "a key less": files | {last: files[last][: files[last].rindex("  - ")]},
     }
     with tempfile.TemporaryDirectory() as directory:
-        reader, clock, found = PolicyReader(Path(directory)), SystemClock(), dict[str, float]()
+        reader, clock, found = policy_reader(Path(directory)), SystemClock(), dict[str, float]()
         for name, contents in edits.items():
             encoded = {file: text.encode() for file, text in contents.items()}
             started = time.process_time()

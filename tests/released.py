@@ -21,11 +21,11 @@ from redis import Redis
 
 from tests.redis_server import RedisServer
 from toolgen.audit.keys import make_key
+from toolgen.config.policies import load_policy
 from toolgen.config.settings import load
 from toolgen.core.clock import FixedClock
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
-from toolgen.policy.document.policy import load as load_policy
 from toolgen.state.pauses import Pause
 from toolgen.state.redis_connection import RedisLink
 

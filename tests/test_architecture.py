@@ -115,15 +115,10 @@ PIPELINE = {
 MAY_TOUCH_SYSTEMS = {"connectors"}
 # Parts of connectors that judge: they reach nothing.
 JUDGES = ("toolgen.connectors.sql.guard.", "toolgen.connectors.sql.dialects.", "toolgen.connectors.graphql.guard")
-# Imports between packages of layer 2: the policy's `sql:` section, and hidden names in GraphQL documents.
+# Imports between packages of layer 2: hidden names in GraphQL documents.
 BETWEEN = {
     ("toolgen.policy.answer_redaction", "toolgen.connectors.graphql.hidden_fields.aliases_of"),
     ("toolgen.policy.redact", "toolgen.connectors.graphql.hidden_fields.conceal_document"),
-    ("toolgen.policy.document.sql_section", "toolgen.connectors.sql.guard.cross_check.AVAILABLE"),
-    ("toolgen.policy.document.sql_section", "toolgen.connectors.sql.guard.grants.find_table"),
-    ("toolgen.policy.document.sql_section", "toolgen.connectors.sql.guard.scope.check_scope"),
-    ("toolgen.policy.document.sql_section", "toolgen.connectors.sql.guard.scope.compared_kinds"),
-    ("toolgen.policy.document.sql_section", "toolgen.connectors.sql.guard.scope.row_attributes"),
 }
 MAX_LINES = 650
 # Who makes what reaches other systems out of what a project says.

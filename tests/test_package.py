@@ -61,7 +61,7 @@ USES_SQL = {
         "toolgen.quality.doctor.database_accounts",
         "toolgen.quality.doctor.sql_trials",
     ),
-    *("toolgen.pipeline.stages.inspect_guards", "toolgen.policy.document.sql_section"),
+    *("toolgen.pipeline.stages.inspect_guards", "toolgen.connectors.sql.policy_section"),
 }
 WITHOUT = """
 import importlib, sys

@@ -20,6 +20,7 @@ from tests.exhaustive import part
 from toolgen.config import keys
 from toolgen.config.json_schema import json_schema
 from toolgen.config.keys import ConfigKey, FileKind, described, name_of, structures
+from toolgen.config.policies import load_policy
 from toolgen.config.settings import from_data
 from toolgen.config.structure import alternatives, structure_of
 from toolgen.core.errors import ConfigError, PolicyError
@@ -27,7 +28,6 @@ from toolgen.core.units import parse_duration, parse_size
 from toolgen.model import auth
 from toolgen.model.credential_keys import CredentialKeys
 from toolgen.model.manifest import load as load_manifest
-from toolgen.policy.document.policy import load as load_policy
 
 ROOT = Path(__file__).parents[2]
 KINDS: tuple[FileKind, ...] = get_args(FileKind)

@@ -21,6 +21,7 @@ from tests.gateway.clients import BASE, run
 from tests.projects import POLICY, audit_entry, make_project
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
+from toolgen.config.policies import load_policy
 from toolgen.config.settings import load as load_settings
 from toolgen.core.clock import FixedClock
 from toolgen.gateway.approvals.decisions import Approvals
@@ -30,7 +31,6 @@ from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.gateway.mcp.server import Caller, Mcp, ProtocolStyle, parse
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
-from toolgen.policy.document.policy import load as load_policy
 from toolgen.state.invocations import Invocation
 from toolgen.state.pauses import Pause
 

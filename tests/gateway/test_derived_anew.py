@@ -18,6 +18,7 @@ from tests.exhaustive import examples
 from tests.gateway.governed import Upstream, write_policy
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
 from tests.gateway.test_issuer_users import Who, call, code, scenario, whole
+from toolgen.config.policies import load_policy as load
 from toolgen.core.canonical import digest
 from toolgen.core.clock import SystemClock
 from toolgen.frontends.adapters.calls import AdapterCaller
@@ -27,7 +28,6 @@ from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call, Principal
 from toolgen.pipeline.stages.approve import approval_digest
 from toolgen.policy.credentials import ALGORITHMS, IssuerEntry, PolicyCredentials, TokenRule, claims_read
-from toolgen.policy.document.policy import load
 from toolgen.state.invocations import PrincipalRef
 from toolgen.state.pauses import Pause
 

@@ -20,6 +20,7 @@ import toolgen
 from tests.exhaustive import examples
 from tests.gateway.governed import Upstream, project, upstream
 from tests.projects import audit_entries
+from toolgen.config.policies import load_policy
 from toolgen.config.settings import load
 from toolgen.core.errors import ConfigError
 from toolgen.core.json_codec import MAX_DEPTH
@@ -27,7 +28,6 @@ from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
 from toolgen.model.middleware import CallView, Change, Middleware, Narrow, Refuse, ResultView
 from toolgen.model.result import Envelope
-from toolgen.policy.document.policy import load as load_policy
 
 ALL = {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}
 _RELEASE = threading.Event()

@@ -10,10 +10,11 @@ import pytest
 
 import toolgen
 from tests.catalogs import catalog, http_tool
+from toolgen.config.policies import load_policy as load
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect, seal
 from toolgen.policy.advice import Advice, advise
-from toolgen.policy.document.policy import documents, load
+from toolgen.policy.document.policy import documents
 
 INTEGER = {"type": "integer"}
 LIST = http_tool(

@@ -17,13 +17,14 @@ from msgspec.structs import replace
 import toolgen
 from tests.exhaustive import examples
 from tests.gateway.governed import API, PRINCIPALS
+from toolgen.config.policies import load_policy as load
 from toolgen.core.clock import FixedClock
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.verdict import Allow, Ask
 from toolgen.policy.access import Access, EvaluationContext
-from toolgen.policy.document.policy import Policy, load
+from toolgen.policy.document.policy import Policy
 from toolgen.state.history import Histories
 
 Document = dict[str, Any]

@@ -12,13 +12,13 @@ import yaml
 
 import toolgen
 from tests.gateway.governed import API
+from toolgen.config.policies import load_policy as load
 from toolgen.core.clock import FixedClock
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.policy.access import Access
-from toolgen.policy.document.policy import load
 
 TABLE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "decisions.yaml").read_text())
 

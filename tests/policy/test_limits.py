@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalogs import PETS, catalog, http_tool
+from toolgen.config.policies import load_policy as load
 from toolgen.core.clock import FixedClock
 from toolgen.core.errors import PolicyError
 from toolgen.model.call import Call, Principal
@@ -19,7 +20,6 @@ from toolgen.model.tool import Effect, absent
 from toolgen.model.verdict import Deny
 from toolgen.policy.cel.expression import compile_expression
 from toolgen.policy.cel.names import CelScope
-from toolgen.policy.document.policy import load
 from toolgen.policy.limits import Limit, LimitCharge, Limits, merged, parse_rate
 
 PAY = catalog(

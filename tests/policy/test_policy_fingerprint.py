@@ -13,13 +13,13 @@ from msgspec import field, structs
 from tests.connectors.graphql.reading import read_sdl
 from tests.exhaustive import examples
 from tests.projects import POLICY, make_project
+from toolgen.config.policies import load_policy as load
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.graphql.options import GraphOptions, QueryLimits
 from toolgen.gateway.project_files import catalog_of
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SourceInfo, assemble
 from toolgen.policy.access import Access
-from toolgen.policy.document.policy import load
 from toolgen.policy.policy_fingerprint import scope_hash_of
 from toolgen.policy.rules import CompiledRule, Condition, Rule
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.catalogs import PETS
+from toolgen.config.policies import load_policy as load
 from toolgen.core.errors import PolicyError
-from toolgen.policy.document.policy import Policy, load
+from toolgen.policy.document.policy import Policy
 from toolgen.policy.role_grants import GivenRole, RoleGrantRule
 
 BASE: dict[str, Any] = {

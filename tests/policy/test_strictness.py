@@ -18,9 +18,10 @@ import yaml
 import toolgen
 from tests.catalogs import PETS
 from tests.policy.document.test_policy import WHOLE
+from toolgen.config.policies import load_policy as load
 from toolgen.core.errors import PolicyError
+from toolgen.model import sql_section
 from toolgen.policy.document import schema as shapes
-from toolgen.policy.document.policy import load
 
 PACKAGE = Path(toolgen.__file__).parent
 MORE = {
@@ -110,7 +111,7 @@ def test_no_shape_of_a_file_takes_what_it_does_not_know() -> None:
 
 def test_what_is_not_said_is_nothing_but_for_what_stands_here() -> None:
     found = {}
-    for struct in structs(shapes):
+    for struct in (*structs(shapes), *structs(sql_section)):
         for field in msgspec.structs.fields(struct):
             default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
             if default not in (msgspec.NODEFAULT, msgspec.UNSET, None, "", [], {}) and default is not False:

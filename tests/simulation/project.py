@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from tests.simulation.plan import EXPIRES_S
+from toolgen.config.policies import load_policy
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.gateway.project_files import served_catalog
 from toolgen.model.manifest import Manifest
 from toolgen.policy.document.policy import Policy
-from toolgen.policy.document.policy import load as load_policy
 
 __all__ = ["BURST", "PER_MINUTE", "served_project", "settings_in"]
 

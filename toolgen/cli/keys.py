@@ -25,6 +25,7 @@ from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.config.environment import PREFIX, in_force
+from toolgen.config.policies import load_policy
 from toolgen.config.settings import GivenFile, Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import ConfigError, PolicyError, ToolgenError
@@ -33,7 +34,6 @@ from toolgen.core.spelling import nearest
 from toolgen.core.yaml_file import YamlDocument, read
 from toolgen.gateway.project_files import catalog_of
 from toolgen.policy.credentials import PolicyCredentials
-from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.document.policy import load_credentials
 from toolgen.policy.document.principals import instant
 from toolgen.policy.key_list import add_key, new_key

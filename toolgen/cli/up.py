@@ -19,6 +19,7 @@ from toolgen.cli.greeting import ShownKey, greeting, snippet
 from toolgen.cli.init import describe
 from toolgen.cli.new_project import make_project
 from toolgen.cli.options import KEY_VARIABLE, config, default_principal, logs
+from toolgen.config.policies import SECTIONS
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.openapi.mock.description import MockDescription
@@ -164,7 +165,7 @@ def _gateway(settings: Settings, services: Mapping[str, str], keys: Sequence[tup
         def read(self, files: PolicyFiles, manifest: Manifest) -> Policy:
             return _policy(super().read(files, manifest), settings, keys, services)
 
-    reader, state = RunPolicyReader(settings.policies, settings.labels), replace(state, files=files)
+    reader, state = RunPolicyReader(settings.policies, settings.labels, SECTIONS), replace(state, files=files)
     return Gateway(
         settings=settings, manifest=manifest, policy=reader.read(files, manifest), state=state, reader=reader
     )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from toolgen.connectors.http.credentials import Provision
     from toolgen.connectors.mcp.command_client import CommandClient
     from toolgen.connectors.secrets import SecretResolver
+    from toolgen.model.sql_section import DatabaseSection
 
 __all__ = ["Connector", "ExecutorContext"]
 
@@ -101,6 +102,10 @@ class Connector(ABC):
     def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
         """Return how toolgen.yaml names a description that is of this kind; "" for any other. `head` gives the first bytes of a file."""
         return ""
+
+    def database_section(self) -> DatabaseSection | None:
+        """Return the reader of `sql:` in a policy, for a kind whose sources have a database."""
+        return None
 
     def portable_location(self, config: SourceConfig) -> str:
         """Return the location as it is on every machine: a URL, or the name of a file without its folder."""

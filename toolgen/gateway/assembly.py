@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from toolgen.audit.log import AuditLog
+from toolgen.config.policies import policy_reader
 from toolgen.config.settings import Settings
 from toolgen.connectors.executor import Executor, LocalApp, Monitored, SystemHealth
 from toolgen.connectors.functions.signature import FunctionTool
@@ -175,7 +176,7 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
     current, log, shared, background = base.current, base.log, base.shared, base.background
     parts = _call_parts(base)
     execution = _execution(base, parts, options)
-    runtime = _runtime(base, parts, execution, options.reader or PolicyReader(settings.policies, settings.labels))
+    runtime = _runtime(base, parts, execution, options.reader or policy_reader(settings.policies, settings.labels))
     local = options.acceptances or LocalAcceptances(settings)
     accepted = Acceptances(local, None if shared.accepted is None else shared.accepted.read)
     reloader = PolicyReloader(policy, runtime, base.events.note, options.state, background, accepted)

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolgen.config.bare_specs import name_for, title_name
+from toolgen.config.policies import load_policy
 from toolgen.config.settings import Settings, from_data
 from toolgen.connectors.functions.decorator import MARK, tool
 from toolgen.connectors.pins import stage
@@ -27,7 +28,6 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.secret import Unprinted
 from toolgen.model.tool import Effect
 from toolgen.policy.document.policy import Policy
-from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.key_list import new_key
 
 __all__ = ["InProcess", "RateLimits", "of_functions", "of_openapi"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
+from toolgen.config.policies import policy_reader
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.executor import AsgiApp, Executor, LocalApp
@@ -111,7 +112,7 @@ class Gateway:
         Raises a `ToolgenError` naming file, line or pointer for whatever is wrong with toolgen.yaml, the catalog or the policy."""
         settings = load_settings(path)
         reader, acceptances = (
-            PolicyReader(settings.policies, settings.labels),
+            policy_reader(settings.policies, settings.labels),
             LocalAcceptances(settings, record=serving),
         )
         state = file_states(settings)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from tests.catalogs import PETS
+from toolgen.config.policies import load_policy as load
 from toolgen.core.errors import PolicyError
 from toolgen.model.verdict import Consent
-from toolgen.policy.document.policy import Policy, load
+from toolgen.policy.document.policy import Policy
 
 BASE: dict[str, Any] = {
     "principals": {"bot": {"roles": ["bot"]}, "ops": {"roles": ["ops", "lead"]}},

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tests.catalogs import catalog, http_tool
 from tests.exhaustive import examples
+from toolgen.config.policies import policy_reader
 from toolgen.core.clock import FixedClock
 from toolgen.core.errors import PolicyError, StateError
 from toolgen.gateway.identity import Identity, KeySets
@@ -168,11 +169,11 @@ class _InForce:
 @given(st.lists(_EDIT, min_size=1, max_size=5))
 @settings(max_examples=examples(400), deadline=None)
 def test_an_edited_policy_is_what_reading_it_anew_makes_it(edits: list[dict[str, str]]) -> None:
-    reader, before = PolicyReader(Path("policies")), None
+    reader, before = policy_reader(Path("policies")), None
     files = _START
     for edit in ({}, *edits):
         files = files | edit
-        edited, anew = _read(reader, files), _read(PolicyReader(Path("policies")), files)
+        edited, anew = _read(reader, files), _read(policy_reader(Path("policies")), files)
         assert _said(edited) == _said(anew)
         if isinstance(edited, Policy) and isinstance(anew, Policy):
             before, fresh = _InForce(edited, before), _InForce(anew, None)
@@ -180,7 +181,7 @@ def test_an_edited_policy_is_what_reading_it_anew_makes_it(edits: list[dict[str,
 
 
 def test_what_an_edit_leaves_is_not_read_again() -> None:
-    reader = PolicyReader(Path("policies"))
+    reader = policy_reader(Path("policies"))
     before = _read(reader, _START)
     after = _read(reader, _START | {"rules.yaml": _START["rules.yaml"] + _RULES[8] + "\n", "keys-2.yaml": "keys:\n"})
     assert isinstance(before, Policy)
@@ -204,7 +205,7 @@ def test_what_an_edit_leaves_is_not_read_again() -> None:
 
 def test_a_key_that_stands_twice_is_revoked_where_either_place_is() -> None:
     keys = f"keys:\n{_KEYS[2]}\nrevoked:\n{_REVOKED[2]}\n"  # from after the time, and without a time
-    policy = _read(PolicyReader(Path("policies")), _START | {"keys.yaml": keys})
+    policy = _read(policy_reader(Path("policies")), _START | {"keys.yaml": keys})
     assert isinstance(policy, Policy)
     assert len(policy.principals["ann"].keys) == 2
     identity = _InForce(policy, None).identity

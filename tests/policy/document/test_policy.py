@@ -9,9 +9,10 @@ from textwrap import dedent
 import pytest
 
 from tests.catalogs import PETS
+from toolgen.config.policies import load_policy as load
 from toolgen.core.errors import PolicyError
 from toolgen.policy.document.approvals import NOBODY, Approval
-from toolgen.policy.document.policy import Policy, load
+from toolgen.policy.document.policy import Policy
 
 HASH = "sha256:" + hashlib.sha256(b"key").hexdigest()
 WHOLE = f"""\

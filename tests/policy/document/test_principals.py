@@ -10,10 +10,11 @@ import pytest
 
 from tests.catalogs import PETS
 from tests.policy.document.test_policy import loaded
+from toolgen.config.policies import load_policy as load
 from toolgen.core.errors import PolicyError
 from toolgen.policy.credentials import ALGORITHMS, ApiKey, Revocation
 from toolgen.policy.document import schema
-from toolgen.policy.document.policy import load, load_credentials
+from toolgen.policy.document.policy import load_credentials
 
 A, B = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 WHOLE = f"""\

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.catalogs import PETS
+from toolgen.config.policies import load_policy as load
 from toolgen.core.errors import PolicyError
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest, SourceInfo, with_tools
 from toolgen.model.tool import Effect, FunctionBinding, Tool, seal
 from toolgen.policy.access import Access
-from toolgen.policy.document.policy import Policy, load
+from toolgen.policy.document.policy import Policy
 
 BOT = Principal(id="bot", roles=frozenset({"bot"}))
 HEAD = "principals: {bot: {roles: [bot]}}\n"

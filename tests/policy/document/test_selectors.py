@@ -11,12 +11,13 @@ import pytest
 
 import toolgen
 from tests.cli.commands import Run, runner
+from toolgen.config.policies import load_policy as load
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import PolicyError
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
-from toolgen.policy.document.policy import Policy, load
+from toolgen.policy.document.policy import Policy
 from toolgen.policy.limits import LimitCharge, Limits
 
 HEAD = "principals: {bot: {roles: [bot]}}\n"

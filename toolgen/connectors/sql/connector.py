@@ -13,6 +13,7 @@ from toolgen.connectors.sql.engines import ENGINES, engine_of, is_file, location
 from toolgen.core.errors import ConfigError
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.secret import SecretReference
+from toolgen.model.sql_section import DatabaseSection
 
 __all__ = ["SqlConnector", "check_extra"]
 
@@ -67,6 +68,12 @@ class SqlConnector(Connector):
         password = source.auth.get("password")
         reference = password if isinstance(password, SecretReference) else None
         return SqlExecutor(source.config.location, password=reference, secrets=context.secrets, permit=context.permit)
+
+    def database_section(self) -> DatabaseSection:
+        """Return the reader of `sql:` in a policy."""
+        from toolgen.connectors.sql.policy_section import SqlSection  # noqa: PLC0415 - behind an extra
+
+        return SqlSection()
 
     def preview_location(self, info: SourceInfo) -> str:
         """Return the URL of a database that does not exist: a manifest does not say where its databases are."""

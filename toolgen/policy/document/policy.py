@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -60,11 +60,16 @@ from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles, RoleGrantRule,
 from toolgen.policy.value_tokens import TokenGrant
 
 if TYPE_CHECKING:
+    from toolgen.model.database import Database
     from toolgen.model.sql_scope import SqlScope
+    from toolgen.model.sql_section import DatabaseSection
 
-__all__ = ["Policy", "PolicyReader", "documents", "load", "load_credentials"]
+__all__ = ["Policy", "PolicyReader", "Sections", "documents", "load", "load_credentials"]
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+Sections: TypeAlias = Mapping[str, Callable[[], "DatabaseSection | None"]]
+"""By kind of source: makes the reader of `sql:`, which is imported only then."""
+_NO_SECTIONS: Sections = MappingProxyType({})
 _KEY_SECTIONS = frozenset({"keys", "revoked"})  # what `toolgen keys` writes
 
 
@@ -115,14 +120,16 @@ class Policy(Struct, frozen=True, kw_only=True):
         return replace(self, credentials=credentials, given=given)
 
 
-def load(directory: Path, manifest: Manifest, labels: Collection[str] = ()) -> Policy:
+def load(
+    directory: Path, manifest: Manifest, labels: Collection[str] = (), sections: Sections = _NO_SECTIONS
+) -> Policy:
     """Reads every *.yaml and *.yml below a directory, in name order, as one policy. `labels` are those that sessions get for what answers
     hold, besides those that the policy gives.
 
     Raises `PolicyError` with file and line for anything unreadable, unknown, contradictory or naming something that does not exist.
     A directory without a policy is an error too: it would allow nothing, and nobody wants that by accident.
     """
-    return PolicyReader(directory, labels).read(read_files(directory), manifest)
+    return PolicyReader(directory, labels, sections).read(read_files(directory), manifest)
 
 
 class _Digests(Struct, frozen=True):
@@ -145,8 +152,8 @@ class PolicyReader:
     """Policies of one directory, read again and again: what has not changed is neither parsed nor compiled again. Several threads may use
     it; one at a time reads a policy."""
 
-    def __init__(self, directory: Path, labels: Collection[str] = ()) -> None:
-        self._directory, self._labels = directory, labels
+    def __init__(self, directory: Path, labels: Collection[str] = (), sections: Sections = _NO_SECTIONS) -> None:
+        self._directory, self._labels, self._sections = directory, labels, sections
         self._cache = DocumentCache()
         self._parts = _ReadParts(PrincipalCache(), RuleCache(), {})
         self._reading = Lock()
@@ -154,7 +161,7 @@ class PolicyReader:
     def read(self, files: PolicyFiles, manifest: Manifest) -> Policy:
         """The policy that these files are, as `load` reads it. Raises `PolicyError`."""
         with self._reading, uncollected():
-            collector = _Collector(manifest, self._directory, self._labels, self._parts)
+            collector = _Collector(manifest, self._directory, self._labels, self._parts, self._sections)
             for document in self._cache.documents(files):
                 collector.add(document)
             return collector.policy()
@@ -199,8 +206,10 @@ def _lists_digest(lists: Mapping[str, Any]) -> str:
 class _Collector:
     """Gathers the files of one policy and refuses what does not fit together."""
 
-    def __init__(self, manifest: Manifest, directory: Path, labels: Collection[str], known: _ReadParts) -> None:
-        self._manifest = manifest
+    def __init__(
+        self, manifest: Manifest, directory: Path, labels: Collection[str], known: _ReadParts, sections: Sections
+    ) -> None:
+        self._manifest, self._sections = manifest, sections
         self._found_labels = labels
         self._name = directory.name
         self._known = known
@@ -360,11 +369,26 @@ class _Collector:
         )
 
     def _masked(self, source: str, scope: SqlScope) -> SqlScope:
-        from toolgen.policy.document.sql_section import masked  # noqa: PLC0415 - see there
-
-        database = self._manifest.sources[source].database
+        """A database's scope with the columns masked that the policy redacts for one of its tools, and no sensitive ones sampled."""
         tools = [tool for tool in self._manifest.tools.values() if tool.source == source]
-        return masked(scope, database, tools, self._redactions, self._sensitive)
+        masks = {
+            column.casefold(): item.replacement
+            for item in reversed(self._redactions)
+            if any(item.covers(tool) for tool in tools)
+            for field in item.fields
+            if (column := column_of(field)) is not None
+        }
+        database, reader = self._section_of(source)
+        if not (masks or any(entry.samples for entry in scope.tables.values())):
+            return scope
+        return reader.masked(scope, database, masks, [column_of(path) for path in self._sensitive])
+
+    def _section_of(self, source: str) -> tuple[Database, DatabaseSection]:
+        info = self._manifest.sources[source]
+        reader = self._sections[info.kind]()
+        assert info.database is not None  # noqa: S101 - its section was read
+        assert reader is not None  # noqa: S101 - the kind has databases
+        return info.database, reader
 
     def _add_rule(self, document: YamlDocument, index: int) -> None:
         drafts = read_context_rules(document, index, self._manifest, self._reads)
@@ -402,10 +426,9 @@ class _Collector:
             raise PolicyError(f"there is no SQL source '{source}'{nearest(source, databases)}", where=where)
         if source in self._sql:
             raise PolicyError(f"the scope of {source} is defined twice", where=where)
-        from toolgen.policy.document.sql_section import read_scope, row_attributes  # noqa: PLC0415 - see there
-
-        scope = read_scope(document, source, info.database)
-        self._row_attributes += [(where, name) for name in sorted(row_attributes(scope))]
+        database, reader = self._section_of(source)
+        scope = reader.read(document, source, database)
+        self._row_attributes += [(where, name) for name in sorted(reader.row_attributes(scope))]
         self._sql[source] = scope
 
     def _add_egress(self, document: YamlDocument, given: EgressShape) -> None:

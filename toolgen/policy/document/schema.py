@@ -8,6 +8,7 @@ import msgspec
 
 from toolgen.core.yaml_file import apart
 from toolgen.model.credential_keys import CredentialKeys
+from toolgen.model.sql_section import SqlShape
 from toolgen.model.tool import Effect
 
 __all__ = [
@@ -29,10 +30,8 @@ __all__ = [
     "PrincipalShape",
     "RedactShape",
     "RevokedShape",
-    "RowsShape",
     "RuleShape",
     "SelectorShape",
-    "SqlShape",
     "TestShape",
     "ToolsetShape",
     "UserShape",
@@ -176,31 +175,6 @@ class LimitShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     concurrency: _Count | None = None
     wait: str | None = None
     on_failure: Literal["refuse", "share"] = "refuse"
-
-
-class RowsShape(msgspec.Struct, forbid_unknown_fields=True):
-    where: Annotated[str, msgspec.Meta(min_length=1)] | msgspec.UnsetType = msgspec.UNSET
-    note: Annotated[str, msgspec.Meta(max_length=300)] = ""
-
-
-class TableShape(msgspec.Struct, forbid_unknown_fields=True):
-    columns: list[str] | msgspec.UnsetType = msgspec.UNSET
-    rows: str | RowsShape | msgspec.UnsetType = msgspec.UNSET
-    writes: list[Literal["insert", "update", "delete"]] = []
-    writable: list[str] | msgspec.UnsetType = msgspec.UNSET
-    cascades: bool = False
-    samples: bool | Literal["values"] = False
-
-
-class SqlShape(msgspec.Struct, forbid_unknown_fields=True):
-    tables: dict[str, TableShape]
-    max_rows: _Count = 100
-    max_bytes: _Count = 1_000_000
-    max_cell_bytes: _Count = 65_536
-    max_changes: _Count = 1
-    timeout: str = "2s"
-    functions: list[str] = []
-    cross_check: Literal["installed", "required"] = "installed"
 
 
 class EgressShape(msgspec.Struct, forbid_unknown_fields=True):

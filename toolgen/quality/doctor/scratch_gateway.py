@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
+from toolgen.config.policies import load_policy
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.executor import Executor
 from toolgen.core.errors import ToolgenError, place_of
@@ -25,7 +26,6 @@ from toolgen.model.manifest import Manifest, SourceInfo, assemble
 from toolgen.model.result import Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, HttpBinding, HttpParameter, SqlBinding, Tool
-from toolgen.policy.document.policy import load as load_policy
 
 __all__ = [
     "CANARY",

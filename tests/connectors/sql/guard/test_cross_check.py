@@ -8,6 +8,8 @@ import pytest
 
 from tests.connectors.sql.guard.lab import allowed, database, judge, refused
 from tests.projects import POLICY, make_project
+from toolgen.config.policies import load_policy
+from toolgen.connectors.sql import policy_section
 from toolgen.connectors.sql.guard import cross_check as module
 from toolgen.connectors.sql.guard import guard as guarding
 from toolgen.connectors.sql.guard.changes import guard_change
@@ -18,8 +20,6 @@ from toolgen.gateway.service import Gateway
 from toolgen.model.call import Statement
 from toolgen.model.manifest import SourceInfo, assemble
 from toolgen.model.sql_scope import SqlScope, TableScope
-from toolgen.policy.document import policy as document
-from toolgen.policy.document import sql_section
 
 needs_pglast = pytest.mark.skipif(not module.AVAILABLE, reason="pglast is not installed: pip install 'toolgen[pglast]'")
 
@@ -137,10 +137,10 @@ def test_a_policy_that_demands_it_is_loaded_where_it_is_installed(
         {"lab": SourceInfo(kind="sql", digest="", title="", version="", database=database("postgres"))}, [], []
     )
     (tmp_path / "p.yaml").write_text("sql: {lab: {tables: {orders: {}}, cross_check: required}}", encoding="utf-8")
-    monkeypatch.setattr(sql_section, "CROSS_CHECKED", available)
+    monkeypatch.setattr(policy_section, "CROSS_CHECKED", available)
 
     if available:
-        assert "lab" in document.load(tmp_path, known).sql
+        assert "lab" in load_policy(tmp_path, known).sql
     else:
         with pytest.raises(PolicyError, match="pglast"):
-            document.load(tmp_path, known)
+            load_policy(tmp_path, known)

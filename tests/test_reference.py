@@ -17,6 +17,7 @@ from tests.projects import make_project
 from toolgen.audit.entry import FIELDS
 from toolgen.cli.main import EXIT_CODES
 from toolgen.config.keys import FileKind, described
+from toolgen.core.error_codes import KnownCode
 from toolgen.gateway.metrics.prometheus import DETAILS
 from toolgen.gateway.rest.openapi_document import openapi_json
 from toolgen.gateway.rest.tools import STATUS_OF_CODE
@@ -53,6 +54,7 @@ def test_every_command_and_option_is_on_its_page() -> None:
 def test_every_code_field_metric_and_route_is_on_its_page() -> None:
     said = meanings()
     assert said["errors"].keys() == STATUS_OF_CODE.keys()
+    assert {*get_args(KnownCode)} == {*said["errors"], *said["requests"]}
     assert said["record"].keys() == set(FIELDS)
     for code, status in STATUS_OF_CODE.items():
         assert f"| `{code}` | {status} |" in TEXTS["errors.md"]

@@ -108,7 +108,7 @@ def test_a_refusal_by_a_rule_says_it_where_nothing_else_is_to_be_done(tmp_path: 
 
 def test_both_parties_have_to_be_told(tmp_path: Path) -> None:
     async def main() -> list[str]:
-        codes = []
+        codes: list[str] = []
         for name, roles in (("agent", ["bot"]), ("both", ["bot", "user"])):
             async with gateway(tmp_path / name, disclose=[{**ENTRY, "to": roles}]) as opened:
                 bot = opened.principal("bot", on_behalf_of="ann")

@@ -15,6 +15,8 @@ ToolgenError                 anything a person can put right: text, where, what 
 
 from __future__ import annotations
 
+from toolgen.core.error_codes import CallStatus, ErrorCode
+
 __all__ = [
     "AuditError",
     "CallError",
@@ -96,7 +98,7 @@ class ManifestError(ToolgenError):
 class SecretError(ToolgenError):
     """A secret reference cannot be resolved; the text names the reference, never a value."""
 
-    code = "secret_unavailable"
+    code: ErrorCode = "secret_unavailable"
 
 
 class CanonicalError(ToolgenError):
@@ -116,16 +118,16 @@ class CallError(ToolgenError):
         self,
         message: str,
         *,
-        status: str,
-        code: str,
+        status: CallStatus,
+        code: ErrorCode,
         tool: str,
         call_id: str,
         suggestion: str = "",
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(message, where=tool, suggestion=suggestion)
-        self.status = status
-        self.code = code
+        self.status: CallStatus = status
+        self.code: ErrorCode = code
         self.call_id = call_id
         self.retry_after_s = retry_after_s
 

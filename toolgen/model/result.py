@@ -6,10 +6,11 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
+from toolgen.core.error_codes import CallStatus, ErrorCode
 from toolgen.core.errors import CallError
 from toolgen.model.excerpt import MAX_MESSAGE_LENGTH, bounded
 from toolgen.model.schema import Json
@@ -60,14 +61,13 @@ class Shape(StrEnum):
     STORED = "stored"
 
 
-Outcome: TypeAlias = Literal["ok", "error", "refused", "pending", "cancelled"]
-"""The outcome of a call, or that it waits."""
+Outcome: TypeAlias = CallStatus
 
 
 class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An error as data: a stable code (docs/reference/errors.md), a message for the agent, and what to do about it."""
 
-    code: str
+    code: ErrorCode
     message: str
     suggestion: str = ""
     help_url: str = ""
@@ -248,7 +248,9 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         """The data of a call that succeeded. Raises `CallError` for any other, also for one that waits for somebody."""
         if self.status == "ok":
             return self.data
-        error = self.error or Error(code=self.status, message=f"the call is {self.status}")
+        error = self.error or Error(
+            code="cancelled" if self.status == "cancelled" else "internal", message=f"the call is {self.status}"
+        )
         raise CallError(
             error.message,
             status=self.status,

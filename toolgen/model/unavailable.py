@@ -20,7 +20,7 @@ def fault_error(fault: StateError | AuditError, message: str = "") -> Error:
     match fault:
         case AuditError():
             return Error(
-                code=fault.code,
+                code="audit_unavailable",
                 message=message or "the audit log cannot be written or read now, so nothing was changed",
                 suggestion="if this goes on, tell the operator of the gateway, whose log says why",
                 retry_after_s=RETRY_AFTER_S,
@@ -34,7 +34,7 @@ def fault_error(fault: StateError | AuditError, message: str = "") -> Error:
 def unavailable(message: str, *, rule: str = "") -> Error:
     """The error for state that cannot be used now."""
     return Error(
-        code=StateUnavailableError.code,
+        code="upstream_unavailable",
         message=message,
         suggestion="if this goes on, tell the operator of the gateway",
         retry_after_s=RETRY_AFTER_S,

@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from toolgen.core.error_codes import ErrorCode
+
 __all__ = ["Allow", "Ask", "Consent", "Deny", "Verdict"]
 
 
@@ -42,7 +44,7 @@ class Deny(Struct, frozen=True, kw_only=True):
 
     rule: str
     reason: str
-    code: str = "forbidden"
+    code: ErrorCode = "forbidden"
     suggestion: str = ""
     retry_after_s: float | None = None
 

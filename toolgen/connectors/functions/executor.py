@@ -26,6 +26,7 @@ from toolgen.connectors.functions.signature import Broken, FunctionTool, load_of
 from toolgen.connectors.functions.threads import Escaped, FunctionLoop, FunctionThreads, LoopWatch, Shares, ThreadsBusy
 from toolgen.connectors.functions.work_folder import MAX_FILES, MAX_SIZE, CallFolder, WorkFolders
 from toolgen.connectors.inner_calls import UnderWay
+from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import DescriptionError, place_of
 from toolgen.core.json_codec import MAX_DEPTH, TooDeepError, carried, deeper_than, encode_json
 from toolgen.model.argument_names import own_arguments
@@ -278,7 +279,7 @@ class FunctionExecutor:
         message = f"the function did not end within {offer.mark.timeout_s:g} s, and may still be running"
         if self._runtime.leaving:
             message = "the gateway stopped before the function had ended"
-        code = "upstream_timeout" if offer.mark.effect == "read" else "outcome_unknown"
+        code: ErrorCode = "upstream_timeout" if offer.mark.effect == "read" else "outcome_unknown"
         return Failed(error=Error(code=code, message=message))
 
     def preview(self, call: Call) -> JsonObject:

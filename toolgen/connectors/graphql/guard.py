@@ -48,6 +48,7 @@ from graphql import (
 from graphql.execution.values import get_variable_values
 from msgspec import Struct
 
+from toolgen.core.error_codes import ErrorCode
 from toolgen.core.json_codec import with_integers
 from toolgen.model.excerpt import bounded
 from toolgen.model.graphql_schema import (
@@ -119,7 +120,7 @@ class CheckedDocument(Struct, frozen=True, kw_only=True):
 class _TooMuch(Exception):  # noqa: N818 - a verdict on its way out
     """A limit was passed, or something stands in the document that may not."""
 
-    def __init__(self, reason: str, code: str = "validation") -> None:
+    def __init__(self, reason: str, code: ErrorCode = "validation") -> None:
         super().__init__(reason)
         self.code = code
 
@@ -473,7 +474,7 @@ def _arguments(node: FieldNode, definition: GraphQLField, values: JsonObject) ->
     return found
 
 
-def _deny(reason: str, code: str = "validation") -> Deny:
+def _deny(reason: str, code: ErrorCode = "validation") -> Deny:
     return Deny(
         rule=_RULE, code=code, reason=f"the document cannot be run: {reason}", suggestion="change it and call again"
     )

@@ -22,6 +22,7 @@ from toolgen.connectors.http.request_builder import HttpRequest
 from toolgen.connectors.http.response import MAX_ANSWER_SIZE, HttpResponse, decode
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.core.clock import Clock
+from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import SecretError
 from toolgen.core.json_codec import TooDeepError
 from toolgen.model.call import Principal
@@ -242,6 +243,6 @@ def _result(heard: _Heard, seconds: float) -> Success | Failed:
     )
 
 
-def _failed(code: str, message: str, suggestion: str = "", *, rule: str = "", data: Json = None) -> Failed:
+def _failed(code: ErrorCode, message: str, suggestion: str = "", *, rule: str = "", data: Json = None) -> Failed:
     error = Error(code=code, message=message, suggestion=suggestion, rule=rule)
     return Failed(error=error, data=data, shape=Shape.EVENTS) if data is not None else Failed(error=error)

@@ -32,6 +32,7 @@ from toolgen.connectors.http.totals import TOTALS, total_in
 from toolgen.connectors.rejection import rejection_in
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import SecretError, StateError, ToolgenError, distrust_advice
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
@@ -368,7 +369,7 @@ def _host(binding: HttpBinding) -> str:
     return binding.servers[0].partition("://")[2].partition("/")[0] if binding.servers else ""
 
 
-def _failed(code: str, message: str, suggestion: str, delivery: Delivery = UNTRIED) -> Failed:
+def _failed(code: ErrorCode, message: str, suggestion: str, delivery: Delivery = UNTRIED) -> Failed:
     return Failed(error=Error(code=code, message=message, suggestion=suggestion), delivery=delivery)
 
 

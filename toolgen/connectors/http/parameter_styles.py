@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote, quote_plus, unquote
 
+from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import ToolgenError
 from toolgen.core.json_codec import file_json
 from toolgen.model.http import JSON
@@ -44,7 +45,7 @@ _UNENCODABLE = re.compile(r"[\ud800-\udfff]")
 class UnbindableError(ToolgenError):
     """Arguments that cannot become the request they are for; nothing was sent."""
 
-    code = "validation"
+    code: ErrorCode = "validation"
 
 
 def percent(text: str, *, keep: str = "") -> str:

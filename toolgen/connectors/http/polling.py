@@ -33,6 +33,7 @@ from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.http.status_posts import status_body, with_body
 from toolgen.connectors.resilience import transient
 from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.error_codes import ErrorCode
 from toolgen.model.call import Call
 from toolgen.model.result import Delivery, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
@@ -267,7 +268,7 @@ class _Following:
         return Failed(error=error, data=data, delivery=self._delivery(followed, followed.latest.delivery))
 
     def _broken(
-        self, followed: _Operation, why: str, *, code: str = "upstream_error", cause: Error | None = None
+        self, followed: _Operation, why: str, *, code: ErrorCode = "upstream_error", cause: Error | None = None
     ) -> Failed:
         """How a call ends whose operation was begun, and nobody knows how that ends."""
         if self._call.tool.effect is Effect.READ:

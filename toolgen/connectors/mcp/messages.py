@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeGuard
 from msgspec import Struct
 
 from toolgen.connectors.http.scrubber import Scrubber
+from toolgen.core.error_codes import ErrorCode
 from toolgen.core.json_codec import MAX_DEPTH
 from toolgen.model.call import Call
 from toolgen.model.client_channel import ClientChannel
@@ -215,7 +216,7 @@ def _said(data: Json) -> str:
     )
 
 
-def failed(code: str, message: str, suggestion: str = "", delivery: Delivery = UNTRIED) -> Failed:
+def failed(code: ErrorCode, message: str, suggestion: str = "", delivery: Delivery = UNTRIED) -> Failed:
     """A call that did not succeed."""
     return Failed(error=Error(code=code, message=message, suggestion=suggestion), delivery=delivery)
 

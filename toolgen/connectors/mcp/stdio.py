@@ -11,6 +11,7 @@ from toolgen.connectors.mcp.command import NOT_SENT, Command, CommandSpec, Local
 from toolgen.connectors.mcp.messages import Agreed, failed, harmless, too_deep, too_large, unreadable
 from toolgen.connectors.mcp.process import CommandFault
 from toolgen.connectors.secrets import SecretResolver
+from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import SecretError
 from toolgen.core.json_codec import decode_json
 from toolgen.model.call import Call
@@ -105,6 +106,6 @@ class StdioWire:
         await self._command.close()
 
 
-def _untold(what: str, code: str) -> Failed:
+def _untold(what: str, code: ErrorCode) -> Failed:
     more = "; it may or may not have taken effect" if code == "outcome_unknown" else ""
     return failed(code, f"the server's command {what}{more}", "", Delivery(attempts=1, broken=True))

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from toolgen.connectors.mcp.conversation import Conversation
 from toolgen.connectors.mcp.messages import STATELESS, failed, harmless
+from toolgen.core.error_codes import ErrorCode
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.prompt_injection import visible
@@ -131,7 +132,7 @@ class _Follower:
 _ADVICE: Final = "find out what happened before trying again"
 
 
-def _unclear(call: Call, what: str, code: str) -> Failed:
+def _unclear(call: Call, what: str, code: ErrorCode) -> Failed:
     if harmless(call, _CALL):
         return failed(code, f"the server's task {what}", "try again later")
     return failed("outcome_unknown", f"the server's task {what}; it may or may not have taken effect", _ADVICE)

@@ -79,7 +79,7 @@ class Metrics:
             if not isinstance(result, Success):
                 code = result.error.code
                 if isinstance(result, Refused):
-                    refusal = (result.error.rule or "", code)
+                    refusal: tuple[str, str] = (result.error.rule or "", code)
                     if refusal not in self.refusals and len(self.refusals) >= _MAX_NAMES:
                         refusal = (_OTHER, _OTHER)
                     self.refusals[refusal] = self.refusals.get(refusal, 0) + 1

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, cast
 
 import jsonschema_rs
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.connectors.executor import ChecksFirst, Executor, FileSource
+from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import SecretError, ToolgenError
 from toolgen.model.call import Call, Principal
 from toolgen.model.client_channel import ClientChannel
@@ -224,4 +225,4 @@ def _located(result: Success | Failed | Refused, call: Call) -> Success | Failed
 
 def failure(error: ToolgenError) -> Error:
     """Return the error for a failure of an executor that a person can fix: a missing secret, a request that cannot be bound."""
-    return Error(code=error.code, message=error.message, suggestion=error.suggestion)
+    return Error(code=cast(ErrorCode, error.code), message=error.message, suggestion=error.suggestion)

@@ -11,13 +11,14 @@ import asyncio
 import hmac
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from toolgen.core.background import SeldomLog
 from toolgen.core.canonical import canonical, encodable
+from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import CanonicalError, StateError
 from toolgen.model.call import Call, CredentialProof, Principal, parties
 from toolgen.model.result import Error, Pending, Result
@@ -99,7 +100,9 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
         if other:
             call_context.replays = other
             return Pending(
-                error=Error(code=code, message=f"an equal call, {other}, waits already", rule=call_context.rule)
+                error=Error(
+                    code=cast(ErrorCode, code), message=f"an equal call, {other}, waits already", rule=call_context.rule
+                )
             )
         return await (self._held(calls, call, call_context, proceed) if seconds else proceed(call, call_context))
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from toolgen.core.canonical import canonical, digest, encodable
 from toolgen.core.clock import Clock
+from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import CanonicalError, StateError, place_of
 from toolgen.core.json_codec import encode_json
 from toolgen.model.call import Call, Principal, parties
@@ -291,5 +292,5 @@ def _read(body: bytes) -> Result:
     )
 
 
-def _refused(code: str, message: str, retry_after_s: float | None = None, rule: str = "") -> Refused:
+def _refused(code: ErrorCode, message: str, retry_after_s: float | None = None, rule: str = "") -> Refused:
     return Refused(error=Error(code=code, message=message, retry_after_s=retry_after_s, rule=rule))

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.core.background import SeldomLog
+from toolgen.core.error_codes import ErrorCode
 from toolgen.model.call import Call, GraphQLDocument, Principal
 from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.tool import Tool
@@ -46,7 +47,7 @@ class TurnStage(Struct, frozen=True, kw_only=True):
         return call if excess is None else Refused(error=self._error(excess))
 
     def _error(self, excess: Excess) -> Error:
-        code = "turn_limit"
+        code: ErrorCode = "turn_limit"
         match excess.reason:
             case "spent":
                 message = f"this conversation has used up its {self.limit:g} turns of tool calls"
@@ -204,7 +205,7 @@ def _limited(refusal: LimitRefusal, told: SeldomLog) -> Refused:
 
     If the limit could not be counted, the refusal says that the call may be repeated; the counter has logged the reason.
     """
-    code = "rate_limited"
+    code: ErrorCode = "rate_limited"
     match refusal.reason:
         case "spent":
             message, suggestion = f"too many calls: limit {refusal.limit} is used up", ""

@@ -7,6 +7,7 @@ from urllib.parse import urljoin, urlsplit
 
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.http.oauth.tokens import OAuthClient, OAuthClients
+from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import SecretError, ToolgenError
 from toolgen.model.auth import OAuth
 from toolgen.model.call import Principal, parties
@@ -23,7 +24,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 class NoTokenError(ToolgenError):
     """The caller came without a token that could be exchanged."""
 
-    code = "forbidden"
+    code: ErrorCode = "forbidden"
 
 
 class Renewal(Unprinted, frozen=True, kw_only=True):

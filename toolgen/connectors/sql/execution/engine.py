@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from toolgen.connectors.sql.execution.result_rows import failed, timed_out
 from toolgen.core.clock import Clock
+from toolgen.core.error_codes import ErrorCode
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade, set_off
 from toolgen.model.result import Delivery, Error, Failed, Success
@@ -160,7 +161,7 @@ class Reason(NamedTuple):
     message: str
     suggestion: str
     about: tuple[str, ...] = ()
-    code: str = "sql_failed"
+    code: ErrorCode = "sql_failed"
 
 
 BROKEN_RULE: Final = Reason(

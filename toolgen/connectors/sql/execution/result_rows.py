@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.core.error_codes import ErrorCode
 from toolgen.model.call import Sampling, Statement
 from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
@@ -303,7 +304,7 @@ def _weight(cell: Json) -> int:
     return len(msgspec.json.encode(cell))
 
 
-def failed(code: str, message: str, suggestion: str, delivery: Delivery = UNTRIED) -> Failed:
+def failed(code: ErrorCode, message: str, suggestion: str, delivery: Delivery = UNTRIED) -> Failed:
     """A failure in our own words; nothing an engine said goes into it."""
     return Failed(error=Error(code=code, message=message, suggestion=suggestion), delivery=delivery)
 

@@ -25,6 +25,7 @@ __all__ = ["Chance", "ResilientExecutor", "transient"]
 
 _FIRST_PAUSE_S = 0.1
 _CROWDED_RETRY_S = 1.0
+_MAX_TOOLS = 20_000
 _BUSY = frozenset({429, 502, 503, 504})  # what may be otherwise in a moment
 # Answers to a repetition that say nothing of the request it repeats: it may be under way, or have been carried out.
 _UNDECIDED = frozenset({401, 403, 408, 409, 425, 429})
@@ -113,16 +114,23 @@ class ResilientExecutor:
         self._repeatable = repeatable
         self._clock = clock
         self._chance = chance
+        self._of_tools: dict[str, System] = {}  # by digest: a tool with the same one has the same address
         self._lines: dict[str, System] = {}  # by the address as it is written; as many as the catalog has
         self._seldom = SeldomLog(_logger, clock)
         self._systems: dict[str, System] = {}
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
         """Execute the call with `inner`, with retries. The delivery lists every attempt but the last under `retried`."""
-        address = _address(call)
-        if not address:
-            return await self._inner.execute(call)
-        line = self._lines.get(address) or self._add(address)
+        line = self._of_tools.get(call.tool.digest)
+        if line is None:
+            address = _address(call)
+            if not address:
+                return await self._inner.execute(call)
+            line = self._lines.get(address) or self._add(address)
+            if call.tool.digest:
+                if len(self._of_tools) >= _MAX_TOOLS:
+                    self._of_tools.clear()
+                self._of_tools[call.tool.digest] = line
         began = self._clock.monotonic()
         attempt = _Attempt(line, began)
         try:

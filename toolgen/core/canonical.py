@@ -21,6 +21,7 @@ __all__ = [
     "digest",
     "encodable",
     "encoded",
+    "flat_form",
     "is_digest",
     "schema_digest",
     "texts",
@@ -250,6 +251,22 @@ def as_it_is(value: object) -> bytes:
     """Return the canonical form of a value that is its own `encodable`, as far as that is quickly seen; else b""."""
     raw = _fast(value)
     return b"" if _OWN_FORM in raw or _KEYED in raw else raw
+
+
+def flat_form(value: Mapping[str, Any]) -> bytes:
+    """Return what `as_it_is` returns of an object of texts and small integers in ASCII; b"" for any other value."""
+    if type(value) is not dict:
+        return b""
+    for name, item in value.items():
+        if type(name) is not str or (
+            type(item) is not str and (type(item) is not int or not -_MAX_SIZE <= item <= _MAX_SIZE)
+        ):
+            return b""
+    try:
+        raw = _sorted(value)
+    except ValueError:  # half a surrogate pair
+        return b""
+    return raw if raw.isascii() and _OWN_FORM not in raw and _KEYED not in raw else b""
 
 
 def _fast(value: object) -> bytes:

@@ -254,7 +254,10 @@ class WaitingBuckets:
         return await self._wait(charges, charge, answer) if _worth(answer, charge.limit.wait_s) else answer
 
     def take_now(self, charges: Sequence[Charge]) -> bool:
-        return not self._lines and self._buckets.take_now(charges)
+        buckets = self._buckets
+        if isinstance(buckets, MemoryBuckets):
+            return not self._lines and buckets.take(charges) is None
+        return not charges
 
     def release(self, hold: Hold) -> None:
         self._buckets.release(hold)

@@ -11,6 +11,7 @@ import re
 import ssl
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Protocol
 
 from toolgen.connectors.executor import Timeouts
@@ -18,7 +19,7 @@ from toolgen.connectors.http.connection import ClientConnection
 from toolgen.connectors.http.connection_watch import ConnectionWatch
 from toolgen.connectors.http.message import ACCEPTED
 from toolgen.connectors.http.reply import BodyListener, RawResponse, Sink, UnsentError
-from toolgen.connectors.http.request_builder import HttpRequest
+from toolgen.connectors.http.request_builder import Headers, HttpRequest
 
 __all__ = [
     "OWN_HEADERS",
@@ -227,14 +228,29 @@ def request_bytes(request: HttpRequest, authority: str, *, last: bool = False) -
     """
     target = checked_target(request)
     method, body = request.method, request.body
-    lines = [f"{method} {target} HTTP/1.1", f"Host: {authority}", f"Accept-Encoding: {ACCEPTED}"]
-    for name, value in request.headers:
-        lines.append(f"{name}: {value}")
+    lines = f"{method} {target} HTTP/1.1\r\nHost: {authority}\r\nAccept-Encoding: {ACCEPTED}\r\n{_header_lines(request.headers)}"
     if body is not None or request.stream is not None or method in _EXPECTS_BODY:
-        lines.append(f"Content-Length: {body_length(request)}")
+        lines += f"Content-Length: {body_length(request)}\r\n"
     if last:
-        lines.append("Connection: close")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode() + (body or b"")
+        lines += "Connection: close\r\n"
+    return f"{lines}\r\n".encode() + (body or b"")
+
+
+@lru_cache(maxsize=64)
+def _header_lines(headers: Headers) -> str:
+    """Return the lines of the headers, which are the same for most requests of a tool. Raises `ValueError` as `checked_target` does."""
+    names, values, lines = [], [], []
+    for name, value in headers:
+        if not name or name.lower() in OWN_HEADERS:
+            raise ValueError("a header says what the connection says itself, or has no name")
+        names.append(name)
+        values.append(value)
+        lines.append(f"{name}: {value}\r\n")
+    if names and not _TOKENS.match("".join(names)):
+        raise ValueError("a method or the name of a header is no token")
+    if not _VALUES.match("".join(values)):
+        raise ValueError("a header holds a control character")
+    return "".join(lines)
 
 
 def body_length(request: HttpRequest) -> int | None:
@@ -256,16 +272,9 @@ def checked_target(request: HttpRequest) -> str:
     target = rest[slash:]
     if 0 <= question < slash or slash < 0:  # no path
         target = "/" + rest[question:] if question >= 0 else "/"
-    names, values = [method], []
-    for name, value in request.headers:
-        if not name or name.lower() in OWN_HEADERS:
-            raise ValueError("a header says what the connection says itself, or has no name")
-        names.append(name)
-        values.append(value)
-    if not method or not _TOKENS.match("".join(names)):
+    if not method or not _TOKENS.match(method):
         raise ValueError("a method or the name of a header is no token")
-    if not _VALUES.match("".join(values)):
-        raise ValueError("a header holds a control character")
+    _header_lines(request.headers)
     if not _TARGET.match(target):
         raise ValueError("the URL holds what cannot be sent as it is")
     return target

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import math
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import msgspec
 from msgspec.structs import replace
@@ -25,7 +26,7 @@ from toolgen.connectors.http.redirects import MAX_HOPS, moved
 from toolgen.connectors.http.reply import BodyListener, BrokenError, RawResponse, TimedOutError, UnsentError
 from toolgen.connectors.http.request_builder import HttpRequest, bind, keyed, repeatable, traced
 from toolgen.connectors.http.request_template import HttpRequestTemplate, http_request_template
-from toolgen.connectors.http.response import MAX_ANSWER_SIZE, HttpResponse, lifetime, result, retry_after, told
+from toolgen.connectors.http.response import MAX_ANSWER_SIZE, TELLING, HttpResponse, lifetime, result, retry_after, told
 from toolgen.connectors.http.scrubber import Scrubber, scrubber_of
 from toolgen.connectors.http.streamed import Pieces
 from toolgen.connectors.http.totals import TOTALS, total_in
@@ -54,6 +55,7 @@ _CLOCK = SystemClock()
 # What is known of a failure, for the decision about another attempt.
 _JSON = "application/json"
 _UNSENT = Delivery(attempts=1, unsent=True)
+_NO_RATES: Mapping[str, float] = MappingProxyType({})
 _LIFETIMES = frozenset({"vary", "cache-control"})
 _MAX_TEMPLATES = 20_000
 
@@ -203,7 +205,9 @@ class HttpExecutor:
         # While an answer is awaited nobody needs what was sent: each address is given the request, which is not kept.
         requests, renewal, certificate = [signed.request] * len(addresses), signed.renewal, signed.certificate
         scrubber = scrubber_of(signed.secrets)
-        listener = None if self._listen is None else self._listen(course.call, scrubber)
+        line, listener = course.call.line, None
+        if self._listen is not None and line is not None and line.listens:
+            listener = self._listen(course.call, scrubber)
         del prepared, signed
         reply = unsent = download = None
         if self._downloads and self._files is not None:
@@ -324,7 +328,7 @@ class HttpExecutor:
             truncated=reply.truncated,
             largest=self._largest,
             retry_after_s=retry_after(wait, now) if wait else None,
-            rates=told(headers, reply.status, now),
+            rates=_NO_RATES if TELLING.isdisjoint(headers) else told(headers, reply.status, now),
             location=headers.get("location", "") if 300 <= reply.status < 400 else "",
             lifetime_s=None if _LIFETIMES.isdisjoint(headers) else lifetime(headers),
             headers=headers,

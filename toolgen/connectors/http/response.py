@@ -30,7 +30,17 @@ from toolgen.model.result import Delivery, Error, Failed, Success, text_in
 from toolgen.model.schema import Json
 from toolgen.model.secret import Unprinted
 
-__all__ = ["MAX_ANSWER_SIZE", "HttpResponse", "decode", "excerpt", "lifetime", "result", "retry_after", "told"]
+__all__ = [
+    "MAX_ANSWER_SIZE",
+    "TELLING",
+    "HttpResponse",
+    "decode",
+    "excerpt",
+    "lifetime",
+    "result",
+    "retry_after",
+    "told",
+]
 
 MAX_ANSWER_SIZE = 1024 * 1024
 _MAX_EXCERPT_LENGTH = 600
@@ -50,7 +60,9 @@ _NEVER = frozenset({"no-store", "no-cache"})
 _MAX_LENGTH = 1_000
 _DIGITS = 9
 _PREFIXES = ("ratelimit", "x-ratelimit", "x-rate-limit")
-_TELLING = frozenset({"retry-after", "ratelimit", *(f"{prefix}-remaining" for prefix in _PREFIXES)})
+TELLING = frozenset({"retry-after", "ratelimit", *(f"{prefix}-remaining" for prefix in _PREFIXES)})
+"""Headers without which a response says nothing about rate limits."""
+
 _HEAD = ("content-type", "content-length", "etag", "last-modified", "accept-ranges", "cache-control", "link")
 _BUSY = frozenset(
     {403, 429, 503}
@@ -271,7 +283,7 @@ def told(headers: Mapping[str, str], status: int, now: float) -> dict[str, float
     its earlier versions), its `RateLimit-Remaining` and `-Reset`, and these with `X-`.
     """
     said: dict[str, float] = {}
-    if _TELLING.isdisjoint(headers):
+    if TELLING.isdisjoint(headers):
         return said
     if status in _BUSY and (text := headers.get("retry-after")) and (wait := retry_after(text, now)) is not None:
         said["retry_after_s"] = wait

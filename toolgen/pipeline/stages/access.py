@@ -26,7 +26,7 @@ from toolgen.policy.access import NOWHERE, UNKNOWN, Access, EvaluationContext
 from toolgen.policy.answer_redaction import AnswerRedactor
 from toolgen.policy.arguments import repair
 from toolgen.policy.explain import SelfTest
-from toolgen.policy.readings.call import Readings, amounts, readings_of
+from toolgen.policy.readings.call import Readings, amounts, reader_of, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
 from toolgen.state.history import Histories
 from toolgen.state.shared_histories import OptimisticTransaction, SharedHistories
@@ -73,7 +73,7 @@ class CallHistory(Struct, frozen=True, kw_only=True):
         """Counts a tool of a call, for each of its parties, from the moment it may be called: two that race see each other."""
         if self.dry:
             return
-        numbers = amounts(readings, arguments)
+        numbers = arguments if readings is None else amounts(readings, arguments)
         if unknown := numbers.keys() - tool.input_schema.get("properties", {}).keys():
             numbers = {name: value for name, value in numbers.items() if name not in unknown}
         labels = self.labels.get(tool.name, ())
@@ -166,7 +166,7 @@ class AccessStage(Struct, frozen=True, kw_only=True):
         if isinstance(earlier.histories, SharedHistories) or earlier.dry:
             return GENERAL
         allowed = self.access.settled(principal, tool)
-        return PreparedStage(self._decided if allowed is None else _Allowed(self, earlier, allowed), earlier.end)
+        return PreparedStage(self._decided if allowed is None else _Allowed(self, earlier, allowed, tool), earlier.end)
 
     async def again(self, call: Call, call_context: CallContext) -> Call | Result:
         """Judges and counts a call whose arguments have changed, in place of what was judged and counted before."""
@@ -223,15 +223,16 @@ class AccessStage(Struct, frozen=True, kw_only=True):
 class _Allowed:
     """Step for calls that the rules allow whatever their arguments: all that is left is to count them."""
 
-    __slots__ = ("_earlier", "_rule", "_stage")
+    __slots__ = ("_earlier", "_read", "_rule", "_stage")
 
-    def __init__(self, stage: AccessStage, earlier: CallHistory, allowed: Allow) -> None:
+    def __init__(self, stage: AccessStage, earlier: CallHistory, allowed: Allow, tool: Tool) -> None:
         self._stage, self._earlier, self._rule = stage, earlier, allowed.rule
+        self._read = reader_of(tool)
 
     def __call__(self, call: Call, call_context: CallContext) -> Refused | None:
         earlier = self._earlier
         try:
-            readings = readings_of(call.tool, call.arguments)
+            readings = self._read(call.arguments)
         except TooManyReadingsError:
             return self._stage._decided(call, call_context)
         labels: Sequence[str] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolgen.audit.entry_template import EntryTemplate, WrittenEntry, written_number, written_text
-from toolgen.core.canonical import as_it_is
+from toolgen.core.canonical import as_it_is, flat_form
 from toolgen.model.call import Call
 from toolgen.model.result import Result, Shape, Success
 from toolgen.model.tool import Tool
@@ -15,6 +15,7 @@ __all__ = ["MAX_NAME_LENGTH", "RecordTemplates"]
 MAX_NAME_LENGTH = 200
 """Characters of a name in an entry."""
 
+_MAX_ARGUMENTS = 1_000
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -42,11 +43,15 @@ class RecordTemplates:
         arguments = call.arguments
         if call.repaired or call.dropped or call.left_out or call.restored or call.parent or call.trace is not None:
             return None
-        if not _SCALARS.issuperset(map(type, arguments.values())) and excess(arguments) is not None:
+        if len(arguments) > _MAX_ARGUMENTS:
             return None
-        recorded = as_it_is(arguments)
-        if not recorded or len(arguments) > 1_000:
-            return None
+        recorded = flat_form(arguments)
+        if not recorded:
+            if not _SCALARS.issuperset(map(type, arguments.values())) and excess(arguments) is not None:
+                return None
+            recorded = as_it_is(arguments)
+            if not recorded:
+                return None
         principal, client, session = call.principal.id, call.client[:MAX_NAME_LENGTH], call.session[:MAX_NAME_LENGTH]
         try:
             return self._intent.filled(

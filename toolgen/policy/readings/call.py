@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from itertools import product
 from math import prod
@@ -24,7 +24,7 @@ from toolgen.policy.readings.shape import SchemaShape, coerced, is_coerced, is_o
 from toolgen.policy.readings.values import distinct
 from toolgen.policy.readings.wire import ABSENT, MAX_COUNT, ReadValue, TooManyReadingsError, WireForm, meanings, places
 
-__all__ = ["CallInterpretations", "Readings", "Weight", "amounts", "readings_of"]
+__all__ = ["CallInterpretations", "Readings", "Weight", "amounts", "reader_of", "readings_of"]
 
 _MAX_PLANS = 20_000
 
@@ -97,6 +97,11 @@ class _Plan(Protocol):
 
 def readings_of(tool: Tool, arguments: JsonObject) -> Readings | None:
     """Everything the arguments can mean to the tool's service; None where that is what is written and nothing else."""
+    return reader_of(tool)(arguments)
+
+
+def reader_of(tool: Tool) -> Callable[[JsonObject], Readings | None]:
+    """Return the function that reads arguments of a tool, as `readings_of` does."""
     plan = _PLANS.get(tool.digest) if tool.digest else None
     if plan is None:
         plan = _planned(tool)
@@ -104,7 +109,7 @@ def readings_of(tool: Tool, arguments: JsonObject) -> Readings | None:
             if len(_PLANS) >= _MAX_PLANS:
                 _PLANS.clear()
             _PLANS[tool.digest] = plan
-    return plan.read(arguments)
+    return plan.read
 
 
 def amounts(readings: Readings | None, arguments: JsonObject) -> JsonObject:

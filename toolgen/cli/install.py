@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from toolgen.audit.index.row import RecordFilter
+from toolgen.cli.bundle import bundle_of
 from toolgen.cli.clients import CLIENTS, Server, contains, edited
 from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import KEY_VARIABLE, config, default_principal
@@ -28,6 +29,7 @@ __all__ = ["connections", "note_client"]
 
 _MAX_SIZE = 4 * 1024 * 1024
 _FOLDER = "clients"
+_BUNDLED = "claude-desktop"
 
 
 @click.command()
@@ -46,6 +48,9 @@ _FOLDER = "clients"
 @click.option("--file", "path", metavar="FILE", help="The client's file, where it is not where it usually is.")
 @click.option("--print", "only_print", is_flag=True, help="Print what the file would be, and change nothing.")
 @click.option("--uninstall", is_flag=True, help="Take the entry out again.")
+@click.option(
+    "--bundle", metavar="FILE", help="Write a bundle (.mcpb) that Claude Desktop installs, and change no file of it."
+)
 @config
 def command(
     client: str,
@@ -55,6 +60,7 @@ def command(
     path: str | None,
     only_print: bool,
     uninstall: bool,
+    bundle: str | None,
     config_path: str,
 ) -> None:
     """Put the gateway among the servers of an MCP client.
@@ -65,6 +71,11 @@ def command(
     chosen = CLIENTS[client]
     if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
         raise click.BadParameter("takes letters, digits, - and _", param_hint="--name")
+    if bundle is not None:
+        if client != _BUNDLED or url or path or only_print or uninstall:
+            raise click.UsageError(f"--bundle goes with {_BUNDLED}, and --as")
+        _bundle(load_settings(config_path), principal, Path(bundle))
+        return
     file = Path(path) if path else chosen.path()
     settings = None if uninstall else load_settings(config_path)
     server = None if settings is None else _server(settings, client, principal, url.rstrip("/").removesuffix("/mcp"))
@@ -93,6 +104,15 @@ def command(
         if url:
             click.echo(f"the key is read from {KEY_VARIABLE}: `toolgen keys new PRINCIPAL` makes one", err=True)
         click.echo(f"next: restart {chosen.title}; then `toolgen doctor` says whether it connected", err=True)
+
+
+def _bundle(settings: Settings, principal: str | None, path: Path) -> None:
+    server = _server(settings, _BUNDLED, principal, "")
+    try:
+        path.write_bytes(bundle_of(settings, server.command, server.variables))
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", where=str(path)) from error
+    click.echo(f"wrote {path}; open it with {CLIENTS[_BUNDLED].title} on this machine", err=True)
 
 
 def note_client(settings: Settings, client: str) -> None:

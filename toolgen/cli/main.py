@@ -91,6 +91,7 @@ _COMMANDS = (
         "Refuse calls from now on, in every process of the project; without an option, list what is paused.",
     ),
     LazyCommand("policy", "toolgen.cli.policy", "Check, explain, replay and extend the policy."),
+    LazyCommand("registry", "toolgen.cli.registry", "Describe the gateway for the MCP registry."),
     LazyCommand(
         "restore",
         "toolgen.cli.backup",

@@ -58,6 +58,8 @@ class FilterKeys(msgspec.Struct, forbid_unknown_fields=True):
     operations: list[str] | msgspec.UnsetType = msgspec.UNSET
     methods: list[str] | msgspec.UnsetType = msgspec.UNSET
     effects: list[str] | msgspec.UnsetType = msgspec.UNSET
+    prompts: list[str] | msgspec.UnsetType = msgspec.UNSET
+    resources: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class SourceKeys(GraphKeys, forbid_unknown_fields=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -162,12 +162,15 @@ def is_networked(config: SourceConfig) -> bool:
     return is_remote(config) or bool(config.refs)
 
 
-def listed_filter(config: SourceConfig, what: str) -> Callable[[Tool], bool]:
+def listed_filter(config: SourceConfig, what: str, others: Collection[str] = ()) -> Callable[[Tool], bool]:
     """Which tools of a source that lists its tools are wanted: every key of `include` must agree, and one of `exclude` is enough to leave
-    one out. Globs are on the source's own names (the origins). Raises `ConfigError`; `what` the source is, with an article."""
+    one out. Globs are on the source's own names (the origins). Raises `ConfigError`; `what` the source is, with an article. Keys of
+    `others` say nothing of tools."""
     for option, given in (("include", config.include), ("exclude", config.exclude)):
         where = f"sources.{config.name}.{option}"
         for key, values in given.items():
+            if key in others:
+                continue
             if key not in {"operations", "effects"}:
                 raise ConfigError(
                     f"`{key}` does not apply to {what}", where=where, suggestion="use operations or effects"
@@ -179,8 +182,10 @@ def listed_filter(config: SourceConfig, what: str) -> Callable[[Tool], bool]:
         return tool.effect in values if key == "effects" else any(fnmatchcase(tool.origin, glob) for glob in values)
 
     def wanted(tool: Tool) -> bool:
-        included = all(fits(key, values, tool) for key, values in config.include.items())
-        return included and not any(fits(key, values, tool) for key, values in config.exclude.items())
+        included = all(fits(key, values, tool) for key, values in config.include.items() if key not in others)
+        return included and not any(
+            fits(key, values, tool) for key, values in config.exclude.items() if key not in others
+        )
 
     return wanted
 

@@ -225,3 +225,39 @@ def test_differences_of_prompts_and_resources_are_told(project: Path) -> None:
         "resource far://new": ("added", ["added"]),
         "resource far://notes": ("removed", ["removed"]),
     }
+
+
+@pytest.mark.parametrize(
+    ("filters", "prompts", "resources"),
+    [
+        ({"include": {"prompts": ["read-*"]}}, set(), {"far://notes", "far://picture", "far://users/{id}"}),
+        ({"include": {"resources": ["far://users/*"]}}, {"far__write-letter"}, {"far://users/{id}"}),
+        ({"exclude": {"prompts": ["*letter"], "resources": ["far://p*"]}}, set(), {"far://notes", "far://users/{id}"}),
+        (
+            {"include": {"operations": ["x"]}},
+            {"far__write-letter"},
+            {"far://notes", "far://picture", "far://users/{id}"},
+        ),
+        ({"include": {"prompts": []}}, set(), {"far://notes", "far://picture", "far://users/{id}"}),
+    ],
+)
+def test_prompts_and_resources_are_chosen_by_the_servers_names(
+    project: Path, filters: dict[str, Any], prompts: set[str], resources: set[str]
+) -> None:
+    told = json.loads(project.read_text(encoding="utf-8"))
+    told["sources"]["far"] |= filters
+    project.write_text(json.dumps(told), encoding="utf-8")
+    assert build(project) == 0
+    manifest = load((project.parent / "generated" / "manifest.json").read_bytes(), where="manifest")
+    assert set(manifest.prompts) == prompts
+    assert set(manifest.resources) == resources
+
+
+def test_filters_of_prompts_are_for_mcp_servers_alone(project: Path) -> None:
+    told = json.loads(project.read_text(encoding="utf-8"))
+    (project.parent / "api.json").write_text(
+        json.dumps({"openapi": "3.1.0", "info": {"title": "x", "version": "1"}, "paths": {}}), encoding="utf-8"
+    )
+    told["sources"] = {"api": {"openapi": "api.json", "include": {"prompts": ["*"]}}}
+    project.write_text(json.dumps(told), encoding="utf-8")
+    assert build(project) != 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import CanonicalError
@@ -18,7 +20,10 @@ from toolgen.model.prompt_injection import order_in, visible
 from toolgen.model.tool import McpContextBinding
 from toolgen.model.uri_template import canonical_uri, parse_template
 
-__all__ = ["read_listed_context"]
+__all__ = ["CONTEXT_FILTERS", "read_listed_context"]
+
+CONTEXT_FILTERS = ("prompts", "resources")
+"""Keys of `include` and `exclude` that are about prompts and resources, and about no tool."""
 
 _MAX_TITLE_LENGTH = 120
 _MAX_DESCRIPTION_LENGTH = 4096
@@ -41,6 +46,8 @@ def read_listed_context(
     times = Counter((type(one), key_of(one)) for one in listing.context)
     for one in listing.context:
         origin = _text(key_of(one), _MAX_SHOWN_LENGTH)
+        if not _wanted(config, one):
+            continue
         try:
             _check_once(times[type(one), key_of(one)])
             made = _made(config, one, completes=listing.completes)
@@ -53,6 +60,17 @@ def read_listed_context(
             message = f"it speaks to the model, not to a reader: {bounded(order, 80)!a}"
             problems.append(_problem(config, "warning", origin, "suspicious_text", message))
     return tuple(found), problems
+
+
+def _wanted(config: SourceConfig, one: ListedContext) -> bool:
+    """Return True if `include` and `exclude` of the source leave a prompt or resource in: by its name or URI there."""
+    kind = "prompts" if isinstance(one, ListedPrompt) else "resources"
+
+    def fits(globs: Sequence[str]) -> bool:
+        return any(fnmatchcase(key_of(one), glob) for glob in globs)
+
+    included, excluded = config.include.get(kind), config.exclude.get(kind, ())
+    return (included is None or fits(included)) and not fits(excluded)
 
 
 def _check_once(times: int) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.connectors.assigned_names import held_names
-from toolgen.connectors.mcp.context import read_listed_context
+from toolgen.connectors.mcp.context import CONTEXT_FILTERS, read_listed_context
 from toolgen.connectors.naming import assign, from_identifier, words
 from toolgen.connectors.pins import digest_of
 from toolgen.connectors.source import SourceConfig, SourceReading, listed_filter
@@ -63,7 +63,7 @@ def read_mcp(config: SourceConfig) -> SourceReading:
     if order := order_in(listing.instructions):
         message = f"its instructions speak against the agent's own: {_cut(order, 80)!a}"
         problems.append(_problem(config, "warning", "instructions", "suspicious_text", message))
-    wanted = listed_filter(config, "an MCP server")
+    wanted = listed_filter(config, "an MCP server", CONTEXT_FILTERS)
     tools = tuple(tool for tool in made if wanted(tool))
     return SourceReading(
         info=SourceInfo(

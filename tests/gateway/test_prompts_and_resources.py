@@ -33,6 +33,7 @@ from mcp_types import (
 
 from tests.gateway.clients import awaited, bearer, listening
 from toolgen.audit.reader import entries
+from toolgen.cli.main import main as command_line
 from toolgen.core.errors import PolicyError
 from toolgen.frontends.console.app import console_of
 from toolgen.gateway.asgi.app import App
@@ -672,3 +673,74 @@ def test_the_console_shows_what_a_person_may_see(project: Callable[..., Path]) -
     assert "shop://terms" not in bot
     assert "own__secret_plan" in lead
     assert "shop://terms" in lead
+
+
+TESTED = """tests:
+  - {as: bot, prompt: own__answer_ticket, arguments: {ticket: T-1}, expect: allow, rule: prompts}
+  - {as: bot, prompt: own__secret_plan, expect: deny, rule: default}
+  - {as: bot, resource: "shop://orders/%31", expect: allow, rule: orders}
+  - {as: bot, resource: "shop://orders/13", expect: deny, rule: not-that-order}
+  - {as: bot, resource: "shop://orders/vip-1", expect: deny}
+  - {as: lead, resource: "shop://terms", expect: allow}
+"""
+
+
+def told(path: Path, capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        command_line([*arguments, "--config", str(path)])
+    out, err = capfd.readouterr()
+    return int(ended.value.code or 0), out + err
+
+
+def test_a_policy_tests_prompts_and_resources(project: Callable[..., Path], capfd: pytest.CaptureFixture[str]) -> None:
+    path = project(more=TESTED)
+    code, said = told(path, capfd, "policy", "check")
+    assert code == 0
+    assert "6 tests passed, 0 failed" in said
+    path = project(more=TESTED.replace("expect: deny, rule: not-that-order", "expect: allow"))
+    code, said = told(path, capfd, "policy", "check", "--json")
+    assert code == 1
+    (failed,) = [one for one in json.loads(said)["tests"] if not one["passed"]]
+    assert (failed["call"], failed["verdict"], failed["rule"]) == (
+        "resource:shop://orders/{id}",
+        "deny",
+        "not-that-order",
+    )
+
+
+@pytest.mark.parametrize(
+    ("test", "says"),
+    [
+        ("{as: bot, prompt: own__answer_tickt, expect: allow}", "did you mean 'own__answer_ticket'"),
+        ("{as: bot, prompt: own__answer_ticket, arguments: {tikket: x}, expect: allow}", "did you mean 'ticket'"),
+        ('{as: bot, resource: "shop://nothing/1", expect: deny}', "no such resource"),
+        ('{as: bot, resource: "shop://orders/../terms", expect: deny}', "no such resource"),
+        ('{as: bot, resource: "shop://terms", prompt: own__greet, expect: deny}', "names one tool"),
+        ("{as: bot, expect: deny}", "names one tool"),
+        ("{as: bot, prompt: own__greet, expect: ask}", "nobody is asked"),
+        ("{as: bot, prompt: own__greet, expect: deny, after: [{call: own__touch}]}", "belongs to a test of a tool"),
+    ],
+)
+def test_a_test_that_cannot_be_meant_is_refused(project: Callable[..., Path], test: str, says: str) -> None:
+    with pytest.raises(PolicyError, match=says):
+        Gateway.load(project(more=f"tests: [{test}]"))
+
+
+def test_a_read_is_explained(project: Callable[..., Path], capfd: pytest.CaptureFixture[str]) -> None:
+    path = project()
+
+    def explained(about: str, *arguments: str) -> dict[str, Any]:
+        code, said = told(path, capfd, "policy", "explain", about, *arguments, "--as", "bot", "--json")
+        assert code == 0
+        found: dict[str, Any] = json.loads(said)
+        return found
+
+    allowed = explained("prompt:own__answer_ticket", "ticket=7")
+    assert (allowed["verdict"], allowed["rule"], allowed["bound"]) == ("allow", "prompts", ["tenant"])
+    denied = explained("resource:shop://orders/13")
+    assert (denied["verdict"], denied["rule"]) == ("deny", "not-that-order")
+    assert {rule["rule"] for rule in denied["rules"]} >= {"orders", "not-that-order"}
+    hidden = explained("resource:shop://terms")
+    assert (hidden["verdict"], hidden["rule"], hidden["hidden"]) == ("deny", "default", True)
+    assert told(path, capfd, "policy", "explain", "resource:shop://none", "--as", "bot")[0] == 1
+    assert told(path, capfd, "policy", "explain", "prompt:own__greet", "x", "--as", "bot")[0] == 2

@@ -26,13 +26,17 @@ from toolgen.core.garbage import uncollected
 from toolgen.core.spelling import nearest
 from toolgen.gateway.policy_acceptance import Acceptance, accept
 from toolgen.gateway.policy_replay import hidden_note, missing_rule, replay, suggest
+from toolgen.gateway.protocol import Project
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import shared_acceptance
+from toolgen.model.call import Principal
+from toolgen.model.context import PROMPT, RESOURCE, resolved_context
 from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.schema import Json
 from toolgen.model.tool import SqlBinding
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.access import imagined
+from toolgen.policy.access import EvaluationContext
 from toolgen.policy.advice import advise
 from toolgen.policy.document.policy import Policy, documents
 from toolgen.policy.document.policy_files import PolicyFiles, read_files
@@ -144,10 +148,16 @@ def explain_call(
 ) -> None:
     """Say how a call to TOOL is decided: every rule, and why it applies or not.
 
-    No call came before it but those of --after, the first one first.
+    TOOL may be prompt:NAME or resource:URI, for getting a prompt or reading a resource. No call came before it but those of --after,
+    the first one first.
     """
     gateway = Gateway.load(config_path)
     who = caller.by_now(gateway)
+    if tool.startswith((PROMPT, RESOURCE)):
+        if given is not None or earlier:
+            raise click.UsageError("--args and --after go with a tool")
+        _explain_read(gateway, who, tool, pairs, None if at is None else _moment(at), as_json=as_json)
+        return
     known = gateway.manifest.tools.get(tool)
     if known is None:
         raise ConfigError(f"there is no tool '{tool}'{nearest(tool, gateway.manifest.tools)}")
@@ -188,6 +198,40 @@ def explain_call(
     click.echo(f"{judged.word} by {rule}{f': {reason}' if reason else ''}")
     if hidden:
         click.echo(f"hidden: {hidden_note(gateway.current.compiled_policy, gateway.manifest, who, tool, arguments)}")
+
+
+def _explain_read(
+    gateway: Project, who: Principal, about: str, pairs: tuple[str, ...], at: float | None, *, as_json: bool
+) -> None:
+    """Says how getting a prompt or reading a resource is decided."""
+    prompt = about.removeprefix(PROMPT) if about.startswith(PROMPT) else ""
+    parted = [pair.partition("=") for pair in pairs]
+    if not prompt and parted:
+        raise click.UsageError("a resource is named by its URI, and takes no arguments")
+    if not all(equals for _, equals, _ in parted):
+        raise click.UsageError("arguments are NAME=VALUE")
+    compiled_policy = gateway.current.compiled_policy
+    given = {name: value for name, _, value in parted}
+    read, arguments = resolved_context(gateway.manifest, prompt, about.removeprefix(RESOURCE), given)
+    if read is None:
+        hint = nearest(prompt, gateway.manifest.prompts) if prompt else ""
+        raise ConfigError(f"there is no {'prompt' if prompt else 'resource'} '{about.partition(':')[2]}'{hint}")
+    tool = compiled_policy.context.tools[read.name]
+    circumstances = EvaluationContext(now=SystemClock().now() if at is None else at)
+    judged = compiled_policy.judge_read(who, tool, arguments, circumstances)
+    access = compiled_policy.context.access
+    rules = [*explain(access, who, tool, judged.arguments, circumstances)]
+    hidden = why_hidden(access, who, tool)
+    if as_json:
+        shown: dict[str, object] = {"verdict": judged.word, "rule": judged.verdict.rule, "reason": judged.reason}
+        shown |= {"bound": list(judged.set_names), "statement": ""}
+        shown |= {"hidden": True, "why_hidden": hidden} if hidden else {}
+        print_json({**shown, "readings": {}, "rules": [rule.to_dict() for rule in rules]})
+        return
+    _print_rules({}, rules)
+    click.echo(f"{judged.word} by {judged.verdict.rule}{f': {judged.reason}' if judged.reason else ''}")
+    if hidden:
+        click.echo(f"hidden: {hidden}")
 
 
 def _print_rules(readings: Mapping[str, list[Json]], rules: list[Considered]) -> None:

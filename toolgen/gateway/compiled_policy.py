@@ -411,11 +411,23 @@ class CompiledPolicy:
 
     async def check(self) -> tuple[SelfTestResult, ...]:
         """Runs the tests that the policy files carry."""
-        return await run_selftests(self.policy.tests, self._tools, self._tested)
+        return await run_selftests(self.policy.tests, {**self.context.tools, **self._tools}, self._tested)
 
     async def _tested(self, test: SelfTest, tool: Tool, arguments: JsonObject) -> Explanation:
+        if test.tool not in self._tools:
+            now = EvaluationContext(now=self._clock.now() if test.at is None else test.at)
+            return self.judge_read(test.caller, tool, arguments, now)
         around = imagined(test, self._tools, self.policy.labels, self._clock)
         return await self.judge(test.caller, tool, arguments, around)
+
+    def judge_read(
+        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext
+    ) -> Explanation:
+        """How the read of a prompt or resource would be decided: by the rules alone."""
+        access = self.context.access
+        bound = access.bind(principal, tool, arguments)
+        verdict = bound.denied or access.decide(principal, tool, bound.arguments, circumstances)
+        return Explanation(verdict=verdict, arguments=bound.arguments, set_names=bound.names)
 
     async def judge(
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext

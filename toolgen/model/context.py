@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from toolgen.core.canonical import schema_digest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Binding, Effect, Tool
-from toolgen.model.uri_template import UriTemplate, parse_template
+from toolgen.model.uri_template import UriTemplate, canonical_uri, parse_template
 
 __all__ = [
     "COMPLETION",
@@ -27,6 +27,7 @@ __all__ = [
     "Resource",
     "completion_tool",
     "prompt_tool",
+    "resolved_context",
     "resource_tool",
     "with_digest",
 ]
@@ -105,6 +106,15 @@ def _template(uri: str) -> UriTemplate:
     return parse_template(uri)
 
 
+class OfferedContext(Protocol):
+    """Prompts by name, and resources and templates by URI."""
+
+    @property
+    def prompts(self) -> Mapping[str, Prompt]: ...
+    @property
+    def resources(self) -> Mapping[str, Resource]: ...
+
+
 _T = TypeVar("_T", bound=Prompt | Resource)
 
 
@@ -139,6 +149,30 @@ def completion_tool(one: Prompt | Resource, argument: PromptArgument, binding: B
         input_schema={"type": "object", "properties": properties, "required": ["value"]},
         binding=binding,
     )
+
+
+def resolved_context(
+    manifest: OfferedContext, prompt: str, uri: str, arguments: JsonObject
+) -> tuple[Tool | None, JsonObject]:
+    """The record of a prompt by its name, or of a resource by a URI, with the arguments of the read; None if there is none. Of two
+    templates that match a URI, the one with more fixed characters is meant."""
+    if prompt:
+        found = manifest.prompts.get(prompt)
+        return (None if found is None else prompt_tool(found)), arguments
+    canonical = canonical_uri(uri)
+    if canonical is None:
+        return None, {}
+    templates = sorted(
+        (one for one in manifest.resources.values() if one.is_template),
+        key=lambda one: (-one.template.literal_length, one.uri),
+    )
+    for one in manifest.resources.values():
+        if not one.is_template and canonical_uri(one.uri) == canonical:
+            return resource_tool(one), {"uri": canonical}
+    for one in templates:
+        if (values := one.template.match(canonical)) is not None:
+            return resource_tool(one), {"uri": canonical, **values}
+    return None, {}
 
 
 def _schema(arguments: Mapping[str, PromptArgument], others: Mapping[str, JsonObject]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from toolgen.model.call import Principal
+from toolgen.model.context import PROMPT, RESOURCE
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Allow, Ask, Verdict
@@ -237,10 +238,13 @@ async def run(
     tools: Mapping[str, Tool],
     judge: Callable[[SelfTest, Tool, JsonObject], Awaitable[Explanation]],
 ) -> tuple[SelfTestResult, ...]:
-    """Runs tests. `judge` decides the call of one, with its repaired arguments."""
+    """Runs tests. `judge` decides the call of one, with its repaired arguments. `tools` are those that can be called, and the records of
+    prompts and resources."""
     results = []
     for test in tests:
         tool = tools[test.tool]
-        judged = await judge(test, tool, repair(tool.input_schema, test.arguments).arguments)
+        context = test.tool.startswith((PROMPT, RESOURCE))  # whose arguments are texts, and are repaired in nothing
+        arguments = test.arguments if context else repair(tool.input_schema, test.arguments).arguments
+        judged = await judge(test, tool, arguments)
         results.append(SelfTestResult(test=test, verdict=judged.word, rule=judged.verdict.rule))
     return tuple(results)

@@ -20,6 +20,7 @@ from toolgen.core.spelling import nearest
 from toolgen.core.units import MAX_PENDING_AFTER_S, parse_duration
 from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.call import Principal
+from toolgen.model.context import resolved_context
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.access import Toolset
@@ -328,6 +329,10 @@ def read_test(document: YamlDocument, index: int, manifest: Manifest) -> TestDra
     path = ("tests", index)
     given = decode(document, path, TestShape, PolicyError)
     where = document.where(*path)
+    if sum(map(bool, (given.call, given.prompt, given.resource))) != 1:
+        raise PolicyError("a test names one tool (call:), prompt: or resource:", where=where)
+    if not given.call:
+        return _context_test(given, manifest, where)
     tool = manifest.tools.get(given.call)
     if tool is None:
         raise PolicyError(f"there is no tool '{given.call}'{nearest(given.call, manifest.tools)}", where=where)
@@ -342,6 +347,32 @@ def read_test(document: YamlDocument, index: int, manifest: Manifest) -> TestDra
         rule=given.rule,
         at=None if given.at is None else instant(given.at, "at", where),
         after=read_earlier(document, path, given, manifest),
+        where=where,
+    )
+    return TestDraft(given=given, test=test)
+
+
+def _context_test(given: TestShape, manifest: Manifest, where: str) -> TestDraft:
+    """Test of a prompt or resource. Raises `PolicyError`, also for calls before it: no rule about either looks at them."""
+    if given.after:
+        raise PolicyError("after: belongs to a test of a tool", where=where)
+    if given.expect == "ask":
+        raise PolicyError("nobody is asked about a prompt or resource: expect allow or deny", where=where)
+    read, arguments = resolved_context(manifest, given.prompt, given.resource, given.arguments)
+    if read is None:
+        what = f"prompt '{given.prompt}'{nearest(given.prompt, manifest.prompts)}" if given.prompt else "such resource"
+        raise PolicyError(f"there is no {what}", where=where)
+    for name in arguments:
+        if name not in read.input_schema["properties"]:
+            known = read.input_schema["properties"]
+            raise PolicyError(f"{given.prompt} has no argument '{name}'{nearest(name, known)}", where=where)
+    test = SelfTest(
+        caller=Principal(id=""),
+        tool=read.name,
+        arguments=arguments,
+        expect=given.expect,
+        rule=given.rule,
+        at=None if given.at is None else instant(given.at, "at", where),
         where=where,
     )
     return TestDraft(given=given, test=test)

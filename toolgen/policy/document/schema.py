@@ -210,8 +210,10 @@ class UserShape(msgspec.Struct, forbid_unknown_fields=True):
 
 class TestShape(msgspec.Struct, forbid_unknown_fields=True):
     as_: str | UserShape = msgspec.field(name="as")
-    call: str
     expect: Literal["allow", "deny", "ask"]
+    call: str = ""
+    prompt: str = ""
+    resource: str = ""
     arguments: dict[str, Any] = {}
     rule: str | None = None
     on_behalf_of: str | UserShape | None = None

@@ -20,7 +20,7 @@ else:
     BaseHTTPRequestHandler = object  # over its pipes it starts in half the time
 
 STATE = Path(sys.argv[1])
-TOOLS = ("raw", "long", "wait", "who", "fine")
+TOOLS = ("raw", "long", "wait", "who", "fine", "flood")
 Send = Callable[[bytes], None]
 WRITING = threading.Lock()
 CALLED_OFF: dict[object, threading.Event] = {}
@@ -73,6 +73,9 @@ def called(message: dict[str, Any], send: Send) -> None:
         case "long":
             result = {"content": [{"type": "text", "text": "x" * int(arguments["size"])}]}
             return send(encoded({"result": result, **reply} if arguments.get("tail") else {**reply, "result": result}))
+        case "flood":
+            for _ in range(int(arguments["size"])):
+                send(encoded({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 100}}))
         case "wait":
             for done in (1, 2):
                 said = {"progress": done, "total": 2, "message": f"step\u202e {done}"}

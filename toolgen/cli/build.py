@@ -43,6 +43,7 @@ from toolgen.generator.emit.formats import DEFAULT_FORMATS, MAX_WRITTEN
 from toolgen.generator.emit.schema_budget import as_listed
 from toolgen.generator.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_all, write
 from toolgen.model.auth_schemes import with_headers
+from toolgen.model.context import PROMPT, RESOURCE
 from toolgen.model.manifest import Manifest, tool_names
 from toolgen.model.manifest import load as load_manifest
 
@@ -230,8 +231,10 @@ def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
     changed = check(job.target, render_all(built.manifest, formats))
     old = _manifest_in(job.target) if MANIFEST in changed else None
     difference = None if old is None else compare(old, built.manifest)
-    known = read_pins(job.root).tools
-    if job.prunes and {**known, **built.names} != known:
+    pins = read_pins(job.root)
+    known = pins.tools
+    given = {name: names for name, names in built.names.items() if names or name in known}  # the lock has no empty ones
+    if job.prunes and ({**known, **given} != known or _context_pins(pins, built) != pins.context):
         changed = [*changed, LOCK]
     return summarize(built, formats, changed, started, difference, credentials=_credentials(job))
 
@@ -243,6 +246,16 @@ def _manifest_in(target: Path) -> Manifest | None:
         return load_manifest(path.read_bytes(), where=str(path))
     except (OSError, ManifestError):
         return None
+
+
+def _context_pins(known: Pins, built: Built, unlisted: Container[str] = ()) -> Mapping[str, Mapping[str, str]]:
+    """The digests of prompts and resources by source; those of sources that were not listed stay as they are."""
+    found: dict[str, dict[str, str]] = {}
+    for prompt in built.manifest.prompts.values():
+        found.setdefault(prompt.source, {})[f"{PROMPT}{prompt.name}"] = prompt.digest
+    for resource in built.manifest.resources.values():
+        found.setdefault(resource.source, {})[f"{RESOURCE}{resource.uri}"] = resource.digest
+    return {**found, **{name: one for name, one in known.context.items() if name in unlisted}}
 
 
 def _names_in(target: Path) -> frozenset[str]:
@@ -373,6 +386,7 @@ def _pin(
         descriptions=descriptions,
         references={name: pins for name, pins in references.items() if pins},
         tools={**known.tools, **names},
+        context=_context_pins(known, built, unlisted) if job.prunes else known.context,
     )
     if new == known:
         return

@@ -40,12 +40,14 @@ class Pin(Struct, frozen=True, kw_only=True):
 class Pins(Struct, frozen=True, kw_only=True):
     """All that is pinned: descriptions by source, and by source the documents they pull in, by canonical URL.
 
-    `tools` are the names of tools, by source; a source that has none in it was not built since names are kept.
+    `tools` are the names of tools, by source; a source that has none in it was not built since names are kept. `context` are the digests of
+    prompts (`prompt:NAME`) and resources (`resource:URI`), by source.
     """
 
     descriptions: Mapping[str, Pin]
     references: Mapping[str, Mapping[str, Pin]]
     tools: Mapping[str, Assignments] = MappingProxyType({})
+    context: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 class _PinEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,6 +67,7 @@ class _Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     descriptions: dict[str, _PinEntry]
     references: dict[str, dict[str, _Reference]] = {}
     tools: dict[str, dict[str, AssignedName]] = {}
+    context: dict[str, dict[str, str]] = {}
 
 
 def digest_of(data: bytes) -> str:
@@ -100,6 +103,7 @@ def read_pins(root: Path) -> Pins:
     _check_names(lock.tools, again)
     return Pins(
         tools=MappingProxyType({name: MappingProxyType(names) for name, names in lock.tools.items()}),
+        context=MappingProxyType({name: MappingProxyType(digests) for name, digests in lock.context.items()}),
         descriptions=MappingProxyType(
             {
                 name: Pin(url=entry.url, digest=entry.digest, path=place(name, entry.copy))
@@ -155,7 +159,8 @@ def write_pins(root: Path, new: Pins) -> Pins:
             for name, pins in sorted(new.references.items())
             if pins
         }
-        if descriptions or references or any(new.tools.values()):
+        context = {name: dict(sorted(one.items())) for name, one in sorted(new.context.items()) if one}
+        if descriptions or references or any(new.tools.values()) or context:
             entries = {
                 name: _PinEntry(url=pin.url, digest=pin.digest, copy=_relative(root, pin))
                 for name, pin in descriptions.items()
@@ -167,11 +172,15 @@ def write_pins(root: Path, new: Pins) -> Pins:
                 }
                 for name, pins in references.items()
             }
-            _replace(root / LOCK, _text(_Lock(format=_FORMAT, descriptions=entries, references=pulled), new.tools))
+            lock = _Lock(format=_FORMAT, descriptions=entries, references=pulled, context=context)
+            _replace(root / LOCK, _text(lock, new.tools))
         else:
             (root / LOCK).unlink(missing_ok=True)
         written = Pins(
-            descriptions=MappingProxyType(descriptions), references=MappingProxyType(references), tools=new.tools
+            descriptions=MappingProxyType(descriptions),
+            references=MappingProxyType(references),
+            tools=new.tools,
+            context=MappingProxyType({name: MappingProxyType(digests) for name, digests in context.items()}),
         )
         _tidy(root, written, old)
     except OSError as error:

@@ -261,3 +261,26 @@ def test_filters_of_prompts_are_for_mcp_servers_alone(project: Path) -> None:
     told["sources"] = {"api": {"openapi": "api.json", "include": {"prompts": ["*"]}}}
     project.write_text(json.dumps(told), encoding="utf-8")
     assert build(project) != 0
+
+
+def test_the_lock_has_a_line_for_each_prompt_and_resource(project: Path) -> None:
+    assert build(project) == 0
+    text = (project.parent / "toolgen.lock").read_text(encoding="utf-8")
+    found = json.loads(text)["context"]["far"]
+    assert list(found) == [
+        "prompt:far__write-letter",
+        "resource:far://notes",
+        "resource:far://picture",
+        "resource:far://users/{id}",
+    ]
+    manifest = load((project.parent / "generated" / "manifest.json").read_bytes(), where="manifest")
+    assert found["prompt:far__write-letter"] == manifest.prompts["far__write-letter"].digest
+    assert [line for line in text.splitlines() if line.strip().startswith('"resource:far://notes": "sha256:')]
+    assert build(project, "--check") == 0
+    changed = {**STATE, "prompts": [{**STATE["prompts"][0], "description": "Another."}]}
+    tell(project.parent, changed)
+    assert build(project, "--update-pins") == 0
+    after = json.loads((project.parent / "toolgen.lock").read_bytes())["context"]["far"]
+    assert {name for name in found if found[name] != after[name]} == {"prompt:far__write-letter"}
+    (project.parent / "toolgen.lock").write_text(text, encoding="utf-8")
+    assert build(project, "--check") == 1

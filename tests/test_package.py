@@ -58,7 +58,7 @@ USES_SQL = {
     *(
         "toolgen.generator.unopened_queries",
         "toolgen.cli.sql",
-        "toolgen.quality.doctor.database_accounts",
+        "toolgen.connectors.sql.accounts",
         "toolgen.quality.doctor.sql_trials",
     ),
     *("toolgen.pipeline.stages.inspect_guards", "toolgen.connectors.sql.policy_section"),

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from toolgen.cli.output import print_table, printable
 from toolgen.cli.problems import problem_lines
 from toolgen.connectors.pins import Pin
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import CanonicalError
 from toolgen.generator.callability import names_in_short, unpaid
 from toolgen.generator.credential_arguments import credential_arguments
@@ -274,7 +275,7 @@ def shown(target: Path) -> Path:
 
 def _server(info: SourceInfo) -> str:
     """An MCP server's name and version; "" for any other source."""
-    return f"{info.title} {info.version}".strip() if info.kind == "mcp" else ""
+    return f"{info.title} {info.version}".strip() if CONNECTORS[info.kind].lists_tools else ""
 
 
 def _with_asked(rows: Iterable[SourceRow], asked: Mapping[str, ServerListing]) -> tuple[SourceRow, ...]:

@@ -17,7 +17,7 @@ from toolgen.gateway.service import Gateway
 from toolgen.quality.doctor.examination import DoctorReport, examine
 
 if TYPE_CHECKING:
-    from toolgen.quality.doctor.database_accounts import DatabaseReport
+    from toolgen.model.account_report import DatabaseReport
 
 _SHOWN = 40
 

@@ -11,6 +11,7 @@ from toolgen.config.settings import from_specs
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.openapi.mock.description import MockDescription
 from toolgen.connectors.openapi.mock.server import MockApp, serve_mock
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
@@ -53,6 +54,6 @@ def _source(spec: str, config_path: str) -> SourceSettings:
             known = nearest(spec, sources) or f"; the sources are: {', '.join(sources)}"
             raise ConfigError(f"{spec!r} is neither a file nor a source{known}", where=config_path)
         source = sources[spec]
-    if source.config.kind != "openapi":
+    if not CONNECTORS[source.config.kind].describes_requests:
         raise ConfigError(f"{spec} is {source.config.kind}; only OpenAPI descriptions can be served", where=spec)
     return source

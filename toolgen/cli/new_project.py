@@ -23,6 +23,7 @@ from toolgen.config.json_schema import json_schema
 from toolgen.config.keys import FileKind
 from toolgen.config.settings import from_mapping
 from toolgen.connectors.pins import Pins, write_pins
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceSettings, is_networked
 from toolgen.core.errors import ConfigError
 from toolgen.generator.build import Built, build_sources
@@ -118,7 +119,7 @@ def _refuse_to_overwrite(root: Path) -> None:
 def _name(spec: str, folder: Path, taken: Mapping[str, _Source]) -> str:
     """By the title of an OpenAPI document, else by the file, the host or the database."""
     kind, location = described_as(spec, Path.cwd())
-    if kind == "openapi":
+    if CONNECTORS[kind].describes_requests:
         path = _fetched(spec, folder) if "://" in spec else Path(spec)
         if (title := title_name(path)) and title not in taken:
             return title
@@ -141,12 +142,13 @@ def _source(spec: str, root: Path, name: str, server: str) -> _Source:
     kind, location = described_as(spec, Path.cwd())
     given: dict[str, Any] = {kind: location}
     entry = StarterSource(name=name, kind=kind, location=location, server=server)
-    if server and kind not in {"openapi", "graphql"}:
+    connector = CONNECTORS[kind]
+    if server and not connector.server_key:
         raise ConfigError(f"--server does not belong to {kind} sources", where=spec)
     if server:
-        given["endpoint" if kind == "graphql" else "server"] = server
-    if kind == "mcp":
-        return _Source(entry=entry, given={"mcp": {"url": spec}})
+        given[connector.server_key] = server
+    if (written := connector.written(location)) != location:
+        return _Source(entry=entry, given={kind: written})
     if "://" in spec and not spec.startswith(("sqlite:", "duckdb:")):
         return _Source(entry=_without_password(entry), given=given)
     path = Path(location.partition(":///")[2] if kind == "sql" else spec).resolve()

@@ -24,6 +24,7 @@ from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.openapi.mock.description import MockDescription
 from toolgen.connectors.openapi.mock.server import MockApp, mocked
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.server.http import Front, serve
@@ -135,7 +136,11 @@ def _made(specs: Sequence[str], config_path: str, *, mock: bool) -> str:
 def _mocks(settings: Settings) -> Iterator[Mapping[str, str]]:
     """A mock for each source that is described by OpenAPI; their URLs."""
     with contextlib.ExitStack() as stack:
-        described = {name: source for name, source in settings.sources.items() if source.config.kind == "openapi"}
+        described = {
+            name: source
+            for name, source in settings.sources.items()
+            if CONNECTORS[source.config.kind].describes_requests
+        }
         if not described:
             raise ConfigError("no source is described by OpenAPI, and no other can be mocked", where=str(settings.path))
         yield {

@@ -63,7 +63,7 @@ def name_for(spec: str, root: Path, kind: SourceKind, taken: Collection[str]) ->
     stem = Path(urlsplit(spec).path if "://" in spec else spec).name.split(".")[0]
     letters = "".join(character if character.isalnum() and character.isascii() else "_" for character in stem.lower())
     base = "_".join(part for part in letters.split("_") if part)
-    if kind == "openapi" and "://" not in spec and (titled := _better(stem, base, root / spec)):
+    if CONNECTORS[kind].describes_requests and "://" not in spec and (titled := _better(stem, base, root / spec)):
         base = titled
     base = base[:_MAX_LENGTH].rstrip("_")
     base = base if SOURCE_NAME.match(base) else f"api_{base}"[:_MAX_LENGTH].rstrip("_")

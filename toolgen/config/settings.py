@@ -218,7 +218,7 @@ def from_specs(specs: tuple[str, ...], root: Path) -> Mapping[str, SourceSetting
     entries: dict[str, dict[str, Any]] = {}
     for spec in specs:
         kind, location = described_as(spec, root)
-        entries[name_for(location, root, kind, entries)] = {kind: {"url": spec} if kind == "mcp" else location}
+        entries[name_for(location, root, kind, entries)] = {kind: CONNECTORS[kind].written(location)}
     sources = from_mapping(entries, root)
     return MappingProxyType({name: _unnamed(source) for name, source in sources.items()})
 

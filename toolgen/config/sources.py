@@ -43,7 +43,7 @@ def read_source(document: YamlDocument, name: str, root: Path, warnings: list[st
     where = document.where("sources", name)
     source, kind, resource = _decoded(document, name, root)
     auth = {} if isinstance(source.auth, str) else dict(source.auth)
-    if kind in {"graphql", "mcp"}:
+    if CONNECTORS[kind].free_headers:
         check_headers(auth, document, ("sources", name, "auth"))
     server = McpServer() if source.mcp is None else read_mcp(source.mcp, document, name, warnings, bool(auth))
     location = server.location if kind == "mcp" else CONNECTORS[kind].place or getattr(source, kind)
@@ -67,10 +67,10 @@ def read_source(document: YamlDocument, name: str, root: Path, warnings: list[st
             api=openapi_options(source.constants, source.formats, auth, document, ("sources", name), kind),
             overlay=_overlays(document, name, source, root),
             anonymous=_is_anonymous(document, name, source.auth, kind),
-            key_header=source.idempotency_key if kind == "openapi" else "",
+            key_header=source.idempotency_key if CONNECTORS[kind].describes_requests else "",
             refs=_refs(document, name, source.refs, kind),
             writes=source.writes,
-            root=str(root) if kind in {"python", "mcp", "context"} else "",
+            root=str(root) if CONNECTORS[kind].needs_root else "",
             context=None if source.context is None else read_context(source.context, document, name),
             options=CONNECTORS[kind].options(source, partial(document.where, "sources", name)),
             command=server.command,
@@ -178,7 +178,7 @@ def _refs(document: YamlDocument, name: str, given: list[str], kind: SourceKind)
     found = []
     for index, url in enumerate(given):
         where = document.where("sources", name, "refs", index)
-        if kind != "openapi":
+        if not CONNECTORS[kind].describes_requests:
             raise ConfigError("refs: belongs to openapi sources", where=where)
         try:
             found.append(canonical(url))
@@ -229,7 +229,7 @@ def _is_anonymous(document: YamlDocument, source: str, auth: Mapping[str, Any] |
             where=where,
             suggestion="name the scheme that this is for: auth: {api_key: …}",
         )
-    return kind == "openapi"
+    return CONNECTORS[kind].describes_requests
 
 
 def _auth(document: YamlDocument, source: str, auth: Mapping[str, Any], warnings: list[str], kind: SourceKind) -> Auth:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from toolgen.connectors.http.credentials import Provision
     from toolgen.connectors.mcp.command_client import CommandClient
     from toolgen.connectors.secrets import SecretResolver
+    from toolgen.model.account_report import DatabaseReport
+    from toolgen.model.sql_scope import SqlScope
     from toolgen.model.sql_section import DatabaseSection
 
 __all__ = ["Connector", "ExecutorContext"]
@@ -78,6 +80,16 @@ class Connector(ABC):
     """Reason why the kind takes no `auth:`; "" if it does."""
     names_schemes: ClassVar[bool] = True
     """True if the keys of `auth:` are security schemes."""
+    describes_requests: ClassVar[bool] = False
+    """True if a description says how each request is made and which credentials it takes."""
+    free_headers: ClassVar[bool] = False
+    """True if `auth:` may name headers that no description has."""
+    networked: ClassVar[bool] = False
+    """True if calls go to servers of the network."""
+    needs_root: ClassVar[bool] = False
+    """True if paths are below the folder of the project when a call is made."""
+    server_key: ClassVar[str] = ""
+    """Key of a source for the address of its server, if its description may lack it."""
     reads_files: ClassVar[bool] = True
     """True if a description is a file or a URL, so that a build can tell from digests that nothing changed."""
     lists_tools: ClassVar[bool] = False
@@ -99,9 +111,23 @@ class Connector(ABC):
         """Return the options of a source that the kind's own keys give; `where` has the line of a key. Raises `ConfigError`."""
         return None
 
+    def written(self, location: str) -> Any:
+        """Return what toolgen.yaml says of a location, as the value of the key `kind`."""
+        return location
+
     def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
         """Return how toolgen.yaml names a description that is of this kind; "" for any other. `head` gives the first bytes of a file."""
         return ""
+
+    def address(self, config: SourceConfig) -> tuple[str, int] | None:
+        """Return host and port of the server that the location of a source names; None if its tools name theirs."""
+        return None
+
+    def examine_account(
+        self, source: SourceSettings, info: SourceInfo, opened: SqlScope | None
+    ) -> DatabaseReport | None:
+        """Compare what the account of a source may do with what the policy opens; None for a kind without accounts."""
+        return None
 
     def database_section(self) -> DatabaseSection | None:
         """Return the reader of `sql:` in a policy, for a kind whose sources have a database."""

@@ -234,7 +234,7 @@ def _callable(source: SourceSettings, reading: SourceReading) -> SourceReading:
             for name in option
         }
         check_auth(source.config.name, source.config.kind, source.auth, schemes, asked)
-    if source.config.kind != "openapi":
+    if not CONNECTORS[source.config.kind].describes_requests:
         return reading
     found = (*uncallable(reading.tools, schemes, reading.problems), *unfulfillable(reading.tools))
     return replace(reading, problems=(*reading.problems, *found))

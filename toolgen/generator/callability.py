@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.syntax import escape
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
@@ -41,20 +42,21 @@ def check_auth(
 
     Raises `ConfigError`, with the words of the fix, for one that no scheme can show, or that no tool would be called with.
     """
+    connector = CONNECTORS[kind]
     own = {name: one for name, one in schemes.items() if not name.startswith(f"{HEADERS}.")}
     for name, written in auth.items():
         where = f"sources.{source}.auth.{name}"
-        if kind in {"graphql", "mcp"} and name == HEADERS:
+        if connector.free_headers and name == HEADERS:
             continue
-        if kind == "openapi" and name == HEADERS and isinstance(written, Mapping):
+        if connector.describes_requests and name == HEADERS and isinstance(written, Mapping):
             if not any(f"{HEADERS}.{header}" in asked for header in written):
                 raise _unasked(name, own, where)
             continue
         if name not in schemes:
             given = name in _WAYS or (isinstance(written, Mapping) and "value" in written)
-            if own and kind == "openapi" and given:
+            if own and connector.describes_requests and given:
                 raise _unasked(name, own, where)
-            if not own and kind == "openapi":
+            if not own and connector.describes_requests:
                 ways = f"name how the credential is shown: {', '.join(_WAYS[:-1])} or {HEADERS}"
                 raise ConfigError(
                     f"the description has no security scheme '{name[:40]}', nor any other{nearest(name, _WAYS)}",

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.parameter_names import may_be_one
 from toolgen.model.tool import HttpBinding, HttpParameter, Tool
@@ -62,7 +63,8 @@ def credential_arguments(manifest: Manifest) -> tuple[CredentialArguments, ...]:
     """The sources whose tools have credentials as arguments."""
     found = []
     for source, info in manifest.sources.items():
-        tools = [tool for tool in manifest.tools.values() if tool.source == source] if info.kind == "openapi" else []
+        described = CONNECTORS[info.kind].describes_requests
+        tools = [tool for tool in manifest.tools.values() if tool.source == source] if described else []
         places: Counter[tuple[str, str]] = Counter()
         required = _required(tools)
         having = 0

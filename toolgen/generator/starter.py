@@ -9,10 +9,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceSettings
-from toolgen.connectors.sql.engines import location_of
 from toolgen.model.database import Table
-from toolgen.model.database_url import ServerLocation
 from toolgen.model.manifest import Manifest, SecurityScheme, SourceInfo
 from toolgen.model.names import join
 from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, HttpBinding, McpBinding, Tool
@@ -97,13 +96,13 @@ def policy_text(
 
 def _source_lines(entry: StarterSource, manifest: Manifest) -> list[str]:
     needed, optional = _auth_lines(entry, manifest)
-    kind, location = entry.kind, _quoted(entry.location)
-    if kind == "mcp":
-        location = f"{{url: {location}}}"
-    lines = [f"  {entry.name}:", f"    {kind}: {location}"]
+    connector = CONNECTORS[entry.kind]
+    written = connector.written(entry.location)
+    inner = ", ".join(f"{key}: {_quoted(value)}" for key, value in written.items()) if isinstance(written, dict) else ""
+    lines = [f"  {entry.name}:", f"    {entry.kind}: {f'{{{inner}}}' if inner else _quoted(entry.location)}"]
     if entry.server:
-        lines.append(f"    {'endpoint' if kind == 'graphql' else 'server'}: {_quoted(entry.server)}")
-    elif kind == "graphql" and "://" not in entry.location:
+        lines.append(f"    {connector.server_key}: {_quoted(entry.server)}")
+    elif connector.server_key and not connector.describes_requests and "://" not in entry.location:
         lines.append("    # endpoint: https://…/graphql   # where the API is: its schema does not say")
     if needed:
         lines.append("    auth:   # set these variables where the gateway runs; they are read when a call needs them")
@@ -116,7 +115,7 @@ def _auth_lines(entry: StarterSource, manifest: Manifest) -> tuple[list[str], li
     """The lines below `auth:` that calls need, and those, as comments, that they may have."""
     if entry.password:
         return [f'      password: "${{env:{_variable(entry.name, "password")}}}"'], []
-    if entry.kind in {"graphql", "mcp"}:
+    if CONNECTORS[entry.kind].free_headers:
         return [], [f'    #   bearer: "${{env:{_variable(entry.name, "token")}}}"']
     info = manifest.sources[entry.name]
     own = [tool for tool in manifest.tools.values() if tool.source == entry.name]
@@ -222,13 +221,11 @@ def _egress(manifest: Manifest, sources: Mapping[str, SourceSettings]) -> str:
     """Allow exactly the addresses of the tools. A source without a known address reaches none."""
     places: dict[str, set[str]] = {name: set() for name in sources}
     for name, source in sources.items():
-        if source.config.kind == "sql":
-            location = location_of(source.config.location)
-            if isinstance(location, ServerLocation) and location.host:
-                places[name].add(_place(location.host, location.port))
+        if (address := CONNECTORS[source.config.kind].address(source.config)) is not None:
+            places[name].add(_place(*address))
     for tool in manifest.tools.values():
         places[tool.source].update(filter(None, map(_place_of, _addresses(tool))))
-    networked = {name for name, source in sources.items() if source.config.kind in {"openapi", "graphql", "mcp"}}
+    networked = {name for name, source in sources.items() if CONNECTORS[source.config.kind].networked}
     listed = ", ".join(f'"{place}"' for place in sorted(set().union(*places.values())))
     unknown = "" if listed else "".join(f"    {name}: []\n" for name in sorted(networked))
     return (

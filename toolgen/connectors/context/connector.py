@@ -16,6 +16,7 @@ class ContextConnector(Connector):
     """Connector of `context:`."""
 
     kind = "context"
+    needs_root = True
     place = "files"
     failure_advice = "files are read in the gateway itself"
     auth_refusal = "files are read without"

@@ -21,6 +21,7 @@ class FunctionConnector(Connector):
     """Connector of `python:`."""
 
     kind = "python"
+    needs_root = True
     failure_advice = "a function runs in the gateway itself"
     auth_refusal = "a function has its credentials from its own surroundings"
     renewable = True

@@ -18,6 +18,9 @@ class GraphQLConnector(Connector):
     """Connector of `graphql:`."""
 
     kind = "graphql"
+    free_headers = True
+    networked = True
+    server_key = "endpoint"
     own_keys = frozenset({"endpoint", "trace", "http2"})
     failure_keys = frozenset({"timeouts", "retries", "breaker", "concurrency", "idempotency_key", "answers"})
     renewable = True

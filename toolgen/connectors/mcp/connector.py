@@ -21,6 +21,9 @@ class McpConnector(Connector):
     """Connector of `mcp:`."""
 
     kind = "mcp"
+    free_headers = True
+    networked = True
+    needs_root = True
     lists_tools = True
     failure_keys = frozenset({"timeouts", "retries", "breaker", "concurrency", "answers"})
     failure_advice = "MCP has its own way with this"
@@ -46,6 +49,10 @@ class McpConnector(Connector):
     def unanswered(self) -> Fetched:
         """Return a listing without tools."""
         return Fetched(filename=_LISTING, data=write_listing(ServerTools(server="", version="", tools=())))
+
+    def written(self, location: str) -> dict[str, str]:
+        """Return a mapping: a server is a URL or a command."""
+        return {"url": location}
 
     def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
         """Return a URL that ends with /mcp."""

@@ -20,6 +20,9 @@ class OpenApiConnector(Connector):
     kind = "openapi"
     own_keys = frozenset({"overlay", "poll", "server", "trace", "http2"})
     failure_keys = frozenset({"timeouts", "retries", "breaker", "concurrency", "idempotency_key", "answers"})
+    describes_requests = True
+    networked = True
+    server_key = "server"
     renewable = True
 
     def location(self, given: str, root: Path, where: str) -> str:

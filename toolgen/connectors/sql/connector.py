@@ -11,8 +11,11 @@ from toolgen.connectors.executor import Executor
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
 from toolgen.connectors.sql.engines import ENGINES, engine_of, is_file, location_of, preview_location
 from toolgen.core.errors import ConfigError
+from toolgen.model.account_report import DatabaseReport
+from toolgen.model.database_url import ServerLocation
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.secret import SecretReference
+from toolgen.model.sql_scope import SqlScope
 from toolgen.model.sql_section import DatabaseSection
 
 __all__ = ["SqlConnector", "check_extra"]
@@ -68,6 +71,21 @@ class SqlConnector(Connector):
         password = source.auth.get("password")
         reference = password if isinstance(password, SecretReference) else None
         return SqlExecutor(source.config.location, password=reference, secrets=context.secrets, permit=context.permit)
+
+    def address(self, config: SourceConfig) -> tuple[str, int] | None:
+        """Return host and port of a server."""
+        location = location_of(config.location)
+        return (location.host, location.port) if isinstance(location, ServerLocation) and location.host else None
+
+    def examine_account(
+        self, source: SourceSettings, info: SourceInfo, opened: SqlScope | None
+    ) -> DatabaseReport | None:
+        """Compare the rights of an account with the policy."""
+        if info.database is None:
+            return None
+        from toolgen.connectors.sql.accounts import examined  # noqa: PLC0415 - behind an extra
+
+        return examined(source, info.database, opened)
 
     def database_section(self) -> DatabaseSection:
         """Return the reader of `sql:` in a policy."""

@@ -23,6 +23,7 @@ from toolgen.config.audit import AuditSettings
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.functions.declared import load_tools
 from toolgen.connectors.functions.signature import Broken, FunctionTool
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.rotated_tokens import Rotated, rotated_tokens
 from toolgen.connectors.secrets import SecretReference, SecretResolver
 from toolgen.core.errors import SecretError, ToolgenError
@@ -41,7 +42,7 @@ from toolgen.quality.doctor.scratch_gateway import Echo, Guard, RefusalCheck, Tr
 from toolgen.quality.doctor.webhooks import webhook_faults
 
 if TYPE_CHECKING:
-    from toolgen.quality.doctor.database_accounts import DatabaseReport
+    from toolgen.model.account_report import DatabaseReport
 
 __all__ = ["DoctorReport", "attempts_on", "examine", "run_trials"]
 
@@ -219,11 +220,9 @@ async def examine(gateway: Gateway) -> DoctorReport:
 
 def _databases(gateway: Gateway) -> Iterator[DatabaseReport]:
     for name, source in gateway.settings.sources.items():
-        database = gateway.manifest.sources[name].database
-        if database is not None:
-            from toolgen.quality.doctor.database_accounts import examined  # noqa: PLC0415 - behind an extra
-
-            yield examined(source, database, gateway.policy.sql.get(name))
+        connector, info = CONNECTORS[source.config.kind], gateway.manifest.sources[name]
+        if (report := connector.examine_account(source, info, gateway.policy.sql.get(name))) is not None:
+            yield report
 
 
 def _uncallable(gateway: Gateway) -> Iterator[str]:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.connectors.overrides import ToolOverride
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceConfig, SourceSettings
 from toolgen.connectors.syntax import escape
 from toolgen.core.files import read_file
@@ -231,7 +232,9 @@ def _of_source(manifest: Manifest, config: SourceConfig, written: Original) -> I
     whole = SourceView(name=config.name, info=info, tools=views)
     for source_rule in _SOURCE_RULES:
         for hit in source_rule.check(whole):
-            yield _finding(source_rule, hit, config.name, "#" if config.kind == "openapi" else config.name, "")
+            yield _finding(
+                source_rule, hit, config.name, "#" if CONNECTORS[config.kind].describes_requests else config.name, ""
+            )
     for text in written.texts:
         for text_rule in TEXT_RULES:
             for hit in text_rule.check(text):

@@ -14,7 +14,14 @@ from toolgen.connectors.sql.dialects.computed_counts import MYSQL_COUNTS, bound_
 from toolgen.connectors.sql.dialects.equivalents import MYSQL_EQUIVALENTS
 from toolgen.connectors.sql.dialects.mysql_costs import MYSQL_FUNCTIONS, MYSQL_OPERATORS
 from toolgen.connectors.sql.dialects.mysql_sequences import is_sequence
-from toolgen.connectors.sql.dialects.record import Dialect, RowEstimate, TokenRewrite, TreeRewrite, words
+from toolgen.connectors.sql.dialects.record import (
+    AccountStatements,
+    Dialect,
+    RowEstimate,
+    TokenRewrite,
+    TreeRewrite,
+    words,
+)
 from toolgen.connectors.sql.dialects.reserved_names import quote_reserved_names, reserved_names
 from toolgen.connectors.sql.dialects.token_rewrites import enclose_interval_values
 from toolgen.connectors.sql.dialects.writers import (
@@ -222,6 +229,25 @@ def _open_engine(location: ServerLocation, reach: Reach, clock: Clock) -> Engine
     return MysqlEngine(location, reach, clock)
 
 
+def _make_account(account: str, _database: str, _schemas: Sequence[str], _writes: bool, sessions: int) -> list[str]:
+    return [f"CREATE USER {account}@`%` WITH MAX_USER_CONNECTIONS {sessions} ACCOUNT LOCK"]
+
+
+def _bound_account(_what: str, account: str, sessions: int) -> str:
+    return f"ALTER USER {account}@`%` WITH MAX_USER_CONNECTIONS {sessions}"
+
+
+def _password_hint(account: str) -> str:
+    return f"ALTER USER {account}@`%` IDENTIFIED BY '…' ACCOUNT UNLOCK"
+
+
+def _memory_hint(_account: str) -> str:
+    return (
+        "SET GLOBAL init_connect bounds the memory of each session of the account (MariaDB), and connection_memory_limit does in MySQL; "
+        "docs/how-to/databases.md#memory-of-the-server"
+    )
+
+
 DIALECT: Final = Dialect(
     name="mysql",
     engine="MySQL",
@@ -305,5 +331,13 @@ DIALECT: Final = Dialect(
     read=_read,
     prepare=_prepare,
     rights=_rights,
+    accounts=AccountStatements(
+        make=_make_account,
+        bound=_bound_account,
+        rights=lambda account: f"{account}@`%`",
+        password_hint=_password_hint,
+        memory_hint=_memory_hint,
+        rows="a view",
+    ),
     open_engine=_open_engine,
 )

@@ -14,7 +14,15 @@ from toolgen.connectors.sql.dialects.dollar_signs import separate_parameters
 from toolgen.connectors.sql.dialects.equivalents import POSTGRES_EQUIVALENTS
 from toolgen.connectors.sql.dialects.postgres_costs import POSTGRES_FUNCTIONS, POSTGRES_OPERATORS
 from toolgen.connectors.sql.dialects.postgres_gathering import bound_gathering, may_gather
-from toolgen.connectors.sql.dialects.record import Dialect, Gathering, RowEstimate, TokenRewrite, TreeRewrite, words
+from toolgen.connectors.sql.dialects.record import (
+    AccountStatements,
+    Dialect,
+    Gathering,
+    RowEstimate,
+    TokenRewrite,
+    TreeRewrite,
+    words,
+)
 from toolgen.connectors.sql.dialects.token_rewrites import enclose_limits
 from toolgen.connectors.sql.dialects.value_rows import select_from_values
 from toolgen.connectors.sql.dialects.whole_rows import name_fields, read_through_subqueries
@@ -98,6 +106,37 @@ def _open_engine(location: ServerLocation, reach: Reach, clock: Clock) -> Engine
     from toolgen.connectors.sql.execution.postgres import PostgresEngine  # noqa: PLC0415 - behind an extra
 
     return PostgresEngine(location, reach, clock)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _make_account(account: str, database: str, schemas: Sequence[str], writes: bool, sessions: int) -> list[str]:
+    statements = [f"CREATE ROLE {account} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION"]
+    if not writes:
+        statements.append(f"ALTER ROLE {account} SET default_transaction_read_only = on")
+    statements.extend(_bound_account(what, account, sessions) for what in ("sessions", "temporary files"))
+    statements.append(f"GRANT CONNECT ON DATABASE {_quoted(database)} TO {account}")
+    statements.extend(f"GRANT USAGE ON SCHEMA {_quoted(schema)} TO {account}" for schema in schemas)
+    return statements
+
+
+def _bound_account(what: str, account: str, sessions: int) -> str:
+    if what == "temporary files":
+        return f"ALTER ROLE {account} SET temp_file_limit = '256MB'"
+    return f"ALTER ROLE {account} CONNECTION LIMIT {sessions}"
+
+
+def _password_hint(account: str) -> str:
+    return f"\\password {account}  -- in psql: gives the role a password"
+
+
+def _memory_hint(account: str) -> str:
+    return (
+        "PostgreSQL bounds no role's memory: give the server a limit (MemoryMax of systemd, a container, ulimit -v), "
+        f"or {account} a replica that has one; docs/how-to/databases.md#memory-of-the-server"
+    )
 
 
 DIALECT: Final = Dialect(
@@ -195,5 +234,13 @@ DIALECT: Final = Dialect(
     read=_read,
     prepare=_prepare,
     rights=_rights,
+    accounts=AccountStatements(
+        make=_make_account,
+        bound=_bound_account,
+        rights=str,
+        password_hint=_password_hint,
+        memory_hint=_memory_hint,
+        rows="row-level security or a view",
+    ),
     open_engine=_open_engine,
 )

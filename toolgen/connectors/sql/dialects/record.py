@@ -22,7 +22,17 @@ if TYPE_CHECKING:
     from toolgen.model.database import Rights
     from toolgen.model.database_url import ServerLocation
 
-__all__ = ["Dialect", "Gathering", "RowEstimate", "Spelling", "TokenRewrite", "TreeRewrite", "Writer", "words"]
+__all__ = [
+    "AccountStatements",
+    "Dialect",
+    "Gathering",
+    "RowEstimate",
+    "Spelling",
+    "TokenRewrite",
+    "TreeRewrite",
+    "Writer",
+    "words",
+]
 
 _Tokens: TypeAlias = Callable[[Sequence[Token]], Iterable[Token]]
 _Tree: TypeAlias = Callable[[exp.Expr], None]
@@ -83,6 +93,21 @@ class Gathering(Struct, frozen=True):
 
     may_gather: Callable[[str], bool]
     bound: Callable[[exp.Expr], frozenset[str]]
+
+
+class AccountStatements(Struct, frozen=True, kw_only=True):
+    """Statements for an administrator of a server about the account of a source. Names of accounts are quoted.
+
+    `make` takes an account, the database, the schemas, whether it writes, and how many sessions it may have. `bound` takes what is bounded,
+    an account and a number of sessions. `rights` is how the server calls the account in GRANT, `rows` what hides rows in it.
+    """
+
+    make: Callable[[str, str, Sequence[str], bool, int], Sequence[str]]
+    bound: Callable[[str, str, int], str]
+    rights: Callable[[str], str]
+    password_hint: Callable[[str], str]
+    memory_hint: Callable[[str], str]
+    rows: str
 
 
 class RowEstimate(Struct, frozen=True):
@@ -210,6 +235,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         [Any, str, Sequence[Statement]], Iterator[str | tuple[str, ...]]
     ]  # column types, or why a statement is rejected
     rights: Callable[[Any, str], Rights] | None = None  # what the account may do; None for a file
+    accounts: AccountStatements | None = None  # None for a file
     explain: str = "EXPLAIN "  # before a statement, makes a plan of it and runs nothing
     open_engine: Callable[[ServerLocation, Reach, Clock], Engine] | None = None  # of a server
     sandbox: str = ""  # module that runs statements on a file, in a process of its own

@@ -10,77 +10,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from msgspec import Struct
-
 from toolgen.connectors.source import SourceSettings, password_of
+from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects.record import AccountStatements
 from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.guard.filters import columns_of, read_filter
-from toolgen.connectors.sql.guard.grants import DEFAULT_SCHEMA, find_table, fold_column, full_name, visible_columns
+from toolgen.connectors.sql.guard.grants import find_table, fold_column, full_name, visible_columns
 from toolgen.connectors.sql.reading.read import read_rights
 from toolgen.core.errors import ToolgenError
+from toolgen.model.account_report import AccountFinding, DatabaseReport
 from toolgen.model.database import Database, DialectName, Rights, Sequence, Table, TablePrivilege
 from toolgen.model.database_url import ServerLocation
 from toolgen.model.sql_scope import SqlScope, TableScope
 
-__all__ = ["AccountFinding", "DatabaseReport", "examined"]
+__all__ = ["examined"]
 
 _MAX_NAMES = 20
 _PROCESSES = 5  # of gateways that use an account at once, each with its pool
-_TEMPORARY_FILES = "256MB"
 _TAKEN = {"sessions": "memory", "temporary files": "disk"}
-
-
-class AccountFinding(Struct, frozen=True, kw_only=True):
-    """Finding about a database account. `too_much` findings make doctor fail; others are notes."""
-
-    code: str
-    message: str
-    too_much: bool = True
-    remedy: str = ""
-
-    def to_dict(self) -> dict[str, object]:
-        """The JSON form."""
-        told: dict[str, object] = {
-            "level": "too-much" if self.too_much else "note",
-            "code": self.code,
-            "message": self.message,
-        }
-        return told | ({"remedy": self.remedy} if self.remedy else {})
-
-
-class DatabaseReport(Struct, frozen=True, kw_only=True):
-    """Report about a source: rights of its account beyond the policy, and SQL that creates an account without them.
-
-    `account` is "" for a file. `public` has the statements that revoke from PUBLIC, because an account cannot lose those rights alone.
-    `unread` says why the rights could not be read.
-    """
-
-    source: str
-    dialect: DialectName
-    account: str = ""
-    findings: tuple[AccountFinding, ...] = ()
-    grants: tuple[str, ...] = ()
-    public: tuple[str, ...] = ()
-    hints: tuple[str, ...] = ()
-    unread: str = ""
-
-    @property
-    def ok(self) -> bool:
-        return not self.unread and not any(finding.too_much for finding in self.findings)
-
-    def to_dict(self) -> dict[str, object]:
-        """The JSON form."""
-        return {
-            "source": self.source,
-            "dialect": self.dialect,
-            "account": self.account,
-            "ok": self.ok,
-            "findings": [finding.to_dict() for finding in self.findings],
-            "grants": list(self.grants),
-            "public": list(self.public),
-            "hints": list(self.hints),
-            **({"unread": self.unread} if self.unread else {}),
-        }
 
 
 def examined(source: SourceSettings, database: Database, opened: SqlScope | None) -> DatabaseReport:
@@ -104,7 +51,11 @@ def examined(source: SourceSettings, database: Database, opened: SqlScope | None
         findings=(*findings, *_lacking(rights, needed), *_unbounded(rights, location)),
         grants=tuple(_fitting_account(location, database, needed, rights.sequences, account)),
         public=tuple(power.remedy for power in rights.powers if power.remedy),
-        hints=(_password_hint(dialect, account), _memory_hint(dialect, account), *_row_hints(database, scope)),
+        hints=(
+            _statements(location).password_hint(_quoted(account, dialect)),
+            _statements(location).memory_hint(account),
+            *_row_hints(database, scope, _statements(location).rows),
+        ),
     )
 
 
@@ -177,31 +128,8 @@ def _unbounded(rights: Rights, location: ServerLocation) -> Iterator[AccountFind
             code="memory",
             message=f"may take any amount of {what}, and so of the server's {_TAKEN[what]}",
             too_much=False,
-            remedy=_bounding(what, location, _quoted(rights.account, location.dialect)),
+            remedy=_statements(location).bound(what, _quoted(rights.account, location.dialect), _sessions(location)),
         )
-
-
-def _bounding(what: str, location: ServerLocation, account: str) -> str:
-    """The statement that bounds it."""
-    if what == "temporary files":
-        return f"ALTER ROLE {account} SET temp_file_limit = '{_TEMPORARY_FILES}'"
-    sessions = _PROCESSES * location.pool_size
-    if location.dialect == "postgres":
-        return f"ALTER ROLE {account} CONNECTION LIMIT {sessions}"
-    return f"ALTER USER {account}@{_quoted('%', 'mysql')} WITH MAX_USER_CONNECTIONS {sessions}"
-
-
-def _memory_hint(dialect: DialectName, account: str) -> str:
-    """How the memory of an account is bounded, which takes more than a statement about it."""
-    if dialect == "postgres":
-        return (
-            "PostgreSQL bounds no role's memory: give the server a limit (MemoryMax of systemd, a container, ulimit -v), "
-            f"or {account} a replica that has one; docs/how-to/databases.md#memory-of-the-server"
-        )
-    return (
-        "SET GLOBAL init_connect bounds the memory of each session of the account (MariaDB), and connection_memory_limit does in MySQL; "
-        "docs/how-to/databases.md#memory-of-the-server"
-    )
 
 
 def _cascading(database: Database, scope: SqlScope) -> list[AccountFinding]:
@@ -238,22 +166,13 @@ def _fitting_account(
     account: str,
 ) -> list[str]:
     """SQL for an administrator, in order. The account it makes has no password yet, and a comment says how it gets one."""
-    name = _quoted(account, database.dialect)
-    statements: list[str] = []
-    if database.dialect == "postgres":
-        statements.append(f"CREATE ROLE {name} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION")
-        if not any(grant.privilege != "SELECT" for grant in needed):
-            statements.append(f"ALTER ROLE {name} SET default_transaction_read_only = on")
-        statements.extend(_bounding(what, location, name) for what in ("sessions", "temporary files"))
-        statements.append(f"GRANT CONNECT ON DATABASE {_quoted(location.database, 'postgres')} TO {name}")
-        opened = {grant.table for grant in needed}
-        schemas = sorted({table.schema or "public" for table in database.tables if full_name(table) in opened})
-        statements.extend(f"GRANT USAGE ON SCHEMA {_quoted(schema, 'postgres')} TO {name}" for schema in schemas)
-    else:
-        name = f"{name}@{_quoted('%', 'mysql')}"
-        statements.append(
-            f"CREATE USER {name} WITH MAX_USER_CONNECTIONS {_PROCESSES * location.pool_size} ACCOUNT LOCK"
-        )
+    terms, name = _statements(location), _quoted(account, database.dialect)
+    opened = {grant.table for grant in needed}
+    default = RECORDS[database.dialect].default_schema
+    schemas = sorted({table.schema or default for table in database.tables if full_name(table) in opened})
+    writes = any(grant.privilege != "SELECT" for grant in needed)
+    statements = [*terms.make(name, location.database, schemas, writes, _sessions(location))]
+    name = terms.rights(name)
     for table in database.tables:
         statements.extend(_on_table(table, location, database.dialect, needed, name))
     inserting = {grant.table for grant in needed if grant.privilege == "INSERT"}
@@ -261,20 +180,21 @@ def _fitting_account(
     return statements
 
 
-def _password_hint(dialect: DialectName, account: str) -> str:
-    """How the account gets a password that no output of ours has held."""
-    name = _quoted(account, dialect)
-    if dialect == "postgres":
-        return f"\\password {name}  -- in psql: gives the role a password"
-    return f"ALTER USER {name}@`%` IDENTIFIED BY '…' ACCOUNT UNLOCK"
+def _statements(location: ServerLocation) -> AccountStatements:
+    statements = RECORDS[location.dialect].accounts
+    assert statements is not None  # noqa: S101 - a server has accounts
+    return statements
 
 
-def _row_hints(database: Database, scope: SqlScope) -> Iterator[str]:
+def _sessions(location: ServerLocation) -> int:
+    return _PROCESSES * location.pool_size
+
+
+def _row_hints(database: Database, scope: SqlScope, means: str) -> Iterator[str]:
     """Row filters are the gateway's work; a sentence for each says what the database could hold as well."""
     for name, entry in scope.tables.items():
         table = find_table(database, name)
         if entry.rows is not None and table is not None:
-            means = "row-level security or a view" if database.dialect == "postgres" else "a view"
             yield f"{full_name(table)}: rows where {entry.rows}; the gateway adds this itself, {means} can hold it in the database too"
 
 
@@ -285,7 +205,7 @@ def _on_table(
     for grant in needed:
         if grant.table == full_name(table):
             columns[grant.privilege].add(grant.column)
-    schema = table.schema or (DEFAULT_SCHEMA["postgres"] if dialect == "postgres" else location.database)
+    schema = table.schema or RECORDS[dialect].default_schema or location.database
     place = f"{_quoted(schema, dialect)}.{_quoted(table.name, dialect)}"
     for privilege in _PRIVILEGES:
         if privilege not in columns:
@@ -297,7 +217,7 @@ def _on_table(
 
 
 def _quoted(name: str, dialect: DialectName) -> str:
-    mark = '"' if dialect == "postgres" else "`"
+    mark = RECORDS[dialect].quote
     return f"{mark}{name.replace(mark, mark * 2)}{mark}"
 
 

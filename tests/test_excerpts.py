@@ -111,6 +111,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "policy/detectors/classifier.py": ("text[:_MAX_LENGTH]",),
     "policy/detectors/personal_data.py": ("plain[:13]",),
     "policy/detectors/secrets.py": ("found[0][:6]",),
+    "connectors/sql/accounts.py": ("shown[:_MAX_NAMES]",),
     "connectors/sql/guard/changes.py": ("writable[:20]", "known[:40]"),
     "connectors/sql/guard/columns.py": ("known[:40]",),
     "connectors/sql/guard/corrections.py": ("typed[:_MAX_TOLD]",),

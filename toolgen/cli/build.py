@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Container, Mapping, Set
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -34,8 +35,8 @@ from toolgen.config.settings import load as load_settings
 from toolgen.connectors.assigned_names import Assignments
 from toolgen.connectors.overrides import ToolOverride
 from toolgen.connectors.pins import LOCK, Pins, read_pins, write_pins
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceSettings, is_networked, password_of
-from toolgen.connectors.sql.connector import check_extra
 from toolgen.core.errors import ConfigError, DescriptionError, ManifestError
 from toolgen.core.garbage import freeze_objects, uncollected
 from toolgen.generator.emit import writer
@@ -280,7 +281,7 @@ def _built(
         sources = refresher.refresh(sources)
         accepted(refresher.drifts, accept)
     options = build_options(sources, job.overrides, job.formats) | ({"partial": True} if job.partial else {})
-    options |= {"databases": _databases(sources)}
+    options |= {"databases": _states(sources)}
     known = read_pins(job.root).tools if job.prunes else {}
     if rename:
         sources = {name: replace(one, config=replace(one.config, names={})) for name, one in sources.items()}
@@ -337,20 +338,13 @@ def _credentials(job: _Job) -> Mapping[str, Container[str]]:
     return {name: set(with_headers({}, source.auth)[1]) for name, source in job.sources.items()}
 
 
-def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
-    """Return the schemas of the SQL sources. Reading them is quick, while a database file changes with every row."""
-    databases = {name: source for name, source in sources.items() if source.config.kind == "sql"}
-    if not databases:
-        return {}
-    for source in databases.values():
-        check_extra(source.config)
-    from toolgen.connectors.sql.reading.read import read_sql  # noqa: PLC0415 - costs what a build without databases has no use for
-
-    return {
-        name: [reading.info.digest, [[problem.origin, problem.code, problem.message] for problem in reading.problems]]
-        for name, source in databases.items()
-        for reading in (read_sql(source.config, password_of(source)),)
+def _states(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
+    """Return the states of the sources that no file tells about, by name."""
+    found = {
+        name: CONNECTORS[source.config.kind].state(source.config, partial(password_of, source))
+        for name, source in sources.items()
     }
+    return {name: state for name, state in found.items() if state is not None}
 
 
 def _asked(refresher: Refresher | None) -> Mapping[str, ServerListing]:

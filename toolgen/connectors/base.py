@@ -90,6 +90,8 @@ class Connector(ABC):
     """True if paths are below the folder of the project when a call is made."""
     server_key: ClassVar[str] = ""
     """Key of a source for the address of its server, if its description may lack it."""
+    has_description: ClassVar[bool] = True
+    """True if the location of a source is its description, which somebody may write after a build."""
     reads_files: ClassVar[bool] = True
     """True if a description is a file or a URL, so that a build can tell from digests that nothing changed."""
     lists_tools: ClassVar[bool] = False
@@ -154,6 +156,10 @@ class Connector(ABC):
     @abstractmethod
     def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
         """Read the description of a source; `password` returns that of a database. Raises `DescriptionError` and `ConfigError`."""
+
+    def state(self, config: SourceConfig, password: Callable[[], str]) -> object | None:
+        """Return what a build has to compare with the last one, as JSON, where no file tells that nothing changed; None for files."""
+        return None
 
     @abstractmethod
     def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:

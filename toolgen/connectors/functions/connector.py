@@ -22,6 +22,7 @@ class FunctionConnector(Connector):
 
     kind = "python"
     needs_root = True
+    has_description = False
     failure_advice = "a function runs in the gateway itself"
     auth_refusal = "a function has its credentials from its own surroundings"
     renewable = True

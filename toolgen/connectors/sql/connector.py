@@ -28,6 +28,7 @@ class SqlConnector(Connector):
     own_keys = frozenset({"writes"})
     failure_advice = "the policy's sql: says how long a statement may take"
     names_schemes = False
+    has_description = False
     reads_files = False
     no_proof = "the tool was made from the database itself, which describes no requests"
 
@@ -63,6 +64,14 @@ class SqlConnector(Connector):
         from toolgen.connectors.sql.reading.named_queries import read_database  # noqa: PLC0415 - behind an extra
 
         return read_database(config, password())
+
+    def state(self, config: SourceConfig, password: Callable[[], str]) -> object:
+        """Return the schema's digest and its problems. Reading it is quick, while a database file changes with every row."""
+        check_extra(config)
+        from toolgen.connectors.sql.reading.read import read_sql  # noqa: PLC0415 - behind an extra
+
+        reading = read_sql(config, password())
+        return [reading.info.digest, [[problem.origin, problem.code, problem.message] for problem in reading.problems]]
 
     def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
         """Return an executor of statements that the guard has rendered."""

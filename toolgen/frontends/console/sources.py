@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.connectors.executor import SystemHealth
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.rotated_tokens import Rotated, rotated_tokens
 from toolgen.connectors.source import SourceSettings
 from toolgen.frontends.console.http import Visit
@@ -241,7 +242,7 @@ def _location(settings: SourceSettings, root: Path) -> str:
 def _is_stale(settings: SourceSettings, built: float | None) -> bool:
     """Return True if the description of the source was written after the catalog was built."""
     location = settings.config.location
-    if built is None or "://" in location or settings.config.kind in {"python", "sql"}:
+    if built is None or "://" in location or not CONNECTORS[settings.config.kind].has_description:
         return False
     changed = [_changed(Path(location)), *(_changed(Path(text)) for text in settings.config.overlay)]
     return any(time is not None and time > built for time in changed)

@@ -8,9 +8,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cli.commands import Run, runner
 from tests.projects import make_project
+from toolgen.cli.diff import print_difference
+from toolgen.generator.emit.diff import BindingChange, ManifestDiff, ToolDifference, compare
+from toolgen.model.manifest import Manifest, load
+from toolgen.model.tool import Effect
 
 
 @pytest.fixture(name="toolgen")
@@ -49,9 +54,62 @@ def test_a_compatible_change_exits_0_and_a_breaking_one_1(project: Path, toolgen
     rebuild(toolgen, '"integer"', '"string"')
     breaking = toolgen("diff", "old", "generated")
     assert breaking.code == 1
-    assert "breaking    pets__get_pet: argument `petId` is now string (before: integer)\n" in breaking.out
+    assert (
+        "breaking    2 tools: argument `petId` is now string (before: integer) (pets__delete_pet, pets__get_pet)\n"
+        in breaking.out
+    )
     form = toolgen("diff", "old", "generated", "--json")
     assert (form.code, form.json()["breaking"], form.json()["compatible"]) == (1, 2, 2)
+
+
+def changed(tools: int, old: Manifest, *, words: str) -> Manifest:
+    """A manifest with so many tools, whose titles and input changed."""
+    (tool,) = list(old.tools.values())[:1]
+    made = {
+        f"pets__t{number:03}": replace(tool, name=f"pets__t{number:03}", digest=words, title=words, effect=Effect.READ)
+        for number in range(tools)
+    }
+    return replace(old, tools=made)
+
+
+def test_equal_changes_are_one_line_and_at_most_forty_lines_are_shown(
+    project: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    manifest = load(Path("old/manifest.json").read_bytes(), where="old")
+    print_difference(compare(changed(54, manifest, words="a"), changed(54, manifest, words="b")))
+    first, counts = capfdbinary.readouterr().out.decode().splitlines()
+    assert first == (
+        "compatible  54 tools: its title is now “b” (before: “a”) (pets__t000, pets__t001, pets__t002 and 51 more)"
+    )
+    assert counts == "0 breaking, 54 compatible"
+    before, after = changed(54, manifest, words="a"), changed(54, manifest, words="b")
+    different = {name: replace(tool, title=f"{name} anew") for name, tool in after.tools.items()}
+    different["pets__t050"] = replace(different["pets__t050"], effect=Effect.DESTRUCTIVE)
+    difference = compare(before, replace(after, tools=different))
+    print_difference(difference)
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert lines[0].startswith("breaking    pets__t050: its effect was raised")
+    assert (len(lines), lines[-2].split("; ")[0]) == (40, "… and 17 lines more")
+    print_difference(difference, whole=True)
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert (len(lines), lines[0].split(":")[0]) == (56, "breaking    pets__t050")
+
+
+def test_the_same_property_in_several_places_is_one_change(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    def change(path: str) -> BindingChange:
+        return BindingChange(level="breaking", code="output.type", message=f"output property `{path}` is now string")
+
+    tools = tuple(
+        ToolDifference(name=name, status="changed", changes=(change(path),))
+        for name, path in (("a", "owner.type"), ("b", "[].owner.type"), ("c", "type"), ("d", "a.other"))
+    )
+    print_difference(ManifestDiff(sources={}, tools=tools))
+    assert capfdbinary.readouterr().out.decode().splitlines() == [
+        "breaking    2 tools: output property `…type` is now string (a, b)",
+        "breaking    c: output property `type` is now string",
+        "breaking    d: output property `a.other` is now string",
+        "4 breaking, 0 compatible",
+    ]
 
 
 def test_a_revision_of_git_is_a_manifest_too(project: Path, toolgen: Run, monkeypatch: pytest.MonkeyPatch) -> None:

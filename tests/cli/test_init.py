@@ -226,7 +226,7 @@ def test_a_gitignore_that_is_there_stays(toolgen: Run, pets: Path, tmp_path: Pat
 
 def test_what_is_ignored_is_the_record_and_keys(toolgen: Run, pets: Path, tmp_path: Path) -> None:
     toolgen("init", pets.name)
-    assert {"var/", "*.key"} <= set((tmp_path / ".gitignore").read_text().splitlines())
+    assert {"var/", "*.key", "generated/"} <= set((tmp_path / ".gitignore").read_text().splitlines())
 
 
 @pytest.mark.parametrize(

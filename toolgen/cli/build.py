@@ -24,7 +24,7 @@ from toolgen.cli.build_summary import (
     summarize,
     summarize_unchanged,
     to_dict,
-    with_gone,
+    with_changes,
     with_names,
 )
 from toolgen.cli.options import as_json, config
@@ -45,7 +45,7 @@ from toolgen.generator.emit.schema_budget import as_listed
 from toolgen.generator.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_all, write
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.context import PROMPT, RESOURCE
-from toolgen.model.manifest import Manifest, tool_names
+from toolgen.model.manifest import Manifest, ToolMark, tool_marks
 from toolgen.model.manifest import load as load_manifest
 
 __all__ = ["build_project"]
@@ -259,12 +259,12 @@ def _context_pins(known: Pins, built: Built, unlisted: Container[str] = ()) -> M
     return {**found, **{name: one for name, one in known.context.items() if name in unlisted}}
 
 
-def _names_in(target: Path) -> frozenset[str]:
-    """The names of the tools that the last build wrote."""
+def _marks_in(target: Path) -> dict[str, ToolMark]:
+    """The tools that the last build wrote."""
     try:
-        return tool_names((target / MANIFEST).read_bytes())
+        return tool_marks((target / MANIFEST).read_bytes())
     except OSError:
-        return frozenset()
+        return {}
 
 
 def _built(
@@ -308,7 +308,7 @@ def _built(
     _pin(job, sources, built, staged, unlisted.keys(), names)
     if not job.own:
         refuse_foreign(job.target)
-    before = _names_in(job.target)
+    before = _marks_in(job.target)
     changed = write(job.target, files)
     summary = summarize(built, formats, changed, started, None, _asked(refresher), _credentials(job), listed)
     if built.files is not None and not staged:
@@ -316,8 +316,8 @@ def _built(
         writer.save(job.target, key, built.files, files, built.manifest, summary.rows, summary.remarks)
     if rename:
         _print_renames(job, known, names)
-    gone = before - built.manifest.tools.keys()
-    return with_names(with_gone(summary, gone, kept=job.prunes), new_words(known, names)), tuple(unlisted.values())
+    summary = with_changes(summary, before, built.manifest, kept=job.prunes)
+    return with_names(summary, new_words(known, names)), tuple(unlisted.values())
 
 
 def _key(options: dict[str, object], sources: Container[str], names: Mapping[str, Assignments]) -> str:

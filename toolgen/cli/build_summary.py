@@ -6,7 +6,7 @@ An MCP server's row also says how long the server took to answer, and how its to
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
@@ -28,7 +28,7 @@ from toolgen.generator.emit.formats import remarks, render
 from toolgen.generator.emit.schema_budget import as_listed, cost, shares_definitions
 from toolgen.generator.emit.tokens import tokens
 from toolgen.generator.emit.writer import MANIFEST, BuildRecord, SourceRow
-from toolgen.model.manifest import Manifest, Problem, SourceInfo
+from toolgen.model.manifest import Manifest, Problem, SourceInfo, ToolMark
 from toolgen.model.mcp import parts_of, read_listing
 from toolgen.model.mcp_context import context_parts, key_of
 from toolgen.model.tool import Tool
@@ -51,7 +51,7 @@ __all__ = [
     "summarize_unchanged",
     "to_dict",
     "tokens_of",
-    "with_gone",
+    "with_changes",
     "with_names",
 ]
 
@@ -193,16 +193,43 @@ def summarize_unchanged(
     )
 
 
-def with_gone(summary: Summary, gone: Iterable[str], *, kept: bool) -> Summary:
-    """The summary with a remark on the tools of the last build that this one has not: a description that was cut says nothing of it.
+def with_changes(summary: Summary, before: Mapping[str, ToolMark], manifest: Manifest, *, kept: bool) -> Summary:
+    """The summary with up to three remarks on what became of the tools of the last build: what changed, what was renamed, what is gone.
 
-    `kept`: toolgen.lock keeps their names.
+    A description that was cut says nothing of what it lost. `kept`: toolgen.lock keeps the names of tools that are gone.
     """
-    names = sorted(gone)
-    if not names:
+    if not before:
         return summary
-    said = f"{len(names)} tools of the last build are gone{', and their names are kept' if kept else ''}: {names_in_short(names)}"
-    return replace(summary, remarks={**summary.remarks, "gone": (said,)})
+    tools = manifest.tools
+    came = {(tool.source, tool.origin): name for name, tool in tools.items() if name not in before}
+    moved = {
+        name: came[tool.source, tool.origin]
+        for name, tool in before.items()
+        if name not in tools and (tool.source, tool.origin) in came
+    }
+    changed = sorted(name for name, tool in tools.items() if name in before and before[name].digest != tool.digest)
+    new = sorted(name for name in came.values() if name not in moved.values())
+    gone = sorted(before.keys() - tools.keys() - moved.keys())
+    said: dict[str, tuple[str, ...]] = {}
+    counts = [
+        f"{_tools(names)} {verb}: {names_in_short(names)}"
+        for names, verb in ((changed, "changed"), (new, "new"))
+        if names
+    ]
+    if counts:
+        said["changed"] = ("; ".join(counts),)
+    if moved:
+        said["renamed"] = (
+            f"{_tools(moved)} renamed: {names_in_short([f'{old} to {now}' for old, now in moved.items()])}",
+        )
+    if gone:
+        lost = f"{_tools(gone)} of the last build are gone{', and their names are kept' if kept else ''}"
+        said["gone"] = (f"{lost}: {names_in_short(gone)}",)
+    return replace(summary, remarks={**summary.remarks, **said})
+
+
+def _tools(names: Sized) -> str:
+    return "1 tool" if len(names) == 1 else f"{len(names)} tools"
 
 
 def with_names(summary: Summary, said: Sequence[str]) -> Summary:

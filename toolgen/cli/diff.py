@@ -13,11 +13,15 @@ from toolgen.cli.options import as_json
 from toolgen.cli.output import print_json
 from toolgen.core.errors import ManifestError
 from toolgen.generator.emit.diff import ManifestDiff, compare, lines
+from toolgen.generator.emit.diff_groups import grouped_lines
 from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 
-__all__ = ["command", "print_difference"]
+__all__ = ["MAX_LINES", "command", "print_difference"]
+
+MAX_LINES = 40
+"""Lines of a difference, with that of the counts."""
 
 _SECONDS = 60
 
@@ -25,29 +29,44 @@ _SECONDS = 60
 @click.command()
 @click.argument("old")
 @click.argument("new")
+@click.option("--all", "whole", is_flag=True, help="List every change of every tool.")
 @as_json
-def command(old: str, new: str, as_json: bool) -> None:
-    """Say what changed from OLD to NEW, tool by tool; exit 1 when something breaks.
+def command(old: str, new: str, whole: bool, as_json: bool) -> None:
+    """Say what changed from OLD to NEW, breaking changes first; exit 1 when something breaks.
 
-    Each is a manifest.json, a generated/ folder, or one of those in a git revision: HEAD:generated.
+    Each is a manifest.json, a generated/ folder, or one of those in a git revision: HEAD:generated. Equal changes of several tools are one
+    line, and no more than 40 lines are shown, unless --all.
     """
     difference = compare(_manifest(old), _manifest(new))
     if as_json:
         print_json(difference.to_dict())
     else:
-        print_difference(difference)
+        print_difference(difference, whole=whole)
     if difference.breaking:
         sys.exit(1)
 
 
-def print_difference(difference: ManifestDiff, *, err: bool = False) -> None:
-    """Print a line for each change and a line with the counts; on standard error if the command prints another result."""
-    for line in lines(difference):
+def print_difference(difference: ManifestDiff, *, err: bool = False, whole: bool = False) -> None:
+    """Print the changes and a line with the counts; on standard error if the command prints another result.
+
+    Equal changes are one line, and the first 40 lines are printed, unless the `whole` difference is asked for.
+    """
+    told = sorted(lines(difference), key=_is_compatible) if whole else list(grouped_lines(difference))
+    shown = told if whole or len(told) < MAX_LINES else told[: MAX_LINES - 2]
+    for line in shown:
         click.echo(line, err=err)
+    if len(shown) < len(told):
+        click.echo(
+            f"… and {len(told) - len(shown)} lines more; `toolgen diff OLD NEW --all` lists every change", err=err
+        )
     if difference.breaking or difference.compatible:
         click.echo(f"{difference.breaking} breaking, {difference.compatible} compatible", err=err)
     else:
         click.echo("no tool changed", err=err)
+
+
+def _is_compatible(line: str) -> bool:
+    return not line.startswith("breaking")
 
 
 def _manifest(given: str) -> Manifest:

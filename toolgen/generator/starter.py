@@ -24,6 +24,8 @@ GITIGNORE = """\
 var/
 *.key
 .env
+# `toolgen build` makes it again. toolgen.lock has each tool's name and digest on a line: it belongs in version control.
+generated/
 """
 _LIMITS = f"limits:\n  - {{id: per-{PRINCIPAL}, per: [principal], rate: 60/min, burst: 20}}\n"
 _PORTS = {"http": 80, "https": 443}

@@ -27,8 +27,10 @@ __all__ = [
     "Problem",
     "SecurityScheme",
     "SourceInfo",
+    "ToolMark",
     "assemble",
     "load",
+    "tool_marks",
     "tool_names",
     "with_tools",
 ]
@@ -126,6 +128,19 @@ class _Names(msgspec.Struct, frozen=True):
     tools: list[_Named]
 
 
+class ToolMark(msgspec.Struct, frozen=True):
+    """What a tool is recognized by in another build: its name, the operation that it stands for, and its digest."""
+
+    name: str
+    source: str = ""
+    origin: str = ""
+    digest: str = ""
+
+
+class _Marks(msgspec.Struct, frozen=True):
+    tools: list[ToolMark]
+
+
 class Manifest(Struct, frozen=True, kw_only=True):
     """The result of a build. `tools` and `prompts` are keyed by name and `resources` by URI, in that order."""
 
@@ -215,6 +230,14 @@ def tool_names(data: bytes) -> frozenset[str]:
         return frozenset(tool.name for tool in msgspec.json.decode(data, type=_Names).tools)
     except (msgspec.DecodeError, RecursionError):
         return frozenset()
+
+
+def tool_marks(data: bytes) -> dict[str, ToolMark]:
+    """The tools in a manifest file by name, whose digests nobody looks at; none where it is not one."""
+    try:
+        return {tool.name: tool for tool in msgspec.json.decode(data, type=_Marks).tools}
+    except (msgspec.DecodeError, RecursionError):
+        return {}
 
 
 def load(data: bytes, *, where: str) -> Manifest:

@@ -9,14 +9,14 @@ import msgspec
 
 from toolgen.generator.emit.binding_diff import BindingChange, binding_changes, breaking, change, compatible
 from toolgen.generator.emit.context_diff import context_changes
-from toolgen.generator.emit.schema_diff import Path, SchemaChange, schema_changes
+from toolgen.generator.emit.schema_diff import Path, SchemaChange, SchemaChangeCache
 from toolgen.model.argument_names import own_names, with_listed_arguments
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.manifest import Manifest, SourceInfo
 from toolgen.model.prompt_injection import spelled
 from toolgen.model.tool import Effect, Tool
 
-__all__ = ["BindingChange", "ManifestDiff", "ToolDifference", "compare", "lines", "printable"]
+__all__ = ["BindingChange", "ManifestDiff", "ToolDifference", "change_line", "compare", "lines", "printable"]
 
 _SEVERITY = (Effect.READ, Effect.WRITE, Effect.DESTRUCTIVE)
 _MAX_TEXT_LENGTH = 160
@@ -69,7 +69,7 @@ def compare(old: Manifest, new: Manifest) -> ManifestDiff:
     and credentials or scopes that were not needed. If compatibility cannot be decided, the change is breaking and says so. A tool with
     another digest always has a change. Two tools are the same tool if they share the name, or else the source and origin.
     """
-    renamed = _renamed(old, new)
+    renamed, schemas = _renamed(old, new), SchemaChangeCache()
     origins = {(tool.source, tool.origin) for tool in new.tools.values()}
     found: list[ToolDifference] = []
     for name, tool in new.tools.items():
@@ -79,7 +79,7 @@ def compare(old: Manifest, new: Manifest) -> ManifestDiff:
                 ToolDifference(name=name, status="added", changes=(compatible("added", f"is new ({tool.effect})"),))
             )
             continue
-        changes = tuple(_changes(before, tool, origins))
+        changes = tuple(_changes(before, tool, origins, schemas))
         if before.name != name:
             moved = breaking("renamed", f"was called {before.name}")
             found.append(ToolDifference(name=name, status="renamed", changes=(moved, *changes), before=before.name))
@@ -96,16 +96,17 @@ def compare(old: Manifest, new: Manifest) -> ManifestDiff:
 def lines(difference: ManifestDiff) -> Iterator[str]:
     """The difference as text, one line a change, breaking ones first within a tool; nothing when nothing changed."""
     for name, changes in difference.sources.items():
-        yield from (_line(f"source {name}", change) for change in _ranked(changes))
+        yield from (change_line(f"source {name}", change) for change in _ranked(changes))
     for tool in difference.tools:
-        yield from (_line(tool.name, change) for change in _ranked(tool.changes))
+        yield from (change_line(tool.name, change) for change in _ranked(tool.changes))
 
 
 def _ranked(changes: Iterable[BindingChange]) -> list[BindingChange]:
     return sorted(changes, key=lambda change: change.level)
 
 
-def _line(name: str, change: BindingChange) -> str:
+def change_line(name: str, change: BindingChange) -> str:
+    """Return a change as a line of text."""
     return f"{change.level:<10}  {name}: {printable(change.message)}"
 
 
@@ -135,11 +136,13 @@ def _removed(tool: Tool, new: Manifest) -> BindingChange:
     return breaking("removed", f"was removed{gone}")
 
 
-def _changes(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> list[BindingChange]:
+def _changes(
+    old: Tool, new: Tool, origins: Collection[tuple[str, str]], schemas: SchemaChangeCache
+) -> list[BindingChange]:
     """Return the changes of a tool. A difference that no part reports is reported as one change of the whole tool."""
     if old.digest == new.digest and old.digest:
         return []
-    found = list(_tool(old, new, origins))
+    found = list(_tool(old, new, origins, schemas))
     differs = msgspec.structs.replace(old, name="", digest="") != msgspec.structs.replace(new, name="", digest="")
     if differs and not found:
         alike = _described(old) == _described(new)
@@ -156,7 +159,9 @@ def _described(tool: Tool) -> Tool:
     return msgspec.structs.replace(tool, name="", digest="", input_schema={}, output_schema=None)
 
 
-def _tool(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> Iterator[BindingChange]:
+def _tool(
+    old: Tool, new: Tool, origins: Collection[tuple[str, str]], schemas: SchemaChangeCache
+) -> Iterator[BindingChange]:
     yield from _effects(old, new)
     if own_names(new) and not own_names(old):
         old = with_listed_arguments(old)
@@ -164,9 +169,9 @@ def _tool(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> Iterato
             yield compatible(
                 "listed_name", f"argument `{own}` is listed as `{listed}` now, and is still taken by its old name"
             )
-    for one in schema_changes(old.input_schema, new.input_schema):
+    for one in schemas.changes(old.input_schema, new.input_schema):
         yield change(one.breaks_writer, f"input.{one.code}", f"{_input(one)} {one.text}")
-    yield from _outputs(old, new)
+    yield from _outputs(old, new, schemas)
     if old.listed_output != new.listed_output:
         text = f"MCP clients are listed its output schema as {new.listed_output or 'usual'} (before: {old.listed_output or 'usual'})"
         yield compatible("output.listed", text)
@@ -205,7 +210,7 @@ def _effects(old: Tool, new: Tool) -> Iterator[BindingChange]:
         yield change(old.idempotent, "idempotent", text)
 
 
-def _outputs(old: Tool, new: Tool) -> Iterator[BindingChange]:
+def _outputs(old: Tool, new: Tool, schemas: SchemaChangeCache) -> Iterator[BindingChange]:
     match old.output_schema, new.output_schema:
         case None, None:
             return
@@ -214,7 +219,7 @@ def _outputs(old: Tool, new: Tool) -> Iterator[BindingChange]:
         case _, None:
             yield breaking("output.removed", "its output is no longer described")
         case Mapping() as before, Mapping() as after:
-            for one in schema_changes(before, after):
+            for one in schemas.changes(before, after):
                 yield change(one.breaks_reader, f"output.{one.code}", f"{_output(one)} {one.text}")
 
 

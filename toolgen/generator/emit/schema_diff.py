@@ -22,10 +22,11 @@ from msgspec.structs import replace
 from toolgen.generator.emit.schema_equality import Equality, same, text
 from toolgen.generator.emit.schema_forms import SchemaPair, Side, forms
 from toolgen.generator.emit.schema_keywords import Path, SchemaChange, bounds, notes, texts, types, values
+from toolgen.generator.emit.schema_unchanged import UnchangedSchemas, written
 from toolgen.generator.emit.schema_view import ANNOTATIONS, SchemaView, mentioned
 from toolgen.model.schema import Schema
 
-__all__ = ["Path", "SchemaChange", "schema_changes"]
+__all__ = ["Path", "SchemaChange", "SchemaChangeCache", "schema_changes"]
 
 _MAX_DEPTH: Final = 60
 _MAX_STEPS: Final = 10_000  # places compared; only schemas made to cost much have more
@@ -64,12 +65,27 @@ def schema_changes(old: Schema, new: Schema) -> list[SchemaChange]:
     return list(found.values())
 
 
+class SchemaChangeCache:
+    """Cache of `schema_changes` for one comparison of manifests: many tools answer with the same schema."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[bytes, bytes], list[SchemaChange]] = {}
+
+    def changes(self, old: Schema, new: Schema) -> list[SchemaChange]:
+        """Return the differences between two schemas, as `schema_changes` does."""
+        key = (written(old), written(new))
+        if key not in self._found:
+            self._found[key] = schema_changes(old, new)
+        return self._found[key]
+
+
 class SchemaComparison:
     """Comparison of two schemas, with the places that were reported and those under comparison."""
 
     def __init__(self, old: Schema, new: Schema) -> None:
         self._old, self._new = old, new
         self._equality = Equality(old, new)
+        self._unchanged = UnchangedSchemas(old, new)
         self._active: list[object] = []
         self._told: dict[object, None] = {}
         self._refuted: set[object] = set()
@@ -81,6 +97,8 @@ class SchemaComparison:
     def compare(self, old: Any, new: Any, path: Path, around: SchemaPair | None = None) -> list[SchemaChange]:
         """The changes from one schema to another. `around` is given where both are forms of a place rather than places of their own."""
         if old in (True, {}) and new in (True, {}):
+            return []
+        if (around is None or around.was == around.now) and self._unchanged.holds(old, new):
             return []
         key = self._key(old, new, around)
         if key is not None and (key in self._told or key in self._active):

@@ -33,7 +33,6 @@ from toolgen.model.call import Principal
 from toolgen.model.context import PROMPT, RESOURCE, resolved_context
 from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.schema import Json
-from toolgen.model.tool import SqlBinding
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.access import imagined
 from toolgen.policy.access import EvaluationContext
@@ -111,7 +110,7 @@ def _covers(policy: Policy, manifest: Manifest) -> dict[str, dict[str, int]]:
 
 
 def _unopened_queries(manifest: Manifest, policy: Policy) -> list[Problem]:
-    if not any(isinstance(tool.binding, SqlBinding) for tool in manifest.tools.values()):
+    if not any(tool.asks_database for tool in manifest.tools.values()):
         return []
     from toolgen.generator.unopened_queries import unopened  # noqa: PLC0415 - behind an extra
 

@@ -11,7 +11,6 @@ from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
 from toolgen.gateway.project_files import catalog_of
 from toolgen.generator.emit.mermaid import flowchart
-from toolgen.model.tool import WorkflowBinding
 
 
 @click.group(cls=CommandGroup)
@@ -28,7 +27,7 @@ def draw(names: tuple[str, ...], config_path: str) -> None:
     Steps of a stage stand beside each other; a dotted line leads to what takes a step back.
     """
     tools = catalog_of(load_settings(config_path)).tools
-    known = {name: tool for name, tool in tools.items() if isinstance(tool.binding, WorkflowBinding)}
+    known = {name: tool for name, tool in tools.items() if tool.runs_steps}
     for name in names:
         if name not in known:
             raise ConfigError(f"there is no workflow {name}{nearest(name, known)}", where=config_path)

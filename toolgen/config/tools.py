@@ -166,7 +166,7 @@ def of_tools(given: tuple[ToolSettings, ...], manifest: Manifest) -> Mapping[str
             _check_fallback(tool, one, one.fallback, manifest)
         if one.pages is not None:
             _check_pages(tool, one, one.pages)
-        if one.poll is not None and not isinstance(tool.binding, HttpBinding):
+        if one.poll is not None and not tool.sends_request:
             raise ConfigError(f"poll: is for requests over HTTP, and {tool.name} is none", where=one.where)
         found[name] = one
     return MappingProxyType(found)

@@ -35,7 +35,7 @@ from toolgen.model.graphql_schema import Graph
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Error, Refused
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import DeviceBinding, Tool, WorkflowBinding, absent
+from toolgen.model.tool import Tool, WorkflowBinding, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import CallContext, CallerConnection, Next
@@ -299,7 +299,7 @@ class CompiledPolicy:
 
     def may_wait(self, principal: Principal, catalog: Sequence[Tool]) -> bool:
         """True if a call of one of these tools may be answered as pending: a device is asked, or people are that the policy names."""
-        if any(isinstance(tool.binding, DeviceBinding) for tool in catalog):
+        if any(tool.runs_on_device for tool in catalog):
             return True
         if not roles_that_answer(self.policy):
             return False

@@ -376,6 +376,51 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     icons: tuple[dict[str, Any], ...] = ()
 
     @property
+    def asks_database(self) -> bool:
+        """True if calls are statements for a database."""
+        return isinstance(self.binding, SqlBinding)
+
+    @property
+    def sends_request(self) -> bool:
+        """True if a call is one HTTP request whose form the binding has."""
+        return isinstance(self.binding, HttpBinding)
+
+    @property
+    def selects_fields(self) -> bool:
+        """True if a call asks for fields of an object, chosen when it was built or by the caller."""
+        return isinstance(self.binding, GraphQLBinding)
+
+    @property
+    def takes_documents(self) -> bool:
+        """True if callers write what is asked for in a language of its own, each field of which is a call."""
+        return isinstance(self.binding, GraphQLDocumentBinding)
+
+    @property
+    def runs_steps(self) -> bool:
+        """True if a call makes calls of other tools, as its binding says."""
+        return isinstance(self.binding, WorkflowBinding)
+
+    @property
+    def runs_on_device(self) -> bool:
+        """True if a call is done by a device of its user."""
+        return isinstance(self.binding, DeviceBinding)
+
+    @property
+    def requires_tasks(self) -> bool:
+        """True if a client has to be able to wait for the answer."""
+        return isinstance(self.binding, FunctionBinding) and "tasks" in self.binding.requires
+
+    @property
+    def open_world(self) -> bool:
+        """True unless the system behind the tool says that it reaches nothing else."""
+        return not isinstance(self.binding, McpBinding) or self.binding.open_world
+
+    @property
+    def answers_its_schema(self) -> bool:
+        """True if every answer was held against the output schema by the code that made it."""
+        return isinstance(self.binding, FunctionBinding)
+
+    @property
     def checks_formats(self) -> bool:
         """True if arguments must have the format of their schema: those of an HTTP API, unless toolgen.yaml calls its formats loose.
 

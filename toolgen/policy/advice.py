@@ -17,7 +17,7 @@ from toolgen.model.graphql_schema import Graph, named
 from toolgen.model.manifest import Manifest
 from toolgen.model.parameter_names import may_be_one, members
 from toolgen.model.schema import Schema
-from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
+from toolgen.model.tool import GraphQLBinding, Tool
 from toolgen.policy.advice_arguments import (
     Remark,
     contradicted,
@@ -61,7 +61,7 @@ def deeper_arguments(rule: Rule, tools: Sequence[Tool], manifest: Manifest) -> I
     """Arguments of fields below the root field, which callers reach by `fields` or by a document; `bind` sets those of the root alone."""
     for bound in rule.bind:
         last = bound.rpartition(".")[2]
-        for source in sorted({tool.source for tool in tools if isinstance(tool.binding, GraphQLBinding)}):
+        for source in sorted({tool.source for tool in tools if tool.selects_fields}):
             graph = manifest.sources[source].graph
             if graph is None or not _open(source, [tool for tool in tools if tool.source == source], manifest):
                 continue
@@ -80,9 +80,7 @@ def deeper_arguments(rule: Rule, tools: Sequence[Tool], manifest: Manifest) -> I
 def _open(source: str, tools: Sequence[Tool], manifest: Manifest) -> bool:
     """Return True if callers select the fields that are read: by an argument of a tool, or in documents of their own."""
     chosen = any(isinstance(tool.binding, GraphQLBinding) and tool.binding.fields for tool in tools)
-    return chosen or any(
-        tool.source == source and isinstance(tool.binding, GraphQLDocumentBinding) for tool in manifest.tools.values()
-    )
+    return chosen or any(tool.source == source and tool.takes_documents for tool in manifest.tools.values())
 
 
 def _arguments(graph: Graph) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from toolgen.core.canonical import digest, encodable
 from toolgen.model.call import Principal
-from toolgen.model.tool import GraphQLDocumentBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.policy.access import Access
 from toolgen.policy.cel.expression import Expression
 from toolgen.policy.document.policy import Policy
@@ -75,7 +75,7 @@ def scope_hash_of(policy: Policy, access: Access, tools: Mapping[str, Tool], pri
 def _judged(tool: Tool, tools: Mapping[str, Tool]) -> Iterable[Tool]:
     """The tools by which a call is decided: its own, and for a document all of its source, whose root fields it may ask for."""
     yield tool
-    if isinstance(tool.binding, GraphQLDocumentBinding):
+    if tool.takes_documents:
         yield from (item for name, item in sorted(tools.items()) if item.source == tool.source and item is not tool)
 
 

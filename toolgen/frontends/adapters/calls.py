@@ -18,7 +18,7 @@ from toolgen.generator.emit.schema_budget import listed
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import DeviceBinding, Effect, Tool
+from toolgen.model.tool import Effect, Tool
 from toolgen.model.unavailable import fault_error
 
 __all__ = [
@@ -109,7 +109,7 @@ class AdapterCaller(Struct, frozen=True, kw_only=True):
         """Return True if a call of this tool may change something or may have to wait, so that repeating it is not harmless."""
         compiled_policy = self.gateway.current.compiled_policy
         tool = compiled_policy.tool(name)
-        if tool is None or tool.effect is not Effect.READ or isinstance(tool.binding, DeviceBinding):
+        if tool is None or tool.effect is not Effect.READ or tool.runs_on_device:
             return True
         try:
             party: Principal | None = self.principal()

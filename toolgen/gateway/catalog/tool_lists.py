@@ -21,7 +21,7 @@ from toolgen.generator.emit.schema_budget import listed
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.stored_schemas import complete
-from toolgen.model.tool import FunctionBinding, Tool
+from toolgen.model.tool import Tool
 
 __all__ = ["LISTED", "STATELESS", "WITH_BINDINGS", "WITH_TASKS", "Listings", "ToolListing", "ToolPage", "for_agents"]
 
@@ -53,7 +53,7 @@ def _with_tasks(tool: Tool) -> Mapping[str, object]:
     shaped = FORMATS["mcp"](tool)
     if tool.name in AT_ONCE:
         return shaped
-    required = isinstance(tool.binding, FunctionBinding) and "tasks" in tool.binding.requires
+    required = tool.requires_tasks
     return {**shaped, "execution": {"taskSupport": "required" if required else "optional"}}
 
 

@@ -13,7 +13,7 @@ from toolgen.generator.emit.dialects.short_words import in_short
 from toolgen.generator.emit.listed_output import listed_output
 from toolgen.generator.emit.schema_budget import exact, listed
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import Effect, McpBinding, Tool
+from toolgen.model.tool import Effect, Tool
 
 __all__ = ["DEFAULT_FORMATS", "FORMATS", "MAX_TOOLS", "MAX_WRITTEN", "mcp_tool", "remarks", "render"]
 
@@ -40,7 +40,7 @@ def mcp_tool(tool: Tool, *, any_root: bool = False) -> JsonObject:
             "readOnlyHint": tool.effect is Effect.READ,
             "destructiveHint": tool.effect is Effect.DESTRUCTIVE,
             "idempotentHint": tool.idempotent,
-            "openWorldHint": not isinstance(tool.binding, McpBinding) or tool.binding.open_world,
+            "openWorldHint": tool.open_world,
         },
     }
     if tool.icons:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolgen.generator.emit.dialects import listed_schema
 from toolgen.model.schema import Json, Schema
-from toolgen.model.tool import FunctionBinding, Tool
+from toolgen.model.tool import Tool
 
 __all__ = ["ListedOutput", "lenient", "listed_output"]
 
@@ -63,7 +63,7 @@ def listed_output(tool: Tool, *, any_root: bool = False, written: Schema | None 
     object; since then it may describe any value (`any_root`). `written` is the schema as it was listed before: converting a large one
     takes a tenth of a second.
     """
-    form = tool.listed_output or ("strict" if isinstance(tool.binding, FunctionBinding) else "none")
+    form = tool.listed_output or ("strict" if tool.answers_its_schema else "none")
     if form == "none" or tool.output_schema is None:
         return None
     schema = lenient(tool.output_schema) if form == "lenient" else tool.output_schema

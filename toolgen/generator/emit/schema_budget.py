@@ -30,7 +30,7 @@ from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.short_text import MAX_DESCRIPTION_LENGTH, cut, shortened
 from toolgen.model.shown_schema import shown
-from toolgen.model.tool import Effect, HttpBinding, Tool
+from toolgen.model.tool import Effect, Tool
 
 __all__ = [
     "DEEPEST",
@@ -103,8 +103,8 @@ def listed(tool: Tool, definitions: ListedDefinitions | None = None) -> Tool:
     said = len(tool.name) + len(tool.description.encode("utf-8", "replace"))
     room = MAX_LISTED_TOKENS - (said if said < MAX_LISTED_TOKENS // 8 else _cost(tool.name + tool.description))
     # In a request that changes something, null is how a field is cleared.
-    told = tool.effect is not Effect.READ and isinstance(tool.binding, HttpBinding)
-    short = isinstance(tool.binding, HttpBinding)  # others have no texts that are longer than what is listed
+    told = tool.effect is not Effect.READ and tool.sends_request
+    short = tool.sends_request  # others have no texts that are longer than what is listed
     nulls: Nulls = "told" if told else "omitted"
     schema = listed_schema(tool.input_schema, nulls, room=room, short=short, definitions=definitions)
     return msgspec.structs.replace(tool, input_schema=schema)

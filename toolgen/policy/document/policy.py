@@ -22,7 +22,7 @@ from toolgen.core.spelling import nearest
 from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
-from toolgen.model.tool import SqlBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.policy.access import Rule, Toolset
 from toolgen.policy.cel.names import CelScope
 from toolgen.policy.credentials import PolicyCredentials, PrincipalEntry
@@ -463,7 +463,7 @@ class _Collector:
             _checked_path(field, document.where(*path, "fields", number))
         redaction = Redaction(tools=tuple(given.tools), fields=tuple(given.fields), replacement=given.with_)
         touched = [tool for tool in self._manifest.tools.values() if redaction.covers(tool)]
-        if found and all(isinstance(tool.binding, SqlBinding) for tool in touched):
+        if found and all(tool.asks_database for tool in touched):
             for number, field in enumerate(given.fields):
                 if column_of(field) is None:
                     raise PolicyError(

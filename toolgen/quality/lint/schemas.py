@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from toolgen.model.shown_schema import shown
-from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, SqlBinding
+from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding
 from toolgen.quality.lint.rule import Argument, Level, LintRule, LintTool, RuleHit
 
 __all__ = ["TOOL_SHAPES"]
@@ -102,7 +102,7 @@ def _huge_input(view: LintTool) -> Iterator[RuleHit]:
 
 
 def _no_paging(view: LintTool) -> Iterator[RuleHit]:
-    if not isinstance(view.tool.binding, (HttpBinding, GraphQLBinding)) or view.tool.effect is not Effect.READ:
+    if not (view.tool.sends_request or view.tool.selects_fields) or view.tool.effect is not Effect.READ:
         return
     if _answers_list(view) and not any(_SIZE.search(argument.name) for argument in view.arguments):
         yield RuleHit(message="answers a list, and no argument limits how long it is")
@@ -134,7 +134,7 @@ def _inside(root: Mapping[str, Any], schema: Any) -> Mapping[str, Any]:
 
 
 def _open_limit(view: LintTool) -> Iterator[RuleHit]:
-    if isinstance(view.tool.binding, SqlBinding) or view.tool.effect is not Effect.READ:
+    if view.tool.asks_database or view.tool.effect is not Effect.READ:
         return
     for argument in view.arguments:
         bounded = any(key in argument.schema for key in ("maximum", "exclusiveMaximum", "enum"))

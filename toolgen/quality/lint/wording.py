@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from toolgen.connectors.naming import words
 from toolgen.model.prompt_injection import INVISIBLE, order_in
-from toolgen.model.tool import HttpBinding, SqlBinding
+from toolgen.model.tool import HttpBinding
 from toolgen.quality.lint.rule import CatalogView, Level, LintRule, LintTool, ModelText, RuleHit, SourceView
 
 __all__ = ["CATALOG_RULES", "SOURCE_WORDING", "TEXT_RULES", "TOOL_WORDING"]
@@ -57,7 +57,7 @@ def _no_description(view: LintTool) -> Iterator[RuleHit]:
 
 def _useless_description(view: LintTool) -> Iterator[RuleHit]:
     text = view.tool.description if view.written is None else view.written.text
-    if not text.strip() or isinstance(view.tool.binding, SqlBinding):
+    if not text.strip() or view.tool.asks_database:
         return
     said = [word.lower() for word in re.findall(r"[^\W_]+", text)]
     if len(said) < _MIN_WORDS:

@@ -106,7 +106,7 @@ def _action(tool: Tool) -> ToolAction:
 
 def _effect(tool: Tool, verb: Verb) -> Effect:
     """Return the effect of a tool. A tool that is destructive only by default counts by its verb."""
-    if tool.effect is not Effect.DESTRUCTIVE or isinstance(tool.binding, HttpBinding) or verb in ("delete", "end"):
+    if tool.effect is not Effect.DESTRUCTIVE or tool.sends_request or verb in ("delete", "end"):
         return tool.effect
     return Effect.WRITE
 

@@ -11,8 +11,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from toolgen.core.errors import ConfigError
 from toolgen.model.database import DialectName
 from toolgen.model.database_url import Location, Scheme, parse_location
+from toolgen.model.excerpt import bounded
 
 __all__ = ["ENGINES", "SqlEngine", "engine_of", "is_file", "location_of", "preview_location"]
 
@@ -64,6 +66,8 @@ def is_file(location: str) -> bool:
 
 
 def preview_location(dialect: DialectName) -> str:
-    """Return the URL of a database of a dialect that does not exist."""
-    engine = ENGINES[dialect]
+    """Return the URL of a database of a dialect that does not exist. Raises `ConfigError` for an unknown dialect."""
+    engine = ENGINES.get(dialect)
+    if engine is None:
+        raise ConfigError(f"SQL of the dialect {bounded(dialect, 20)!r} is not understood")
     return f"{engine.schemes[0]}://{'preview@preview' if engine.port else ''}/preview"

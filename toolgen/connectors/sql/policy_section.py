@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.engines import ENGINES
 from toolgen.connectors.sql.guard.cross_check import AVAILABLE as CROSS_CHECKED
 from toolgen.connectors.sql.guard.grants import find_table
 from toolgen.connectors.sql.guard.scope import check_scope, compared_kinds, row_attributes
@@ -19,6 +20,7 @@ from toolgen.core.errors import PolicyError
 from toolgen.core.units import parse_duration
 from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.database import Database, Table
+from toolgen.model.excerpt import bounded
 from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.sql_section import RowsShape, SqlShape
 
@@ -31,6 +33,12 @@ class SqlSection:
     def read(self, document: YamlDocument, source: str, database: Database) -> SqlScope:
         """Read the section `sql.<source>`. Raises `PolicyError` for content that does not fit the database."""
         path = ("sql", source)
+        if database.dialect not in ENGINES:
+            raise PolicyError(
+                f"SQL of the dialect {bounded(database.dialect, 20)!r} is not understood",
+                where=document.where(*path),
+                suggestion="run `toolgen build` with this version",
+            )
         given = decode(document, path, SqlShape, PolicyError)
         timeout = parse_duration(given.timeout)
         if timeout is None or timeout <= 0:

@@ -10,11 +10,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from tests.connectors.sql.contract import clickhouse
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call
+from toolgen.config.policies import load_policy
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import QueryFiles, SourceConfig, SourceReading
 from toolgen.connectors.sql import engines
@@ -24,8 +26,10 @@ from toolgen.connectors.sql.guard.functions import FUNCTIONS
 from toolgen.connectors.sql.guard.grammar import GRAMMAR
 from toolgen.connectors.sql.guard.guard import explainable, guard
 from toolgen.connectors.sql.reading.read import read_rights
+from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.model.call import Statement
-from toolgen.model.database import Database
+from toolgen.model.database import Column, Database, Table
+from toolgen.model.manifest import SourceInfo, assemble
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 from toolgen.model.sql_scope import SqlScope, TableScope
@@ -161,7 +165,7 @@ def database(reading: SourceReading) -> Database:
 def judged(
     database: Database, sql: str, parameters: list[Json], cursor: str = "", **changes: object
 ) -> Statement | Deny:
-    numbered = RECORDS[database.dialect].always_numbered
+    numbered = bool(parameters) and RECORDS[database.dialect].always_numbered
     marks = [f"${place + 1}" if numbered else "?" for place in range(len(parameters))]
     scope = SqlScope(**{name: getattr(SCOPE, name) for name in SCOPE.__struct_fields__} | changes)  # type: ignore[arg-type]
     return guard(
@@ -263,3 +267,15 @@ def test_a_record_says_how_its_databases_are_reached(dialect: str) -> None:
     assert bool(record.sandbox) != bool(engine.port)
     location = engines.location_of(engines.preview_location(dialect))
     assert location.dialect == dialect
+
+
+def test_a_dialect_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    known = Database(dialect="later", tables=(Table(name="orders", columns=(Column(name="id", type="INTEGER"),)),))
+    info = SourceInfo(kind="sql", digest="", title="", version="", database=known)
+    (tmp_path / "p.yaml").write_text("sql: {lab: {tables: {orders: {}}}}", encoding="utf-8")
+
+    with pytest.raises(PolicyError, match="'later' is not understood"):
+        load_policy(tmp_path, assemble({"lab": info}, [], []))
+    with pytest.raises(ConfigError, match="'later' is not understood"):
+        CONNECTORS["sql"].preview_location(info)
+    assert isinstance(judged(known, "SELECT id FROM orders", [], tables={}), Deny)

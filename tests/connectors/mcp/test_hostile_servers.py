@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import sys
@@ -11,10 +12,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import LoggingMessageNotification
 
 import toolgen as package
 from tests.cli.commands import Run, runner
+from tests.gateway.clients import bearer, listening
 from tests.services.bridged import (
     POLICY,
     call,
@@ -27,11 +33,25 @@ from tests.services.bridged import (
     with_worker,
     write_project,
 )
+from toolgen.gateway.asgi.app import App
 from toolgen.model.result import Envelope
 
 SHORT = {"connect": "1s", "first_byte": "3s", "total": "3s"}
 TOKEN = "hostile-token-7f3a9c"
-NAMES = ("echo", "big", "crash", "hang", "demanding", "hidden", "environment", "fails", "input", "picture", "deep")
+NAMES = (
+    "echo",
+    "logs",
+    "big",
+    "crash",
+    "hang",
+    "demanding",
+    "hidden",
+    "environment",
+    "fails",
+    "input",
+    "picture",
+    "deep",
+)
 
 
 @pytest.fixture(name="toolgen")
@@ -384,3 +404,36 @@ def test_a_manifest_alone_is_enough_for_a_preview(either: Path, tmp_path: Path) 
     manifest = load((tmp_path / "generated" / "manifest.json").read_bytes(), where="manifest")
     shown = package.preview(manifest, "far__echo", {})
     assert "error" not in shown
+
+
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+@pytest.mark.parametrize("held", [with_gateway, with_worker], ids=["here", "by another"])
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_log_messages_reach_the_caller_that_asked_for_them(either: Path, held: Callable[..., Any], mode: Any) -> None:
+    """At the level that it asked for and above, and without secrets."""
+    heard: list[tuple[str, Any]] = []
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, LoggingMessageNotification):
+            heard.append((message.params.level, message.params.data))
+
+    async def work(gateway: Any) -> None:
+        async with (
+            listening(App(gateway)) as url,
+            httpx2.AsyncClient(headers=bearer("key-of-bot")) as http,
+            Client(
+                streamable_http_client(f"{url}/mcp", http_client=http), mode=mode, message_handler=on_message
+            ) as client,
+        ):
+            if mode == "legacy":
+                await client.set_logging_level("warning")
+                await client.call_tool("far__logs", {})
+            else:
+                await client.call_tool("far__logs", {}, meta={"io.modelcontextprotocol/logLevel": "warning"})
+            await client.call_tool("far__echo", {})
+
+    policy = json.loads((either.parent / "policies" / "p.yaml").read_bytes())
+    policy["principals"]["bot"]["api_key"] = "sha256:" + hashlib.sha256(b"key-of-bot").hexdigest()
+    (either.parent / "policies" / "p.yaml").write_text(json.dumps(policy), encoding="utf-8")
+    held(either, work)
+    assert heard == [("error", "ab ***"), ("warning", '{"n":1}')]

@@ -18,6 +18,7 @@ from toolgen.connectors.mcp.command_frames import (
     CommandState,
     Forget,
     FromWorker,
+    LogFrame,
     ProgressFrame,
     ReplyFrame,
     RequestFrame,
@@ -135,6 +136,10 @@ class CommandClient:
                 _, line = self._asked.get(said.number, (None, None))
                 if line is not None:
                     line.progress(said.done, said.total, said.message)
+            case LogFrame():
+                _, line = self._asked.get(said.number, (None, None))
+                if line is not None:
+                    line.log(said.level, said.text)
             case CommandState():
                 if said.source in self._commands:
                     self._commands[said.source].learn(said)
@@ -187,6 +192,7 @@ class _RemoteCommand:
             epoch=self._epoch,
             message=encode_json(message),
             listens=line is not None and line.listens,
+            logs=line is not None,
         )
         try:
             answer = await self._client.answer(asked, line)

@@ -14,6 +14,7 @@ __all__ = [
     "CommandState",
     "Forget",
     "FromWorker",
+    "LogFrame",
     "ProgressFrame",
     "ReplyFrame",
     "RequestFrame",
@@ -44,13 +45,15 @@ class Begin(_Said, frozen=True, kw_only=True):
 
 
 class RequestFrame(_Said, frozen=True, kw_only=True):
-    """A request, as JSON, for the process `epoch` of a command and for no other. `listens`: its progress is wanted."""
+    """A request, as JSON, for the process `epoch` of a command and for no other. `listens`: its progress is wanted; `logs`: so are log
+    messages."""
 
     number: int
     source: str
     epoch: int
     message: bytes
     listens: bool = False
+    logs: bool = False
 
 
 class Forget(_Said, frozen=True, kw_only=True):
@@ -97,6 +100,14 @@ class ProgressFrame(_Said, frozen=True, kw_only=True):
     done: float
     total: float | None
     message: str
+
+
+class LogFrame(_Said, frozen=True, kw_only=True):
+    """A log message of the server while a request waits."""
+
+    number: int
+    level: str
+    text: str
 
 
 class CommandState(_Said, frozen=True, kw_only=True):
@@ -153,4 +164,6 @@ class SessionDropped(_Said, frozen=True, kw_only=True):
 
 
 FromWorker: TypeAlias = Begin | RequestFrame | Forget | Tell | SessionSuspect | SessionRequest | SessionReady
-ToWorker: TypeAlias = Begun | ReplyFrame | ProgressFrame | CommandState | ToolsChanged | SessionReply | SessionDropped
+ToWorker: TypeAlias = (
+    Begun | ReplyFrame | ProgressFrame | LogFrame | CommandState | ToolsChanged | SessionReply | SessionDropped
+)

@@ -20,6 +20,7 @@ from toolgen.connectors.mcp.command_frames import (
     CommandState,
     Forget,
     FromWorker,
+    LogFrame,
     ProgressFrame,
     ReplyFrame,
     RequestFrame,
@@ -195,7 +196,7 @@ class _WorkerConnection:
         theirs were too long, and what became of the commands meanwhile is said when the worker reads again."""
         unread = self.frames.unread()
         match said:
-            case ProgressFrame() if unread > _MUCH_UNREAD:
+            case ProgressFrame() | LogFrame() if unread > _MUCH_UNREAD:
                 return
             case CommandState() | ToolsChanged() if unread > _MUCH_UNREAD:
                 self._missed.add(said.source)
@@ -275,7 +276,7 @@ class _WorkerConnection:
 
     def _ask(self, said: RequestFrame, command: _SharedCommand) -> None:
         message, number = decode_json(said.message, FRAMED_DEPTH), command.number()
-        line = _RemoteLine(self, said.number) if said.listens else None
+        line = _RemoteLine(self, said.number) if said.listens or said.logs else None
         answer = command.ask(message, number, line, said.epoch)
         asked = _PendingRequest(command, number, (said.source, message["id"]), message.get("method"), answer)
         self._asked[said.number], self._numbers[asked.key] = asked, number
@@ -303,7 +304,7 @@ class _WorkerConnection:
 
 
 class _RemoteLine:
-    """The way back to a caller of a worker's: it can be told how far its call has come, and nothing else."""
+    """The way back to a caller of a worker's: it can be told how far its call has come, and what the server logs."""
 
     capabilities: frozenset[str] = frozenset()
     listens = True
@@ -322,7 +323,7 @@ class _RemoteLine:
         """Nothing: servers of MCP give no pieces of results."""
 
     def log(self, level: str, text: str) -> None:
-        """Nothing: a worker is sent no log messages."""
+        self._session.send(LogFrame(number=self._number, level=level, text=text))
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         raise Unasked

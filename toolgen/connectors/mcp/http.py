@@ -26,7 +26,7 @@ from toolgen.connectors.http.response import MAX_ANSWER_SIZE, HttpResponse, resu
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.http.streamed import EVENT_ENDING, MAX_EVENT_ENDING_LENGTH, events
 from toolgen.connectors.mcp.challenge import with_challenge
-from toolgen.connectors.mcp.messages import STATELESS, Agreed, addressed, tell_progress
+from toolgen.connectors.mcp.messages import STATELESS, Agreed, addressed, tell_log, tell_progress
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.json_codec import decode_json
@@ -105,6 +105,8 @@ class EventReader:
             token = params.get("progressToken") if isinstance(params, Mapping) else None
             if type(token) is int and token == self._number:
                 tell_progress(self._line, params, self._scrubber)
+        elif message.get("method") == "notifications/message" and self._line is not None:
+            tell_log(self._line, message.get("params"), self._scrubber)
         return "method" not in message
 
 

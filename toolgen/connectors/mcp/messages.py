@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.core.error_codes import ErrorCode
-from toolgen.core.json_codec import MAX_DEPTH
+from toolgen.core.json_codec import MAX_DEPTH, encode_json
 from toolgen.model.call import Call
-from toolgen.model.client_channel import ClientChannel
+from toolgen.model.client_channel import LOG_LEVELS, ClientChannel
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
@@ -38,6 +38,7 @@ __all__ = [
     "request",
     "result_of",
     "speaks",
+    "tell_log",
     "tell_progress",
     "too_deep",
     "too_large",
@@ -143,6 +144,16 @@ def tell_progress(line: ClientChannel, params: Json, scrubber: Scrubber) -> None
         return
     words = bounded(" ".join(scrubber.text(message).split()), _MAX_SAID_LENGTH) if isinstance(message, str) else ""
     line.progress(done, total if _is_amount(total) else None, words)
+
+
+def tell_log(line: ClientChannel, params: Json, scrubber: Scrubber) -> None:
+    """Passes on a log message of a server to the caller of the request that it belongs to, without secrets and what nobody sees."""
+    said = params if isinstance(params, Mapping) else {}
+    level, data = said.get("level"), said.get("data")
+    if data is None or level not in LOG_LEVELS:
+        return
+    text = data if isinstance(data, str) else encode_json(data).decode()
+    line.log(str(level), bounded(" ".join(scrubber.text(text).split()), _MAX_SAID_LENGTH))
 
 
 def _is_amount(value: Json) -> TypeGuard[int | float]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.mcp.child_process import Descendants, ErrorLog, LineReader, LongLine
-from toolgen.connectors.mcp.messages import addressed, claimed, tell_progress
+from toolgen.connectors.mcp.messages import addressed, claimed, tell_log, tell_progress
 from toolgen.core.json_codec import TooDeepError, decode_json, encode_json
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.schema import Json, JsonObject
@@ -212,11 +212,20 @@ class ServerProcess(asyncio.BaseProtocol):
         if method in _LISTS_CHANGED:
             self.changed = True
             self._on_change()
+        elif method == "notifications/message":
+            self._logged(params)
         elif method == "notifications/progress" and isinstance(params, Mapping):
             token = params.get("progressToken")
             waiter = self._waiting.get(token) if type(token) is int else None
             if waiter is not None and waiter.line is not None:
                 tell_progress(waiter.line, params, self._scrubber)
+
+    def _logged(self, params: Json) -> None:
+        """Passes a log message on while one request alone waits: it says of none that it belongs to it."""
+        if len(self._waiting) == 1:
+            (waiter,) = self._waiting.values()
+            if waiter.line is not None:
+                tell_log(waiter.line, params, self._scrubber)
 
     def _is_running(self) -> bool:
         return self._gone is None and self._process.poll() is None

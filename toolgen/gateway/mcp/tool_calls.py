@@ -122,7 +122,14 @@ class ToolCalls:
             return False
         if META_PROGRESS in meta or (bool(caller.capabilities) and _speaks(tool)):
             return True
-        return _speaks(tool) and self._levels.of((parties(caller.principal), caller.connection), meta) is not None
+        logs = _speaks(tool) or isinstance(tool.binding, McpBinding)
+        return logs and self._levels.of((parties(caller.principal), caller.connection), meta) is not None
+
+    def _logged(self, tool: Tool, meta: Mapping[str, Any], caller: Caller) -> bool:
+        """Return True if the caller wants log messages, and the server of the tool may send some."""
+        if not isinstance(tool.binding, McpBinding):
+            return False
+        return self._levels.of((parties(caller.principal), caller.connection), meta) is not None
 
     async def answer(
         self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
@@ -159,7 +166,7 @@ class ToolCalls:
             asked = self._line(request, protocol_style, caller)
             caller_connection.roots = asked.roots if isinstance(asked, StatefulLine) else None
         caller_connection.elicits = "elicitation" in request.capabilities and self._gateway.tool_calls.elicits
-        told = request.token is not None and tool is not None and _tells(tool)
+        told = tool is not None and _tells(tool) and (request.token is not None or self._logged(tool, meta, caller))
         line = self._line(request, protocol_style, caller) if speaks or told else None
         caller_connection.line = line
         if plan is not None and plan.always:
@@ -221,6 +228,8 @@ class ToolCalls:
                 self._ordinary_tools.clear()
             self._ordinary_tools[key] = found
         if found.rendering is None or (caller.capabilities and caller.caller_connection.local):
+            return None
+        if self._levels.asked and self._logged(plan.tool, meta, caller):
             return None
         return found
 

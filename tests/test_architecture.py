@@ -378,6 +378,7 @@ def test_dynamic_imports_stand_only_where_commands_and_functions_are_found() -> 
         "toolgen.connectors.functions.signature",
         "toolgen.connectors.sql.dialects",
         "toolgen.connectors.sql.execution.sandbox_process",
+        "toolgen.core.system_modules",
         "toolgen.gateway.wiring.middleware",
     }
 

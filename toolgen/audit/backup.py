@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections import deque
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from toolgen.audit.checkpoint import checkpoint_path, removal_path
 from toolgen.audit.files import SegmentFile, bounded, lines, opened, regular, segments, stream_names
 from toolgen.audit.reader import hashes_from
 from toolgen.core.errors import AuditError
+from toolgen.core.file_lock import lock
 
 __all__ = ["copy_log", "goes_on_from", "is_written", "key_files"]
 
@@ -111,7 +111,7 @@ def _held(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor, wait=False)
     except BlockingIOError:
         return True
     finally:

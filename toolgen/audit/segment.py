@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 from toolgen.audit.entry import FIRST, Entry, is_whole, parsed
 from toolgen.audit.files import active_path, bounded, closed_name, closed_segments, lines, opened, sync_directory
 from toolgen.core.errors import AuditError
+from toolgen.core.file_lock import lock
 
 __all__ = ["ENDING_BYTES", "EndingRoom", "NoRoomError", "Segment", "SegmentMark", "StreamHead", "last_of"]
 
@@ -129,11 +129,11 @@ class Segment:
             if not held:
                 self.abandon()
                 self._lock = os.open(self._lock_path, _FLAGS, 0o600)
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(self._lock, wait=False)
             self._close_file()
             created = not self.path.exists()
             self._use(os.open(self.path, _FLAGS, 0o600))
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # what earlier versions hold instead
+            lock(self._fd, wait=False)  # what earlier versions hold instead
             if mark is None or not held or not self._go_on(mark):
                 self._recover()
             if created:
@@ -198,7 +198,7 @@ class Segment:
         self._use(fd)
         self.size, self._allocated = 0, allocated
         self.first, self.since = self.head.seq + 1, None
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(fd, wait=False)
         sync_directory(self.path.parent)
 
     def reserve(self, size: int) -> None:

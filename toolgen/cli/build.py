@@ -45,7 +45,7 @@ from toolgen.generator.emit.schema_budget import as_listed
 from toolgen.generator.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_all, write
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.context import PROMPT, RESOURCE
-from toolgen.model.manifest import Manifest, ToolMark, tool_marks
+from toolgen.model.manifest import BuiltTool, Manifest, built_tools
 from toolgen.model.manifest import load as load_manifest
 
 __all__ = ["build_project"]
@@ -259,10 +259,10 @@ def _context_pins(known: Pins, built: Built, unlisted: Container[str] = ()) -> M
     return {**found, **{name: one for name, one in known.context.items() if name in unlisted}}
 
 
-def _marks_in(target: Path) -> dict[str, ToolMark]:
+def _built_tools_in(target: Path) -> dict[str, BuiltTool]:
     """The tools that the last build wrote."""
     try:
-        return tool_marks((target / MANIFEST).read_bytes())
+        return built_tools((target / MANIFEST).read_bytes())
     except OSError:
         return {}
 
@@ -308,7 +308,7 @@ def _built(
     _pin(job, sources, built, staged, unlisted.keys(), names)
     if not job.own:
         refuse_foreign(job.target)
-    before = _marks_in(job.target)
+    before = _built_tools_in(job.target)
     changed = write(job.target, files)
     summary = summarize(built, formats, changed, started, None, _asked(refresher), _credentials(job), listed)
     if built.files is not None and not staged:

@@ -28,7 +28,7 @@ from toolgen.generator.emit.formats import remarks, render
 from toolgen.generator.emit.schema_budget import as_listed, cost, shares_definitions
 from toolgen.generator.emit.tokens import tokens
 from toolgen.generator.emit.writer import MANIFEST, BuildRecord, SourceRow
-from toolgen.model.manifest import Manifest, Problem, SourceInfo, ToolMark
+from toolgen.model.manifest import BuiltTool, Manifest, Problem, SourceInfo
 from toolgen.model.mcp import parts_of, read_listing
 from toolgen.model.mcp_context import context_parts, key_of
 from toolgen.model.tool import Tool
@@ -193,7 +193,7 @@ def summarize_unchanged(
     )
 
 
-def with_changes(summary: Summary, before: Mapping[str, ToolMark], manifest: Manifest, *, kept: bool) -> Summary:
+def with_changes(summary: Summary, before: Mapping[str, BuiltTool], manifest: Manifest, *, kept: bool) -> Summary:
     """The summary with up to three remarks on what became of the tools of the last build: what changed, what was renamed, what is gone.
 
     A description that was cut says nothing of what it lost. `kept`: toolgen.lock keeps the names of tools that are gone.

@@ -105,5 +105,5 @@ def operator() -> str:
     """User who runs the command, as the machine knows them."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
+    except (KeyError, OSError, ImportError):
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"

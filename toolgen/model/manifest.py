@@ -22,15 +22,15 @@ from toolgen.model.tool import Binding, Effect, GraphQLBinding, OutputForm, Seal
 
 __all__ = [
     "FORMAT",
+    "BuiltTool",
     "Level",
     "Manifest",
     "Problem",
     "SecurityScheme",
     "SourceInfo",
-    "ToolMark",
     "assemble",
+    "built_tools",
     "load",
-    "tool_marks",
     "tool_names",
     "with_tools",
 ]
@@ -128,8 +128,8 @@ class _Names(msgspec.Struct, frozen=True):
     tools: list[_Named]
 
 
-class ToolMark(msgspec.Struct, frozen=True):
-    """What a tool is recognized by in another build: its name, the operation that it stands for, and its digest."""
+class BuiltTool(msgspec.Struct, frozen=True):
+    """Tool of an earlier build: its name, the operation that it stands for, and its digest."""
 
     name: str
     source: str = ""
@@ -138,7 +138,7 @@ class ToolMark(msgspec.Struct, frozen=True):
 
 
 class _Marks(msgspec.Struct, frozen=True):
-    tools: list[ToolMark]
+    tools: list[BuiltTool]
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -232,7 +232,7 @@ def tool_names(data: bytes) -> frozenset[str]:
         return frozenset()
 
 
-def tool_marks(data: bytes) -> dict[str, ToolMark]:
+def built_tools(data: bytes) -> dict[str, BuiltTool]:
     """The tools in a manifest file by name, whose digests nobody looks at; none where it is not one."""
     try:
         return {tool.name: tool for tool in msgspec.json.decode(data, type=_Marks).tools}

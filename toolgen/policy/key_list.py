@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import secrets
@@ -16,6 +15,7 @@ import yaml
 from msgspec import Struct
 
 from toolgen.core.errors import PolicyError
+from toolgen.core.file_lock import lock
 from toolgen.core.yaml_file import MAX_FILE_SIZE, YamlDocument, decode, read
 from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.document.principals import PrincipalSections
@@ -63,7 +63,7 @@ def editing(directory: Path, mode: int = 0o600, *, file: str = FILE) -> Iterator
     except OSError as error:
         raise PolicyError(f"cannot be read: {error.strerror}", where=f"{directory.name}/") from error
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        lock(handle, wait=True)
         found = _read(directory, file)
         yield found
         text = _text(found, _HEADER)

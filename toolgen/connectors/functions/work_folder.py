@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
+
+from toolgen.core.file_lock import lock
 
 __all__ = ["MAX_FILES", "MAX_SIZE", "CallFolder", "WorkFolders"]
 
@@ -54,7 +55,7 @@ class WorkFolders:
         self._root.mkdir(parents=True, exist_ok=True)
         turn = os.open(self._root / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(turn, fcntl.LOCK_EX)  # nobody takes a folder that is just being made for one that was left
+            lock(turn, wait=True)  # nobody takes a folder that is just being made for one that was left
             for left in self._root.glob("process-*"):
                 if not _is_held(left):
                     shutil.rmtree(left, ignore_errors=True)
@@ -65,7 +66,7 @@ class WorkFolders:
     def _made(self) -> Path:
         own = Path(tempfile.mkdtemp(prefix="process-" if self._root else "toolgen-calls-", dir=self._root))
         self._held = os.open(own / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(self._held, wait=False)
         return own
 
 
@@ -141,7 +142,7 @@ def _is_held(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(found, wait=False)
     except OSError:
         return True
     finally:

@@ -8,7 +8,6 @@ import gc
 import io
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -18,15 +17,16 @@ from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
-import uvloop
 from msgspec import Struct
 
 from toolgen.config.gateway import Networks, TlsFiles
 from toolgen.config.settings import ClientCertificates, Settings
 from toolgen.core.errors import ConfigError, place_of
 from toolgen.core.garbage import freeze_objects
+from toolgen.core.system_modules import system_module
 from toolgen.frontends.console.app import console_of
-from toolgen.frontends.server.signals import Stop, hears_signals
+from toolgen.frontends.server.event_loop import new_loop
+from toolgen.frontends.server.signals import Stop, hear_signal, hears_signals, ignore_signal
 from toolgen.frontends.server.sockets import BACKLOG, bind, is_loopback, url_of
 from toolgen.frontends.server.tls import HANDSHAKES, ServerCertificate, TlsConnection
 from toolgen.gateway.asgi.app import App
@@ -41,6 +41,7 @@ from toolgen.model.call import Principal
 
 __all__ = ["Front", "Pulse", "check_reach", "say_ready", "serve", "serve_stdio", "serve_worker"]
 
+_resource = system_module("resource")
 _logger = logging.getLogger(__name__)
 
 GRACE_S = 2.0
@@ -257,21 +258,23 @@ async def _grace(gateway: Facade, stop: Stop, grace_s: float) -> float:
 def _most_connections() -> int:
     """How many connections there may be: fewer where this process may not open as many files, which is asked for first."""
     wanted = MAX_COUNT + RESERVE + HANDSHAKES + _OTHER_FILES
-    allowed, most_allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if allowed != resource.RLIM_INFINITY and allowed < wanted:
-        allowed = wanted if most_allowed == resource.RLIM_INFINITY else min(wanted, most_allowed)
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most_allowed))
-        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if allowed == resource.RLIM_INFINITY or allowed >= wanted:
+    if _resource is None:
         return MAX_COUNT
-    return max(allowed - RESERVE - HANDSHAKES - _OTHER_FILES, allowed // 4)
+    allowed, most_allowed = _resource.getrlimit(_resource.RLIMIT_NOFILE)
+    if allowed != _resource.RLIM_INFINITY and allowed < wanted:
+        allowed = wanted if most_allowed == _resource.RLIM_INFINITY else min(wanted, most_allowed)
+        with contextlib.suppress(ValueError, OSError):
+            _resource.setrlimit(_resource.RLIMIT_NOFILE, (allowed, most_allowed))
+        allowed = _resource.getrlimit(_resource.RLIMIT_NOFILE)[0]
+    if allowed == _resource.RLIM_INFINITY or allowed >= wanted:
+        return MAX_COUNT
+    return int(max(allowed - RESERVE - HANDSHAKES - _OTHER_FILES, allowed // 4))
 
 
 async def _serve_stdio(gateway: Facade, principal: Principal) -> None:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, lambda: task and task.cancel())
+        hear_signal(loop, number, lambda: task and task.cancel())
     with _private_streams() as (source, sink), contextlib.suppress(asyncio.CancelledError):
         async with gateway:
             with _reloading(gateway):
@@ -304,13 +307,14 @@ def _reloading(gateway: Facade, certificate: ServerCertificate | None = None) ->
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    if hears_signals():
-        loop.add_signal_handler(signal.SIGHUP, begin)
+    hears = hears_signals() and hasattr(signal, "SIGHUP")  # Windows has none
+    if hears:
+        hear_signal(loop, signal.SIGHUP, begin)
     try:
         yield
     finally:
-        if hears_signals():
-            loop.remove_signal_handler(signal.SIGHUP)
+        if hears:
+            ignore_signal(loop, signal.SIGHUP)
         if watching is not None:
             watching.cancel()
 
@@ -346,7 +350,7 @@ def _run(main: Coroutine[object, object, None]) -> None:
     before = set(threading.enumerate())
     code = 1
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.get_loop().set_exception_handler(_told)
             runner.run(main)
         code = 0

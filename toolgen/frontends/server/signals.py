@@ -6,9 +6,10 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 
-__all__ = ["SAME_S", "Stop", "hears_signals"]
+__all__ = ["SAME_S", "Stop", "hear_signal", "hears_signals", "ignore_signal"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _HANGS_S = 10.0
@@ -19,6 +20,22 @@ SAME_S = 0.25
 def hears_signals() -> bool:
     """Return True in the thread that receives the signals of the process (the main thread)."""
     return threading.current_thread() is threading.main_thread()
+
+
+def hear_signal(loop: asyncio.AbstractEventLoop, number: int, callback: Callable[[], object]) -> None:
+    """Call back in a loop when a signal comes, also where loops hear no signals by themselves, as on Windows. For the main thread."""
+    try:
+        loop.add_signal_handler(number, callback)
+    except (NotImplementedError, AttributeError):
+        signal.signal(number, lambda number, frame: loop.call_soon_threadsafe(callback))
+
+
+def ignore_signal(loop: asyncio.AbstractEventLoop, number: int) -> None:
+    """Leave a signal to what it does by itself."""
+    try:
+        loop.remove_signal_handler(number)
+    except (NotImplementedError, AttributeError):
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 class Stop:
@@ -68,9 +85,9 @@ class Stop:
     def listen(self) -> None:
         """Takes SIGINT and SIGTERM, until `close`; a thread beside the main one is sent none."""
         for number in self._signals:
-            self._loop.add_signal_handler(number, self.hear, number)
+            hear_signal(self._loop, number, partial(self.hear, number))
 
     def close(self) -> None:
         """Leaves the signals to what they do by themselves."""
         for number in self._signals:
-            self._loop.remove_signal_handler(number)
+            ignore_signal(self._loop, number)

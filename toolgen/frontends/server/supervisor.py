@@ -13,11 +13,11 @@ import sys
 from asyncio.subprocess import PIPE, Process
 
 import msgspec
-import uvloop
 
 from toolgen.config.settings import Settings
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import ConfigError
+from toolgen.frontends.server.event_loop import new_loop
 from toolgen.frontends.server.logs import Logs
 from toolgen.frontends.server.signals import Stop
 from toolgen.frontends.server.sockets import bind_shared, reopen, url_of
@@ -39,7 +39,7 @@ _HUNG_S = 5.0
 SILENT_S = 15.0
 """A worker whose event loop does not run for so long is ended: it would keep its share of the connections for ever."""
 _TICK_S = 1.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = tuple(number for number in signal.Signals if number.name in {"SIGINT", "SIGTERM", "SIGHUP"})
 
 
 def check_workers(count: int) -> None:
@@ -67,7 +67,7 @@ def serve_workers(
         ServerCertificate(settings.tls)  # once, in place of each worker's own word on what is wrong with it
     listeners = bind_shared(host, port, count)
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(_Workers(settings, host, listeners, logs, silent_s).run())
     finally:
         for listener in listeners:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import resource
 import sys
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -299,8 +299,7 @@ def _of_functions(counts: FunctionCounts) -> Iterator[Family]:
 
 def _of_the_process(metrics: Metrics) -> Iterator[Family]:
     """Yield the process metrics of Prometheus's own clients, as far as this system has them."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    cpu_s = used.ru_utime + used.ru_stime
+    cpu_s = time.process_time()
     yield one_of("process_cpu_seconds_total", "counter", "CPU time, of the user and the system.", cpu_s)
     began = "When it began, in seconds since the epoch."
     yield one_of("process_start_time_seconds", "gauge", began, metrics.began)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import logging
 import os
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from toolgen.connectors.rotated_tokens import NOTE, note_of
 from toolgen.core.errors import SecretError
+from toolgen.core.file_lock import lock
 from toolgen.core.files import read_file
 
 __all__ = ["Rotation"]
@@ -129,7 +129,7 @@ def _put(path: Path, content: bytes) -> None:
 async def _locked(descriptor: int) -> None:
     for _ in range(_TRIES):
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(descriptor, wait=False)
         except BlockingIOError:
             await asyncio.sleep(_PAUSE_S)
         else:

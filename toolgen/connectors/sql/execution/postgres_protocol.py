@@ -11,11 +11,9 @@ Values: the text format of the protocol, converted to exact Python types where t
 
 from __future__ import annotations
 
-import fcntl
 import re
 import socket
 import struct
-import termios
 from collections.abc import Generator, Iterator
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -32,6 +30,7 @@ from psycopg.waiting import wait_async
 from toolgen.connectors.sql.execution.connections import AnswerTooLargeError
 from toolgen.connectors.sql.execution.result_rows import exact_number, iso_interval, iso_timestamp
 from toolgen.core.json_codec import MAX_DEPTH, deeper_than
+from toolgen.core.system_modules import system_module
 from toolgen.model.call import Statement
 from toolgen.model.database import POSTGRES_CASCADES, Cascade
 
@@ -89,6 +88,7 @@ async def touched(connection: _Connection) -> int:
     return int(str(found[0])) if found is not None else -1
 
 
+_fcntl, _termios = system_module("fcntl"), system_module("termios")
 _TCP_INFO: Final = getattr(socket, "TCP_INFO", None)
 _RECEIVED: Final = struct.Struct("<Q")
 _RECEIVED_AT: Final = (
@@ -154,8 +154,10 @@ def _received(file: int) -> int:
 
 
 def _waiting(file: int) -> int:
+    if _fcntl is None or _termios is None:
+        return 0
     data = bytearray(_WAITING.size)
-    fcntl.ioctl(file, termios.FIONREAD, data, True)
+    _fcntl.ioctl(file, _termios.FIONREAD, data, True)
     count: int = _WAITING.unpack(data)[0]
     return count
 

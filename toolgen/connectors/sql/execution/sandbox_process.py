@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import resource
 import select
 import signal
 import struct
@@ -27,10 +26,13 @@ from toolgen.connectors.sql.execution.engine import CommitState, StatementWatch
 from toolgen.connectors.sql.execution.result_rows import failed
 from toolgen.core.clock import SystemClock
 from toolgen.core.core_dumps import forbid_core_dumps
+from toolgen.core.system_modules import system_module
 from toolgen.model.call import Statement
 from toolgen.model.result import Delivery, Failed, Success
 
 __all__ = ["ANSWER", "COMMITTING", "HEAD", "LAST_ANSWER", "OUT_OF_MEMORY", "READY", "Order", "main"]
+
+_resource = system_module("resource")
 
 HEAD: Final = struct.Struct("<cI")
 """Before every message of a child: what it is, and how many bytes of JSON follow."""
@@ -201,10 +203,10 @@ def _written(result: Success | Failed, order: Order) -> bytes:
 def _bound_memory(more: int) -> int:
     """From here on at most `more` bytes of address space are given; returns at how many the process should end by itself, 0: unknown."""
     used = _memory()
-    if not used:
+    if not used or _resource is None:
         return 0
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (used + more, used + more))
+        _resource.setrlimit(_resource.RLIMIT_AS, (used + more, used + more))
     return used + more // 2
 
 
@@ -212,6 +214,6 @@ def _memory() -> int:
     """Bytes of address space (Linux: proc(5), statm); 0 where nothing says so."""
     try:
         with open("/proc/self/statm", "rb", buffering=0) as statm:
-            return int(statm.read(40).split()[0]) * resource.getpagesize()
+            return int(statm.read(40).split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
         return 0

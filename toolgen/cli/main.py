@@ -50,7 +50,9 @@ _COMMANDS = (
         "Play a small shop, its gateway and an agent that is not always well-behaved, on this machine alone.",
     ),
     LazyCommand(
-        "diff", "toolgen.cli.diff", "Say what changed from OLD to NEW, tool by tool; exit 1 when something breaks."
+        "diff",
+        "toolgen.cli.diff",
+        "Say what changed from OLD to NEW, breaking changes first; exit 1 when something breaks.",
     ),
     LazyCommand(
         "doctor",

@@ -15,7 +15,10 @@ ToolgenError                 anything a person can put right: text, where, what 
 
 from __future__ import annotations
 
-from toolgen.core.error_codes import CallStatus, ErrorCode
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolgen.core.error_codes import CallStatus, ErrorCode
 
 __all__ = [
     "AuditError",

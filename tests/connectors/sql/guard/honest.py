@@ -1,9 +1,9 @@
 """Honest statements as people write them, and the answers of the engines to them: one connection for all statements of an engine.
 
-`statements/common.sql` is for every engine, and so is `reports.sql` with queries of the forms of TPC-H and TPC-DS. `<dialect>.sql` is
-for one. `common_expressions.sql` and `<dialect>_expressions.sql` have expressions, one a line. The lines that begin with `-- ` above them
-are the statements that each of them is put into, at `{}`. `-- varies` before a statement says that its rows differ each time, so that only
-its columns are compared.
+`statements/common.sql` and `common_idioms.sql` are for every engine, and so is `reports.sql` with queries of the forms of TPC-H and
+TPC-DS. `<dialect>.sql` and `<dialect>_idioms.sql` are for one. The files whose names end with `expressions.sql` have expressions, one a
+line. The lines that begin with `-- ` above them are the statements that each of them is put into, at `{}`. `-- varies` before a statement
+says that its rows differ each time, so that only its columns are compared.
 """
 
 from __future__ import annotations
@@ -41,9 +41,13 @@ def honest_statements(dialect: str) -> list[Honest]:
     return [
         *_listed("common.sql"),
         *_listed("reports.sql"),
+        *_listed("common_idioms.sql"),
+        *_expressions("common_idiom_expressions.sql"),
         *_expressions("common_expressions.sql"),
         *_listed(f"{dialect}.sql"),
         *_expressions(f"{dialect}_expressions.sql"),
+        *_listed(f"{dialect}_idioms.sql"),
+        *_expressions(f"{dialect}_idiom_expressions.sql"),
     ]
 
 

@@ -93,6 +93,42 @@ _ATTACKS = {
         "SELECT range(amount::INT) FROM invoices",
         "SELECT len(generate_series(0, (SELECT max(amount)::INT FROM invoices)))",
         "PIVOT places ON kind IN ('site') USING count(*)",
+        "PIVOT places ON upper(kind) IN ('SITE') USING count(*)",
+        "PIVOT invoices ON (amount > 900) IN ('true') USING count(*) GROUP BY id",
+        "PIVOT invoices ON year(issued) IN (2024) USING max(amount) GROUP BY client",
+        "PIVOT places ON (SELECT kind FROM places LIMIT 1) IN ('site') USING count(*)",
+        "SELECT greatest(*COLUMNS(*)) FROM places",
+        "SELECT concat(*COLUMNS(*)) FROM places",
+        "SELECT [*COLUMNS(places.*)] FROM places",
+        "SELECT coalesce(*COLUMNS(['kind'])) FROM places",
+        "SELECT concat(*COLUMNS('k.*')) FROM places",
+        "SELECT id FROM places WHERE 'site' IN (*COLUMNS(*))",
+        "SELECT id FROM places WHERE concat(*COLUMNS(lambda c: c LIKE 'k%')) = 'site'",
+        "SELECT unpack_columns(*) FROM places",
+        "SELECT (SELECT concat(*COLUMNS(*)) FROM places LIMIT 1)",
+        "SELECT id FROM sensors ORDER BY concat(*COLUMNS(*)), (SELECT concat(*COLUMNS(*)) FROM places)",
+        "SELECT * ILIKE 'k%' FROM places",
+        "SELECT places.* ILIKE '%' FROM places",
+        "SELECT COLUMNS(* ILIKE 'KIND') FROM places",
+        "SELECT COLUMNS(p.* ILIKE '%') FROM places p",
+        "SELECT * SIMILAR TO 'k.*' FROM places",
+        "SELECT * NOT SIMILAR TO 'x' FROM places",
+        "SELECT COLUMNS('(kind)') AS '\\1' FROM places",
+        "SELECT COLUMNS('(.*)') AS 'x_\\1' FROM places",
+        "SELECT * EXCLUDE (id) FROM (SELECT * FROM places)",
+        "SELECT * EXCLUDE (id) FROM (SELECT kind, id FROM places)",
+        "SELECT unnamed_subquery.kind FROM (SELECT * FROM places)",
+        "SELECT list(p ORDER BY p.id) FROM places p",
+        "SELECT list(p ORDER BY p.kind) FROM places p WHERE p.kind = 'site'",
+        "SELECT amount::VARCHAR.lpad(9, ' ') FROM invoices",
+        "SELECT current_date.kind FROM places AS current_date",
+        "SELECT current_user.kind FROM places AS current_user",
+        "SELECT name FROM places LIMIT 100%",
+        "SELECT name FROM places ORDER BY kind LIMIT 1%",
+        "SELECT MAP {kind: id} FROM places",
+        "SELECT MAP {id: name} FROM places",
+        "SELECT overlay(kind PLACING '' FROM 1 FOR 0) FROM places",
+        "SELECT [kind][1:1:1] FROM places",
     ),
     "postgres": (
         "SELECT (p).kind FROM places p",
@@ -113,6 +149,31 @@ _ATTACKS = {
         "SELECT (p).* FROM places p",
         "SELECT @ amount FROM invoices",
         "SELECT +amount FROM invoices",
+        "SELECT p FROM places p",
+        "SELECT p::text FROM places p",
+        "SELECT array_agg(p) FROM places p",
+        "SELECT array_agg(p ORDER BY p.kind) FROM places p",
+        "SELECT (array_agg(p))[1] FROM places p",
+        "SELECT p FROM places p WHERE p.kind = 'site'",
+        "SELECT p FROM places p ORDER BY p",
+        "SELECT max(p::text) FROM (SELECT p FROM places p) q",
+        "SELECT q.p::text FROM (SELECT p FROM places p) q",
+        "SELECT count(*) FROM places p WHERE p = ROW(1, NULL, 'Campus', 'site')",
+        "SELECT ctid FROM places",
+        "SELECT max(ctid) FROM places",
+        "SELECT count(*) FROM places WHERE ctid = '(0,7)'",
+        "SELECT (SELECT ctid FROM places LIMIT 1)",
+        "SELECT places.ctid FROM places",
+        "SELECT xmin, xmax, cmin, cmax FROM invoices",
+        "SELECT tableoid FROM invoices",
+        "SELECT amount FROM invoices WHERE ctid = '(0,1)'",
+        "SELECT substring(kind SIMILAR '%' ESCAPE '#') FROM places",
+        "SELECT substring(name SIMILAR kind ESCAPE '#') FROM places",
+        "SELECT json_object(ARRAY[name], ARRAY[kind]) FROM places",
+        "SELECT json_object(ARRAY(SELECT kind FROM places))",
+        "SELECT ARRAY(VALUES ((SELECT max(kind) FROM places)))",
+        "SELECT ARRAY(VALUES ((SELECT max(amount) FROM invoices)))",
+        "SELECT date kind::text FROM places",
     ),
     "mysql": (
         "SELECT GROUP_CONCAT(kind ORDER BY id LIMIT 2) FROM places",
@@ -120,6 +181,14 @@ _ATTACKS = {
         "SELECT GROUP_CONCAT(name SEPARATOR '|' LIMIT 100) FROM places",
         "SELECT GROUP_CONCAT(name ORDER BY id LIMIT 6, 1) FROM places",
         "SELECT GROUP_CONCAT(id LIMIT (SELECT COUNT(*) FROM places WHERE kind = 'site')) FROM places",
+        "SELECT CONVERT(amount, CHAR(10)) FROM invoices",
+        "SELECT CONVERT(kind, CHAR(4)) FROM places",
+        "SELECT LENGTHB(kind), CHARSET(kind) FROM places WHERE kind = 'site'",
+        "SELECT DECODE_ORACLE(kind, 'site', 'site', 'x') FROM places",
+        "SELECT DECODE_ORACLE(id, 1, kind) FROM places",
+        "SELECT name FROM places WHERE {d '2024-01-01'} < kind",
+        "SELECT {ts kind} FROM places",
+        "SELECT id AS current_user FROM places WHERE kind = 'site'",
         "SELECT +amount FROM invoices",
     ),
 }
@@ -171,3 +240,39 @@ def test_a_gathered_text_has_a_limit_of_its_own(engine: Engine) -> None:
         "SELECT CONCAT('(', GROUP_CONCAT(id ORDER BY id SEPARATOR ', ' LIMIT 3), ')') FROM sensors",
     ):
         assert _rows(engine, sql) == engine.rows(sql)[1]
+
+
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+def test_the_row_of_a_table_has_the_columns_that_may_be_seen(engine: Engine) -> None:
+    assert _rows(engine, "SELECT p FROM places p WHERE p.id = 1") == [(("1", None, "Campus"),)]
+    assert _rows(engine, "SELECT array_agg(p ORDER BY p.id DESC) FROM places p WHERE p.id < 3") == [
+        ([("2", "1", "Hall A"), ("1", None, "Campus")],)
+    ]
+    assert isinstance(_judge(engine, "SELECT p, count(*) FROM places p GROUP BY p.id"), Deny)
+
+
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+def test_where_a_row_is_may_be_asked_of_tables_without_a_row_filter(engine: Engine) -> None:
+    sql = "SELECT ctid, id FROM invoices ORDER BY ctid"
+    assert _rows(engine, sql) == engine.rows(sql)[1]
+    assert isinstance(_judge(engine, "SELECT ctid FROM places"), Deny)
+    for name in ("xmin", "xmax", "cmin", "cmax", "tableoid"):
+        verdict = _judge(engine, f"SELECT {name} FROM invoices")
+        assert isinstance(verdict, Deny)
+        assert "system column" in verdict.suggestion
+
+
+@pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
+def test_a_share_of_the_rows_is_one_of_those_that_may_be_seen(engine: Engine) -> None:
+    assert _rows(engine, "SELECT id FROM places ORDER BY id LIMIT 50%") == [(1,), (2,), (3,)]
+    verdict = _judge(engine, "SELECT id FROM places ORDER BY id LIMIT 50%")
+    assert isinstance(verdict, Statement)
+    assert verdict.limited
+    assert not verdict.page
+
+
+@pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
+def test_columns_do_not_make_a_statement_long_without_bound(engine: Engine) -> None:
+    for item in ("COLUMNS(*)", "concat(*COLUMNS(*))"):
+        verdict = _judge(engine, f"SELECT {' || '.join([item] * 400)} FROM visits")
+        assert isinstance(verdict, Deny), item

@@ -7,9 +7,13 @@ from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from toolgen.connectors.sql.guard.refusal import refuse
-
-__all__ = ["check_json_objects", "enclose_ordered_arrows", "rename_list_functions", "spell_out_characters"]
+__all__ = [
+    "enclose_ordered_arrows",
+    "is_standard_json",
+    "rename_list_functions",
+    "separate_by_commas",
+    "spell_out_characters",
+]
 
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
@@ -42,22 +46,8 @@ def _ends_an_argument(kind: TokenType) -> bool:
     return kind in {TokenType.ORDER_BY, TokenType.COMMA, TokenType.FROM, TokenType.WHERE, TokenType.ALIAS}
 
 
-def check_json_objects(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Refuses `json_object(keys, values)`, which the parser writes as `JSON_OBJECT(keys: values)`."""
-    for place, token in enumerate(tokens):
-        called = token.text.upper() == "JSON_OBJECT" and _is_called(tokens, place)
-        given = called and _end(tokens, place + 2, lambda kind: kind is not TokenType.R_PAREN)
-        if given and not _is_standard(tokens, place + 2):
-            refuse(
-                "syntax",
-                "json_object() of lists is not supported",
-                "write json_build_object('key', value, …), or jsonb_object(keys, values)",
-            )
-        yield token
-
-
-def _is_standard(tokens: Sequence[Token], first: int) -> bool:
-    """True for the form of the standard: `'a': 1`, `KEY 'a' VALUE 1`, `RETURNING text`."""
+def is_standard_json(tokens: Sequence[Token], first: int) -> bool:
+    """True for arguments of JSON_OBJECT in the form of the standard: `'a': 1`, `KEY 'a' VALUE 1`, `RETURNING text`."""
     depth = 0
     for token in tokens[first:]:
         kind = token.token_type
@@ -65,7 +55,7 @@ def _is_standard(tokens: Sequence[Token], first: int) -> bool:
             return True
         depth += (kind in _OPENING) - (kind in _CLOSING)
         if depth < 0:
-            break
+            return token is tokens[first]  # without any
     return False
 
 
@@ -96,6 +86,23 @@ def rename_list_functions(tokens: Sequence[Token]) -> Iterator[Token]:
         aggregate = place > 0 and tokens[place - 1].token_type in _CLOSING
         called = name and not aggregate and _is_called(tokens, place)
         yield _like(token, TokenType.VAR, name) if called else token
+
+
+def separate_by_commas(tokens: Sequence[Token], function: str, words: Sequence[str]) -> Iterator[Token]:
+    """`overlay(x PLACING y FROM 2 FOR 1)` as `overlay(x, y, 2, 1)`, for words that the parser does not read."""
+    depths: list[bool] = []  # for each bracket that is open: whether it is that of the function
+    for place, token in enumerate(tokens):
+        kind = token.token_type
+        if kind in _OPENING:
+            depths.append(place > 0 and _is_word(tokens[place - 1], (function,)))
+        elif kind in _CLOSING and depths:
+            depths.pop()
+        separates = bool(depths) and depths[-1] and _is_word(token, words)
+        yield _like(token, TokenType.COMMA, ",") if separates else token
+
+
+def _is_word(token: Token, words: Sequence[str]) -> bool:
+    return token.token_type not in {TokenType.STRING, TokenType.IDENTIFIER} and token.text.upper() in words
 
 
 def _is_called(tokens: Sequence[Token], place: int) -> bool:

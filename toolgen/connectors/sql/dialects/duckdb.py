@@ -9,16 +9,25 @@ from typing import TYPE_CHECKING, Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from toolgen.connectors.sql.dialects.call_rewrites import enclose_ordered_arrows, rename_list_functions
+from toolgen.connectors.sql.dialects.call_rewrites import (
+    enclose_ordered_arrows,
+    rename_list_functions,
+    separate_by_commas,
+)
 from toolgen.connectors.sql.dialects.computed_counts import SMALL_COUNTS, bound_counts
 from toolgen.connectors.sql.dialects.dollar_signs import separate_parameters
+from toolgen.connectors.sql.dialects.duckdb_columns import unpack_columns
 from toolgen.connectors.sql.dialects.duckdb_costs import DUCKDB_FUNCTIONS, DUCKDB_OPERATORS
 from toolgen.connectors.sql.dialects.duckdb_pivots import PIVOTED, rewrite_pivots
 from toolgen.connectors.sql.dialects.duckdb_series import bound_series
 from toolgen.connectors.sql.dialects.equivalents import DUCKDB_EQUIVALENTS
 from toolgen.connectors.sql.dialects.record import Dialect, RowEstimate, TokenRewrite, TreeRewrite, words
 from toolgen.connectors.sql.dialects.reserved_names import quote_reserved_names, reserved_names
-from toolgen.connectors.sql.dialects.token_rewrites import enclose_interval_values, enclose_limits
+from toolgen.connectors.sql.dialects.token_rewrites import (
+    enclose_interval_values,
+    enclose_limits,
+    enclose_typed_texts,
+)
 from toolgen.connectors.sql.dialects.value_rows import select_from_values
 from toolgen.connectors.sql.dialects.whole_rows import is_source, select_rows
 from toolgen.connectors.sql.dialects.writers import (
@@ -166,9 +175,7 @@ def _hint(words: Sequence[str]) -> str:
 
 
 _GRAMMAR: Final = {
-    **dict.fromkeys(
-        words("RegexpLike RegexpILike StartsWith RegexpFullMatch SimilarTo Slice Extract"), "this expression"
-    ),
+    **dict.fromkeys(words("RegexpLike RegexpILike StartsWith RegexpFullMatch SimilarTo Extract"), "this expression"),
     **dict.fromkeys(
         words("PropertyEQ Pow ArrayContainsAll ArrayContainedBy ArrayOverlaps WithinGroup Dot"), "this expression"
     ),
@@ -185,12 +192,15 @@ _GRAMMAR: Final = {
     "Lambda": "this expressions colon",
     "Comprehension": "this expression iterator condition",
     "Explode": "this expressions",
-    "Star": "except_ replace rename",
+    "Star": "+ replace rename ilike",
     "Column": "+ catalog",
     "Select": "+ sample",
     "Table": "+ sample",
     "TableSample": "method percent size seed",
     "DataType": "+ values",
+    "Limit": "+ limit_options",
+    "LimitOptions": "percent",
+    "Slice": "this expression step",
 }
 
 
@@ -249,9 +259,12 @@ DIALECT: Final = Dialect(
     token_rewrites=(
         TokenRewrite(TokenType.INTERVAL, partial(enclose_interval_values, units=_UNITS)),
         TokenRewrite(TokenType.MOD, enclose_limits),
+        TokenRewrite(TokenType.DCOLON, enclose_typed_texts),
         TokenRewrite(TokenType.SUMMARIZE, _summarize_queries),
         TokenRewrite(TokenType.VALUES, select_from_values),
         TokenRewrite(TokenType.ARROW, enclose_ordered_arrows),
+        TokenRewrite("COLUMNS", unpack_columns),
+        TokenRewrite("PLACING", partial(separate_by_commas, function="OVERLAY", words=("PLACING", "FROM", "FOR"))),
         *(TokenRewrite(name, rename_list_functions) for name in ("APPLY", "FILTER")),
         *(
             TokenRewrite(kind, _select_from_statement)
@@ -304,7 +317,8 @@ DIALECT: Final = Dialect(
     ),
     names_before_niladic=True,
     folds_tables=True,
-    row_numbers=True,
+    row_ids=words("rowid"),
+    row_id="rowid",
     alias_clauses=frozenset({"expressions", "where", "group", "having", "qualify", "order", "distinct", "windows"}),
     alias_subquery_clauses=frozenset({"expressions", "where", "order"}),
     column_selections=True,
@@ -312,6 +326,7 @@ DIALECT: Final = Dialect(
     tables_as_values=True,
     values_columns=("col", 0),
     lateral_subqueries=True,
+    subquery_name="unnamed_subquery",
     titles_by_text=True,
     titles_respelt=True,
     number_mark="$",

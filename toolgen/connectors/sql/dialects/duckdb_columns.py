@@ -1,4 +1,4 @@
-"""COLUMNS(…) and `* LIKE` of DuckDB: expressions in a SELECT list that stand for several columns, chosen by name.
+"""COLUMNS(…), `*COLUMNS(…)` and `* LIKE` of DuckDB: expressions that stand for several columns, chosen by name.
 
 https://duckdb.org/docs/stable/sql/expressions/star. The guard writes each column out, because a pattern would find hidden ones too.
 """
@@ -6,25 +6,38 @@ https://duckdb.org/docs/stable/sql/expressions/star. The guard writes each colum
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NoReturn, TypeAlias
 
 from msgspec import Struct
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.guard.marks import CALL
 from toolgen.connectors.sql.guard.refusal import refuse
 
-__all__ = ["ColumnSelection", "is_selector", "replaced", "selection_of"]
+__all__ = [
+    "ColumnSelection",
+    "has_columns",
+    "is_left_over",
+    "is_unpacked",
+    "replaced",
+    "selection_of",
+    "title_of",
+    "unpack_columns",
+]
 
 _Test: TypeAlias = Callable[[str], bool]
 _SELECTOR: Final = f"{CALL}columns"
+_UNPACKED: Final = f"{CALL}unpack_columns"
 # Regular expressions that take linear time, and mean the same to RE2 and to Python.
 _PLAIN_PATTERN: Final = re.compile(
     r"(?:[\w \-/:,]|\[\^?[\w\-]+\][*+?]?|\\[dws.][*+?]?|\.[*+?]?|[\^$|()]|\w[*+?])*\Z", re.ASCII
 )
 _MAX_PATTERN_LENGTH: Final = 100
 _MAX_REPETITIONS: Final = 3
+_GROUPS: Final = re.compile(r"(?:[^\\]|\\[0-9])*\Z")
+_BEFORE_AN_ARGUMENT: Final = frozenset({TokenType.L_PAREN, TokenType.COMMA, TokenType.L_BRACKET})
 _EXAMPLE: Final = "write COLUMNS(['a', 'b']), or name the columns"
 
 
@@ -36,15 +49,72 @@ class ColumnSelection(Struct, frozen=True, kw_only=True):
     qualifier: exp.Identifier | None
     chosen: _Test
     named: tuple[str, ...] = ()  # columns that have to be there
+    pattern: re.Pattern[str] | None = None  # if they are chosen by one
 
 
 def is_selector(node: exp.Expr) -> bool:
     """True for COLUMNS(…)."""
-    return isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() == _SELECTOR
+    return _is_called(node, _SELECTOR)
+
+
+def has_columns(item: exp.Expr) -> bool:
+    """True for an item of a SELECT list that holds COLUMNS(…)."""
+    return any(map(is_left_over, item.find_all(exp.Anonymous)))
+
+
+def is_left_over(node: exp.Expr) -> bool:
+    """True for COLUMNS(…) and `*COLUMNS(…)` where nothing was written in their place."""
+    return _is_called(node, _SELECTOR) or _is_called(node, _UNPACKED)
+
+
+def _is_called(node: exp.Expr, name: str) -> bool:
+    return isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() == name
+
+
+def unpack_columns(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`f(*COLUMNS(…))` as `f(unpack_columns(…))`: the parser takes the star for a product."""
+    for place, token in enumerate(tokens):
+        kinds = [one.token_type for one in tokens[max(place - 1, 0) : place + 3]]
+        if token.token_type is TokenType.STAR and _is_unpacking(tokens, place):
+            continue
+        if token.text.upper() == "COLUMNS" and token.token_type is TokenType.VAR and kinds[0] is TokenType.STAR:
+            unpacked = _is_unpacking(tokens, place - 1)
+            yield (
+                Token(TokenType.VAR, "unpack_columns", token.line, token.col, token.start, token.end, [])
+                if unpacked
+                else token
+            )
+            continue
+        yield token
+
+
+def _is_unpacking(tokens: Sequence[Token], star: int) -> bool:
+    """True for a star between the beginning of an argument and `COLUMNS(`."""
+    behind = tokens[star + 1 : star + 3]
+    return (
+        star > 0
+        and tokens[star - 1].token_type in _BEFORE_AN_ARGUMENT
+        and len(behind) == 2
+        and behind[0].token_type is TokenType.VAR
+        and behind[0].text.upper() == "COLUMNS"
+        and behind[1].token_type is TokenType.L_PAREN
+    )
+
+
+def is_unpacked(node: exp.Expr) -> bool:
+    """True for `*COLUMNS(…)` among the arguments of a call or the elements of a list."""
+    around = isinstance(node.parent, (exp.Anonymous, exp.Array, exp.In)) and node.arg_key == "expressions"
+    return around and _is_called(node, _UNPACKED)
 
 
 def selection_of(item: exp.Expr) -> ColumnSelection | None:
     """Return the columns of a star item of a SELECT list, or None for an ordinary item. Raises `StatementRefusal` for other forms."""
+    if is_unpacked(item):
+        return _selection((item,))
+    if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) and item.this.args.get("ilike"):
+        return ColumnSelection(
+            nodes=(item,), star=item.this, qualifier=item.args.get("table"), chosen=_of_star(item.this)
+        )
     if (test := _star_pattern(item)) is not None:
         star = next(item.find_all(exp.Star))
         return ColumnSelection(nodes=(item,), star=star, qualifier=None, chosen=test)
@@ -66,10 +136,10 @@ def _selection(nodes: tuple[exp.Expr, ...]) -> ColumnSelection:
     argument = arguments[0] if len(arguments) == 1 else None
     match argument:
         case exp.Star():
-            return ColumnSelection(nodes=nodes, star=argument, qualifier=None, chosen=lambda _: True)
+            return ColumnSelection(nodes=nodes, star=argument, qualifier=None, chosen=_of_star(argument))
         case exp.Column() if isinstance(argument.this, exp.Star):
             qualifier = argument.args.get("table")
-            return ColumnSelection(nodes=nodes, star=argument.this, qualifier=qualifier, chosen=lambda _: True)
+            return ColumnSelection(nodes=nodes, star=argument.this, qualifier=qualifier, chosen=_of_star(argument.this))
         case exp.Array():
             names = tuple(_name(part) for part in argument.expressions)
             folded = frozenset(name.lower() for name in names)
@@ -77,7 +147,14 @@ def _selection(nodes: tuple[exp.Expr, ...]) -> ColumnSelection:
                 nodes=nodes, star=exp.Star(), qualifier=None, chosen=lambda name: name.lower() in folded, named=names
             )
         case exp.Literal() if argument.is_string:
-            return ColumnSelection(nodes=nodes, star=exp.Star(), qualifier=None, chosen=_pattern(argument.name))
+            pattern = _pattern(argument.name)
+            return ColumnSelection(
+                nodes=nodes,
+                star=exp.Star(),
+                qualifier=None,
+                chosen=lambda name: pattern.search(name) is not None,
+                pattern=pattern,
+            )
         case exp.Lambda():
             return ColumnSelection(nodes=nodes, star=exp.Star(), qualifier=None, chosen=_lambda(argument))
     return _refuse_form()
@@ -90,10 +167,21 @@ def _name(part: exp.Expr) -> str:
 def _star_pattern(item: exp.Expr) -> _Test | None:
     """`* LIKE 'a%'` and its kind."""
     test = item.this if isinstance(item, exp.Not) else item
+    if isinstance(test, exp.Star) and test.args.get("ilike") is not None:
+        return _of_star(test)
+    if isinstance(test, exp.SimilarTo) and isinstance(test.this, exp.Star):
+        whole = _pattern(_name(test.expression))
+        return lambda name: (whole.fullmatch(name) is not None) is (test is item)
     if not isinstance(test, (exp.Like, exp.ILike)) or not isinstance(test.this, exp.Star):
         return None
     matches = _like(test)
     return (lambda name: not matches(name)) if test is not item else matches
+
+
+def _of_star(star: exp.Star) -> _Test:
+    """Every column, or those of `* ILIKE 'a%'`."""
+    written = star.args.get("ilike")
+    return _like(exp.ILike(this=exp.Star(), expression=written)) if written is not None else lambda _: True
 
 
 def _lambda(node: exp.Lambda) -> _Test:
@@ -131,20 +219,33 @@ def _like(test: exp.Expr) -> _Test:
     return lambda name: (compiled.fullmatch(name) is not None) is not negated
 
 
-def _pattern(text: str) -> _Test:
-    """A regular expression that is found anywhere in a name."""
+def _pattern(text: str) -> re.Pattern[str]:
+    """A regular expression that means the same to Python, in linear time."""
     repetitions = sum(text.count(sign) for sign in "*+")
     if not _PLAIN_PATTERN.match(text) or len(text) > _MAX_PATTERN_LENGTH or repetitions > _MAX_REPETITIONS:
         refuse("size", "the regular expression of COLUMNS is not a simple one", _EXAMPLE)
     try:
-        compiled = re.compile(text, re.DOTALL)
+        return re.compile(text, re.DOTALL)
     except re.error:
-        refuse("syntax", "the regular expression of COLUMNS is malformed", _EXAMPLE)
-    return lambda name: compiled.search(name) is not None
+        return refuse("syntax", "the regular expression of COLUMNS is malformed", _EXAMPLE)
 
 
 def _refuse_form() -> NoReturn:
     refuse("syntax", "this form of COLUMNS is not supported", _EXAMPLE)
+
+
+def title_of(selection: ColumnSelection, alias: str, column: str) -> str:
+    """The name of a column of `COLUMNS('(.*)_id') AS 'ref_\\1'`: `\\1` is what the first group finds in its name."""
+    if "\\" not in alias:
+        return alias
+    found = selection.pattern.search(column) if selection.pattern is not None else None
+    if (
+        found is None
+        or not _GROUPS.match(alias)
+        or any(int(n) > len(found.groups()) for n in re.findall(r"\\(\d)", alias))
+    ):
+        refuse("syntax", "a name of COLUMNS has a backslash that stands for no group of its pattern", _EXAMPLE)
+    return re.sub(r"\\(\d)", lambda group: found[int(group[1])] or "", alias)
 
 
 def replaced(item: exp.Expr, selection: ColumnSelection, column: exp.Column) -> exp.Expr:

@@ -66,7 +66,8 @@ DUCKDB_FUNCTIONS: Final = table(
             json_transform_strict json_value left left_grapheme list_append list_cat list_concat list_distinct
             list_grade_up list_intersect list_pack list_prepend list_reverse list_reverse_sort list_select list_slice
             list_sort list_unique list_value list_where list_zip map map_concat map_entries map_extract
-            map_from_entries map_keys map_values overlay parse_dirname parse_dirpath parse_filename regexp_extract
+            map_from_entries map_keys map_values overlay array_cross_product
+            list_cross_product parse_dirname unpack_columns parse_dirpath parse_filename regexp_extract
             reverse right right_grapheme row set_bit split_part strip_accents struct_concat struct_insert struct_keys
             struct_pack struct_update struct_values substring_grapheme transform translate unbin unhex url_decode
             """,

@@ -59,7 +59,7 @@ def _select(pivot: exp.Expr, source: exp.Expr) -> exp.Select | None:
         return None
     fields = pivot.args.get("fields")
     values = fields or pivot.expressions
-    if len(values) != 1 or not isinstance(values[0], exp.In) or not _is_name(values[0].this):
+    if len(values) != 1 or not isinstance(values[0], exp.In) or not _is_of_columns(values[0].this):
         return None
     group = pivot.args.get("group")
     return _pivoted(
@@ -89,6 +89,13 @@ def _pivoted(pivot: _Pivot) -> exp.Select | None:
     rest = [column.copy() for column in pivot.grouped] or [_others([pivot.column, *pivot.aggregates])]
     every = exp.Group(expressions=[column.copy() for column in pivot.grouped]) if pivot.grouped else exp.Group(all=True)
     return exp.Select(expressions=[*rest, *columns], from_=exp.From(this=_source(pivot.source)), group=every)
+
+
+def _is_of_columns(node: exp.Expr) -> bool:
+    """True for a column, and for what is worked out from columns of the same row."""
+    return (
+        all(map(_is_name, columns)) if (columns := [*node.find_all(exp.Column)]) and not node.find(exp.Query) else False
+    )
 
 
 def _is_name(node: exp.Expr) -> bool:

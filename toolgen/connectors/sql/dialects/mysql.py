@@ -97,6 +97,30 @@ def _call_soundex(root: exp.Expr) -> None:
         node.replace(exp.Anonymous(this=f"{CALL}soundex", expressions=[node.this]))
 
 
+_ESCAPES: Final = {
+    "D": (TokenType.DATE, "DATE"),
+    "T": (TokenType.TIME, "TIME"),
+    "TS": (TokenType.TIMESTAMPTZ, "TIMESTAMP"),
+}
+
+
+def _without_braces(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`{d '2024-03-01'}` as `DATE '2024-03-01'`: https://dev.mysql.com/doc/refman/8.4/en/date-and-time-literals.html."""
+    index = 0
+    while index < len(tokens):
+        opening, *rest = tokens[index : index + 4]
+        index += 1
+        kinds = [opening.token_type, *(token.token_type for token in rest[1:])]
+        word = _ESCAPES.get(rest[0].text.upper()) if len(rest) == 3 else None
+        if word is None or kinds != [TokenType.L_BRACE, TokenType.STRING, TokenType.R_BRACE]:
+            yield opening
+            continue
+        _, text, closing = rest
+        yield _like(opening, *word)
+        yield Token(TokenType.STRING, text.text, text.line, text.col, text.start, closing.end, [])
+        index += 3
+
+
 def _limit_before_separator(tokens: Sequence[Token]) -> Iterator[Token]:
     """`GROUP_CONCAT(x ORDER BY y SEPARATOR ',' LIMIT 2)` with the separator at the end, where the parser looks for it."""
     moved: list[Token] = []
@@ -267,12 +291,14 @@ DIALECT: Final = Dialect(
     interval_units=_UNITS,
     select_modifiers=True,
     json_tables=True,
+    converts_to_types=True,
     character_sets=True,
     loose_null_safe=True,
     token_rewrites=(
         TokenRewrite(TokenType.INTERVAL, partial(enclose_interval_values, units=_UNITS)),
         TokenRewrite(TokenType.VALUES, _select_values),
         TokenRewrite("SEPARATOR", _limit_before_separator),
+        TokenRewrite(TokenType.L_BRACE, _without_braces),
         *(TokenRewrite(name, spell_out_characters) for name in ("CHAR", "SUBSTR", "MID")),
     ),
     tree_rewrites=(

@@ -18,7 +18,7 @@ MYSQL_FUNCTIONS: Final = table(
             character_length conv convert_tz cot crc32 crc32c curdate current_date current_time current_timestamp
             curtime date date_add date_sub datediff day dayname dayofmonth dayofweek dayofyear field format_pico_time
             from_days from_unixtime hour inet6_aton inet6_ntoa inet_aton inet_ntoa interval is_ipv4 is_ipv4_compat
-            is_ipv4_mapped is_ipv6 is_uuid isnull last_day localtime localtimestamp makedate maketime md5 microsecond
+            is_ipv4_mapped is_ipv6 is_uuid isnull lengthb last_day localtime localtimestamp makedate maketime md5 microsecond
             minute month monthname now oct octet_length ord period_add period_diff quarter rand sec_to_time second sha
             sha1 sha2 std stddev stddev_pop stddev_samp str_to_date strcmp subdate subtime sysdate time time_to_sec
             timediff timestamp timestampadd timestampdiff to_days to_seconds trunc truncate unix_timestamp utc_date
@@ -28,7 +28,7 @@ MYSQL_FUNCTIONS: Final = table(
         (
             Cost(result="one", work=1),
             """
-            any_value elt greatest if ifnull least median nvl nvl2 percentile_cont percentile_disc
+            any_value decode_oracle elt greatest if ifnull least median nvl nvl2 percentile_cont percentile_disc
             """,
         ),
         (

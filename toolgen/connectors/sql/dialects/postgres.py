@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from toolgen.connectors.sql.dialects.call_rewrites import check_json_objects, enclose_ordered_arrows
+from toolgen.connectors.sql.dialects.call_rewrites import enclose_ordered_arrows, is_standard_json, separate_by_commas
 from toolgen.connectors.sql.dialects.computed_counts import SMALL_COUNTS, bound_counts
 from toolgen.connectors.sql.dialects.dollar_signs import separate_parameters
 from toolgen.connectors.sql.dialects.equivalents import POSTGRES_EQUIVALENTS
@@ -23,9 +24,9 @@ from toolgen.connectors.sql.dialects.record import (
     TreeRewrite,
     words,
 )
-from toolgen.connectors.sql.dialects.token_rewrites import enclose_limits
+from toolgen.connectors.sql.dialects.token_rewrites import enclose_limits, enclose_typed_texts
 from toolgen.connectors.sql.dialects.value_rows import select_from_values
-from toolgen.connectors.sql.dialects.whole_rows import name_fields, read_through_subqueries
+from toolgen.connectors.sql.dialects.whole_rows import name_fields, read_through_subqueries, select_rows
 from toolgen.connectors.sql.dialects.writers import operator, prefix, word, write_power, write_row_test
 
 if TYPE_CHECKING:
@@ -80,6 +81,12 @@ _ESTIMATE: Final = (
 
 def _estimated(schema: str, table: str) -> tuple[str, ...]:
     return (".".join(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in (schema or "public", table)),)
+
+
+def _hint(words: Sequence[str]) -> str:
+    if any(word.startswith("XML") for word in words):
+        return "make JSON in place of XML: json_build_object('name', value)"
+    return ""
 
 
 def _read(location: ServerLocation, password: str) -> ReadSchema:
@@ -184,13 +191,15 @@ DIALECT: Final = Dialect(
     text_rewrite=separate_parameters,
     token_rewrites=(
         TokenRewrite(TokenType.MOD, enclose_limits),
+        TokenRewrite(TokenType.DCOLON, enclose_typed_texts),
         TokenRewrite(TokenType.VALUES, select_from_values),
         TokenRewrite(TokenType.ARROW, enclose_ordered_arrows),
-        TokenRewrite("JSON_OBJECT", check_json_objects),
+        TokenRewrite("SIMILAR", partial(separate_by_commas, function="SUBSTRING", words=("SIMILAR", "ESCAPE"))),
     ),
     tree_rewrites=(
         TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["postgres"])),
         TreeRewrite((exp.Anonymous,), read_through_subqueries),
+        TreeRewrite((exp.Select,), select_rows, makes_nodes=False),
         TreeRewrite((exp.Dot,), name_fields),
     ),
     writers={
@@ -201,11 +210,16 @@ DIALECT: Final = Dialect(
         exp.Sqrt: prefix("|/"),
         exp.Cbrt: prefix("||/"),
     },
+    hint=_hint,
+    standard_calls={"json_object": is_standard_json},
     gathering=Gathering(may_gather, bound_gathering),
     tilde_operators=True,
     neighbouring_texts="lines",
     default_schema="public",
     implicit_columns=words("ctid xmin xmax cmin cmax tableoid oid"),
+    implicit_advice="it is a system column: order by the key, and find changes by a column with a time",
+    row_ids=words("ctid"),
+    row_id="ctid",
     niladic=words(
         """
         current_catalog current_date current_role current_schema current_time current_timestamp current_user localtime localtimestamp

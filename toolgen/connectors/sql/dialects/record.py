@@ -145,7 +145,11 @@ class Dialect(Struct, frozen=True, kw_only=True):
     query_starts: frozenset[TokenType] = frozenset()  # words that begin a query beside those of every dialect
     join_methods: frozenset[str] = frozenset({"NATURAL"})
     select_modifiers: bool = False  # STRAIGHT_JOIN and the like behind SELECT
+    standard_calls: Mapping[str, Callable[[Sequence[Token], int], bool]] = field(
+        default_factory=dict
+    )  # special calls that are also functions: whether arguments from a place on are those of the standard
     json_tables: bool = False  # JSON_TABLE declares columns
+    converts_to_types: bool = False  # `CONVERT(x, CHAR(10))`
     comprehensions: bool = False  # `[x FOR x IN l IF …]`
     lambdas: bool = False  # an arrow makes a function; elsewhere it reads JSON
     typed_json_arrows: bool = False  # an arrow is for JSON alone
@@ -173,6 +177,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     quote: str = '"'  # around names
     default_schema: str = ""
     implicit_columns: frozenset[str] = frozenset()  # columns of tables that no catalog lists
+    implicit_advice: str = ""  # what to do without them
     niladic: frozenset[str] = frozenset()  # functions that are called without parentheses
     names_before_niladic: bool = False  # names of a query come before such a function
     exact_names: bool = False  # case counts in every name
@@ -184,7 +189,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     max_alias_length: int = (
         0  # characters of a name, which has none beyond U+FFFF and no spaces around it; 0 for no limit
     )
-    row_numbers: bool = False  # implicit columns are the number of the row, and nothing else
+    row_ids: frozenset[str] = frozenset()  # implicit columns that say where a row is, and nothing else
+    row_id: str = ""  # by which name the use of one is recorded
     subquery_row_numbers: bool = False  # subqueries have them too
     rowid_keys: bool = False  # an INTEGER primary key is the number of the row
     alias_clauses: frozenset[str] = frozenset()  # where aliases of SELECT answer inside of expressions
@@ -197,6 +203,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     tables_as_values: bool = False  # the name of a table is its row
     values_columns: tuple[str, int] = ("column", 1)  # prefix and first number of the columns of VALUES
     lateral_subqueries: bool = False  # a subquery in FROM sees the tables before it
+    subquery_name: str = ""  # how a subquery in FROM without an alias is called; "" where it has no name
     later_ctes: Literal["", "recursive", "always"] = ""  # where a query sees common table expressions behind it
     later_ctes_hide: bool = False  # one behind hides one of a query around
     implicit_recursion: bool = False  # WITH without RECURSIVE may be recursive

@@ -53,6 +53,7 @@ def _hint(words: Sequence[str]) -> str:
 
 
 _JSON_EACH: Final = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")
+_ROW_IDS: Final = words("rowid oid _rowid_")
 _ALIASES: Final = frozenset({"where", "on", "group", "having", "order"})
 
 
@@ -84,10 +85,11 @@ DIALECT: Final = Dialect(
     radix_letters="xXbBoO",
     typed_texts={},
     default_schema="main",
-    implicit_columns=words("rowid oid _rowid_"),
+    implicit_columns=_ROW_IDS,
     niladic=words("current_date current_time current_timestamp"),
     folds_tables=True,
-    row_numbers=True,
+    row_ids=_ROW_IDS,
+    row_id="rowid",
     subquery_row_numbers=True,
     rowid_keys=True,
     alias_clauses=_ALIASES,

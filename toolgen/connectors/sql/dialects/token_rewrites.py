@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-__all__ = ["enclose_interval_values", "enclose_limits"]
+__all__ = ["enclose_interval_values", "enclose_limits", "enclose_typed_texts"]
 
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
@@ -101,6 +102,39 @@ def _modulo_end(tokens: Sequence[Token], first: int) -> int:
             modulo = index
         index += 1
     return index if first < modulo < index - 1 else 0
+
+
+_TYPES: Final = frozenset(Parser.TYPE_TOKENS) - {TokenType.INTERVAL, TokenType.IDENTIFIER, TokenType.STRING}
+
+
+def enclose_typed_texts(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Puts parentheses around `timestamp '2024-03-05 10:00'` before `::date`: the parser takes the cast for one of the text alone."""
+    ends: dict[int, int] = {}
+    for place, token in enumerate(tokens[:-1]):
+        if token.token_type is TokenType.STRING and tokens[place + 1].token_type is TokenType.DCOLON:
+            first = _type_place(tokens, place - 1)
+            if first >= 0:
+                ends[first] = place
+    index = 0
+    while index < len(tokens):
+        if index in ends:
+            yield from _enclosed(tokens[index : ends[index] + 1])
+            index = ends[index] + 1
+        else:
+            yield tokens[index]
+            index += 1
+
+
+def _type_place(tokens: Sequence[Token], last: int) -> int:
+    """Where the type begins whose last token stands at `last`; -1 for what is no type."""
+    words = [token.text.upper() for token in tokens[max(last - 2, 0) : last + 1]]
+    if words[-2:] == ["TIME", "ZONE"] and words[0] in {"WITH", "WITHOUT"}:
+        return _type_place(tokens, last - 3)
+    if words[-2:] == ["DOUBLE", "PRECISION"]:
+        return last - 1
+    if last >= 3 and words == ["(", words[1], ")"] and tokens[last - 1].token_type is TokenType.NUMBER:
+        last -= 3
+    return last if last >= 0 and tokens[last].token_type in _TYPES else -1
 
 
 def _enclosed(tokens: Sequence[Token]) -> Iterator[Token]:

@@ -16,7 +16,7 @@ def select_from_values(tokens: Sequence[Token]) -> Iterator[Token]:
     """`VALUES (1), (2) ORDER BY 1` is `SELECT * FROM (VALUES (1), (2)) AS "values" ORDER BY 1`, with the same column names."""
     end = _end_of_rows(tokens)
     if not end:
-        yield from tokens
+        yield from _select_in_arrays(tokens)
         return
     first, last = tokens[0], tokens[end - 1]
     for kind, text in (
@@ -30,6 +30,33 @@ def select_from_values(tokens: Sequence[Token]) -> Iterator[Token]:
     for kind, text in ((TokenType.R_PAREN, ")"), (TokenType.ALIAS, "AS"), (TokenType.IDENTIFIER, "values")):
         yield _like(last, kind, text)
     yield from tokens[end:]
+
+
+def _select_in_arrays(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`ARRAY(VALUES (1), (2))` is `ARRAY(SELECT * FROM (VALUES (1), (2)) AS "values")`."""
+    depth = 0
+    closing: list[int] = []  # depths at which such a list of rows ends
+    for place, token in enumerate(tokens):
+        depth -= token.token_type is TokenType.R_PAREN
+        if closing and closing[-1] == depth:
+            closing.pop()
+            for kind, text in ((TokenType.R_PAREN, ")"), (TokenType.ALIAS, "AS"), (TokenType.IDENTIFIER, "values")):
+                yield _like(token, kind, text)
+        if token.token_type is TokenType.VALUES and place > 1 and _is_array(tokens[place - 2 : place]):
+            closing.append(depth - 1)
+            for kind, text in (
+                (TokenType.SELECT, "SELECT"),
+                (TokenType.STAR, "*"),
+                (TokenType.FROM, "FROM"),
+                (TokenType.L_PAREN, "("),
+            ):
+                yield _like(token, kind, text)
+        yield token
+        depth += token.token_type is TokenType.L_PAREN
+
+
+def _is_array(before: Sequence[Token]) -> bool:
+    return before[0].token_type is TokenType.ARRAY and before[1].token_type is TokenType.L_PAREN
 
 
 def _end_of_rows(tokens: Sequence[Token]) -> int:

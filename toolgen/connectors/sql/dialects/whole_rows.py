@@ -38,11 +38,13 @@ def read_through_subqueries(root: exp.Expr) -> None:
 
 
 def select_rows(root: exp.Expr) -> None:
-    """Reads a table through `(SELECT * FROM t) AS t` where its row is selected or shown in DuckDB: `SELECT t FROM t`, `list(t)`.
+    """Reads a table through `(SELECT * FROM t) AS t` where its row is selected or shown: `SELECT t FROM t`, `list(t)`, `array_agg(t)`.
 
     A column of the same name comes before the row, in both. In any other expression the row stays one of a table, which is refused.
     """
     for select in root.find_all(exp.Select):
+        if _is_named_alone(select):
+            continue
         tables = {table.alias_or_name.lower(): table for table in _tables(select)}
         for item in select.expressions:
             for value in {id(found): found for found in (item.unalias(), *item.find_all(exp.Column))}.values():
@@ -53,13 +55,27 @@ def select_rows(root: exp.Expr) -> None:
                     _wrap(table)
 
 
+def _is_named_alone(select: exp.Select) -> bool:
+    """True for `SELECT t … GROUP BY t.id`: what is grouped by a key is known of a table alone."""
+    return select.args.get("group") is not None and any(
+        isinstance(item.unalias(), exp.Column)
+        and not item.unalias().find(exp.Star)
+        and item.unalias().name in _sources(select)
+        for item in select.expressions
+    )
+
+
+def _sources(select: exp.Select) -> frozenset[str]:
+    return frozenset(table.alias_or_name for table in _tables(select))
+
+
 _SHOWING: Final = frozenset(
     CALL + name for name in ("array_agg", "json_group_array", "list", "struct_extract", "to_json")
 )
 
 
 def _is_shown(value: exp.Expr, item: exp.Expr) -> bool:
-    around = value.parent
+    around = value.parent.parent if isinstance(value.parent, exp.Order) else value.parent
     if item.unalias() is value or isinstance(around, (exp.Unnest, exp.Explode)):
         return True
     return isinstance(around, exp.Anonymous) and (

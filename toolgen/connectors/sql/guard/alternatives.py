@@ -51,6 +51,8 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "PropertyEQ": "write row_number() OVER (…) or sum(x) OVER (…) in place of a variable",
         "Dot": "write alias.column, without parentheses; call functions that give rows in FROM: FROM t, jsonb_each(t.x) AS e;"
         " a field of a composite column is to_jsonb(column) ->> 'field'",
+        "ObjectIdentifier": "leave it out, and write the name of the table as a text",
+        "Distance": "write sqrt(power(x1 - x2, 2) + power(y1 - y2, 2)) with the coordinates as numbers",
         "PositionalColumn": "name the column: #1 is read in ORDER BY alone",
         "Any": "write IN (SELECT …), or compare with (SELECT min(x) FROM …)",
         "All": "write NOT IN (SELECT …), or compare with (SELECT max(x) FROM …)",

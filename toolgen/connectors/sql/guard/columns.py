@@ -16,7 +16,13 @@ from typing import Final
 from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS
-from toolgen.connectors.sql.dialects.duckdb_columns import ColumnSelection, replaced, selection_of
+from toolgen.connectors.sql.dialects.duckdb_columns import (
+    ColumnSelection,
+    is_unpacked,
+    replaced,
+    selection_of,
+    title_of,
+)
 from toolgen.connectors.sql.dialects.whole_rows import ROW_FUNCTIONS
 from toolgen.connectors.sql.guard.column_names import computed_title
 from toolgen.connectors.sql.guard.corrections import alias_advice
@@ -61,6 +67,9 @@ def _stands_bare(identifier: exp.Expr) -> bool:
     return isinstance(holder, (exp.Order, exp.Group, exp.Distinct, exp.Rollup, exp.Cube, exp.GroupingSets))
 
 
+_MAX_WRITTEN: Final = 20_000
+
+
 class Columns:
     """Resolves the columns of one statement. `used` are those it touches, as `table.column`."""
 
@@ -71,14 +80,17 @@ class Columns:
         self._schema = schema
         self._spelling = spelling
         self.used: set[str] = set()
+        self._written = 0  # parts of the tree that were written in place of COLUMNS
 
     def expanded(self, items: Iterable[exp.Expr], scope: SelectScope, merged: bool) -> list[exp.Expr]:
         """The SELECT list with every `*` written out where a base table stands behind it."""
         expanded: list[exp.Expr] = []
         for item in items:
-            if isinstance(item, exp.Star):
+            if self._record.column_selections:
+                self._unpack(item, scope, merged)
+            if isinstance(item, exp.Star) and not item.args.get("ilike"):
                 expanded.extend(self._star(item, item, scope.relations, merged))
-            elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+            elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star) and not item.this.args.get("ilike"):
                 owner = self._owner(item, scope)
                 expanded.extend(self._star(item, item.this, [owner], False))
             elif self._record.column_selections and (selection := selection_of(item)) is not None:
@@ -90,11 +102,23 @@ class Columns:
     def tested(self, condition: exp.Expr, scope: SelectScope, merged: bool) -> exp.Expr:
         """A condition with COLUMNS, for each of the columns that it stands for: all of them have to be true."""
         called = self._record.column_selections and condition.find(exp.Anonymous) is not None
+        if called:
+            self._unpack(condition, scope, merged)
         selection = selection_of(condition) if called else None
         if selection is None:
             return condition
         tests = [item.unalias() for item in self._selected(condition, selection, scope, merged)]
         return exp.and_(*tests, copy=False) if len(tests) > 1 else tests[0]
+
+    def _unpack(self, item: exp.Expr, scope: SelectScope, merged: bool) -> None:
+        """Writes the columns that `f(*COLUMNS(…))` stands for as arguments of f."""
+        for node in item.find_all(exp.Anonymous):
+            selection = selection_of(node) if is_unpacked(node) and node.parent_select is item.parent_select else None
+            if selection is not None and node.parent is not None:
+                chosen = [*self._selected(node, selection, scope, merged)]
+                around = node.parent.expressions
+                place = next(place for place, one in enumerate(around) if one is node)
+                node.parent.set("expressions", [*around[:place], *chosen, *around[place + 1 :]])
 
     def _selected(
         self, item: exp.Expr, selection: ColumnSelection, scope: SelectScope, merged: bool
@@ -118,11 +142,17 @@ class Columns:
             self._unknown(exp.to_identifier(missing), relations)
         if not columns:
             refuse("column", "COLUMNS stands for no column that is available", "name the columns you need")
+        self._written += len(columns) * sum(1 for _ in item.walk())
+        if self._written > _MAX_WRITTEN:
+            refuse("too-deep", "COLUMNS would make the statement too long", "name the columns you need")
         for column, relation in columns:
             assert relation.identifier is not None  # noqa: S101 - _own_columns refuses a relation without one
             node = exp.Column(this=exp.to_identifier(column, quoted=True), table=relation.identifier.copy())
             written = replaced(item, selection, node)
             bare = written is node or isinstance(written, exp.Alias)
+            if isinstance(written, exp.Alias) and "\\" in written.alias:
+                title = title_of(selection, written.alias, column)
+                written.set("alias", exp.to_identifier(title, quoted=True))
             yield written if bare else exp.Alias(this=written, alias=exp.to_identifier(column, quoted=True))
 
     def _own_columns(self, relation: QueryRelation) -> tuple[str, ...]:
@@ -231,7 +261,7 @@ class Columns:
         name = self._spelling.column(node.this)
         if name in owner.names:
             self._touch(owner, name)
-        elif not self._row_id(owner, name) and not (_is_odd(node.this) and None in owner.names):
+        elif not self._row_id(owner, node.this, name) and not (_is_odd(node.this) and None in owner.names):
             self._unknown(node.this, [owner])
 
     def _visible_key(self, relation: QueryRelation) -> str | None:
@@ -305,7 +335,7 @@ class Columns:
                 self._touch(owner, name)
             if owners or (sorted_by and around is scope and scope.clause != "group"):
                 return
-            if len(around.relations) == 1 and self._row_id(around.relations[0], name):
+            if len(around.relations) == 1 and self._row_id(around.relations[0], identifier, name):
                 return
             if self._may_be_implicit(name, around):
                 break
@@ -363,14 +393,22 @@ class Columns:
             index = relation.names.index(name)
             self.used.add(f"{full_name(relation.table)}.{relation.columns[index]}")
 
-    def _row_id(self, owner: QueryRelation, name: str) -> bool:
-        """Return True if `name` is the row number of a table whose row numbers may be read, and record its use."""
-        if not self._record.row_numbers or name not in self._record.implicit_columns:
+    def _row_id(self, owner: QueryRelation, identifier: exp.Expr, name: str) -> bool:
+        """Return True if `name` is the row number of a table whose row numbers may be read, and record its use.
+
+        SQLite calls the column of the result as the key that the number is, or rowid. Of a subquery it would be called as it was written.
+        """
+        if name not in self._record.row_ids:
             return False
         if owner.row_ids is None or owner.table is None:
             return False
-        owner.row_ids.append(name)
-        self.used.add(f"{full_name(owner.table)}.{_row_key(owner.table) or 'rowid'}")
+        key = _row_key(owner.table) if self._record.rowid_keys else ""
+        if owner.narrowed and self._record.rowid_keys:
+            name = key or self._record.row_id
+            identifier.replace(exp.to_identifier(name, quoted=True))
+        if not (owner.narrowed and key):
+            owner.row_ids.append(name)
+        self.used.add(f"{full_name(owner.table)}.{key or self._record.row_id}")
         return True
 
     def _schema_of(self, table: Table) -> str:
@@ -391,6 +429,8 @@ class Columns:
         )
         if alias := alias_advice(identifier, self._dialect):
             advice = alias
+        elif self._record.implicit_advice and identifier.name.lower() in self._record.implicit_columns:
+            advice = f"{self._record.implicit_advice}; {advice}"
         elif identifier.args.get("quoted"):
             advice += "; a string is written in single quotes"
         refuse(

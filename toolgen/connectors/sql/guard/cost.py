@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS, ByDialect, Dialect
 from toolgen.connectors.sql.dialects.costs import Cost
+from toolgen.connectors.sql.dialects.record import words
 from toolgen.connectors.sql.guard.bounds import (
     MAX_DIGITS,
     NUMBER,
@@ -362,7 +363,14 @@ class _Row:
             memory += _VISIT_MEMORY * visits
         if cost.compiling:
             count = self._states(argument(node, cost.pattern), values)
-            memory += min(cost.compiling * count + _ARCS * count**2, _MAX_AUTOMATON)
+            automaton = min(cost.compiling * count + _ARCS * count**2, _MAX_AUTOMATON)
+            if automaton > self._dialect.max_row_memory:
+                refuse(
+                    "size",
+                    f"a regular expression could take {megabytes(automaton)}, more than {megabytes(self._dialect.max_row_memory)}",
+                    "write it with smaller counts of repetitions, and none in another",
+                )
+            memory += automaton
         elif cost.pattern >= 0:
             work += self._pattern(node, cost, values)
         if cost.result in _GATHERING and self._dialect.gathering is not None:
@@ -434,7 +442,16 @@ class _Row:
         written = bare(pattern)
         if isinstance(written, exp.Literal):
             return states(written.name)
+        if self._is_count(written) or (
+            isinstance(written, exp.Column) and not values[1].built and values[1].size <= NUMBER
+        ):
+            return 0.0  # `substring(x FROM n)`, which is no pattern
         return max(values[1].size if len(values) > 1 else 0, _ASSUMED_STATES)
+
+    def _is_count(self, node: exp.Expr | None) -> bool:
+        name = called_name(node) if node is not None else ""
+        scalar = bool(name) and self._functions.get(name, _ADDED).result == "scalar"
+        return scalar or isinstance(node, (*_ARITHMETIC, exp.StrPosition))
 
     def _pattern(self, node: exp.Expr, cost: Cost, values: Bounds) -> float:
         """Work of a regular expression for an engine that backtracks and is not interrupted."""
@@ -590,28 +607,8 @@ _JOINING_FUNCTIONS: Final = frozenset(
     {"coalesce", "concat", "concat_ws", "greatest", "least", "left", "nullif", "right", "string_agg", "substr"}
 )
 _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Pow, exp.Sqrt, exp.Cbrt, exp.Neg)
-_NUMERIC_FUNCTIONS: Final = frozenset(
-    {
-        *(
-            "abs",
-            "avg",
-            "cbrt",
-            "ceil",
-            "ceiling",
-            "div",
-            "exp",
-            "floor",
-            "gcd",
-            "lcm",
-            "ln",
-            "log",
-            "log10",
-            "mod",
-            "pow",
-            "power",
-        ),
-        *("round", "sqrt", "sum", "trim_scale", "trunc", "width_bucket"),
-    }
+_NUMERIC_FUNCTIONS: Final = words(
+    "abs avg cbrt ceil ceiling div exp floor gcd lcm ln log log10 mod pow power round sqrt sum trim_scale trunc width_bucket"
 )
 _JOINED_DOCUMENTS: Final = Cost(result="json", work=350, memory=20)  # `document || document`
 _WITHOUT_KEYS: Final = Cost(result="json", work=350, memory=20, pairs=0.02)  # `document - keys`

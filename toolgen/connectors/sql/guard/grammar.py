@@ -415,6 +415,14 @@ def _check_mysql(node: exp.Expr, dialect: DialectName) -> None:
         refuse("syntax", "<=> is followed by another comparison", "write the comparisons apart, joined by AND")
 
 
+def _check_star(node: exp.Expr, _dialect: DialectName) -> None:
+    """`* ILIKE 'a%'` is a list of columns, which `count(*)` does not take."""
+    holder = node.parent.parent if isinstance(node.parent, exp.Column) else node.parent
+    selects = isinstance(holder, exp.Select) or (isinstance(holder, exp.Anonymous) and called(holder) == "columns")
+    if node.args.get("ilike") is not None and not selects:
+        refuse("syntax", "* ILIKE stands outside of a SELECT list", "name the columns")
+
+
 def _check_modifiers(node: exp.Expr, _dialect: DialectName) -> None:
     for word in node.args.get("operation_modifiers") or ():
         if word.name.upper() not in MODIFIERS:
@@ -471,7 +479,11 @@ def _check_function_in_rows(function: exp.Expr) -> None:
 
 
 def _check_gathered_limit(node: exp.Expr, _dialect: DialectName) -> None:
-    """`GROUP_CONCAT(x ORDER BY y LIMIT 2)`: https://mariadb.com/kb/en/group_concat/."""
+    """`GROUP_CONCAT(x ORDER BY y LIMIT 2)`: https://mariadb.com/kb/en/group_concat/. `LIMIT 50%` has a number, and is one of a query."""
+    if node.args.get("limit_options") is not None and not (
+        isinstance(node.expression, exp.Literal) and not node.expression.is_string
+    ):
+        refuse("limit", "the share of a LIMIT is not a number written out", "write LIMIT 50%, or LIMIT and a number")
     if node.this is None and node.args.get("offset") is None:
         return
     counts = [node.expression, *filter(None, [node.args.get("offset")])]
@@ -490,6 +502,7 @@ _CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, DialectName], None]] = {
     exp.Select: _check_modifiers,
     exp.Dot: _check_field,
     exp.Limit: _check_gathered_limit,
+    exp.Star: _check_star,
     exp.Kwarg: _check_named_argument,
     exp.ColumnDef: _check_declaration,
     exp.NullSafeEQ: _check_mysql,

@@ -119,7 +119,7 @@ def _plan(
     root = _query_root(parsed.root)
     computed = _has_computed_limit(root, dialect) or _has_computed_offset(root, dialect)
     limited, counts = _limit(root, scope.max_rows, dialect, skip)
-    paged = "offset" not in counts.values() and not computed and not _has_ties(root)
+    paged = "offset" not in counts.values() and not computed and not (_has_ties(root) or _is_share(root))
     ordered = bool(root.args.get("order")) and paged
     if skip and not ordered:
         refuse("cursor", "only a query with ORDER BY has pages", "add ORDER BY, and write OFFSET as a number")
@@ -206,6 +206,8 @@ def _limit(root: exp.Expr, largest: int, dialect: DialectName, skip: int) -> _Li
     if _has_computed_limit(root, dialect):
         root.set("limit", exp.Limit(expression=_smaller(root.args["limit"].expression, largest, dialect)))
         return True, counts
+    if _is_share(root):
+        return True, counts
     asked = _asked(root, dialect)
     if isinstance(root, exp.Values):
         if len(root.expressions) > largest:
@@ -238,6 +240,12 @@ def _has_ties(root: exp.Expr) -> bool:
     limit = root.args.get("limit")
     options = limit.args.get("limit_options") if isinstance(limit, exp.Fetch) else None
     return options is not None and bool(options.args.get("with_ties"))
+
+
+def _is_share(root: exp.Expr) -> bool:
+    """`LIMIT 50%` of DuckDB: a share of the rows, of which the first up to the largest answer are answered."""
+    limit = root.args.get("limit")
+    return isinstance(limit, exp.Limit) and limit.args.get("limit_options") is not None
 
 
 def _has_computed_limit(root: exp.Expr, dialect: DialectName) -> bool:

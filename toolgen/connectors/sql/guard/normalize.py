@@ -115,6 +115,10 @@ def _value(node: exp.Expr) -> exp.Expr | None:
             return exp.Column(this=column.copy(), table=table.copy())
         case exp.Literal() | exp.Paren() | exp.Anonymous() | exp.Bracket() | exp.Array() | exp.Column():
             return node.copy()
+        case exp.Cast(this=exp.Identifier()):  # `id::VARCHAR.lpad(6)`
+            return exp.Cast(this=exp.Column(this=node.this.copy()), to=node.to.copy())
+        case exp.Cast():
+            return node.copy()
     return None
 
 

@@ -25,7 +25,7 @@ from sqlglot import exp
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects import RECORDS, Dialect
 from toolgen.connectors.sql.guard.dialect_rewrites import respelt
 from toolgen.connectors.sql.guard.functions import FUNCTIONS, MODIFIERS, SPECIAL
 from toolgen.connectors.sql.guard.marks import CALL, RESERVED, SLOT
@@ -266,8 +266,10 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
         return False
     if before and (before.token_type in _NO_CALL_AFTER or (before.text.upper(), name) in _NO_CALLS):
         return False
-    if _names_a_cte(tokens, index) or (record.json_tables and _declares_columns(tokens, index)):
+    if _names_a_cte(tokens, index) or _declares_type(tokens, index, record):
         return False
+    if name in record.standard_calls:
+        return not record.standard_calls[name](tokens, index + 2)
     if name in SPECIAL[dialect]:
         return name in {"trim", "substring"} and not _has_own_grammar(tokens, index + 1)
     # A keyword such as IN, AND, VALUES or USING before a parenthesis is no call; a keyword that is also a function is.
@@ -310,12 +312,34 @@ def _names_a_cte(tokens: Sequence[Token], index: int) -> bool:
     )
 
 
+def _declares_type(tokens: Sequence[Token], index: int, record: Dialect) -> bool:
+    """Return True at a part of JSON_TABLE, and at the type of `CONVERT(x, CHAR(10))`."""
+    if record.json_tables and _declares_columns(tokens, index):
+        return True
+    return record.converts_to_types and tokens[index].token_type in Parser.TYPE_TOKENS and _is_converted(tokens, index)
+
+
 def _declares_columns(tokens: Sequence[Token], index: int) -> bool:
     """Return True at a part of JSON_TABLE: `COLUMNS (…)`, or the type of a column of it."""
     if tokens[index].text.upper() == "COLUMNS":
         return True
     after = _closing(tokens, index + 1) + 1
     return after < len(tokens) and tokens[after].text.upper() in {"PATH", "EXISTS"}
+
+
+def _is_converted(tokens: Sequence[Token], index: int) -> bool:
+    """Return True behind the comma of `CONVERT(x, `."""
+    if tokens[index - 1].token_type is not TokenType.COMMA:
+        return False
+    depth = 0
+    for place in range(index - 2, 0, -1):
+        kind = tokens[place].token_type
+        depth += (kind is TokenType.R_PAREN) - (kind is TokenType.L_PAREN)
+        if depth < 0:
+            return tokens[place - 1].text.upper() == "CONVERT"
+        if depth == 0 and kind is TokenType.COMMA:
+            return False
+    return False
 
 
 def _closing(tokens: Sequence[Token], opening: int) -> int:
@@ -344,6 +368,7 @@ _ALSO_FUNCTIONS = frozenset(
     {
         "if",
         "isnull",
+        "charset",
         "schema",
         "database",
         "user",

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.dialects.duckdb import SUMMARY_COLUMNS
-from toolgen.connectors.sql.dialects.duckdb_columns import is_selector
+from toolgen.connectors.sql.dialects.duckdb_columns import has_columns, is_left_over
 from toolgen.connectors.sql.guard.alternatives import catalog_alternative
 from toolgen.connectors.sql.guard.columns import Columns, row_ids_of
 from toolgen.connectors.sql.guard.functions import KEYWORD_ARGUMENTS, TABLE_FUNCTIONS
@@ -66,6 +66,7 @@ class Resolver:
         self._columns = Columns(self._spelling, database.dialect, self._granted.schema)
         self._queries = 0
         self._sources = 0
+        self._seen: set[int] = set()  # queries and sources of the tree that were resolved
         self.width: int | None = None  # columns of the result, if that is known
         self.tables: set[str] = set()
         self.filtered: list[Filtered] = []
@@ -73,6 +74,7 @@ class Resolver:
     def resolve(self, root: exp.Expr) -> None:
         """Checks every name and expands every `*`, in place. Raises `StatementRefusal`."""
         names = self._query(root, None, {})
+        self._refuse_unseen(root)
         query = root
         while isinstance(query, (exp.SetOperation, exp.Subquery)):
             query = query.this
@@ -82,6 +84,14 @@ class Resolver:
         )
         self.width = None if merged or not isinstance(query, exp.Select) else len(names)
 
+    def _refuse_unseen(self, root: exp.Expr) -> None:
+        """Refuses a statement with a query or a table that no rule led to: what was not resolved could read anything."""
+        for node in root.find_all(exp.Query, exp.Table, exp.Values):
+            if id(node) not in self._seen:
+                refuse(
+                    "syntax", "a query stands where none is expected", "write it in WITH, and name its columns there"
+                )
+
     @property
     def columns(self) -> frozenset[str]:
         """The columns the statement touches, as `table.column`."""
@@ -90,6 +100,7 @@ class Resolver:
     # queries
 
     def _query(self, node: exp.Expr, outer: SelectScope | None, ctes: _Ctes) -> Names:
+        self._seen.add(id(node))
         self._queries += 1
         if self._queries > _MAX_QUERIES:
             refuse("too-deep", f"there are more than {_MAX_QUERIES} queries in the statement", "ask for less at once")
@@ -194,6 +205,7 @@ class Resolver:
     ) -> Names:
         """A recursive one sees itself, with the columns of its first branch; SQLite does not need the word RECURSIVE for that."""
         body = cte.this
+        self._seen.add(id(body))
         if (
             isinstance(body, exp.SetOperation)
             and (recursive or self._record.implicit_recursion)
@@ -251,6 +263,7 @@ class Resolver:
     # sources
 
     def _source(self, node: exp.Expr, scope: SelectScope, outer: SelectScope | None, ctes: _Ctes) -> None:
+        self._seen.add(id(node))
         match node:
             case exp.Table() if isinstance(node.this, exp.Identifier):
                 self._table(node, scope, ctes)
@@ -260,6 +273,7 @@ class Resolver:
             case exp.Table():
                 self._table_function(node, node.this, scope, ctes)
             case exp.Lateral():
+                self._seen.add(id(node.this))
                 inner = node.this.this if isinstance(node.this, exp.Subquery) else node.this
                 if isinstance(inner, exp.Anonymous):
                     self._table_function(node, inner, scope, ctes)
@@ -398,6 +412,7 @@ class Resolver:
         """`ROWS FROM (f(x), g(y)) WITH ORDINALITY`: the columns of all functions side by side."""
         names: list[str] = []
         for function in node.args["rows_from"]:
+            self._seen.add(id(function))
             call = function.this if isinstance(function, exp.Table) else function
             self._expressions(call.expressions, scope, ctes)
             name = called(call) if isinstance(call, exp.Anonymous) else "unnest"
@@ -440,10 +455,22 @@ class Resolver:
         )
 
     def _derived(self, node: exp.Expr, names: Names, scope: SelectScope, name: str = "") -> None:
+        if self._record.subquery_name and isinstance(node, exp.Subquery) and not node.args.get("alias"):
+            self._name_subquery(node, scope)
         alias_node = node.args.get("alias")
         alias = self._spelling.alias(alias_node) or name
         columns = renamed(names, self._spelling.alias_columns(alias_node))
         self._add(scope, QueryRelation(alias=alias, names=columns, whole=bool(alias), identifier=name_of(alias_node)))
+
+    def _name_subquery(self, node: exp.Subquery, scope: SelectScope) -> None:
+        """Gives a subquery in FROM the name that the engine gives it, so that its columns can be written out for `*`."""
+        select = node.parent_select
+        if select is None or not any(item.find(exp.Star) or has_columns(item) for item in select.expressions):
+            return
+        given = self._record.subquery_name
+        known = sum(relation.alias.startswith(given) for around in scope.chain() for relation in around.relations)
+        name = f"{given}{known + 1}" if known else given
+        node.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
 
     def _add(self, scope: SelectScope, relation: QueryRelation) -> None:
         if relation.alias and any(other.alias == relation.alias for other in scope.relations):
@@ -493,7 +520,7 @@ class Resolver:
                     counted = isinstance(node.parent, exp.Anonymous) and called(node.parent) == "count"
                     if not (counted or isinstance(node.parent, exp.Select)):
                         refuse("syntax", "* stands where a column belongs", "name the column")
-                case exp.Anonymous() if is_selector(node):
+                case exp.Anonymous() if is_left_over(node):
                     refuse("syntax", "COLUMNS stands outside of a SELECT list", "name the columns")
                 case exp.Anonymous() if (keyword := _keyword_argument(node)) is not None:
                     stack.extend(argument for argument in node.expressions if argument is not keyword)
@@ -501,8 +528,8 @@ class Resolver:
                     self._lambda(node, scope, ctes)
                 case exp.Comprehension():
                     self._comprehension(node, scope, ctes)
-                case exp.PropertyEQ():
-                    stack.append(node.expression)
+                case exp.PropertyEQ():  # a field has a name, and an entry of MAP a key that is worked out
+                    stack.extend(one for one in (node.this, node.expression) if not isinstance(one, exp.Identifier))
                 case _:
                     stack.extend(node.iter_expressions())
 

@@ -146,7 +146,7 @@ def hint(tokens: Sequence[Token], dialect: DialectName) -> str:
         return "close every parenthesis and bracket that is opened"
     if open_ones < 0:
         return "take away the parenthesis or bracket that closes nothing"
-    words = [token.text.upper() for token in tokens]
+    words = [token.text.upper().removeprefix(CALL.upper()) for token in tokens]
     record = RECORDS[dialect]
     if record.hint is not None and (found := record.hint(words)):
         return found

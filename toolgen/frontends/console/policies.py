@@ -57,7 +57,7 @@ def rule_text(name: str, policy: Policy, folder: Path) -> RuleText:
     limit = next((limit for limit in policy.limits if limit.id == name), None)
     if limit is not None:
         return RuleText(name=name, text="This is one of the policy's limits.")
-    return RuleText(name=name, text=_OWN.get(name, ""))
+    return RuleText(name=name, text=_OWN.get(name.partition(":")[0], ""))
 
 
 def _lines(where: str, folder: Path) -> str:

@@ -136,7 +136,7 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
         return self._part(call.principal).graph
 
     async def visible_graph(self, call: Call) -> Graph:
-        """The same as `part`, worked out in a thread."""
+        """Schema as `part` gives it, worked out in a thread."""
         return (await self._compiled(call.principal)).graph
 
     async def _compiled(self, principal: Principal) -> _Part:

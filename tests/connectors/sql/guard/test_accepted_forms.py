@@ -105,6 +105,9 @@ _ATTACKS = {
         "SELECT id FROM places WHERE 'site' IN (*COLUMNS(*))",
         "SELECT id FROM places WHERE concat(*COLUMNS(lambda c: c LIKE 'k%')) = 'site'",
         "SELECT unpack_columns(*) FROM places",
+        "SELECT range(*COLUMNS(['id', 'parent_id'])) FROM places",
+        "SELECT repeat(*COLUMNS(['name', 'id'])) FROM places",
+        "SELECT trim(*COLUMNS(['name', 'id'])) FROM places",
         "SELECT (SELECT concat(*COLUMNS(*)) FROM places LIMIT 1)",
         "SELECT id FROM sensors ORDER BY concat(*COLUMNS(*)), (SELECT concat(*COLUMNS(*)) FROM places)",
         "SELECT * ILIKE 'k%' FROM places",
@@ -273,6 +276,8 @@ def test_a_share_of_the_rows_is_one_of_those_that_may_be_seen(engine: Engine) ->
 
 @pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
 def test_columns_do_not_make_a_statement_long_without_bound(engine: Engine) -> None:
+    for function in ("range", "repeat", "trim", "list_resize", "lpad", "format", "struct_pack"):
+        assert isinstance(_judge(engine, f"SELECT {function}(*COLUMNS(['visitor', 'id'])) FROM visits"), Deny), function
     for item in ("COLUMNS(*)", "concat(*COLUMNS(*))"):
         verdict = _judge(engine, f"SELECT {' || '.join([item] * 400)} FROM visits")
         assert isinstance(verdict, Deny), item

@@ -36,6 +36,21 @@ _PLAIN_PATTERN: Final = re.compile(
 )
 _MAX_PATTERN_LENGTH: Final = 100
 _MAX_REPETITIONS: Final = 3
+_VARIADIC: Final = frozenset(
+    {
+        "array_value",
+        "coalesce",
+        "concat",
+        "concat_ws",
+        "greatest",
+        "hash",
+        "json_array",
+        "least",
+        "list_pack",
+        "list_value",
+        "row",
+    }
+)
 _GROUPS: Final = re.compile(r"(?:[^\\]|\\[0-9])*\Z")
 _BEFORE_AN_ARGUMENT: Final = frozenset({TokenType.L_PAREN, TokenType.COMMA, TokenType.L_BRACKET})
 _EXAMPLE: Final = "write COLUMNS(['a', 'b']), or name the columns"
@@ -102,9 +117,13 @@ def _is_unpacking(tokens: Sequence[Token], star: int) -> bool:
 
 
 def is_unpacked(node: exp.Expr) -> bool:
-    """True for `*COLUMNS(…)` among the arguments of a call or the elements of a list."""
-    around = isinstance(node.parent, (exp.Anonymous, exp.Array, exp.In)) and node.arg_key == "expressions"
-    return around and _is_called(node, _UNPACKED)
+    """True for `*COLUMNS(…)` among the elements of a list, or the arguments of a function that takes any number of them."""
+    if node.arg_key != "expressions" or not _is_called(node, _UNPACKED):
+        return False
+    around = node.parent
+    # What other functions may be given depends on the place of an argument, which is not known before columns are written.
+    variadic = isinstance(around, exp.Anonymous) and around.name.removeprefix(CALL).lower() in _VARIADIC
+    return variadic or isinstance(around, (exp.Array, exp.In))
 
 
 def selection_of(item: exp.Expr) -> ColumnSelection | None:

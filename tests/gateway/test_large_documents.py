@@ -17,9 +17,10 @@ import pytest
 
 from tests.gateway.clients import bearer, listening, run
 from tests.gateway.test_graphql_outcomes import HASH
+from toolgen.connectors.graphql.compiled_schema import compile_schema
+from toolgen.connectors.graphql.guard import check_document
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
-from toolgen.pipeline import graphql_documents
 
 _SDL = """
 input Filter { ids: [Int!] inner: Filter }
@@ -77,14 +78,13 @@ async def _serving(path: Path) -> AsyncIterator[Callable[[str, dict[str, Any]], 
 def test_calls_are_answered_while_a_large_document_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each document is held up until the other calls were answered, which they are not if it is read on the event loop."""
     begun, answered = threading.Event(), threading.Event()
-    check = graphql_documents.check_document
 
     def held(*given: Any, **named: Any) -> Any:
         begun.set()
         assert answered.wait(_WAIT_S), "no other call was answered while the document was read"
-        return check(*given, **named)
+        return check_document(*given, **named)
 
-    monkeypatch.setattr(graphql_documents, "check_document", held)
+    monkeypatch.setattr("toolgen.pipeline.graphql_documents.check_document", held)
 
     async def work() -> None:
         async with _serving(path) as call:
@@ -105,14 +105,13 @@ def test_calls_are_answered_while_a_large_document_is_read(path: Path, monkeypat
 def test_calls_are_answered_while_a_schema_is_compiled(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         begun, answered = threading.Event(), threading.Event()
-        compile_schema = graphql_documents.compile_schema
 
         def held(*given: Any) -> Any:
             begun.set()
             assert answered.wait(_WAIT_S), "no other call was answered while the schema was compiled"
             return compile_schema(*given)
 
-        monkeypatch.setattr(graphql_documents, "compile_schema", held)
+        monkeypatch.setattr("toolgen.pipeline.graphql_documents.compile_schema", held)
         async with _serving(path) as call:
             document = asyncio.create_task(call("g__run_query", {"query": "{ posts(first: 1) { nope } }"}))
             await asyncio.to_thread(begun.wait, _WAIT_S)

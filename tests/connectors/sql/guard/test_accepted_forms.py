@@ -246,15 +246,6 @@ def test_a_gathered_text_has_a_limit_of_its_own(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", ["postgres"], indirect=True)
-def test_the_row_of_a_table_has_the_columns_that_may_be_seen(engine: Engine) -> None:
-    assert _rows(engine, "SELECT p FROM places p WHERE p.id = 1") == [(("1", None, "Campus"),)]
-    assert _rows(engine, "SELECT array_agg(p ORDER BY p.id DESC) FROM places p WHERE p.id < 3") == [
-        ([("2", "1", "Hall A"), ("1", None, "Campus")],)
-    ]
-    assert isinstance(_judge(engine, "SELECT p, count(*) FROM places p GROUP BY p.id"), Deny)
-
-
-@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
 def test_where_a_row_is_may_be_asked_of_tables_without_a_row_filter(engine: Engine) -> None:
     sql = "SELECT ctid, id FROM invoices ORDER BY ctid"
     assert _rows(engine, sql) == engine.rows(sql)[1]

@@ -26,7 +26,7 @@ from toolgen.connectors.sql.dialects.record import (
 )
 from toolgen.connectors.sql.dialects.token_rewrites import enclose_limits, enclose_typed_texts
 from toolgen.connectors.sql.dialects.value_rows import select_from_values
-from toolgen.connectors.sql.dialects.whole_rows import name_fields, read_through_subqueries, select_rows
+from toolgen.connectors.sql.dialects.whole_rows import name_fields, read_through_subqueries
 from toolgen.connectors.sql.dialects.writers import operator, prefix, word, write_power, write_row_test
 
 if TYPE_CHECKING:
@@ -199,7 +199,6 @@ DIALECT: Final = Dialect(
     tree_rewrites=(
         TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["postgres"])),
         TreeRewrite((exp.Anonymous,), read_through_subqueries),
-        TreeRewrite((exp.Select,), select_rows, makes_nodes=False),
         TreeRewrite((exp.Dot,), name_fields),
     ),
     writers={

@@ -38,13 +38,11 @@ def read_through_subqueries(root: exp.Expr) -> None:
 
 
 def select_rows(root: exp.Expr) -> None:
-    """Reads a table through `(SELECT * FROM t) AS t` where its row is selected or shown: `SELECT t FROM t`, `list(t)`, `array_agg(t)`.
+    """Reads a table through `(SELECT * FROM t) AS t` where its row is selected or shown in DuckDB: `SELECT t FROM t`, `list(t)`.
 
     A column of the same name comes before the row, in both. In any other expression the row stays one of a table, which is refused.
     """
     for select in root.find_all(exp.Select):
-        if _is_named_alone(select):
-            continue
         tables = {table.alias_or_name.lower(): table for table in _tables(select)}
         for item in select.expressions:
             for value in {id(found): found for found in (item.unalias(), *item.find_all(exp.Column))}.values():
@@ -53,20 +51,6 @@ def select_rows(root: exp.Expr) -> None:
                 table = tables.get(value.name.lower())
                 if table is not None and table.parent is not None and value.find_ancestor(exp.Select) is select:
                     _wrap(table)
-
-
-def _is_named_alone(select: exp.Select) -> bool:
-    """True for `SELECT t … GROUP BY t.id`: what is grouped by a key is known of a table alone."""
-    return select.args.get("group") is not None and any(
-        isinstance(item.unalias(), exp.Column)
-        and not item.unalias().find(exp.Star)
-        and item.unalias().name in _sources(select)
-        for item in select.expressions
-    )
-
-
-def _sources(select: exp.Select) -> frozenset[str]:
-    return frozenset(table.alias_or_name for table in _tables(select))
 
 
 _SHOWING: Final = frozenset(

@@ -229,7 +229,6 @@ class CompiledPolicy:
             {} if self.tokenises or parts.results is not None else self._tools,
             self.access,
             under=self.identity.mark,
-            catalog=self.catalog,
             withheld=self.withheld,
         )
         self.run: Next = Plans(parts)

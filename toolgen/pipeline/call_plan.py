@@ -52,13 +52,19 @@ def unasked(_call: Call, call_context: CallContext) -> Literal[General.GENERAL] 
 
 
 class CallPlan:
-    """Prepared stages and the end of the pipeline, as one function. `rest` returns the general pipeline from the stage of a step on."""
+    """Prepared stages and the end of the pipeline, as one function.
 
-    __slots__ = ("_last", "_leaves", "_rest", "_steps")
+    `places` are the places of the stages in the order, and `rest` returns the general pipeline from a place on.
+    """
 
-    def __init__(self, stages: Sequence[PreparedStage], last: Next, rest: Callable[[int], Next]) -> None:
+    __slots__ = ("_last", "_leaves", "_places", "_rest", "_steps")
+
+    def __init__(
+        self, stages: Sequence[PreparedStage], places: Sequence[int], last: Next, rest: Callable[[int], Next]
+    ) -> None:
         self._steps = tuple(stage.step for stage in stages)
         self._leaves = tuple((number, stage.leave) for number, stage in enumerate(stages) if stage.leave is not None)
+        self._places = bytes(places)
         self._last, self._rest = last, rest
 
     async def __call__(self, call: Call, call_context: CallContext) -> Result:
@@ -69,7 +75,10 @@ class CallPlan:
             for step in self._steps:
                 judged = step(call, call_context)
                 if judged is not None:
-                    result = await self._rest(passed)(call, call_context) if judged is GENERAL else judged
+                    if judged is not GENERAL:
+                        result = judged
+                    else:
+                        result = await self._rest(self._places[passed])(call, call_context)
                     return result
                 passed += 1
             result = await self._last(call, call_context)

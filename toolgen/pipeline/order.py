@@ -45,7 +45,7 @@ __all__ = [
     "resource_pipeline",
 ]
 
-_MAX_PLANS = 20_000
+_MAX_PLANS = 10_000
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -163,12 +163,16 @@ class Plans:
         for place, one in enumerate(self._placed):
             prepared: Prepared = one.stage.prepared(who, tool)
             if prepared is GENERAL:
-                last = _composed(self._placed[place:], self._parts.deliver)
+                last = self._rest(place)
                 break
             if prepared is not None and not (stages and stages[-1] == prepared):
                 stages.append(prepared)
                 places.append(place)
-        return CallPlan(stages, last, lambda number: _composed(self._placed[places[number] :], self._parts.deliver))
+        return CallPlan(stages, places, last, self._rest)
+
+    def _rest(self, place: int) -> Next:
+        """Return the general pipeline from a place on, behind the record."""
+        return _composed(self._placed[place:], self._parts.deliver)
 
 
 def resource_pipeline(parts: Parts) -> Next:

@@ -59,14 +59,10 @@ class OrdinaryArguments:
 
 
 class ToolPlan(Struct, frozen=True, kw_only=True):
-    """Plan for calls of a principal to a tool that it may see.
-
-    `catalog` is the object that holds the principal's tools under this policy, and `withheld` is as of `Call`.
-    """
+    """Plan for calls of a principal to a tool that it may see. `withheld` is as of `Call`."""
 
     tool: Tool
     ordinary: OrdinaryArguments
-    catalog: tuple[Tool, ...]
     withheld: Callable[[Call], Awaitable[Error | None]]
 
     def call(
@@ -101,11 +97,10 @@ class ToolPlans:
         access: Access,
         *,
         under: object,
-        catalog: Callable[[Principal], tuple[Tool, ...]],
         withheld: Callable[[Call], Awaitable[Error | None]],
     ) -> None:
         self._tools, self._access, self._under = tools, access, under
-        self._catalog, self._withheld = catalog, withheld
+        self._withheld = withheld
         self._known: dict[tuple[str, str, frozenset[str]], ToolPlan] = {}
         self._ordinary: dict[str, OrdinaryArguments] = {}
 
@@ -131,6 +126,6 @@ class ToolPlans:
         ordinary = self._ordinary.get(tool.digest)
         if ordinary is None:
             ordinary = self._ordinary[tool.digest] = OrdinaryArguments(tool)
-        plan = ToolPlan(tool=tool, ordinary=ordinary, catalog=self._catalog(principal), withheld=self._withheld)
+        plan = ToolPlan(tool=tool, ordinary=ordinary, withheld=self._withheld)
         self._known[name, principal.id, principal.roles] = plan
         return plan

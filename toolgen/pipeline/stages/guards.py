@@ -298,9 +298,7 @@ class CurrentStage(Struct, frozen=True, kw_only=True):
 
     def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
         """Return a step that lets a call on while a new decision would be the same."""
-        stands = self.stands
+        return PreparedStage(self._standing)
 
-        def step(call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:
-            return None if stands(call) else GENERAL
-
-        return PreparedStage(step)
+    def _standing(self, call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:
+        return None if self.stands(call) else GENERAL

@@ -162,18 +162,16 @@ class MeterStage(Struct, frozen=True, kw_only=True):
             self.upstreams.hear(call.tool.source, rates)
         return result
 
-    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
         """Return a step that takes a call of the reported quota, and stores the quota that the answer reports."""
-        upstreams, source = self.upstreams, tool.source
+        return PreparedStage(self._metered, self._heard)
 
-        def step(call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:
-            return None if call.document is None and upstreams.take(source) is None else GENERAL
+    def _metered(self, call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:
+        return None if call.document is None and self.upstreams.take(call.tool.source) is None else GENERAL
 
-        def leave(_call: Call, result: Result | None) -> None:
-            if isinstance(result, Success | Failed) and (rates := result.delivery.rates) is not None:
-                upstreams.hear(source, rates)
-
-        return PreparedStage(step, leave)
+    def _heard(self, call: Call, result: Result | None) -> None:
+        if isinstance(result, Success | Failed) and (rates := result.delivery.rates) is not None:
+            self.upstreams.hear(call.tool.source, rates)
 
     def _inner(self, call: Call, document: GraphQLDocument) -> tuple[LimitCharge, ...] | Deny:
         """Return the charges for the calls in a document, beyond those already taken for the call that carries it."""

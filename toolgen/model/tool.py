@@ -376,6 +376,26 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     icons: tuple[dict[str, Any], ...] = ()
 
     @property
+    def is_bridged(self) -> bool:
+        """True for a tool of an MCP server."""
+        return isinstance(self.binding, McpBinding)
+
+    @property
+    def reports_progress(self) -> bool:
+        """True if the system behind the tool can report progress: an MCP server, or an API with a streamed answer."""
+        return isinstance(self.binding, HttpBinding | McpBinding)
+
+    @property
+    def converses(self) -> bool:
+        """True for a function that asks its caller questions, or tells it of its progress."""
+        return isinstance(self.binding, FunctionBinding) and self.binding.converses
+
+    @property
+    def required_capabilities(self) -> frozenset[str]:
+        """Capabilities that a client of the tool must have; being called as a task is one."""
+        return frozenset(self.binding.requires) if isinstance(self.binding, FunctionBinding) else frozenset()
+
+    @property
     def asks_database(self) -> bool:
         """True if calls are statements for a database."""
         return isinstance(self.binding, SqlBinding)

@@ -205,9 +205,7 @@ class HttpExecutor:
         # While an answer is awaited nobody needs what was sent: each address is given the request, which is not kept.
         requests, renewal, certificate = [signed.request] * len(addresses), signed.renewal, signed.certificate
         scrubber = scrubber_of(signed.secrets)
-        line, listener = course.call.line, None
-        if self._listen is not None and line is not None and line.listens:
-            listener = self._listen(course.call, scrubber)
+        listener = None if self._listen is None else self._listen(course.call, scrubber)
         del prepared, signed
         reply = unsent = download = None
         if self._downloads and self._files is not None:

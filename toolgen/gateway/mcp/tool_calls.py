@@ -51,7 +51,7 @@ from toolgen.gateway.mcp.tasks import TaskPlan, Tasks
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope
-from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, Tool
+from toolgen.model.tool import Effect, Tool
 from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.state.invocations import TaskWish
 
@@ -118,16 +118,16 @@ class ToolCalls:
         if caller.capabilities and "elicitation" in caller.capabilities and self._gateway.tool_calls.elicits:
             return True
         tool = self._listings.of(caller.principal).tool(name)
-        if tool is None or not (_speaks(tool) or _tells(tool)):
+        if tool is None or not (_speaks(tool) or tool.reports_progress):
             return False
         if META_PROGRESS in meta or (bool(caller.capabilities) and _speaks(tool)):
             return True
-        logs = _speaks(tool) or isinstance(tool.binding, McpBinding)
+        logs = _speaks(tool) or tool.is_bridged
         return logs and self._levels.of((parties(caller.principal), caller.connection), meta) is not None
 
     def _logged(self, tool: Tool, meta: Mapping[str, Any], caller: Caller) -> bool:
         """Return True if the caller wants log messages, and the server of the tool may send some."""
-        if not isinstance(tool.binding, McpBinding):
+        if not tool.is_bridged:
             return False
         return self._levels.of((parties(caller.principal), caller.connection), meta) is not None
 
@@ -153,10 +153,8 @@ class ToolCalls:
         )
         if isinstance(plan, RpcFault):
             return plan
-        if tool is not None and isinstance(tool.binding, FunctionBinding):
-            fault = _incapable(tool.binding, request.capabilities)
-            if fault is not None:
-                return fault
+        if tool is not None and (fault := _incapable(tool, request.capabilities)) is not None:
+            return fault
         if plan is not None:
             request = msgspec.structs.replace(request, task=plan)
         if request.state is not None and request.state.call_id:
@@ -166,7 +164,11 @@ class ToolCalls:
             asked = self._line(request, protocol_style, caller)
             caller_connection.roots = asked.roots if isinstance(asked, StatefulLine) else None
         caller_connection.elicits = "elicitation" in request.capabilities and self._gateway.tool_calls.elicits
-        told = tool is not None and _tells(tool) and (request.token is not None or self._logged(tool, meta, caller))
+        told = (
+            tool is not None
+            and tool.reports_progress
+            and (request.token is not None or self._logged(tool, meta, caller))
+        )
         line = self._line(request, protocol_style, caller) if speaks or told else None
         caller_connection.line = line
         if plan is not None and plan.always:
@@ -237,7 +239,7 @@ class ToolCalls:
         listing, calls = self._listings.of(caller.principal), self._gateway.tool_calls
         name, listed = plan.tool.name, listing.tool(plan.tool.name)
         waits = calls.pending_after(caller.principal, name, {}) is not None
-        if listed is None or listed.name != name or waits or _speaks(listed) or _requires(listed):
+        if listed is None or listed.name != name or waits or _speaks(listed) or listed.required_capabilities:
             return _OrdinaryTool(plan=plan)
         links = calls.files.resource_links
         return _OrdinaryTool(
@@ -502,18 +504,7 @@ async def _set(news: asyncio.Event, within: float) -> None:
 
 def _speaks(tool: Tool) -> bool:
     """Return True if a call of the tool can ask its caller: a conversing function, or `run_tool`, which can call one."""
-    binding = tool.binding
-    return (isinstance(binding, FunctionBinding) and binding.converses) or tool.name in CALLING
-
-
-def _tells(tool: Tool) -> bool:
-    """Return True if the system behind the tool can report progress: an MCP server, or an API with a streamed answer."""
-    return isinstance(tool.binding, HttpBinding | McpBinding)
-
-
-def _requires(tool: Tool) -> bool:
-    """Return True if a tool cannot be called by every client: as a task alone, or by clients with some capability."""
-    return isinstance(tool.binding, FunctionBinding) and bool(tool.binding.requires)
+    return tool.converses or tool.name in CALLING
 
 
 def _once(state: RequestState, tool: Tool | None) -> str:
@@ -523,8 +514,8 @@ def _once(state: RequestState, tool: Tool | None) -> str:
     return f"round-{state.nonce}"
 
 
-def _incapable(binding: FunctionBinding, capabilities: frozenset[str]) -> RpcFault | None:
-    missing = set(binding.requires) - capabilities - {TASKS}
+def _incapable(tool: Tool, capabilities: frozenset[str]) -> RpcFault | None:
+    missing = set(tool.required_capabilities) - capabilities - {TASKS}
     if not missing:
         return None
     told = f"this tool asks its caller for {', '.join(sorted(missing))}, which this client does not declare"

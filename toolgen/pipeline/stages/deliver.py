@@ -89,7 +89,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
 
     def prepared(self, _principal: Principal, tool: Tool) -> Next:
         """Return the end of the pipeline for calls of a tool. A request over HTTP goes straight to its executor."""
-        if not isinstance(tool.binding, HttpBinding) or (self.caching is not None and not self.caching.idle(tool)):
+        if not tool.sends_request or (self.caching is not None and not self.caching.idle(tool)):
             return self
         files, digest, ends_early = self.files, tool.digest, tool.effect is Effect.READ
         execute = self.executors[tool.source].execute

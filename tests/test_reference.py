@@ -130,9 +130,12 @@ def test_a_command_without_its_project_fails_with_1(
     options = [
         part for one in command.params if isinstance(one, click.Option) and one.required for part in (one.opts[0], "1")
     ]
-    given = {"toolgen keys revoke": ["x"], "toolgen sql check": ["SELECT 1"], "toolgen grant": ["--list"]}.get(
-        words, given
-    )
+    given = {
+        "toolgen keys revoke": ["x"],
+        "toolgen sql check": ["SELECT 1"],
+        "toolgen grant": ["--list"],
+        "toolgen registry export": ["com.example/tools"],
+    }.get(words, given)
     done = runner(capfdbinary)(*words.split(" ")[1:], *options, *given, "--config", "missing.yaml")
     assert done.code == 1, done
     assert "missing.yaml" in done.err, done

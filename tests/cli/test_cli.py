@@ -323,7 +323,7 @@ def test_a_missing_secret_is_one_sentence_that_names_it(
         ("call",),
         ("call", "t", "x"),
         ("call", "t", "--args", "{"),
-        ("audit", "show", "0"),
+        ("audit", "show"),
     ],
 )
 def test_misuse_exits_2(project: Path, toolgen: Run, arguments: tuple[str, ...]) -> None:

@@ -31,7 +31,7 @@ STEPS = (
     "_meaning.open",
     "_log.open",
     "_shared.start",
-    "tools.start",
+    "tools._runtime.start",
     "role_grants.start",
     "_reloader.start",
     "_runner.start",
@@ -41,7 +41,7 @@ STEPS = (
 )
 ENDS = (
     "role_grants.stop",
-    "tools.stop",
+    "tools._runtime.stop",
     "_reloader.stop",
     "monitoring.stop",
     "_runner.stop",
@@ -161,7 +161,7 @@ def test_an_end_that_fails_keeps_no_other_from_its_end(tmp_path: Path, end: str)
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("step", ["_log.open", "_shared.start", "tools.sync", "role_grants.refresh"])
+@pytest.mark.parametrize("step", ["_log.open", "_shared.start", "tools._runtime.sync", "role_grants.refresh"])
 def test_a_short_session_that_cannot_begin_leaves_nothing(tmp_path: Path, step: str) -> None:
     path = written(tmp_path, MODULE)
 

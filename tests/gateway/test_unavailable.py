@@ -64,6 +64,11 @@ REQUESTS: dict[tuple[str, str], list[tuple[str, Any]]] = {
         ("/v1/tools/phone__copy_text/call", COPY),
         ("/v1/tools/phone__copy_text/call", {**COPY, "idempotency_key": "once"}),
     ],
+    ("get", "/v1/prompts"): [("/v1/prompts", None)],
+    ("post", "/v1/prompts/{name}"): [("/v1/prompts/none__here", {"arguments": {}})],
+    ("get", "/v1/resources"): [("/v1/resources", None)],
+    ("get", "/v1/resources/templates"): [("/v1/resources/templates", None)],
+    ("post", "/v1/resources/read"): [("/v1/resources/read", {"uri": "none://here"})],
     ("post", "/v1/tool_calls"): [("/v1/tool_calls?wait=0", [{"name": "phone__copy_text", "args": {"text": "x"}}])],
     ("get", "/v1/answers/{name}/{token}"): [(f"/v1/answers/phone__ring/{TOKEN}", None)],
     ("post", "/v1/files"): [("/v1/files", None)],
@@ -91,6 +96,14 @@ REQUESTS: dict[tuple[str, str], list[tuple[str, Any]]] = {
 STATELESS = {
     ("get", "/v1/tools"),
     ("get", "/v1/tools/{name}"),
+    ("get", "/v1/prompts"),
+    ("get", "/v1/resources"),
+    ("get", "/v1/resources/templates"),
+    (
+        "post",
+        "/v1/prompts/{name}",
+    ),  # this one and the next name what is not there, which is seen before any state is asked
+    ("post", "/v1/resources/read"),
     ("get", "/v1/audit"),
     ("get", "/v1/audit/calls"),
     ("get", "/v1/audit/{seq}"),

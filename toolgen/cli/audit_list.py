@@ -34,7 +34,7 @@ STATUS_COLOURS: Mapping[str, str] = {
 }
 CALL_ID = re.compile("call_([0-9a-f]{24})")
 _SHORT_LENGTH = 8
-_LEFT_OUT = ("ms", "hidden", "rule", "for")
+_LEFT_OUT = ("ms", "rule", "for", "hidden")
 """Columns that a narrow terminal goes without, in this order. Time, call, caller, tool and ending are always there."""
 _GAP = 2
 _LEAST_WIDTHS: Mapping[str, int] = {"by": 8, "tool": 12, "principal": 9, "ended": 8}
@@ -128,9 +128,9 @@ def _value(value: object) -> str:
 
 
 def _fitted(widths: dict[str, int], wide: int, arguments: int) -> dict[str, int]:
-    """Widths of the columns that are shown. Columns of `_LEFT_OUT` make room for the others and for some of the arguments."""
+    """Return the widths of the columns that are shown. Columns of `_LEFT_OUT` make room for others, all but `hidden` for arguments too."""
     for name in _LEFT_OUT:
-        if _sum(widths) + arguments <= wide:
+        if _sum(widths) + (0 if name == "hidden" else arguments) <= wide:
             return widths
         widths.pop(name, None)
     for name, least in _LEAST_WIDTHS.items():

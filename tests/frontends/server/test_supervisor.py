@@ -54,7 +54,7 @@ def world(root: Path, redis: RedisServer | None, **policy: Any) -> Iterator[tupl
     with upstream() as (seen, server):
         whole = {"rules": RULES, **policy}
         state = "memory" if redis is None else f"redis://127.0.0.1:{redis.port}/0"
-        path = project(root / "p", server, whole, state=state)
+        path = project(root / "p", server, whole, state=state, gateway={"turn_limit": 4})
         with serving(path, "--workers", "2") as served:
             yield served, seen
 

@@ -149,3 +149,22 @@ def test_an_ordinary_call_is_made_from_the_template(arguments: dict[str, Any], u
     assert request is not None
     assert request.url == url
     assert fields(request) == fields(made(tool, arguments))
+
+
+def test_a_path_that_names_two_parameters_alike_is_filled_in_the_general_way() -> None:
+    def parameter(argument: str) -> HttpParameter:
+        return HttpParameter(argument=argument, in_="path", name="id", style="simple", explode=False, required=True)
+
+    binding = HttpBinding(
+        method="GET",
+        path="/pets/{id}/{id}",
+        servers=("http://127.0.0.1:8080",),
+        parameters=(parameter("one"), parameter("other")),
+        body=None,
+        security=(),
+    )
+    tool = Tool(
+        name="t", title="", description="", input_schema={"type": "object"}, output_schema=None, effect=Effect.READ, idempotent=True,
+        source="s", origin="", binding=binding, digest="sha256:1",
+    )  # fmt: skip
+    assert http_request_template(tool) is None

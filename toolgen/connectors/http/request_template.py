@@ -99,7 +99,9 @@ def http_request_template(tool: Tool) -> HttpRequestTemplate | None:
     if body is not None and (body.file or body.parts or body.others is not None or not JSON.match(body.media_type)):
         return None
     names = [name for _, name in path_pieces(binding.path) if name is not None]
-    if sorted(names) != sorted(one.name for one in binding.parameters if one.in_ == "path"):
+    if len({*names}) != len(names) or sorted(names) != sorted(
+        one.name for one in binding.parameters if one.in_ == "path"
+    ):
         return None
     try:
         return HttpRequestTemplate(tool, binding)

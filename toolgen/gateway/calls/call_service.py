@@ -288,6 +288,7 @@ class Calls:
         )  # the same to the end, also when another is put in force meanwhile
         if (
             isinstance(principal, Principal)
+            and type(name) is str
             and (plan := compiled_policy.tool_plans.of(principal, name)) is not None
             and type(session) is type(connection) is type(client) is str
             and f"{session}{connection}{client}".isascii()

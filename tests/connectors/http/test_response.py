@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolgen.connectors.http.response import MAX_ANSWER_SIZE, HttpResponse, decode, result, retry_after
 from toolgen.connectors.http.scrubber import Scrubber
@@ -157,6 +161,58 @@ def test_a_secret_that_is_echoed_is_scrubbed_however_it_is_written(body: str) ->
     data = decode(answer(body), Scrubber((CANARY,)))
     assert CANARY not in json.dumps(data)
     assert "***" in json.dumps(data)
+
+
+def _each_text_scrubbed(value: Any, scrubber: Scrubber) -> Any:
+    match value:
+        case str():
+            return scrubber.text(value)
+        case list():
+            return [_each_text_scrubbed(item, scrubber) for item in value]
+        case dict():
+            return {scrubber.text(name): _each_text_scrubbed(item, scrubber) for name, item in value.items()}
+    return value
+
+
+FORMS = [
+    CANARY, CANARY.upper(), quote(CANARY, safe=""), quote(quote(CANARY, safe="")), html.escape(CANARY), CANARY.encode().hex(),
+    base64.b64encode(CANARY.encode()).decode(), CANARY.replace("/", "\\/"), "".join(f"\\u{ord(one):04x}" for one in CANARY),
+    "".join(f"&#{ord(one)};" for one in CANARY), CANARY[:6], CANARY[6:], 'q"\\', "pin1",
+]  # fmt: skip
+PARTS = [
+    *FORMS,
+    "\\",
+    '"',
+    "/",
+    "\n",
+    "\r",
+    "\t",
+    "\b",
+    "\x00",
+    "\x1b",
+    "\u200b",
+    "u0041",
+    "%",
+    "&",
+    " ",
+    "x",
+    "é",
+    "\U0001f44d",
+]
+WORDS = st.lists(st.sampled_from(PARTS), max_size=6).map("".join)
+ANSWERS = st.recursive(
+    WORDS | st.none() | st.integers() | st.booleans(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(ANSWERS, st.booleans(), st.booleans())
+def test_an_answer_is_what_it_is_with_each_of_its_texts_scrubbed(value: Any, ascii_only: bool, slashes: bool) -> None:
+    scrubber = Scrubber((CANARY, 'q"\\secret', "pin1"))
+    body = json.dumps(value, ensure_ascii=ascii_only)
+    body = body.replace("/", "\\/") if slashes else body
+    assert decode(answer(body), scrubber) == _each_text_scrubbed(json.loads(body), scrubber)
 
 
 def test_secrets_are_scrubbed_from_text_and_bytes_and_short_ones_only_as_a_whole() -> None:

@@ -18,6 +18,7 @@ from toolgen.pipeline.responses.answer_argument import (
     option_name,
     path_text,
     size_of,
+    size_within,
     taken,
 )
 from toolgen.pipeline.responses.pagination import Pagings
@@ -66,6 +67,22 @@ def test_the_pieces_together_are_the_whole(value: Any, most: int) -> None:
     pieces, positions = pieces_of(value, most)
     assert whole(pieces, positions) == value
     assert len(pieces) <= 2 + 8 * size_of(value) // 64
+
+
+@given(VALUES | st.lists(VALUES, max_size=5).map(lambda items: items * 6), st.integers(0, 3000))
+def test_a_size_is_exact_up_to_its_bound_and_above_it_beyond(value: Any, most: int) -> None:
+    size = size_of(value)
+    assert size_within(value, most) == size if size <= most else size_within(value, most) > most
+
+
+@given(st.lists(VALUES, max_size=60), st.integers(64, 400))
+def test_a_piece_of_a_list_has_every_item_that_fits(items: list[Any], most: int) -> None:
+    piece = cut(items, most)
+    shown = len(piece.value)
+    assert piece.value[: shown - 1] == items[: shown - 1]
+    if piece.after is not None and shown < len(items) and len(piece.after) == 1:
+        room = most - sum(size_of(item) + 1 for item in items[:shown])
+        assert size_of(items[shown]) + 1 > room
 
 
 def test_no_piece_is_much_longer_than_it_may_be() -> None:

@@ -11,11 +11,14 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from functools import cache
 from http import HTTPStatus
 from types import MappingProxyType
+
+import msgspec
 
 from toolgen.connectors.http.html_text import text_of_html
 from toolgen.connectors.http.item_lists import EVENTS, LISTED, Item, items_of
@@ -25,7 +28,7 @@ from toolgen.core.json_codec import TooDeepError, closed, decode_json, without_h
 from toolgen.model.excerpt import bounded
 from toolgen.model.http import TEXT, is_html
 from toolgen.model.media import is_binary, media_type_of
-from toolgen.model.prompt_injection import INVISIBLE
+from toolgen.model.prompt_injection import INVISIBLE, holds_invisible
 from toolgen.model.result import Delivery, Error, Failed, Success, text_in
 from toolgen.model.schema import Json
 from toolgen.model.secret import Unprinted
@@ -47,6 +50,8 @@ _MAX_EXCERPT_LENGTH = 600
 _NOT_MODIFIED = HTTPStatus.NOT_MODIFIED.value  # members of this enum are found by a function of Python, at each use
 _MAX_FAULTS, _MAX_FAULT_LENGTH = 8, 120
 _SEEN = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
+_BACKSLASH = "\0"
+_ESCAPES = {r"\"": '"', r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\b": "\b", r"\f": "\f"}
 _JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\Z")
 _CHARSETS = re.compile(  # Python's names of character sets that text is written in
     r"ascii|utf-(?:8|16|32)(?:-[a-z]{2,3})?|iso8859-[0-9]{1,2}|koi8-[rtu]|cp[0-9]{3,4}|mac-roman|tis-620|iso2022_[a-z0-9_]{2,6}"
@@ -195,9 +200,32 @@ def _json(body: bytes, scrubber: Scrubber) -> Json:
     value: Json = decode_json(body)
     text = body.decode("utf-8", "replace")
     # An escape can hide what the raw text does not show; most answers have nothing to look for.
-    if "\\" in text or _unseen(body, text) or scrubber.touches(text):
+    if "\\" in text:
+        shown = _unescaped(value)
+        if shown is None or holds_invisible(shown) or scrubber.touches(shown):
+            return _clean(value, scrubber)
+    elif _unseen(body, text) or scrubber.touches(text):
         return _clean(value, scrubber)
     return value
+
+
+def _unescaped(value: Json) -> str | None:
+    """All texts of a JSON value, names included, without escapes, and what JSON puts between them.
+
+    None where one of them holds a character that JSON has only a code for, or half of one.
+    """
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    if "\\" not in text:
+        return text
+    text = text.replace("\\\\", _BACKSLASH)  # the encoder leaves no control character as it is
+    if "\\u" in text:
+        return None
+    for escape, character in _ESCAPES.items():
+        text = text.replace(escape, character)
+    return text.replace(_BACKSLASH, "\\")
 
 
 def _unseen(body: bytes, text: str) -> bool:
@@ -218,13 +246,18 @@ def _beginning(body: bytes, scrubber: Scrubber) -> Json:
 
 
 def _clean(value: Json, scrubber: Scrubber) -> Json:
+    """The value with every text and name scrubbed. Those that repeat are scrubbed once."""
+    return _scrubbed(value, scrubber, cache(scrubber.text))
+
+
+def _scrubbed(value: Json, scrubber: Scrubber, clean: Callable[[str], str]) -> Json:
     match value:
         case str():
-            return scrubber.text(value)
+            return clean(value)
         case list():
-            return [_clean(item, scrubber) for item in value]
+            return [_scrubbed(item, scrubber, clean) for item in value]
         case dict():
-            return {scrubber.text(key): _clean(item, scrubber) for key, item in value.items()}
+            return {clean(key): _scrubbed(item, scrubber, clean) for key, item in value.items()}
         case bool() | None:
             return value
         case _:

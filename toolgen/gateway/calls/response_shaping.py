@@ -43,6 +43,7 @@ from toolgen.pipeline.responses.answer_argument import (
     option_name,
     path_text,
     size_of,
+    size_within,
 )
 from toolgen.pipeline.responses.choice import ChoiceError, located, paths_in
 from toolgen.pipeline.responses.more import has_cursor, joined_lists, more_behind, more_of_page
@@ -119,7 +120,7 @@ class ResponseShaper:
             result = await self.files.referenced(compiled_policy, call, result)
         if not isinstance(call.tool.binding, HttpBinding):
             return result
-        if size_of(result.data) <= SHOWN:
+        if size_within(result.data, SHOWN) <= SHOWN:
             return result
         kept = _KeptAnswer(call_id=call.id, truncated=result.truncated, body=encode(result.data))
         bound = bound_to(compiled_policy, call.principal, call.tool, call.arguments)
@@ -424,7 +425,7 @@ def _read_on_with(tool: Tool, result: Success) -> Success:
 
 def _piece(result: Success, value: Json, start: Position, key: bytes, bound: bytes) -> Success:
     """A piece of a value, with the cursor of the next one where it is kept."""
-    part = cut(value, SHOWN, start)
+    part = cut(value, SHOWN, start, longer=not start)
     if part.after is None:
         return replace(result, data=part.value)
     cursor = ""

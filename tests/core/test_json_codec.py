@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.core.json_codec import TooDeepError, carried, decode_json, encode_json, file_json, indented_json
+from toolgen.core import json_codec
+from toolgen.core.json_codec import (
+    PART,
+    TooDeepError,
+    carried,
+    decode_json,
+    decode_json_in_turns,
+    encode_json,
+    file_json,
+    indented_json,
+)
 
 NOTE = "(a number that JSON cannot carry)"
 
@@ -32,6 +44,59 @@ NOTE = "(a number that JSON cannot carry)"
 )
 def test_what_no_program_could_hold_is_text_that_says_so(body: bytes, value: Any) -> None:
     assert decode_json(body) == value
+
+
+def _decoded(decode: Callable[[bytes], Any], body: bytes) -> Any:
+    try:
+        return repr(decode(body))
+    except ValueError as error:
+        return type(error)
+
+
+TOKENS = st.sampled_from(
+    ["[", "]", "{", "}", ",", ":", '"a"', '"b"', '"\\ud800"', "1", "1e999", "NaN", "nul", "é", " ", "\n", "0" * 301]
+)
+
+
+@given(
+    st.recursive(
+        st.text(max_size=30) | st.integers() | st.floats(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=2), inner),
+    ),
+    st.lists(st.tuples(st.integers(0, 400), TOKENS), max_size=2),
+    st.integers(1, 80),
+    st.booleans(),
+)
+def test_a_text_that_is_decoded_in_turns_has_the_same_value_or_error(
+    value: Any, inserted: list[tuple[int, str]], part: int, spaced: bool
+) -> None:
+    text = json.dumps(value, indent=1 if spaced else None, ensure_ascii=spaced)
+    for at, token in inserted:
+        text = text[:at] + token + text[at:]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_codec, "PART", part)
+        found = _decoded(lambda body: asyncio.run(decode_json_in_turns(body)), text.encode())
+    assert found == _decoded(decode_json, text.encode())
+
+
+def test_others_have_a_turn_while_a_long_text_is_decoded() -> None:
+    body = encode_json({"items": [{"id": number, "name": "x" * 80} for number in range(10_000)], "pad": "y" * PART * 3})
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def main() -> Any:
+        others = asyncio.create_task(count())
+        value = await decode_json_in_turns(body)
+        others.cancel()
+        return value
+
+    assert asyncio.run(main()) == decode_json(body)
+    assert turns > len(body) // PART
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1,]", b"[" * 100_000, b'"\xed\xa0\x80"', b"\xff", b"'x'", b"01", b"1."])

@@ -6,6 +6,7 @@ than `MAX_DEPTH` levels deep is refused with `TooDeepError`, before a decoder ha
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import re
@@ -17,11 +18,13 @@ import msgspec
 __all__ = [
     "FRAMED_DEPTH",
     "MAX_DEPTH",
+    "PART",
     "TooDeepError",
     "as_text",
     "carried",
     "closed",
     "decode_json",
+    "decode_json_in_turns",
     "deeper_than",
     "encode_json",
     "file_json",
@@ -35,6 +38,9 @@ MAX_DEPTH: Final = 64
 """Levels of lists and objects in any value that comes from outside or is produced by a tool."""
 FRAMED_DEPTH: Final = MAX_DEPTH + 16
 """Levels of a message of our own that holds such a value."""
+
+PART: Final = 131_072
+"""Bytes of JSON that are decoded without a turn of the event loop for others (`decode_json_in_turns`)."""
 
 _MAX_DIGITS = 300  # of an integer: a double holds that many, and most programs read integers as doubles; Python itself converts 4300
 _MANY_DIGITS = b"0" * (_MAX_DIGITS + 1)
@@ -57,6 +63,8 @@ _EXPONENT = re.compile(
 _POSITIVE_EXPONENT = re.compile(rb'"(?:[^"\\]++|\\.)*+"|([0-9])e(?=[0-9])', re.DOTALL)
 
 _decode = msgspec.json.Decoder().decode
+_split_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_split_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -88,6 +96,43 @@ def decode_json(body: bytes, limit: int = MAX_DEPTH) -> Any:
         return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=as_text)
     except RecursionError as error:  # of text that is not JSON: without matching quotes the count is not exact
         raise TooDeepError from error
+
+
+async def decode_json_in_turns(body: bytes) -> Any:
+    """`decode_json` of a long text, part by part, with a turn of the event loop for others after each part of `PART` bytes."""
+    body = body.removeprefix(_UTF8_MARK)
+    if len(body) > PART and not deeper_than(body, MAX_DEPTH) and _MANY_DIGITS not in body.translate(_DIGITS_ALIKE):
+        try:
+            return await _decoded_in_turns(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+    return decode_json(body)
+
+
+async def _decoded_in_turns(body: bytes) -> Any:
+    await asyncio.sleep(0)
+    first = body.lstrip()[:1] if len(body) > PART else b""
+    if first == b"[":
+        return await _values(_split_list(body), len(body))
+    if first == b"{":
+        members = _split_object(body)
+        return dict(zip(members, await _values(list(members.values()), len(body)), strict=True))
+    return _decode(body)
+
+
+async def _values(items: list[msgspec.Raw], size: int) -> list[Any]:
+    """The values of JSON texts, which have so many bytes in all, with about `PART` bytes of them at a time."""
+    values: list[Any] = []
+    run = max(1, len(items) * PART // size)
+    for at in range(0, len(items), run):
+        part = items[at : at + run]
+        joined = b"[%b]" % b",".join(part)
+        if len(joined) <= 2 * PART:
+            await asyncio.sleep(0)
+            values += _decode(joined)
+        else:
+            values += [await _decoded_in_turns(bytes(one)) for one in part]
+    return values
 
 
 class _Pieces(dict[bytes, tuple[int, int]]):

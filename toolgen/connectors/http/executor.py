@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from toolgen.connectors.executor import Destination, FileSource, LocalApp, Permit
@@ -26,7 +27,16 @@ from toolgen.connectors.http.redirects import MAX_HOPS, moved
 from toolgen.connectors.http.reply import BodyListener, BrokenError, RawResponse, TimedOutError, UnsentError
 from toolgen.connectors.http.request_builder import HttpRequest, bind, keyed, repeatable, traced
 from toolgen.connectors.http.request_template import HttpRequestTemplate, http_request_template
-from toolgen.connectors.http.response import MAX_ANSWER_SIZE, TELLING, HttpResponse, lifetime, result, retry_after, told
+from toolgen.connectors.http.response import (
+    MAX_ANSWER_SIZE,
+    TELLING,
+    HttpResponse,
+    decoded_in_turns,
+    lifetime,
+    result,
+    retry_after,
+    told,
+)
 from toolgen.connectors.http.scrubber import Scrubber, scrubber_of
 from toolgen.connectors.http.streamed import Pieces
 from toolgen.connectors.http.totals import TOTALS, total_in
@@ -35,6 +45,7 @@ from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import SecretError, StateError, ToolgenError, distrust_advice
+from toolgen.core.json_codec import PART
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.file_arguments import with_files
@@ -226,7 +237,10 @@ class HttpExecutor:
                 return _unreached(unsent, target)
             if download is not None and download.portions is not None:
                 return await self._kept(reply, download)
-            outcome = self._outcome(reply, scrubber, request.method, course.call)
+            value: Json | UnsetType = UNSET
+            if len(reply.body) > PART and not reply.truncated:
+                value = await decoded_in_turns(reply.headers.get("content-type", ""), reply.body)
+            outcome = self._outcome(reply, scrubber, request.method, course.call, value)
         finally:
             if download is not None and download.sink is not None:
                 await download.stop()
@@ -286,9 +300,11 @@ class HttpExecutor:
         await self._selector.close()
         await self._dialer.close()
 
-    def _outcome(self, reply: RawResponse, scrubber: Scrubber, method: str, call: Call) -> Success | Failed:
+    def _outcome(
+        self, reply: RawResponse, scrubber: Scrubber, method: str, call: Call, value: Json | UnsetType
+    ) -> Success | Failed:
         binding = call.tool.binding
-        answer = self._read(reply, html=isinstance(binding, HttpBinding) and binding.html is True)
+        answer = self._read(reply, html=isinstance(binding, HttpBinding) and binding.html is True, value=value)
         delivery = Delivery(
             attempts=1,
             bytes=len(answer.body),
@@ -316,7 +332,7 @@ class HttpExecutor:
                 return Failed(error=rejection, data=outcome.data, delivery=delivery, shape=Shape.WHOLE)
         return outcome
 
-    def _read(self, reply: RawResponse, *, html: bool) -> HttpResponse:
+    def _read(self, reply: RawResponse, *, html: bool, value: Json | UnsetType = UNSET) -> HttpResponse:
         headers = reply.headers
         wait, now = headers.get("retry-after"), self._clock.now()
         return HttpResponse(
@@ -331,6 +347,7 @@ class HttpExecutor:
             lifetime_s=None if _LIFETIMES.isdisjoint(headers) else lifetime(headers),
             headers=headers,
             html=html,
+            value=value,
         )
 
 

@@ -24,7 +24,7 @@ from toolgen.connectors.http.html_text import text_of_html
 from toolgen.connectors.http.item_lists import EVENTS, LISTED, Item, items_of
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.secrets import MASK
-from toolgen.core.json_codec import TooDeepError, closed, decode_json, without_half
+from toolgen.core.json_codec import PART, TooDeepError, closed, decode_json, decode_json_in_turns, without_half
 from toolgen.model.excerpt import bounded
 from toolgen.model.http import TEXT, is_html
 from toolgen.model.media import is_binary, media_type_of
@@ -38,6 +38,7 @@ __all__ = [
     "TELLING",
     "HttpResponse",
     "decode",
+    "decoded_in_turns",
     "excerpt",
     "lifetime",
     "result",
@@ -95,7 +96,7 @@ _SUGGESTIONS: Mapping[int, str] = {
 class HttpResponse(Unprinted, frozen=True, kw_only=True):
     """HTTP response. `truncated` is True if the body is longer than `largest` bytes, `rates` are the rate limits of the service (`told`),
     and `location` is the target of a redirect. `lifetime_s` is how long the response may be cached at most (`lifetime`), and `html` is
-    True if the description declares HTML as a response type."""
+    True if the description declares HTML as a response type. `value` is the body's JSON value where it was decoded before."""
 
     status: int
     content_type: str
@@ -108,6 +109,7 @@ class HttpResponse(Unprinted, frozen=True, kw_only=True):
     location: str = ""
     lifetime_s: float | None = None
     html: bool = False
+    value: Json | msgspec.UnsetType = msgspec.UNSET
 
 
 def decode(answer: HttpResponse, scrubber: Scrubber) -> Json:
@@ -131,7 +133,7 @@ def _decoded(answer: HttpResponse, scrubber: Scrubber) -> tuple[Json, bool]:
     if _JSON.match(media_type) or not media_type:
         try:
             body = _in_utf8(answer.body, parameters) if parameters else answer.body
-            return _json(body, scrubber), answer.truncated
+            return _json(body, scrubber, answer.value if body is answer.body else msgspec.UNSET), answer.truncated
         except TooDeepError:
             raise
         except ValueError:
@@ -196,8 +198,20 @@ def _in_utf8(body: bytes, parameters: str) -> bytes:
     return body.decode(charset, "replace").encode()
 
 
-def _json(body: bytes, scrubber: Scrubber) -> Json:
-    value: Json = decode_json(body)
+async def decoded_in_turns(content_type: str, body: bytes) -> Json | msgspec.UnsetType:
+    """The value of a long body that is JSON, decoded with turns of the event loop for others; unset for any other body."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    if len(body) <= PART or not (_JSON.match(media_type) or not media_type):
+        return msgspec.UNSET
+    try:
+        value: Json = await decode_json_in_turns(body)
+    except ValueError:
+        return msgspec.UNSET
+    return value
+
+
+def _json(body: bytes, scrubber: Scrubber, known: Json | msgspec.UnsetType = msgspec.UNSET) -> Json:
+    value: Json = decode_json(body) if isinstance(known, msgspec.UnsetType) else known
     text = body.decode("utf-8", "replace")
     # An escape can hide what the raw text does not show; most answers have nothing to look for.
     if "\\" in text:

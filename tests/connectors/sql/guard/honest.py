@@ -22,7 +22,17 @@ from tests.connectors.sql.guard.analysts import database, location
 from tests.databases import mysql, postgres
 from toolgen.model.database import Database
 
-__all__ = ["FOLDER", "Engine", "Honest", "Rows", "honest_statements", "open_engine", "same_rows"]
+__all__ = [
+    "FOLDER",
+    "MYSQL_SETTINGS",
+    "Engine",
+    "Honest",
+    "Rows",
+    "honest_statements",
+    "listed",
+    "open_engine",
+    "same_rows",
+]
 
 FOLDER: Final = Path(__file__).parent / "statements"
 _VARIES: Final = "-- varies"
@@ -39,24 +49,27 @@ class Honest(Struct, frozen=True, kw_only=True):
 def honest_statements(dialect: str) -> list[Honest]:
     """All statements for one engine."""
     return [
-        *_listed("common.sql"),
-        *_listed("reports.sql"),
-        *_listed("common_idioms.sql"),
+        *listed(FOLDER / "common.sql"),
+        *listed(FOLDER / "reports.sql"),
+        *listed(FOLDER / "common_idioms.sql"),
         *_expressions("common_idiom_expressions.sql"),
         *_expressions("common_expressions.sql"),
-        *_listed(f"{dialect}.sql"),
+        *listed(FOLDER / f"{dialect}.sql"),
         *_expressions(f"{dialect}_expressions.sql"),
-        *_listed(f"{dialect}_idioms.sql"),
+        *listed(FOLDER / f"{dialect}_idioms.sql"),
         *_expressions(f"{dialect}_idiom_expressions.sql"),
     ]
 
 
-def _listed(file: str) -> Iterator[Honest]:
-    for part in (FOLDER / file).read_text(encoding="utf-8").split(";\n"):
+def listed(file: Path) -> list[Honest]:
+    """The statements of a file, each of which ends with a semicolon at the end of a line."""
+    found = []
+    for part in file.read_text(encoding="utf-8").split(";\n"):
         text = part.strip()
         varies = text.startswith(_VARIES)
         if text := text.removeprefix(_VARIES).strip():
-            yield Honest(sql=text, varies=varies)
+            found.append(Honest(sql=text, varies=varies))
+    return found
 
 
 def _expressions(file: str) -> Iterator[Honest]:
@@ -91,7 +104,7 @@ class Engine(Struct, kw_only=True):
 
 
 # As the gateway's sessions have them.
-_MYSQL_SETTINGS: Final = (
+MYSQL_SETTINGS: Final = (
     "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',"
     " SESSION optimizer_search_depth = 0"
 )
@@ -110,7 +123,7 @@ def open_engine(dialect: str, folder: Path) -> Iterator[Engine]:
             case "mysql":
                 connection = mysql(name)
                 with closing(connection.cursor()) as cursor:
-                    cursor.execute(_MYSQL_SETTINGS)
+                    cursor.execute(MYSQL_SETTINGS)
             case "duckdb":
                 connection = duckdb.connect(place.removeprefix("duckdb:///"), read_only=True)
             case _:

@@ -52,6 +52,16 @@ ALLOWED = [
         "SELECT id FROM orders ORDER BY total FETCH FIRST 5 ROWS WITH TIES",
         'SELECT id FROM "public"."orders" ORDER BY total FETCH FIRST 5 ROWS WITH TIES',
     ),
+    (
+        "mysql",
+        "SELECT id FROM orders ORDER BY total OFFSET 1 ROW FETCH FIRST 5 ROWS WITH TIES",
+        "SELECT id FROM `orders` ORDER BY total OFFSET 1 ROWS FETCH FIRST 5 ROWS WITH TIES",
+    ),
+    (
+        "mysql",
+        "SELECT id FROM (SELECT id FROM orders ORDER BY id FETCH FIRST ROW ONLY) q",
+        "SELECT id FROM (SELECT id FROM `orders` ORDER BY id FETCH FIRST ROWS ONLY) AS q LIMIT 100",
+    ),
     ("postgres", "VALUES (2), (1) ORDER BY 1", 'SELECT * FROM (VALUES (2), (1)) AS "values" ORDER BY 1 LIMIT 100'),
     (
         "postgres",
@@ -309,7 +319,7 @@ REFUSED = [
     ("postgres", "SELECT util.lower('x')", "sql:syntax"),
     ("postgres", "SELECT 5::evil", "sql:type"),
     ("postgres", "SELECT 'users_secret'::regclass", "sql:syntax"),
-    ("mysql", "SELECT status FROM orders ORDER BY id FETCH FIRST 1 ROWS WITH TIES", "sql:syntax"),
+    ("mysql", "SELECT status FROM orders ORDER BY id FETCH FIRST 101 ROWS WITH TIES", "sql:limit"),
     ("postgres", "SELECT * INTO t FROM orders", "sql:syntax"),
     ("postgres", "SELECT id FROM orders FOR UPDATE", "sql:syntax"),
     ("postgres", "TABLE users_secret", "sql:table"),

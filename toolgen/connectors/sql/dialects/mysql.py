@@ -28,6 +28,7 @@ from toolgen.connectors.sql.dialects.writers import (
     write_group_concat,
     write_hexadecimal,
     write_integer_division,
+    write_offset,
     write_rlike,
 )
 from toolgen.connectors.sql.guard.marks import CALL
@@ -202,6 +203,7 @@ _GRAMMAR: Final = {
     "StrPosition": "this substr",
     "GroupConcat": "this separator",
     "Limit": "this expression offset",
+    "LimitOptions": "rows with_ties",
     "Select": "+ operation_modifiers",
     "Table": "+ hints",
     "IndexTableHint": "this expressions target",
@@ -313,6 +315,7 @@ DIALECT: Final = Dialect(
         exp.RegexpLike: write_rlike,
         exp.HexString: write_hexadecimal,
         exp.IntDiv: write_integer_division,
+        exp.Offset: write_offset,
     },
     hint=_hint,
     rows_as_selects=True,

@@ -74,6 +74,16 @@ _GRAMMAR: Final = {
     "With": "+ search cycle",
     "RecursiveWithSearch": "kind this expression using",
 }
+# Aggregates and window functions, which do not stand in FROM.
+_OF_MANY_ROWS: Final = words(
+    """
+    any_value array_agg avg bit_and bit_or bit_xor bool_and bool_or corr count covar_pop covar_samp cume_dist dense_rank every
+    first_value grouping json_agg json_arrayagg json_object_agg json_objectagg jsonb_agg jsonb_agg_strict jsonb_object_agg
+    jsonb_object_agg_strict lag last_value lead max min mode nth_value ntile percent_rank percentile_cont percentile_disc range_agg
+    range_intersect_agg rank regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy row_number
+    stddev stddev_pop stddev_samp string_agg sum var_pop var_samp variance
+    """
+)
 _ESTIMATE: Final = (
     "SELECT c.reltuples::pg_catalog.int8 FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass($1)"
 )
@@ -163,6 +173,7 @@ DIALECT: Final = Dialect(
         **dict.fromkeys(words("json_each json_each_text jsonb_each jsonb_each_text"), ("key", "value")),
         **dict.fromkeys(words("json_to_record json_to_recordset jsonb_to_record jsonb_to_recordset"), ()),
     },  # chapter 9.26
+    scalars_in_from=frozenset(POSTGRES_FUNCTIONS) - _OF_MANY_ROWS,
     special_calls=words("cast extract position overlay trim substring json_object interval"),
     named_arguments=words("make_date make_interval make_time make_timestamp make_timestamptz"),
     equivalents=POSTGRES_EQUIVALENTS,
@@ -241,6 +252,7 @@ DIALECT: Final = Dialect(
     stable_comparisons=True,
     fence=("offset", 0),
     unsorted_types=True,
+    named_enums=True,
     exact_labels=True,
     cross_checked=True,
     explain="EXPLAIN (VERBOSE FALSE) ",

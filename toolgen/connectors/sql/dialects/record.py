@@ -128,6 +128,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     max_row_memory: float = 50e6  # bytes that the values of one row may take
     uninterruptible: bool = False  # a server that does not look at its clock inside of a function
     table_functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # allowed in FROM, with their columns
+    scalars_in_from: frozenset[str] = frozenset()  # functions of one value that may stand in FROM as one row
     special_calls: frozenset[str] = frozenset()  # calls with a grammar of their own, which the parser reads as itself
     named_arguments: frozenset[str] = frozenset()  # functions that may be called with names of arguments
     equivalents: Mapping[str, str] = field(default_factory=dict)  # what there is for a function of other engines
@@ -231,6 +232,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     nulls_first: bool = False
     unsorted_types: bool = False  # values of some types have no order
     loose_texts: bool = False  # texts that differ in case alone are equal
+    named_enums: bool = False  # types of columns that list labels have names, to which texts are cast
     exact_labels: bool = False  # labels of an enum are compared with their case
     lenient_labels: bool = False  # an enum may hold '' and numbers of labels
     negative_limits: bool = False  # a negative LIMIT is none

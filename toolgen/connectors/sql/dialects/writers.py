@@ -22,6 +22,7 @@ __all__ = [
     "write_hexadecimal",
     "write_ignore_nulls",
     "write_integer_division",
+    "write_offset",
     "write_position",
     "write_power",
     "write_rlike",
@@ -107,6 +108,12 @@ def write_group_concat(generator: Generator, node: exp.Expr) -> str:
         limit = " LIMIT " + ", ".join(generator.sql(count) for count in counts if count is not None)
         gathered = gathered.this
     return f"GROUP_CONCAT({generator.sql(gathered)} SEPARATOR {generator.sql(node, 'separator')}{limit})"
+
+
+def write_offset(generator: Generator, node: exp.Expr) -> str:
+    """`OFFSET 1 ROWS` before FETCH, where MariaDB wants the word; `OFFSET 1` behind LIMIT."""
+    fetched = node.parent is not None and isinstance(node.parent.args.get("limit"), exp.Fetch)
+    return f"{generator.seg('OFFSET')} {generator.sql(node, 'expression')}{' ROWS' * fetched}"
 
 
 def prefix(sign: str) -> Writer:

@@ -33,7 +33,7 @@ from toolgen.connectors.sql.guard.bounds import (
     written_number,
 )
 from toolgen.connectors.sql.guard.column_names import computed_title
-from toolgen.connectors.sql.guard.functions import TABLE_FUNCTIONS
+from toolgen.connectors.sql.guard.functions import source_columns
 from toolgen.connectors.sql.guard.grants import ByIdentity
 from toolgen.connectors.sql.guard.json_paths import cost_of_path
 from toolgen.connectors.sql.guard.parameter_sizes import ORDINARY, Measure, written_digits
@@ -579,7 +579,7 @@ class _Row:
             return
         function = node.find(exp.Anonymous)
         name = called_name(function) if function is not None else ""
-        columns = TABLE_FUNCTIONS[self._dialect.name].get(name, ())
+        columns = source_columns(name, self._dialect.name) or ()
         self._name((name, node.alias.lower(), *(one.lower() for one in node.alias_column_names), *columns), value)
         self._unnamed = value.merged(self._unnamed) if self._unnamed is not None else value
 

@@ -11,7 +11,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from toolgen.connectors.sql.dialects import ByDialect
+from toolgen.connectors.sql.dialects import RECORDS, ByDialect
+from toolgen.model.database import DialectName
 
 __all__ = [
     "CAPS",
@@ -25,6 +26,7 @@ __all__ = [
     "TABLE_FUNCTIONS",
     "WRITTEN_OUT",
     "Cap",
+    "source_columns",
 ]
 
 
@@ -37,6 +39,13 @@ FUNCTIONS: Mapping[str, frozenset[str]] = ByDialect(lambda record: frozenset(rec
 
 TABLE_FUNCTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = ByDialect(lambda record: record.table_functions)
 """Functions allowed in FROM, with the columns they give."""
+
+
+def source_columns(name: str, dialect: DialectName) -> tuple[str, ...] | None:
+    """Return the columns that a function gives in FROM: () if its alias declares them, None if it may not stand there."""
+    columns = TABLE_FUNCTIONS[dialect].get(name)
+    return (name,) if columns is None and name in RECORDS[dialect].scalars_in_from else columns
+
 
 SPECIAL: Mapping[str, frozenset[str]] = ByDialect(lambda record: record.special_calls)
 """Calls with a grammar of their own, which the parser must read as itself; everything else is `name(argument, …)`, kept as written."""

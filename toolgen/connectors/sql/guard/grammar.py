@@ -14,6 +14,7 @@ from toolgen.connectors.sql.dialects.computed_counts import bounded_count
 from toolgen.connectors.sql.dialects.duckdb_series import is_bounded_series
 from toolgen.connectors.sql.guard.alternatives import SESSION, catalog_alternative, syntax_alternative
 from toolgen.connectors.sql.guard.bounds import is_negative, is_smallest
+from toolgen.connectors.sql.guard.enum_types import EnumTypes
 from toolgen.connectors.sql.guard.equivalents import function_advice
 from toolgen.connectors.sql.guard.functions import (
     CAPS,
@@ -24,6 +25,7 @@ from toolgen.connectors.sql.guard.functions import (
     TABLE_FUNCTIONS,
     WRITTEN_OUT,
     Cap,
+    source_columns,
 )
 from toolgen.connectors.sql.guard.grants import check_name
 from toolgen.connectors.sql.guard.placeholders import CALL, RESERVED, SLOT, slot_number
@@ -157,11 +159,16 @@ _CHARACTER_SETS = _arguments("ASCII BINARY LATIN1 UCS2 UTF16 UTF32 UTF8 UTF8MB3 
 
 
 def check_grammar(
-    root: exp.Expr, dialect: DialectName, added: frozenset[str], defined: frozenset[str] = frozenset()
+    root: exp.Expr,
+    dialect: DialectName,
+    added: frozenset[str],
+    defined: frozenset[str] = frozenset(),
+    enums: EnumTypes | None = None,
 ) -> None:
     """Refuses the first node, argument, function, type or operator of the tree that is not listed.
 
     `added` are the policy's functions. `defined` are the database's own: one that shares its name with a listed one is not that one.
+    `enums` are its types that a cast may name, if any.
     """
     listed = GRAMMAR[dialect]
     for node in root.walk():
@@ -186,6 +193,8 @@ def check_grammar(
                 )
         if kind is exp.Anonymous:
             _check_call(node, dialect, added, defined)
+        elif kind is exp.DataType:
+            _check_type(node, dialect, enums)
         elif (check := _CHECKS.get(kind)) is not None:
             check(node, dialect)
             if kind is exp.Dot and RECORDS[dialect].fields_may_be_calls and node.expression.name.lower() in defined:
@@ -225,8 +234,8 @@ def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], def
     if is_sign(node):
         return
     in_from = isinstance(node.parent, (exp.Table, exp.Lateral))
-    known = TABLE_FUNCTIONS[dialect] if in_from else FUNCTIONS[dialect]
-    if not name or (name not in known and (in_from or name not in added)):
+    known = source_columns(name, dialect) is not None if in_from else name in FUNCTIONS[dialect] or name in added
+    if not name or not known:
         written = name or str(node.this)
         refuse(
             "function",
@@ -344,7 +353,7 @@ def _check_template(node: exp.Expr, name: str) -> None:
                 )
 
 
-def _check_type(node: exp.Expr, dialect: DialectName) -> None:
+def _check_type(node: exp.Expr, dialect: DialectName, enums: EnumTypes | None) -> None:
     kind = node.args.get("kind")
     if isinstance(kind, exp.Var) and RECORDS[dialect].character_sets and node.this is exp.DataType.Type.CHARACTER_SET:
         kind = None
@@ -353,7 +362,7 @@ def _check_type(node: exp.Expr, dialect: DialectName) -> None:
         known = _is_known(kind, dialect) if kind else getattr(node.this, "name", None) in _TYPES
     if not all(_is_small(size, _MAX_ARRAY) for size in node.args.get("values") or ()):
         refuse("type", "the size of an array is not a small number", "write a list, as INTEGER[]")
-    if not known:
+    if not known and not (kind and enums is not None and enums.accepts(node)):
         refuse(
             "type",
             "a value is converted to a type that is not supported",
@@ -393,6 +402,8 @@ def _check_field(node: exp.Expr, dialect: DialectName) -> None:
     PostgreSQL takes `(x).name` for a call of the function `name` where x has no such field:
     https://www.postgresql.org/docs/current/rowtypes.html#ROWTYPES-USAGE. So only known fields may stand there.
     """
+    if isinstance(node.parent, exp.DataType):
+        return  # the name of a type, which was checked with it
     if RECORDS[dialect].fields_may_be_calls:
         record = node.this.this if isinstance(node.this, exp.Paren) else None
         plain = isinstance(record, (exp.Column, exp.Anonymous)) and isinstance(node.expression, exp.Identifier)
@@ -457,7 +468,7 @@ def _check_table(node: exp.Expr, dialect: DialectName) -> None:
     if not isinstance(node.this, exp.Anonymous) or node.args.get("db"):
         refuse("syntax", "something other than a table stands in FROM", "name a table")
     name = called(node.this)
-    if name not in TABLE_FUNCTIONS[dialect]:
+    if source_columns(name, dialect) is None:
         known = ", ".join(sorted(TABLE_FUNCTIONS[dialect]))
         refuse(
             "function",
@@ -495,7 +506,6 @@ def _check_gathered_limit(node: exp.Expr, _dialect: DialectName) -> None:
 
 _CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, DialectName], None]] = {
     exp.Identifier: _check_identifier,
-    exp.DataType: _check_type,
     exp.Join: _check_join,
     exp.WindowSpec: _check_frame,
     exp.Table: _check_table,

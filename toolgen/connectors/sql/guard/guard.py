@@ -20,6 +20,7 @@ from toolgen.connectors.sql.guard.column_names import value_types
 from toolgen.connectors.sql.guard.corrections import corrections
 from toolgen.connectors.sql.guard.cost import check_cost
 from toolgen.connectors.sql.guard.cross_check import AVAILABLE, cross_check
+from toolgen.connectors.sql.guard.enum_types import EnumTypes
 from toolgen.connectors.sql.guard.filters import install
 from toolgen.connectors.sql.guard.grammar import called, check_grammar, is_number
 from toolgen.connectors.sql.guard.grants import (
@@ -114,7 +115,7 @@ def _plan(
         refuse("dialect", f"SQL of the dialect {dialect!r} is not understood", "use another source")
     record = RECORDS[dialect]
     parsed = parse(sql, dialect)
-    check_grammar(parsed.root, dialect, scope.functions, frozenset(database.functions))
+    check_grammar(parsed.root, dialect, scope.functions, frozenset(database.functions), EnumTypes(database, scope))
     paths = check_cost(parsed.root, database, scope, measured)
     root = _query_root(parsed.root)
     computed = _has_computed_limit(root, dialect) or _has_computed_offset(root, dialect)

@@ -17,7 +17,7 @@ from toolgen.connectors.sql.dialects.duckdb import SUMMARY_COLUMNS
 from toolgen.connectors.sql.dialects.duckdb_columns import has_columns, is_left_over
 from toolgen.connectors.sql.guard.alternatives import catalog_alternative
 from toolgen.connectors.sql.guard.columns import Columns, row_ids_of
-from toolgen.connectors.sql.guard.functions import KEYWORD_ARGUMENTS, TABLE_FUNCTIONS
+from toolgen.connectors.sql.guard.functions import KEYWORD_ARGUMENTS, source_columns
 from toolgen.connectors.sql.guard.grammar import called
 from toolgen.connectors.sql.guard.grants import DEFAULT_SCHEMA, NameRules, Names, fold, full_name, name_of, renamed
 from toolgen.connectors.sql.guard.refusal import refuse, shown
@@ -401,7 +401,7 @@ class Resolver:
             return
         self._expressions(call.expressions, scope, ctes)
         name = called(call) if isinstance(call, exp.Anonymous) else ""
-        names: Names | None = TABLE_FUNCTIONS[self._dialect].get(name)
+        names: Names | None = source_columns(name, self._dialect)
         if names is None:
             refuse("function", f"the function {shown(name)} is not available in FROM", "name a table")
         if not names:
@@ -416,7 +416,7 @@ class Resolver:
             call = function.this if isinstance(function, exp.Table) else function
             self._expressions(call.expressions, scope, ctes)
             name = called(call) if isinstance(call, exp.Anonymous) else "unnest"
-            given = TABLE_FUNCTIONS[self._dialect].get(name)
+            given = source_columns(name, self._dialect)
             if not given:
                 refuse("function", f"the function {shown(name)} is not available in ROWS FROM", "name a table")
             names.extend(("unnest",) * len(call.expressions) if name == "unnest" else given)

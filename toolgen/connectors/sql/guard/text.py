@@ -131,6 +131,8 @@ def _written(root: exp.Expr, dialect: DialectName) -> str:
     if dialect not in _DISPATCHES:
         _DISPATCHES[dialect] = {**generator._dispatch, **WRITERS, **RECORDS[dialect].writers}
     generator._dispatch = _DISPATCHES[dialect]
+    # FETCH stays what it was read as, with ties or without.
+    generator.LIMIT_FETCH = "ALL"  # type: ignore[misc]  # the classes of dialects have no slots
     return generator.generate(root, copy=False)
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from toolgen.model.call import Statement
     from toolgen.model.database_url import FileLocation
 
-__all__ = ["DIALECT", "SUMMARY_COLUMNS"]
+__all__ = ["DIALECT", "SUMMARY_COLUMNS", "is_variable"]
 
 # https://duckdb.org/docs/stable/sql/data_types/interval
 _SINGULAR: Final = words(
@@ -108,11 +108,28 @@ def _like(token: Token, kind: TokenType, text: str) -> Token:
 
 
 def _column_arguments(root: exp.Expr) -> None:
-    """Makes columns of the names in `f(name).g()`, which the parser leaves bare."""
-    for call in root.find_all(exp.Anonymous):
+    """Make columns of names in `f(name).g()` and `[name].g()`, and bare names of the variables of lambdas, as the parser does elsewhere."""
+    for call in root.find_all(exp.Anonymous, exp.Array):
         for argument in list(call.expressions):
-            if isinstance(argument, exp.Identifier):
+            if isinstance(argument, exp.Identifier) and not is_variable(argument):
                 argument.replace(exp.Column(this=argument.copy()))
+    for function in root.find_all(exp.Lambda):
+        for column in list(function.this.find_all(exp.Column)):
+            if len(column.parts) == 1 and is_variable(column):
+                if column is function.this:
+                    function.set("this", column.this.copy())
+                else:
+                    column.replace(column.this.copy())
+
+
+def is_variable(name: exp.Expr) -> bool:
+    """Return True for a variable of a lambda around it, which the parser leaves a bare name."""
+    function = name.find_ancestor(exp.Lambda)
+    while function is not None:
+        if any(variable.name == name.name for variable in function.expressions):
+            return True
+        function = function.find_ancestor(exp.Lambda)
+    return False
 
 
 _QUALIFIERS: Final = {
@@ -166,6 +183,22 @@ def _unnest_structs(root: exp.Expr) -> None:
             column.replace(exp.Anonymous(this=f"{CALL}unnest", expressions=[exp.Column(this=struct.copy())]))
 
 
+def _contain(root: exp.Expr) -> None:
+    """`x IN listed` without parentheses is `contains(listed, x)`: an element of a list, a key of a map, a part of a text."""
+    for test in list(root.find_all(exp.In)):
+        if (holder := test.args.get("field")) is not None:
+            test.replace(exp.Anonymous(this=f"{CALL}contains", expressions=[holder.copy(), test.this.copy()]))
+
+
+def _limit_fetched_rows(root: exp.Expr) -> None:
+    """`FETCH FIRST 3 ROWS ONLY` is `LIMIT 3`, and without a number it is `LIMIT 1`."""
+    for fetch in list(root.find_all(exp.Fetch)):
+        options = fetch.args.get("limit_options")
+        if options is None or not (options.args.get("percent") or options.args.get("with_ties")):
+            count = fetch.args.get("count") or exp.Literal.number(1)
+            fetch.replace(exp.Limit(expression=count.copy()))
+
+
 def _hint(words: Sequence[str]) -> str:
     if "@" not in words and ("PIVOT" in words or "UNPIVOT" in words):
         return PIVOTED
@@ -190,7 +223,8 @@ _GRAMMAR: Final = {
     "StrPosition": "this substr",
     "Map": "keys values",
     "Lambda": "this expressions colon",
-    "Comprehension": "this expression iterator condition",
+    "Comprehension": "this expression position iterator condition",
+    "ColumnDef": "this kind",
     "Explode": "this expressions",
     "Star": "+ replace rename ilike",
     "Column": "+ catalog",
@@ -275,6 +309,8 @@ DIALECT: Final = Dialect(
         TreeRewrite((exp.Join,), _join_in_selects, makes_nodes=False),
         TreeRewrite((exp.Dot,), _column_arguments),
         TreeRewrite((exp.Dot,), _qualify_by_names),
+        TreeRewrite((exp.In,), _contain),
+        TreeRewrite((exp.Fetch,), _limit_fetched_rows),
         TreeRewrite((exp.Pivot,), rewrite_pivots),
         TreeRewrite((exp.PositionalColumn,), _number_order, makes_nodes=False),
         TreeRewrite((exp.Star,), _unnest_structs),

@@ -18,18 +18,24 @@ from toolgen.connectors.sql.guard.refusal import refuse
 
 __all__ = [
     "ColumnSelection",
+    "each_column",
     "has_columns",
     "is_left_over",
+    "is_selector",
+    "is_titles",
     "is_unpacked",
     "replaced",
     "selection_of",
     "title_of",
+    "titles_of_columns",
     "unpack_columns",
+    "whole_selection",
 ]
 
 _Test: TypeAlias = Callable[[str], bool]
 _SELECTOR: Final = f"{CALL}columns"
 _UNPACKED: Final = f"{CALL}unpack_columns"
+_TITLES: Final = f"{CALL}titles_of_columns"
 # Regular expressions that take linear time, and mean the same to RE2 and to Python.
 _PLAIN_PATTERN: Final = re.compile(
     r"(?:[\w \-/:,]|\[\^?[\w\-]+\][*+?]?|\\[dws.][*+?]?|\.[*+?]?|[\^$|()]|\w[*+?])*\Z", re.ASCII
@@ -79,11 +85,29 @@ def has_columns(item: exp.Expr) -> bool:
 
 def is_left_over(node: exp.Expr) -> bool:
     """True for COLUMNS(…) and `*COLUMNS(…)` where nothing was written in their place."""
-    return _is_called(node, _SELECTOR) or _is_called(node, _UNPACKED)
+    return any(_is_called(node, name) for name in (_SELECTOR, _UNPACKED, _TITLES))
 
 
 def _is_called(node: exp.Expr, name: str) -> bool:
     return isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() == name
+
+
+def each_column(value: exp.Expr) -> exp.Expr:
+    """An element of a list that stands for an expression of each column: of `COLUMNS(…)::VARCHAR`, of a star, of `COLUMNS(…)` alone."""
+    if isinstance(value, exp.Star) or not is_selector(value):
+        return exp.Anonymous(this=_UNPACKED, expressions=[value.copy()])
+    return exp.Anonymous(this=_UNPACKED, expressions=[one.copy() for one in value.expressions])
+
+
+def titles_of_columns(selector: exp.Expr) -> exp.Expr:
+    """An element of a list that stands for the name of each column of a star or of COLUMNS(…)."""
+    given = [selector] if isinstance(selector, exp.Star) else selector.expressions
+    return exp.Anonymous(this=_TITLES, expressions=[one.copy() for one in given])
+
+
+def is_titles(node: exp.Expr) -> bool:
+    """True for an element that stands for the names of columns."""
+    return _is_called(node, _TITLES)
 
 
 def unpack_columns(tokens: Sequence[Token]) -> Iterator[Token]:
@@ -118,7 +142,7 @@ def _is_unpacking(tokens: Sequence[Token], star: int) -> bool:
 
 def is_unpacked(node: exp.Expr) -> bool:
     """True for `*COLUMNS(…)` among the elements of a list, or the arguments of a function that takes any number of them."""
-    if node.arg_key != "expressions" or not _is_called(node, _UNPACKED):
+    if node.arg_key != "expressions" or not (_is_called(node, _UNPACKED) or is_titles(node)):
         return False
     around = node.parent
     # What other functions may be given depends on the place of an argument, which is not known before columns are written.
@@ -129,7 +153,8 @@ def is_unpacked(node: exp.Expr) -> bool:
 def selection_of(item: exp.Expr) -> ColumnSelection | None:
     """Return the columns of a star item of a SELECT list, or None for an ordinary item. Raises `StatementRefusal` for other forms."""
     if is_unpacked(item):
-        return _selection((item,))
+        inner = tuple(_selectors(item)) if _is_called(item, _UNPACKED) else ()
+        return _selection(inner or (item,))
     if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) and item.this.args.get("ilike"):
         return ColumnSelection(
             nodes=(item,), star=item.this, qualifier=item.args.get("table"), chosen=_of_star(item.this)
@@ -143,6 +168,13 @@ def selection_of(item: exp.Expr) -> ColumnSelection | None:
     if any(node != nodes[0] for node in nodes):
         refuse("column", "an expression holds two different COLUMNS", _EXAMPLE)
     return _selection(nodes)
+
+
+def whole_selection(item: exp.Expr) -> ColumnSelection:
+    """Return the columns of a star or of COLUMNS(…) that stands alone."""
+    if isinstance(item, exp.Star):
+        return ColumnSelection(nodes=(item,), star=item, qualifier=None, chosen=_of_star(item))
+    return _selection((item,))
 
 
 def _selectors(item: exp.Expr) -> Iterator[exp.Expr]:

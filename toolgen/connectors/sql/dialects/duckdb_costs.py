@@ -69,7 +69,7 @@ DUCKDB_FUNCTIONS: Final = table(
             map_from_entries map_keys map_values overlay array_cross_product
             list_cross_product parse_dirname unpack_columns parse_dirpath parse_filename regexp_extract
             reverse right right_grapheme row set_bit split_part strip_accents struct_concat struct_insert struct_keys
-            struct_pack struct_update struct_values substring_grapheme transform translate unbin unhex url_decode
+            struct_pack struct_update struct_values substring_grapheme titles_of_columns transform translate unbin unhex url_decode
             """,
         ),
         (Cost(result="sum", factor=2), "base64 hex initcap lcase lower regexp_escape to_base64 to_hex ucase upper"),

@@ -8,21 +8,36 @@ rows: such a statement is left as it is, and refused.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 from sqlglot import exp
 
+from toolgen.connectors.sql.dialects.duckdb_columns import each_column, is_selector, titles_of_columns
+from toolgen.connectors.sql.dialects.record import words
 from toolgen.connectors.sql.guard.marks import CALL, SLOT
 
 __all__ = ["PIVOTED", "rewrite_pivots"]
 
 PIVOTED: Final = (
-    "write PIVOT t ON name IN ('a', 'b') USING sum(x) AS total GROUP BY y, with the values and a name for each aggregate,"
-    " or sum(x) FILTER (WHERE name = 'a') AS a; UNPIVOT t ON a, b INTO NAME n VALUE v, with the columns by name"
+    "ask for the values first, SELECT DISTINCT name FROM t, and write them: PIVOT t ON name IN ('a', 'b') USING sum(x) AS total GROUP BY y,"
+    " with a name for each of several aggregates, or sum(x) FILTER (WHERE name = 'a') AS a; UNPIVOT t ON a, b INTO NAME n VALUE v"
 )
 """What to write instead of a PIVOT whose columns depend on rows."""
 _ALIAS: Final = "pivoted"
+_MAX_COLUMNS: Final = 500
+# Allowed aggregates of DuckDB: https://duckdb.org/docs/stable/sql/functions/aggregates
+_AGGREGATES: Final = words(
+    """
+    any_value approx_count_distinct approx_quantile approx_top_k arbitrary arg_max arg_max_null arg_max_nulls_last arg_min arg_min_null
+    arg_min_nulls_last argmax argmin array_agg avg bit_and bit_or bit_xor bitstring_agg bool_and bool_or corr count count_if countif
+    covar_pop covar_samp entropy favg first fsum geomean group_concat histogram histogram_exact json_group_array json_group_object
+    kahan_sum kurtosis kurtosis_pop last list listagg mad max max_by mean median min min_by mode product quantile quantile_cont
+    quantile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy reservoir_quantile sem
+    skewness stddev stddev_pop stddev_samp string_agg sum sumkahan var_pop var_samp variance weighted_avg
+    """
+)
 _Named: TypeAlias = tuple[exp.Expr, str]
 
 
@@ -30,8 +45,8 @@ class _Pivot(Struct, frozen=True, kw_only=True):
     """The parts of a PIVOT: a column of the result for each value and aggregate. Titles end with the names of aggregates."""
 
     source: exp.Expr
-    column: exp.Expr
-    values: Sequence[exp.Expr]
+    columns: Sequence[exp.Expr]
+    values: Sequence[Sequence[exp.Expr]]
     aggregates: Sequence[exp.Expr]
     grouped: Sequence[exp.Expr]
 
@@ -59,14 +74,14 @@ def _select(pivot: exp.Expr, source: exp.Expr) -> exp.Select | None:
         return None
     fields = pivot.args.get("fields")
     values = fields or pivot.expressions
-    if len(values) != 1 or not isinstance(values[0], exp.In) or not _is_of_columns(values[0].this):
+    if not values or not all(isinstance(value, exp.In) and _is_of_columns(value.this) for value in values):
         return None
     group = pivot.args.get("group")
     return _pivoted(
         _Pivot(
             source=source,
-            column=values[0].this,
-            values=values[0].expressions,
+            columns=[value.this for value in values],
+            values=[value.expressions for value in values],
             aggregates=pivot.expressions if fields else pivot.args.get("using") or (),
             grouped=group.expressions if group is not None else (),
         )
@@ -74,19 +89,26 @@ def _select(pivot: exp.Expr, source: exp.Expr) -> exp.Select | None:
 
 
 def _pivoted(pivot: _Pivot) -> exp.Select | None:
+    """A column for each aggregate and each value, or each combination of values of several columns."""
     aggregates = [*_aggregates(pivot.aggregates)]
-    values = [_value(value) for value in pivot.values]
-    if not aggregates or None in aggregates or not values or None in values or not all(map(_is_name, pivot.grouped)):
+    values = [[_value(value) for value in listed] for listed in pivot.values]
+    count = len(aggregates)
+    for listed in values:
+        count *= len(listed)
+    if not 0 < count <= _MAX_COLUMNS or None in aggregates or any(None in listed for listed in values):
+        return None
+    if not all(map(_is_name, pivot.grouped)):
         return None
     columns = [
-        _column(call, pivot.column, text, f"{title}_{name}" if name else title)
-        for text, title in filter(None, values)
+        _column(call, [*zip(pivot.columns, (text for text, _ in chosen), strict=True)], "_".join(filter(None, names)))
+        for chosen in product(*([*filter(None, listed)] for listed in values))
         for call, name in filter(None, aggregates)
+        for names in [[*(title for _, title in chosen), name]]
     ]
     names = [column.alias.lower() for column in columns] + [column.name.lower() for column in pivot.grouped]
     if len(set(names)) < len(names):
         return None  # DuckDB gives the second one another name
-    rest = [column.copy() for column in pivot.grouped] or [_others([pivot.column, *pivot.aggregates])]
+    rest = [column.copy() for column in pivot.grouped] or [_others([*pivot.columns, *pivot.aggregates])]
     every = exp.Group(expressions=[column.copy() for column in pivot.grouped]) if pivot.grouped else exp.Group(all=True)
     return exp.Select(expressions=[*rest, *columns], from_=exp.From(this=_source(pivot.source)), group=every)
 
@@ -112,8 +134,16 @@ def _aggregates(using: Sequence[exp.Expr]) -> Iterator[_Named | None]:
     if not using:
         yield exp.Anonymous(this=f"{CALL}count", expressions=[exp.Star()]), ""
     for item in using:
-        plain = isinstance(item.unalias(), exp.Anonymous) and (len(using) == 1 or bool(item.alias))
+        calls = [*_aggregates_in(item)]
+        plain = len(calls) == 1 and (len(using) == 1 or bool(item.alias))
         yield (item.unalias(), item.alias) if plain else None
+
+
+def _aggregates_in(item: exp.Expr) -> Iterator[exp.Anonymous]:
+    """The calls of aggregates in an expression: `sum(x)` of `round(sum(x), 2)`. DuckDB takes one."""
+    for call in item.find_all(exp.Anonymous):
+        if isinstance(call.this, str) and call.this.lower().removeprefix(CALL) in _AGGREGATES:
+            yield call
 
 
 def _value(value: exp.Expr) -> tuple[str, str] | None:
@@ -135,12 +165,17 @@ def _text(value: exp.Expr) -> str | None:
     return f"{sign}{int(number.name)}" if number.name.isdigit() and len(number.name) < 19 else None
 
 
-def _column(call: exp.Expr, column: exp.Expr, text: str, name: str) -> exp.Expr:
+def _column(item: exp.Expr, chosen: Sequence[tuple[exp.Expr, str]], name: str) -> exp.Expr:
     """Values are compared as texts."""
     kind = exp.DataType(this=exp.DType.TEXT, nested=False)
-    same = exp.EQ(this=exp.Cast(this=column.copy(), to=kind), expression=exp.Literal.string(text))
-    kept = exp.Filter(this=call.copy(), expression=exp.Where(this=same))
-    return exp.Alias(this=kept, alias=exp.to_identifier(name, quoted=True))
+    tests = [
+        exp.EQ(this=exp.Cast(this=column.copy(), to=kind.copy()), expression=exp.Literal.string(text))
+        for column, text in chosen
+    ]
+    copy = exp.Paren(this=item.copy())
+    for call in [*_aggregates_in(copy)]:
+        call.replace(exp.Filter(this=call.copy(), expression=exp.Where(this=exp.and_(*tests, wrap=False))))
+    return exp.Alias(this=copy.this.pop(), alias=exp.to_identifier(name, quoted=True))
 
 
 def _others(used: Sequence[exp.Expr]) -> exp.Expr:
@@ -156,46 +191,90 @@ def _source(source: exp.Expr) -> exp.Expr:
     return found
 
 
-def _unpivoted(pivot: exp.Expr, source: exp.Expr) -> exp.Select | None:
-    columns, name, value = _unpivoted_parts(pivot)
-    given = [(item.unalias(), item.alias) for item in columns]
-    if not given or not all(_is_name(column) for column, _ in given) or name is None or value is None:
+class _Row(Struct, frozen=True, kw_only=True):
+    """An item of UNPIVOT, which becomes rows: an expression for each column of values, or a selection of columns."""
+
+    values: Sequence[exp.Expr]
+    title: exp.Expr
+    columns: Sequence[exp.Expr]
+
+
+def _row(item: exp.Expr) -> _Row | None:
+    alias = item.args["alias"].name if isinstance(item, exp.PivotAlias) else item.alias
+    value = item.this if isinstance(item, (exp.PivotAlias, exp.Alias)) else item
+    selectors = [node for node in value.walk() if isinstance(node, exp.Star) or is_selector(node)]
+    if selectors:
+        first = selectors[0]
+        return _Row(values=[each_column(value)], title=titles_of_columns(first), columns=[first]) if not alias else None
+    parts = value.expressions if isinstance(value, exp.Tuple) else [value]
+    found = [[*part.find_all(exp.Column)] for part in parts]
+    if not parts or not all(len(columns) == 1 and _is_name(columns[0]) for columns in found) or value.find(exp.Query):
         return None
-    titles = [exp.Literal.string(alias or column.name) for column, alias in given]
-    listed = [column.copy() for column, _ in given]
-    items = [
-        exp.Star(except_=[column.this.copy() for column, _ in given]),
-        exp.Alias(this=exp.Explode(this=exp.Array(expressions=titles)), alias=name.copy()),
-        exp.Alias(this=exp.Explode(this=exp.Array(expressions=listed)), alias=value.copy()),
+    names = [columns[0] for columns in found]
+    bare = all(isinstance(part, (exp.Column, exp.Cast)) for part in parts)
+    if not alias and not bare:
+        return None  # DuckDB calls it by its own text of the expression
+    title = alias or "_".join(name.name for name in names)
+    return _Row(values=parts, title=exp.Literal.string(title), columns=names)
+
+
+def _unpivoted(pivot: exp.Expr, source: exp.Expr) -> exp.Select | None:
+    columns, name, values = _unpivoted_parts(pivot)
+    rows = [_row(item) for item in columns]
+    given = [*filter(None, rows)]
+    if not given or len(given) < len(rows) or name is None or not values:
+        return None
+    if any(len(row.values) != len(values) for row in given):
+        return None
+    names = [
+        column.this.copy() if isinstance(column, exp.Column) else column.copy()
+        for row in given
+        for column in row.columns
     ]
-    rows = exp.Select(expressions=items, from_=exp.From(this=_source(source)))
+    left_out = [*{name.sql().lower(): name for name in names}.values()]
+    listed = [exp.Array(expressions=[row.values[place].copy() for row in given]) for place in range(len(values))]
+    items = [
+        exp.Star(except_=left_out),
+        exp.Alias(this=exp.Explode(this=exp.Array(expressions=[row.title for row in given])), alias=name.copy()),
+        *(
+            exp.Alias(this=exp.Explode(this=values_of), alias=value.copy())
+            for values_of, value in zip(listed, values, strict=True)
+        ),
+    ]
+    select = exp.Select(expressions=items, from_=exp.From(this=_source(source)))
     if pivot.args.get("include_nulls"):
-        return rows
+        return select
     alias = exp.TableAlias(this=exp.to_identifier(_ALIAS, quoted=True))
-    known = exp.Not(this=exp.Is(this=exp.Column(this=value.copy()), expression=exp.Null()))
+    known = [exp.Not(this=exp.Is(this=exp.Column(this=value.copy()), expression=exp.Null())) for value in values]
     return exp.Select(
         expressions=[exp.Star()],
-        from_=exp.From(this=exp.Subquery(this=rows, alias=alias)),
-        where=exp.Where(this=known),
+        from_=exp.From(this=exp.Subquery(this=select, alias=alias)),
+        where=exp.Where(this=exp.and_(*known, wrap=False)),
     )
 
 
-_Parts: TypeAlias = tuple[Sequence[exp.Expr], exp.Identifier | None, exp.Identifier | None]
+_Parts: TypeAlias = tuple[Sequence[exp.Expr], exp.Identifier | None, Sequence[exp.Identifier]]
 
 
 def _unpivoted_parts(pivot: exp.Expr) -> _Parts:
-    """The columns that become rows, and what the columns of their names and of their values are called."""
+    """The items that become rows, and what the columns of their names and of their values are called."""
     if fields := pivot.args.get("fields"):
         holder = fields[0]
         if len(fields) != 1 or not isinstance(holder, exp.In) or len(pivot.expressions) != 1:
-            return (), None, None
-        return holder.expressions, _identifier(holder.this), _identifier(pivot.expressions[0])
+            return (), None, ()
+        value = pivot.expressions[0]
+        return holder.expressions, _identifier(holder.this), _identifiers([value])
     into = pivot.args.get("into")
     if into is None:
-        return pivot.expressions, exp.to_identifier("name"), exp.to_identifier("value")
-    if len(into.expressions) != 1:
-        return (), None, None
-    return pivot.expressions, _identifier(into.this), _identifier(into.expressions[0])
+        return pivot.expressions, exp.to_identifier("name"), (exp.to_identifier("value"),)
+    return pivot.expressions, _identifier(into.this), _identifiers(into.expressions)
+
+
+def _identifiers(nodes: Sequence[exp.Expr]) -> Sequence[exp.Identifier]:
+    """The names of all columns of values, or none if one of them is no name."""
+    parts = [part for node in nodes for part in (node.expressions if isinstance(node, exp.Tuple) else [node])]
+    found = [*filter(None, map(_identifier, parts))]
+    return found if len(found) == len(parts) else ()
 
 
 def _identifier(node: exp.Expr) -> exp.Identifier | None:

@@ -18,10 +18,13 @@ from sqlglot import exp
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.dialects.duckdb_columns import (
     ColumnSelection,
+    is_selector,
+    is_titles,
     is_unpacked,
     replaced,
     selection_of,
     title_of,
+    whole_selection,
 )
 from toolgen.connectors.sql.dialects.whole_rows import ROW_FUNCTIONS
 from toolgen.connectors.sql.guard.column_names import computed_title
@@ -116,6 +119,10 @@ class Columns:
             selection = selection_of(node) if is_unpacked(node) and node.parent_select is item.parent_select else None
             if selection is not None and node.parent is not None:
                 chosen = [*self._selected(node, selection, scope, merged)]
+                if is_titles(node):
+                    chosen = [exp.Literal.string(column.name) for column in chosen]
+                elif selection.nodes[0] is not node:  # an expression of each column
+                    chosen = [column.unalias().expressions[0] for column in chosen]
                 around = node.parent.expressions
                 place = next(place for place, one in enumerate(around) if one is node)
                 node.parent.set("expressions", [*around[:place], *chosen, *around[place + 1 :]])
@@ -128,7 +135,7 @@ class Columns:
         relations = [self._owner(owner, scope)] if selection.qualifier is not None else scope.relations
         if merged:
             refuse("column", "COLUMNS with USING or NATURAL is not supported", "name the columns you need")
-        changes = self._changes(selection.star)
+        changes = self._changes(selection.star, relations)
         if any(changes.values()):
             refuse("syntax", "COLUMNS replaces a column", "write the expression beside COLUMNS(* EXCLUDE (…))")
         columns = [
@@ -171,7 +178,7 @@ class Columns:
     def _star(self, item: exp.Expr, star: exp.Star, relations: Sequence[QueryRelation], merged: bool) -> list[exp.Expr]:
         if not relations:
             refuse("syntax", "* stands in a query without a table", "name the columns")
-        changes = self._changes(star)
+        changes = self._changes(star, relations)
         known = {name for relation in relations for name in relation.names}
         for name, change in changes.items():
             if change is not None and name not in known and None not in known:
@@ -196,9 +203,9 @@ class Columns:
             refuse("column", "* stands for no column that is available", "name the columns you need")
         return written
 
-    def _changes(self, star: exp.Star) -> dict[str, exp.Expr | None]:
+    def _changes(self, star: exp.Star, relations: Sequence[QueryRelation]) -> dict[str, exp.Expr | None]:
         """Return the replacements of columns of `*`, by name: None for EXCLUDE, an expression for REPLACE."""
-        left_out, changed = star.args.get("except_") or [], star.args.get("replace") or []
+        left_out, changed = [*self._left_out(star, relations)], star.args.get("replace") or []
         renamed = star.args.get("rename") or []
         changes: dict[str, exp.Expr | None] = {}
         for name in left_out:
@@ -213,6 +220,22 @@ class Columns:
         if len(changes) != len(left_out) + len(changed) + len(renamed):
             refuse("syntax", "what * leaves out or replaces is not a list of columns", "name the columns")
         return changes
+
+    def _left_out(self, star: exp.Star, relations: Sequence[QueryRelation]) -> Iterator[exp.Expr]:
+        """The names behind EXCLUDE. The rewrite of UNPIVOT writes COLUMNS(…) and stars there."""
+        names: set[str] = set()
+        for item in star.args.get("except_") or []:
+            if not self._record.column_selections or not (isinstance(item, exp.Star) or is_selector(item)):
+                yield item
+                continue
+            selection = whole_selection(item)
+            kept = self._changes(selection.star, relations)
+            for relation in relations:
+                for column in self._own_columns(relation):
+                    folded = fold_column(self._dialect, column, quoted=True)
+                    if selection.chosen(column) and folded not in kept and folded not in names:
+                        names.add(folded)
+                        yield exp.to_identifier(column, quoted=True)
 
     def _all_of(self, relation: QueryRelation, changes: Mapping[str, exp.Expr | None]) -> list[exp.Expr]:
         identifier = relation.identifier

@@ -263,7 +263,8 @@ class _Row:
         Elements are at most as large together as their list. What is made of them is largest where all are small, or where one is all.
         """
         if isinstance(node, exp.Comprehension):
-            listed, made, names = node.args["iterator"], [node.this, node.args.get("condition")], [node.expression]
+            listed, made = node.args["iterator"], [node.this, node.args.get("condition")]
+            names = [name for name in (node.expression, node.args.get("position")) if name is not None]
         elif (
             called_name(node) in _MAPPING and len(node.expressions) == 2 and isinstance(node.expressions[1], exp.Lambda)
         ):

@@ -151,6 +151,7 @@ _TYPES = _arguments(
     ENUM VARCHAR YEAR INET INT4RANGE INT8RANGE NUMRANGE TSRANGE TSTZRANGE DATERANGE
     """
 )
+_NESTED_TYPES = frozenset({"MAP", "STRUCT"})
 _FRAMES = frozenset({"CURRENT ROW", "UNBOUNDED"})
 _SIDES = frozenset({"LEFT", "RIGHT", "FULL"})
 _JOINS = frozenset({"INNER", "CROSS", "OUTER", "SEMI", "ANTI", "STRAIGHT_JOIN"})
@@ -267,7 +268,7 @@ def _check_named_argument(node: exp.Expr, dialect: DialectName) -> None:
 
 
 def _check_declaration(node: exp.Expr, _dialect: DialectName) -> None:
-    if not isinstance(node.parent, exp.TableAlias):
+    if not isinstance(node.parent, (exp.TableAlias, exp.DataType)):  # or a field of a STRUCT
         refuse("syntax", "a column is declared where none belongs", "name the column")
 
 
@@ -359,7 +360,7 @@ def _check_type(node: exp.Expr, dialect: DialectName, enums: EnumTypes | None) -
         kind = None
         known = node.args["kind"].name.upper() in _CHARACTER_SETS
     else:
-        known = _is_known(kind, dialect) if kind else getattr(node.this, "name", None) in _TYPES
+        known = _is_known(kind, dialect) if kind else _is_type(getattr(node.this, "name", ""), dialect)
     if not all(_is_small(size, _MAX_ARRAY) for size in node.args.get("values") or ()):
         refuse("type", "the size of an array is not a small number", "write a list, as INTEGER[]")
     if not known and not (kind and enums is not None and enums.accepts(node)):
@@ -368,6 +369,10 @@ def _check_type(node: exp.Expr, dialect: DialectName, enums: EnumTypes | None) -
             "a value is converted to a type that is not supported",
             "use an ordinary type such as TEXT or INTEGER",
         )
+
+
+def _is_type(name: str, dialect: DialectName) -> bool:
+    return name in _TYPES or (name in _NESTED_TYPES and RECORDS[dialect].struct_fields)
 
 
 def _is_known(kind: object, dialect: DialectName) -> bool:

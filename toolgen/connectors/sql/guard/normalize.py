@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS, ByDialect
+from toolgen.connectors.sql.dialects.duckdb import is_variable
 from toolgen.connectors.sql.dialects.record import Spelling
 from toolgen.connectors.sql.dialects.sqlite import NUMERIC
 from toolgen.connectors.sql.guard.functions import LAMBDAS
@@ -110,7 +111,7 @@ def _value(node: exp.Expr) -> exp.Expr | None:
     """Return the part before the dot of a call as a value. A name there is a column, never a schema, so the column has to be known."""
     match node:
         case exp.Identifier():
-            return exp.Column(this=node.copy())
+            return node.copy() if is_variable(node) else exp.Column(this=node.copy())
         case exp.Dot(this=exp.Identifier() as table, expression=exp.Identifier() as column):
             return exp.Column(this=column.copy(), table=table.copy())
         case exp.Literal() | exp.Paren() | exp.Anonymous() | exp.Bracket() | exp.Array() | exp.Column():

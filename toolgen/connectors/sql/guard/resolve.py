@@ -539,7 +539,8 @@ class Resolver:
 
     def _comprehension(self, node: exp.Comprehension, scope: SelectScope, ctes: _Ctes) -> None:
         self._expressions([node.args["iterator"]], scope, ctes)
-        inner = SelectScope(outer=scope, lambdas=frozenset({self._spelling.column(node.expression)}))
+        names = filter(None, (node.expression, node.args.get("position")))
+        inner = SelectScope(outer=scope, lambdas=frozenset(map(self._spelling.column, names)))
         self._expressions([node.this, node.args.get("condition")], inner, ctes)
 
 

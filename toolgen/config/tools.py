@@ -18,7 +18,7 @@ from toolgen.core.units import parse_duration
 from toolgen.core.yaml_file import YamlDocument, apart, decode
 from toolgen.model.field_mask import Mask
 from toolgen.model.manifest import Manifest
-from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, Tool
+from toolgen.model.tool import Effect, Tool
 
 __all__ = ["CacheFor", "Fallback", "PagesBy", "ToolKeys", "ToolSettings", "names", "of_tools", "read_tool"]
 
@@ -173,10 +173,10 @@ def of_tools(given: tuple[ToolSettings, ...], manifest: Manifest) -> Mapping[str
 
 
 def _check_cache(tool: Tool, one: ToolSettings) -> None:
-    listens = isinstance(tool.binding, GraphQLBinding) and tool.binding.subscription is not None
-    if tool.effect is not Effect.READ or listens:
+    if tool.effect is not Effect.READ or tool.listens:
         raise ConfigError(
-            f"cache: is for reads, and {tool.name} is {'a subscription' if listens else tool.effect}", where=one.where
+            f"cache: is for reads, and {tool.name} is {'a subscription' if tool.listens else tool.effect}",
+            where=one.where,
         )
 
 
@@ -207,7 +207,7 @@ def _check_fallback(tool: Tool, one: ToolSettings, fallback: Fallback, manifest:
 
 
 def _check_pages(tool: Tool, one: ToolSettings, pages: PagesBy) -> None:
-    if tool.effect is not Effect.READ or not isinstance(tool.binding, HttpBinding):
+    if tool.effect is not Effect.READ or not tool.sends_request:
         raise ConfigError(f"pages: is for reads over HTTP, and {tool.name} is none", where=one.where)
     for kind, name in pages.arguments.items():
         known = names(tool)

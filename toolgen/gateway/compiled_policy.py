@@ -35,7 +35,7 @@ from toolgen.model.graphql_schema import Graph
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Error, Refused
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import Tool, WorkflowBinding, absent
+from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import CallContext, CallerConnection, Next
@@ -303,11 +303,7 @@ class CompiledPolicy:
         if not roles_that_answer(self.policy):
             return False
         tools = (self._tools.get(tool.name) for tool in catalog)
-        return any(
-            isinstance(tool.binding, WorkflowBinding) or self.access.asks(principal, tool)
-            for tool in tools
-            if tool is not None
-        )
+        return any(tool.runs_steps or self.access.asks(principal, tool) for tool in tools if tool is not None)
 
     def pending_after(self, principal: Principal, name: str) -> float | None:
         """How long a rule lets a caller of a tool wait, in seconds; None where no rule says it."""

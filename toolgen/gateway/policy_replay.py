@@ -25,7 +25,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Refused
 from toolgen.model.schema import JsonObject
-from toolgen.model.tool import Effect, GraphQLDocumentBinding
+from toolgen.model.tool import Effect
 from toolgen.model.verdict import Allow, Ask, Deny
 from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.stages.access import CallHistory
@@ -165,9 +165,7 @@ class _Decisions:
         """All of a call that decides about it; None where that is not all, or is long."""
         tool = self._manifest.tools.get(str(row.get("tool", "")))
         if self._varying and tool is not None:
-            asks_others = isinstance(
-                tool.binding, GraphQLDocumentBinding
-            )  # each root field is decided as a call of its tool
+            asks_others = tool.takes_documents  # each root field is decided as a call of its tool
             if asks_others or tool.name in self._varying:
                 return None
         said = [row.get(name) for name in ("tool", "principal", "on_behalf_of", "users", "arguments", "bound")]

@@ -33,7 +33,7 @@ from toolgen.model.manifest import Manifest, Problem, assemble
 from toolgen.model.names import META_TOOLS, join
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.shown_schema import outline
-from toolgen.model.tool import DeviceBinding, GraphQLBinding, HttpBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.policy.arguments import SharedCheck, check_schema
 
 __all__ = ["Built", "Progress", "build", "build_sources", "usable"]
@@ -192,12 +192,12 @@ def usable(reading: SourceReading) -> SourceReading:
                 shared[id(definitions.shared)] = SharedCheck(definitions.shared)
             fault = shared[id(definitions.shared)].fault(schema)
         else:
-            if isinstance(tool.binding, GraphQLBinding) and tool.binding.whole:
+            if tool.binding.whole:
                 schema = outline(schema, frozenset(schema["$defs"]) - checked)
                 checked |= tool.input_schema["$defs"].keys()
             fault = check_schema(schema)
-        if fault is None and isinstance(tool.binding, DeviceBinding) and tool.binding.result is not None:
-            fault = check_schema(tool.binding.result)
+        if fault is None and tool.binding.result_schema is not None:
+            fault = check_schema(tool.binding.result_schema)
         if fault is None:
             kept.append(tool)
             continue
@@ -227,11 +227,7 @@ def _callable(source: SourceSettings, reading: SourceReading) -> SourceReading:
     schemes = reading.info.security_schemes
     if CONNECTORS[source.config.kind].names_schemes:
         asked = {
-            name
-            for tool in reading.tools
-            if isinstance(tool.binding, HttpBinding)
-            for option in tool.binding.security
-            for name in option
+            name for tool in reading.tools if tool.http is not None for option in tool.http.security for name in option
         }
         check_auth(source.config.name, source.config.kind, source.auth, schemes, asked)
     if not CONNECTORS[source.config.kind].describes_requests:

@@ -18,7 +18,7 @@ from toolgen.model.auth_schemes import HEADERS, SCHEMES, chosen, fits, sendable,
 from toolgen.model.manifest import Problem, SecurityScheme
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
-from toolgen.model.tool import HttpBinding, Tool
+from toolgen.model.tool import Tool
 
 __all__ = ["check_auth", "names_in_short", "obstacle", "uncallable", "unfulfillable", "unpaid"]
 
@@ -120,11 +120,12 @@ def uncallable(
 
 def obstacle(tool: Tool, schemes: Mapping[str, SecurityScheme], possible: dict[int, _Possible] | None = None) -> str:
     """Return the reason why no call of a tool can succeed, or "". `possible` is a cache shared by several tools."""
-    if isinstance(tool.binding, HttpBinding):
-        if not any(_reachable(server) for server in tool.binding.servers):
+    http = tool.http
+    if http is not None:
+        if not any(_reachable(server) for server in http.servers):
             return "its description names no server that can be asked; set `server:` for its source in toolgen.yaml"
-        if tool.binding.security and () not in tool.binding.security:
-            lacking = [_unshowable(option, schemes) for option in tool.binding.security]
+        if http.security and () not in http.security:
+            lacking = [_unshowable(option, schemes) for option in http.security]
             if all(lacking):
                 return lacking[0]
     if name := _missing(tool.input_schema, {} if possible is None else possible):
@@ -156,8 +157,9 @@ def unpaid(tools: Iterable[Tool], auth: Container[str]) -> dict[str, list[str]]:
     """The names of the tools that need a credential which is not configured, by what each needs."""
     found: dict[str, list[str]] = {}
     for tool in tools:
-        if isinstance(tool.binding, HttpBinding) and chosen(tool.binding.security, auth) is None:
-            wanted = " or ".join(" and ".join(option) for option in tool.binding.security)
+        http = tool.http
+        if http is not None and chosen(http.security, auth) is None:
+            wanted = " or ".join(" and ".join(option) for option in http.security)
             found.setdefault(wanted, []).append(tool.name)
     return found
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.parameter_names import may_be_one
-from toolgen.model.tool import HttpBinding, HttpParameter, Tool
+from toolgen.model.tool import HttpParameter, Tool
 
 __all__ = ["CredentialArguments", "credential_arguments"]
 
@@ -85,9 +85,9 @@ def credential_arguments(manifest: Manifest) -> tuple[CredentialArguments, ...]:
 
 def _candidates(tool: Tool) -> Iterable[tuple[HttpParameter, str]]:
     """Parameters that may carry credentials, each with its description."""
-    if isinstance(tool.binding, HttpBinding):
+    if (http := tool.http) is not None:
         properties = tool.input_schema.get("properties", {})
-        for one in tool.binding.parameters:
+        for one in http.parameters:
             if one.in_ in _PLACES:
                 schema = properties.get(one.argument)
                 yield one, str(schema.get("description", "")) if isinstance(schema, dict) else ""

@@ -14,7 +14,7 @@ from toolgen.connectors.source import SourceSettings
 from toolgen.model.database import Table
 from toolgen.model.manifest import Manifest, SecurityScheme, SourceInfo
 from toolgen.model.names import join
-from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, HttpBinding, McpBinding, Tool
+from toolgen.model.tool import Effect, Tool
 
 __all__ = ["GITIGNORE", "PRINCIPAL", "StarterSource", "needed_schemes", "policy_text", "project_text", "variables"]
 
@@ -141,9 +141,9 @@ def needed_schemes(tools: Iterable[Tool], info: SourceInfo) -> set[str]:
         return len(option), max((_SIMPLEST.index(kind) if kind in _SIMPLEST else 9 for kind in kinds), default=0)
 
     for tool in tools:
-        if not isinstance(tool.binding, HttpBinding):
+        if (http := tool.http) is None:
             continue
-        options = [option for option in tool.binding.security if all(name in schemes for name in option)]
+        options = [option for option in http.security if all(name in schemes for name in option)]
         if options and not any(chosen.issuperset(option) for option in options):
             simplest = min(options, key=cost)
             chosen.update(simplest)
@@ -226,7 +226,7 @@ def _egress(manifest: Manifest, sources: Mapping[str, SourceSettings]) -> str:
         if (address := CONNECTORS[source.config.kind].address(source.config)) is not None:
             places[name].add(_place(*address))
     for tool in manifest.tools.values():
-        places[tool.source].update(filter(None, map(_place_of, _addresses(tool))))
+        places[tool.source].update(filter(None, map(_place_of, tool.binding.addresses)))
     networked = {name for name, source in sources.items() if CONNECTORS[source.config.kind].networked}
     listed = ", ".join(f'"{place}"' for place in sorted(set().union(*places.values())))
     unknown = "" if listed else "".join(f"    {name}: []\n" for name in sorted(networked))
@@ -236,20 +236,6 @@ def _egress(manifest: Manifest, sources: Mapping[str, SourceSettings]) -> str:
         + (f"  sources:   # no server is known, so none is reached: list its host:port\n{unknown}" if unknown else "")
         + "  private_networks: deny\n  redirects: none\n"
     )
-
-
-def _addresses(tool: Tool) -> Iterable[str]:
-    match tool.binding:
-        case HttpBinding(servers=servers):
-            return servers
-        case GraphQLBinding(endpoint=endpoint, subscription=subscription):
-            return (endpoint, *((subscription.url,) if subscription is not None else ()))
-        case GraphQLDocumentBinding(endpoint=endpoint):
-            return (endpoint,)
-        case McpBinding(url=url):
-            return (url,)
-        case _:
-            return ()
 
 
 def _place_of(url: str) -> str:

@@ -12,7 +12,7 @@ from toolgen.core.errors import DescriptionError
 from toolgen.core.spelling import nearest
 from toolgen.model.argument_names import own_names
 from toolgen.model.expressions import ListExpression, Literal, ObjectExpression, Template, parse
-from toolgen.model.tool import HttpBinding, Tool, WorkflowBinding
+from toolgen.model.tool import Tool
 from toolgen.model.workflow import ToolUse
 from toolgen.pipeline.responses.answer_argument import option_names
 from toolgen.policy.arguments import Validator
@@ -65,11 +65,11 @@ def _given(draft: DraftUse, tool: Tool, arguments: dict[str, Any], places: dict[
     """Parameters of Arazzo, by the argument that each is."""
     binding = tool.binding
     known: dict[tuple[str, str], str] = {}
-    if isinstance(binding, HttpBinding):
-        known = {(one.in_, one.name): one.argument for one in binding.parameters}
-    elif isinstance(binding, WorkflowBinding):
+    if tool.http is not None:
+        known = {(one.in_, one.name): one.argument for one in tool.http.parameters}
+    elif tool.runs_steps:
         known = {("", name): name for name in tool.input_schema.get("properties") or {}}
-        known |= {("", own): name for name, own in binding.arguments.items()}
+        known |= {("", own): name for name, own in binding.own_names.items()}
     for one in draft.given:
         argument = known.get((one.place, one.name))
         if argument is not None:
@@ -85,7 +85,8 @@ def _body(draft: DraftUse, tool: Tool, arguments: dict[str, Any], places: dict[s
     expression."""
     if not draft.body_where:
         return None, {}
-    body = tool.binding.body if isinstance(tool.binding, HttpBinding) else None
+    http = tool.http
+    body = None if http is None else http.body
     if body is None:
         raise DescriptionError(f"{tool.name} takes no body", where=draft.body_where)
     if body.argument:

@@ -13,7 +13,7 @@ from toolgen.core.errors import DescriptionError
 from toolgen.core.spelling import nearest
 from toolgen.model.conditions import condition_references, parse_condition
 from toolgen.model.expressions import PathQuery, ValueReference, parse, parse_reference, references
-from toolgen.model.tool import HttpBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.model.workflow import Criterion, Step, ToolUse
 
 __all__ = ["check_references"]
@@ -56,7 +56,7 @@ class _Checker(Struct):
     def step(self, step: Step, before: frozenset[str]) -> None:
         """Check every expression of a step against its allowed targets."""
         where, item = self.draft.where[step.id], _ITEM if step.each is not None else frozenset()
-        own = item | (_OWN if isinstance(getattr(self.tools.get(step.id), "binding", None), HttpBinding) else {"data"})
+        own = item | (_OWN if (called := self.tools.get(step.id)) is not None and called.sends_request else {"data"})
         self.criteria(step.when, where, _Allowed(before))
         if step.each is not None:
             self.value(step.each, where, _Allowed(before))

@@ -20,15 +20,7 @@ from toolgen.model.parameter_names import members
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.tool import (
-    Binding,
-    DeviceBinding,
-    FunctionBinding,
-    GraphQLBinding,
-    HttpBinding,
-    McpBinding,
-    SqlBinding,
     Tool,
-    WorkflowBinding,
 )
 
 __all__ = ["listed_arguments", "listed_names", "own_arguments", "own_names", "with_listed_arguments"]
@@ -68,7 +60,7 @@ def with_listed_arguments(tool: Tool) -> Tool:
     if not names:
         return tool
     names = listed_names(known, _required(schema, schema, 0))
-    binding = _binding(tool.binding, names)
+    binding = tool.binding.renamed(names)
     if binding is None:
         return tool
     return msgspec.structs.replace(tool, input_schema=_Renaming(schema, names).schema(), binding=binding)
@@ -76,14 +68,7 @@ def with_listed_arguments(tool: Tool) -> Tool:
 
 def own_names(tool: Tool) -> Mapping[str, str]:
     """The own name of each argument that is listed under another; empty for nearly all tools."""
-    binding = tool.binding
-    match binding:
-        case HttpBinding():
-            return {} if binding.arguments is msgspec.UNSET else binding.arguments
-        case GraphQLBinding() | SqlBinding() | McpBinding() | FunctionBinding() | DeviceBinding() | WorkflowBinding():
-            return binding.arguments
-        case _:
-            return {}
+    return tool.binding.own_names
 
 
 def listed_arguments(tool: Tool, arguments: Mapping[str, T]) -> tuple[Mapping[str, T], tuple[str, ...]]:
@@ -121,39 +106,6 @@ def _required(node: Any, root: Schema, depth: int) -> Iterator[str]:
     branches = [branch for key in _BRANCHES for branch in node.get(key) or ()]
     for inner in (*branches, *(node.get(key) for key in _SINGLE), *schemas.values()):
         yield from _required(inner, root, depth + 1)
-
-
-def _binding(binding: Binding, names: Mapping[str, str]) -> Binding | None:
-    """The binding with the listed names; None for one whose arguments are all the gateway's own."""
-    arguments = {listed: own for own, listed in names.items()}
-    match binding:
-        case HttpBinding():
-            sent = tuple(
-                msgspec.structs.replace(one, argument=names.get(one.argument, one.argument))
-                for one in binding.parameters
-            )
-            body = binding.body
-            if body is not None:
-                properties = {names.get(argument, argument): name for argument, name in body.properties.items()}
-                argument = None if body.argument is None else names.get(body.argument, body.argument)
-                body = msgspec.structs.replace(body, properties=properties, argument=argument)
-            return msgspec.structs.replace(binding, parameters=sent, body=body, arguments=arguments)
-        case GraphQLBinding():
-            cursor = binding.cursor
-            return msgspec.structs.replace(
-                binding,
-                variables={names.get(argument, argument): name for argument, name in binding.variables.items()},
-                pages=tuple(names.get(name, name) for name in binding.pages),
-                cursor=(names.get(cursor[0], cursor[0]), *cursor[1:]) if cursor else (),
-                arguments=arguments,
-            )
-        case SqlBinding():
-            parameters = tuple(names.get(name, name) for name in binding.parameters)
-            return msgspec.structs.replace(binding, parameters=parameters, arguments=arguments)
-        case McpBinding() | FunctionBinding() | DeviceBinding() | WorkflowBinding():
-            return msgspec.structs.replace(binding, arguments=arguments)
-        case _:
-            return None
 
 
 def _told(node: Any, name: str) -> Any:

@@ -13,7 +13,7 @@ import msgspec
 
 from toolgen.core.json_codec import decode_json
 from toolgen.model.schema import Json, JsonObject, Schema
-from toolgen.model.tool import HttpBinding, HttpBody, Tool
+from toolgen.model.tool import HttpBody, Tool
 
 __all__ = ["body_advice", "in_body_form"]
 
@@ -26,7 +26,8 @@ _KINDS = {"array": ", a list", "object": ", an object", "string": ", a text"}
 
 def in_body_form(tool: Tool, arguments: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
     """The arguments in the form that the tool has, and the names of those that were moved."""
-    body = tool.binding.body if isinstance(tool.binding, HttpBinding) else None
+    http = tool.http
+    body = None if http is None else http.body
     if body is None:
         return arguments, ()
     known = tool.input_schema.get("properties", {})
@@ -45,7 +46,8 @@ def in_body_form(tool: Tool, arguments: JsonObject) -> tuple[JsonObject, tuple[s
 
 def body_advice(tool: Tool, unknown: str) -> str:
     """Where an unknown argument belongs that may have to do with the body, or ""."""
-    body = tool.binding.body if isinstance(tool.binding, HttpBinding) else None
+    http = tool.http
+    body = None if http is None else http.body
     if body is None:
         return ""
     if body.argument is None:

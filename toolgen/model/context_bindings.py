@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from toolgen.model.binding_properties import BindingProperties
+
 __all__ = ["FolderBinding", "TextMessage", "TextPromptBinding"]
 
 
@@ -14,7 +16,7 @@ class TextMessage(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class TextPromptBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="text_prompt"):
+class TextPromptBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="text_prompt"):
     """Prompt of a file, as it was built."""
 
     messages: tuple[TextMessage, ...]
@@ -24,7 +26,7 @@ class TextPromptBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="ki
         return "text_prompt"
 
 
-class FolderBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="folder"):
+class FolderBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="folder"):
     """File below the folder of its source, which is read when it is asked for. `path` is relative to that folder."""
 
     path: str

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from toolgen.model.binding_properties import BindingProperties
 from toolgen.model.result import Error
 from toolgen.model.schema import Schema
 from toolgen.model.waiting import reads_end
@@ -13,7 +14,7 @@ from toolgen.model.waiting import reads_end
 __all__ = ["DeviceBinding", "deferred"]
 
 
-class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="device"):
+class DeviceBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="device"):
     """A method (JSON-RPC 2.0) of the caller's own device, which has `timeout_s` seconds to answer.
 
     `params` and `transform` are templates (`model/template.py`): of the request's parameters, with paths into the arguments, and of the
@@ -27,11 +28,16 @@ class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     transform: str | list[Any] | dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     display: str = ""
     timeout_s: float = 3600.0
-    arguments: dict[str, str] = {}
+    arguments: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def kind(self) -> str:
         return "device"
+
+    @property
+    def result_schema(self) -> Schema | None:
+        """Schema of the device's answer."""
+        return self.result
 
 
 def deferred(call_id: str, rule: str) -> Error:

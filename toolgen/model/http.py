@@ -12,10 +12,8 @@ import re
 import uuid
 from functools import lru_cache
 
-import msgspec
-
 from toolgen.model.parameter_names import NameSet
-from toolgen.model.tool import Binding, HttpBinding, HttpKey
+from toolgen.model.tool import Binding
 
 __all__ = [
     "GATEWAY_HEADERS",
@@ -77,8 +75,7 @@ def is_gateway_header(name: str) -> bool:
 
 def written(binding: Binding, text: str) -> str:
     """A key as the system of a tool knows it: the text itself, or a UUID that is made of it and always the same."""
-    key = binding.key if isinstance(binding, HttpBinding) else msgspec.UNSET
-    if isinstance(key, HttpKey) and key.form == "uuid":
+    if binding.key_form == "uuid":
         return str(uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4))
     return text
 

@@ -18,7 +18,7 @@ from toolgen.model.graphql_schema import Graph
 from toolgen.model.schema import Schema
 from toolgen.model.shown_schema import closure, outline
 from toolgen.model.stored_schemas import MAX_REPEATED, Opened, Stored
-from toolgen.model.tool import Binding, Effect, GraphQLBinding, OutputForm, Seals, Tool
+from toolgen.model.tool import Binding, Effect, OutputForm, Seals, Tool
 
 __all__ = [
     "FORMAT",
@@ -312,7 +312,7 @@ def _read(tools: Iterable[_StoredTool]) -> list[Tool]:
 def _in_parts(tool: Tool, stored: Stored | None) -> Tool:
     """The tool as a file has it, without what it has in common with others of its source."""
     binding = tool.binding
-    if isinstance(binding, GraphQLBinding) and binding.whole:
+    if binding.whole:
         return msgspec.structs.replace(tool, input_schema=outline(tool.input_schema))
     if stored is None:
         return tool
@@ -325,7 +325,7 @@ def _whole(tool: Tool, source: SourceInfo | None, opened: Opened | None) -> Tool
     if source is None or opened is None:
         return tool
     binding = tool.binding
-    if isinstance(binding, GraphQLBinding) and binding.whole:
+    if binding.whole:
         top = source.definitions.get(tool.origin)
         if top is None:
             return tool

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from toolgen.core.canonical import Canonical, schema_digest
+from toolgen.model.binding_properties import BindingProperties
 from toolgen.model.context_bindings import FolderBinding, TextPromptBinding
 from toolgen.model.database import DialectName
 from toolgen.model.device import DeviceBinding
+from toolgen.model.http_binding import Constant, HttpBinding, HttpBody, HttpConstant, HttpKey, HttpParameter, HttpPart
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.stored_schemas import unshared
@@ -50,101 +53,12 @@ __all__ = [
 ]
 
 
-Constant: TypeAlias = str | bool | int | float
-
-
 class Effect(StrEnum):
     """Effect of a call on the system behind it."""
 
     READ = "read"
     WRITE = "write"
     DESTRUCTIVE = "destructive"
-
-
-class HttpParameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where one argument goes in a request. `name` is the wire name; `style` and `explode` are OpenAPI's (3.1, section 4.8.12)."""
-
-    argument: str
-    in_: str = msgspec.field(name="in")  # path | query | header | cookie | querystring
-    name: str
-    style: str
-    explode: bool
-    allow_reserved: bool = False
-    content_type: str | None = None  # set when the parameter has `content` instead of a style
-    required: bool = False
-    nested: tuple[str, ...] = ()  # the styles of arrays within the array, from the outermost on (2.0, Items Object)
-    parts: dict[str, HttpPart] = {}  # by property, where the whole query string is a form
-
-
-class HttpPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one property of a form or multipart body is sent (OpenAPI's Encoding Object)."""
-
-    content_type: str | None = None
-    style: str | None = None
-    explode: bool | None = None
-    allow_reserved: bool = False
-    file: bool = False  # an object with `base64` is sent as the file it holds
-    headers: dict[str, str] = {}
-    nested: tuple[str, ...] = ()  # as in `HttpParameter`
-
-
-class HttpBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The request body: one argument (`argument`), or an object whose properties are arguments (`properties`: argument -> property)."""
-
-    media_type: str
-    argument: str | None = None
-    properties: dict[str, str] = {}
-    required: bool = False
-    parts: dict[str, HttpPart] = {}  # by property, for forms and multipart
-    others: HttpPart | None = None  # for the properties of a form that its schema does not name
-    file: bool = False  # the whole body is one file
-
-
-class HttpKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The header that a system knows a repeated request by, which the gateway fills in: with `text` of its own, or a `uuid` made of it.
-
-    One that is `required` goes with every request, any other with those that would do something twice.
-    """
-
-    header: str
-    form: str = "text"
-    required: bool = False
-
-
-class HttpConstant(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter whose value toolgen.yaml gives, the same with every call; no argument says it."""
-
-    parameter: HttpParameter  # its `argument` is ""
-    value: Constant
-
-
-class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="http"):
-    """An HTTP request. `security` is OpenAPI's OR of ANDs of scheme names; `[]` means none is needed, `[[]]` that it is optional.
-
-    `scopes`, if there are any, are the same alternatives as they are written, each scheme with its scopes. `help_url` is the
-    documentation of the operation. `arguments` are as of every binding: the own name of each argument that is listed under another.
-    """
-
-    method: str
-    path: str
-    servers: tuple[str, ...]
-    parameters: tuple[HttpParameter, ...]
-    body: HttpBody | None
-    security: tuple[tuple[str, ...], ...]
-    scopes: tuple[dict[str, tuple[str, ...]], ...] | msgspec.UnsetType = msgspec.UNSET
-    key: HttpKey | msgspec.UnsetType = msgspec.UNSET
-    help_url: str | msgspec.UnsetType = msgspec.UNSET
-    constants: tuple[HttpConstant, ...] | msgspec.UnsetType = msgspec.UNSET
-    formats: str | msgspec.UnsetType = msgspec.UNSET  # "loose" where toolgen.yaml says so
-    arguments: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
-    files: bool | msgspec.UnsetType = msgspec.UNSET  # whether a description says that an answer may be a file
-    html: bool | msgspec.UnsetType = (
-        msgspec.UNSET
-    )  # whether a description says that an answer is HTML, which is given as it is then
-
-    @property
-    def kind(self) -> str:
-        return "http"
 
 
 class GraphQLSubscription(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +70,7 @@ class GraphQLSubscription(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="graphql"):
+class GraphQLBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="graphql"):
     """A stored operation, and the SHA-256 of its text. `variables` maps argument -> variable; `type` is query, mutation or subscription.
 
     `field` is the root field, or "" for an operation from a file. `bound` are variables that the caller never sees, each with its source in
@@ -175,7 +89,7 @@ class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     variables: dict[str, str]
     endpoint: str
     hash: str = ""
-    bound: dict[str, str] = {}
+    bound: dict[str, str] = msgspec.field(default_factory=dict)
     fields: str = ""
     pages: tuple[str, ...] = ()
     cursor: tuple[str, ...] = ()
@@ -185,14 +99,72 @@ class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     max_page: int = 0
     whole: str = ""
     subscription: GraphQLSubscription | None = None
-    arguments: dict[str, str] = {}
+    arguments: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def kind(self) -> str:
         return "graphql"
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """URLs of the endpoint and of the subscription."""
+        return (self.endpoint, *((self.subscription.url,) if self.subscription is not None else ()))
 
-class GraphQLDocumentBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="graphql_document"):
+    @property
+    def request_line(self) -> str:
+        """Method and URL of every operation."""
+        return f"POST {self.endpoint}"
+
+    @property
+    def own_operation(self) -> str:
+        """Root field."""
+        return self.field
+
+    @property
+    def code_argument(self) -> str:
+        """Argument that asks for other fields."""
+        return self.fields
+
+    @property
+    def cursor_argument(self) -> str:
+        """Argument of the connection's cursor."""
+        return self.cursor[0] if self.cursor else ""
+
+    @property
+    def stored_document(self) -> str:
+        """Stored operation."""
+        return self.operation
+
+    @property
+    def answers_lists(self) -> bool:
+        """True for queries."""
+        return self.type == "query"
+
+    def with_other_schema(self) -> GraphQLBinding:
+        """Return the binding without the digest of the stored schema."""
+        return msgspec.structs.replace(self, whole="") if self.whole else self
+
+    @property
+    def sends_files(self) -> bool:
+        """True if a scalar of the operation is a file."""
+        return bool(self.uploads)
+
+    @property
+    def is_query(self) -> bool:
+        """True for queries and subscriptions."""
+        return self.type != "mutation"
+
+    def _renamed_parts(self, names: Mapping[str, str]) -> dict[str, Any]:
+        """Return variables, and the arguments of pages."""
+        cursor = self.cursor
+        return {
+            "variables": {names.get(argument, argument): name for argument, name in self.variables.items()},
+            "pages": tuple(names.get(name, name) for name in self.pages),
+            "cursor": (names.get(cursor[0], cursor[0]), *cursor[1:]) if cursor else (),
+        }
+
+
+class GraphQLDocumentBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="graphql_document"):
     """Documents that the caller writes: only of one `type` (query or mutation), and within these bounds."""
 
     type: str
@@ -207,8 +179,23 @@ class GraphQLDocumentBinding(msgspec.Struct, frozen=True, kw_only=True, tag_fiel
     def kind(self) -> str:
         return "graphql_document"
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """URL of the endpoint."""
+        return (self.endpoint,)
 
-class GraphQLSchemaBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="graphql_schema"):
+    @property
+    def request_line(self) -> str:
+        """Method and URL of every document."""
+        return f"POST {self.endpoint}"
+
+    @property
+    def code_argument(self) -> str:
+        """Argument that holds the document."""
+        return "query"
+
+
+class GraphQLSchemaBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="graphql_schema"):
     """Types of the source's own schema, as SDL. Nothing is sent."""
 
     @property
@@ -216,7 +203,7 @@ class GraphQLSchemaBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field=
         return "graphql_schema"
 
 
-class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="sql"):
+class SqlBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="sql"):
     """An operation of a database. Its tables are in the manifest's source.
 
     `statement` is a trusted file's query and `parameters` the arguments of its placeholders, in order; both belong to `named` alone.
@@ -227,15 +214,46 @@ class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     operation: str  # query | explain | list_tables | search_schema | describe_table | change | named
     statement: str = ""
     parameters: tuple[str, ...] = ()
-    arguments: dict[str, str] = {}
+    arguments: dict[str, str] = msgspec.field(default_factory=dict)
     files: bool = False
 
     @property
     def kind(self) -> str:
         return "sql"
 
+    @property
+    def code_argument(self) -> str:
+        """Argument that holds the statement, unless it is a trusted file's."""
+        return "" if self.operation == "named" else "sql"
 
-class FunctionBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="function"):
+    @property
+    def cursor_argument(self) -> str:
+        """Argument of the cursor of rows."""
+        return "cursor"
+
+    @property
+    def keeps_values(self) -> bool:
+        """True: values are parameters of a statement."""
+        return True
+
+    @property
+    def answers_lists(self) -> bool:
+        """True for statements that answer with rows."""
+        return self.operation in {"query", "named"}
+
+    @property
+    def answers_files(self) -> bool:
+        """True if rows may hold bytes."""
+        return self.files
+
+    def _renamed_parts(self, names: Mapping[str, str]) -> dict[str, Any]:
+        """Return the arguments of placeholders."""
+        return {"parameters": tuple(names.get(name, name) for name in self.parameters)}
+
+
+class FunctionBinding(
+    BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="function"
+):
     """A Python function of the project. `code` is the SHA-256 of its text: a function that changed since is another tool.
 
     `converses`: it can tell its caller how far it is, and ask. `content`: it answers with pictures, recordings or documents. `requires`
@@ -248,14 +266,24 @@ class FunctionBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     converses: bool = False
     content: bool = False
     requires: tuple[str, ...] = ()
-    arguments: dict[str, str] = {}
+    arguments: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def kind(self) -> str:
         return "function"
 
+    @property
+    def answers_files(self) -> bool:
+        """True if the function returns pictures, recordings or documents."""
+        return self.content
 
-class McpBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp"):
+    @property
+    def keeps_values(self) -> bool:
+        """True: values are arguments of Python."""
+        return True
+
+
+class McpBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp"):
     """A tool of an MCP server, under the server's name for it. `url` is "" for a command that is reached over its pipes.
 
     `parts` are digests of the server's description at build time, by part: a server with another description is not called.
@@ -267,12 +295,32 @@ class McpBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     url: str
     parts: dict[str, str]
     open_world: bool = True
-    arguments: dict[str, str] = {}
+    arguments: dict[str, str] = msgspec.field(default_factory=dict)
     task: bool = False
 
     @property
     def kind(self) -> str:
         return "mcp"
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """URL of the server; "" for a command."""
+        return (self.url,)
+
+    @property
+    def own_operation(self) -> str:
+        """Name of the tool at the server."""
+        return self.tool
+
+    @property
+    def answers_files(self) -> bool:
+        """True: any content of MCP may be a file."""
+        return True
+
+    @property
+    def answers_lists(self) -> bool:
+        """True: content of MCP may be text of JSON."""
+        return True
 
 
 class McpResourceBinding(
@@ -301,7 +349,7 @@ class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class OperationBinding(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="operation"
+    BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="operation"
 ):
     """Binding of a kind of system that needs no binding of its own: what is done, with values of its description.
 
@@ -309,15 +357,20 @@ class OperationBinding(
     """
 
     operation: str
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = msgspec.field(default_factory=dict)
     address: str = ""
 
     @property
     def kind(self) -> str:
         return "operation"
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """URL that calls go to."""
+        return (self.address,) if self.address else ()
 
-class NoBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="none"):
+
+class NoBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="none"):
     """Binding of a tool that does not exist, so that a call to it passes the same stages as any other and ends refused."""
 
     @property
@@ -406,9 +459,41 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(self.binding, HttpBinding)
 
     @property
+    def http(self) -> HttpBinding | None:
+        """HTTP request that a call is, of which the binding has the form."""
+        return self.binding if isinstance(self.binding, HttpBinding) else None
+
+    @property
+    def steps(self) -> WorkflowBinding | None:
+        """Calls of other tools that a call is."""
+        return self.binding if isinstance(self.binding, WorkflowBinding) else None
+
+    @property
+    def device_request(self) -> DeviceBinding | None:
+        """Request to a device of the caller that a call is."""
+        return self.binding if isinstance(self.binding, DeviceBinding) else None
+
+    @property
+    def linked_resource(self) -> McpResourceBinding | None:
+        """Reading of a resource of a server that an answer links to."""
+        if not isinstance(self.binding, McpBinding):
+            return None
+        return McpResourceBinding(**msgspec.structs.asdict(self.binding))
+
+    @property
     def selects_fields(self) -> bool:
         """True if a call asks for fields of an object, chosen when it was built or by the caller."""
         return isinstance(self.binding, GraphQLBinding)
+
+    @property
+    def listens(self) -> bool:
+        """True if a call waits for events."""
+        return isinstance(self.binding, GraphQLBinding) and self.binding.subscription is not None
+
+    @property
+    def shows_schema(self) -> bool:
+        """True if a call shows the types that documents of the source may use, and sends nothing."""
+        return isinstance(self.binding, GraphQLSchemaBinding)
 
     @property
     def takes_documents(self) -> bool:

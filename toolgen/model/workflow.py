@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from toolgen.model.binding_properties import BindingProperties
+
 __all__ = ["Action", "CodeBinding", "Criterion", "Step", "ToolUse", "WorkflowBinding", "steps_of"]
 
 
@@ -64,22 +66,34 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_failure: tuple[Action, ...] = ()
 
 
-class WorkflowBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="workflow"):
+class WorkflowBinding(
+    BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="workflow"
+):
     """Calls to other tools, by the name that its file gives the workflow. Steps of one stage are made at the same time, and stages one
     after the other; `outputs` is what the tool answers with. After `timeout_s` seconds nothing more is begun, and it fails; 0: no limit."""
 
     workflow: str
     stages: tuple[tuple[Step, ...], ...]
-    outputs: dict[str, Any] = {}
+    outputs: dict[str, Any] = msgspec.field(default_factory=dict)
     timeout_s: float = 0.0
-    arguments: dict[str, str] = {}
+    arguments: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def kind(self) -> str:
         return "workflow"
 
+    @property
+    def makes_calls(self) -> bool:
+        """True: each step is a call."""
+        return True
 
-class CodeBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="code"):
+    @property
+    def keeps_values(self) -> bool:
+        """True: values are those of the calls that are made."""
+        return True
+
+
+class CodeBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="code"):
     """Python that the caller writes, in a sandbox whose only way out is the caller's own tools: for so long, with so much memory, so many
     calls and so large an answer (bytes)."""
 
@@ -91,6 +105,21 @@ class CodeBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     @property
     def kind(self) -> str:
         return "code"
+
+    @property
+    def takes_code(self) -> bool:
+        """True: the program is an argument."""
+        return True
+
+    @property
+    def makes_calls(self) -> bool:
+        """True: the program may call any tool of its caller."""
+        return True
+
+    @property
+    def keeps_values(self) -> bool:
+        """True: values are those of the calls that are made."""
+        return True
 
 
 def steps_of(stages: tuple[tuple[Step, ...], ...]) -> Iterator[Step]:

@@ -19,7 +19,7 @@ from toolgen.model.call import Call
 from toolgen.model.result import UNTRIED, Cancelled, Delivery, Error, Failed, Refused, Result, Shape, Success
 from toolgen.model.schema import Json
 from toolgen.model.secret import Secret
-from toolgen.model.tool import Effect, GraphQLSchemaBinding, Tool
+from toolgen.model.tool import Effect, Tool
 from toolgen.pipeline.middleware import CallerConnection
 from toolgen.pipeline.stages.approve import approval_digest
 from toolgen.pipeline.stages.broken_off import not_awaited
@@ -216,11 +216,7 @@ class Caching:
 
         The key covers the caller and its user, their roles and attributes, the policy, and the exact call.
         """
-        if (
-            isinstance(call.tool.binding, GraphQLSchemaBinding)
-            or call.database is not None
-            or call.sampling is not None
-        ):
+        if call.tool.shows_schema or call.database is not None or call.sampling is not None:
             return None
         # Where callers' own tokens are exchanged, another token of the same caller may open less.
         tokens = [_mark(who.token) for who in (call.principal, call.principal.on_behalf_of) if who is not None]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from toolgen.model.call import ANY_OF, Principal
 from toolgen.model.schema import JsonObject
-from toolgen.model.tool import Effect, GraphQLSchemaBinding, Tool, absent
+from toolgen.model.tool import Effect, Tool, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.policy.binding import Binder, BoundArguments, bind, with_told, without_bound
 from toolgen.policy.cel.expression import ConditionVariables, History, Reads, read_together
@@ -123,7 +123,7 @@ class Access:
         self._telling = tuple(compiled.rule for compiled in self._rules if compiled.rule.tell)
         self._tools: Mapping[str, Tool] = tools
         self._toolsets = toolsets
-        self._describing = [tool for tool in tools.values() if isinstance(tool.binding, GraphQLSchemaBinding)]
+        self._describing = [tool for tool in tools.values() if tool.shows_schema]
         self._by_roles: dict[frozenset[str], dict[str, _About]] = {}
 
     def _compiled_for(self, tools: Mapping[str, Tool]) -> dict[str, CompiledRule]:

@@ -17,7 +17,7 @@ from toolgen.model.graphql_schema import Graph, named
 from toolgen.model.manifest import Manifest
 from toolgen.model.parameter_names import may_be_one, members
 from toolgen.model.schema import Schema
-from toolgen.model.tool import GraphQLBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.policy.advice_arguments import (
     Remark,
     contradicted,
@@ -79,7 +79,7 @@ def deeper_arguments(rule: Rule, tools: Sequence[Tool], manifest: Manifest) -> I
 
 def _open(source: str, tools: Sequence[Tool], manifest: Manifest) -> bool:
     """Return True if callers select the fields that are read: by an argument of a tool, or in documents of their own."""
-    chosen = any(isinstance(tool.binding, GraphQLBinding) and tool.binding.fields for tool in tools)
+    chosen = any(tool.selects_fields and tool.binding.code_argument for tool in tools)
     return chosen or any(tool.source == source and tool.takes_documents for tool in manifest.tools.values())
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from toolgen.core.json_codec import decode_json
 from toolgen.model.result import Shape
 from toolgen.model.schema import Json
-from toolgen.model.tool import GraphQLBinding, SqlBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.policy.hidden_names import behind_aliases, last_names
 from toolgen.policy.redact import DEEPER, Redaction, closed, opened, replace_named, replace_within
 
@@ -146,18 +146,18 @@ def redactor(redactions: Iterable[Redaction], tool: Tool) -> AnswerRedactor | No
     The tools of a database have no redactor, because their columns are masked before the statement runs.
     """
     mine = [item for item in redactions if item.covers(tool)]
-    if not mine or isinstance(tool.binding, SqlBinding):
+    if not mine or tool.asks_database:
         return None
     return AnswerRedactor([(_places(item.fields, tool), item.replacement) for item in mine])
 
 
 def _places(fields: tuple[str, ...], tool: Tool) -> tuple[str, ...]:
     """Where the fields may stand in this tool's answers: a stored GraphQL operation may read one under an alias."""
-    if not isinstance(tool.binding, GraphQLBinding):
+    if not tool.selects_fields:
         return fields
     from toolgen.connectors.graphql.hidden_fields import aliases_of  # noqa: PLC0415 - where there is GraphQL
 
-    aliases = aliases_of(tool.binding.operation)
+    aliases = aliases_of(tool.binding.stored_document)
     return (*fields, *(found for path in fields for found in behind_aliases(path, aliases))) if aliases else fields
 
 

@@ -14,7 +14,7 @@ from toolgen.model.excerpt import bounded
 from toolgen.model.parameter_names import NameSet, brought, members, owned, spreads
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.short_text import SENTENCE_END
-from toolgen.model.tool import GraphQLBinding, HttpBinding, Tool, seal
+from toolgen.model.tool import HttpBinding, Tool, seal
 from toolgen.model.verdict import Deny
 from toolgen.policy.cel.expression import ConditionVariables, Expression, Unevaluated
 
@@ -129,8 +129,8 @@ def without_bound(tool: Tool, paths: Iterable[str]) -> Tool:
     for path in paths:
         schema = _without(schema, path.split("."), schema)
     binding = tool.binding
-    if isinstance(binding, GraphQLBinding) and binding.whole:
-        binding = msgspec.structs.replace(binding, whole="")  # of another schema
+    if binding.whole:
+        binding = binding.with_other_schema()
     return seal(msgspec.structs.replace(tool, input_schema=schema, binding=binding))
 
 
@@ -192,8 +192,8 @@ def _sent(path: str, tool: Tool, arguments: JsonObject) -> str:
     others = {name: value for name, value in arguments.items() if name == first or name not in known}
     if found := _named([first, *below], others):
         return found
-    binding = tool.binding
-    return _smuggled([first, *below], binding, tool.input_schema, arguments) if isinstance(binding, HttpBinding) else ""
+    http = tool.http
+    return "" if http is None else _smuggled([first, *below], http, tool.input_schema, arguments)
 
 
 def _named(names: Sequence[str], holder: Json) -> str:

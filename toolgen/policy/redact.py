@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from toolgen.core.json_codec import MAX_DEPTH, decode_json, encode_json
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.policy.hidden_names import last_names
 
 if TYPE_CHECKING:
@@ -183,10 +183,9 @@ def above(path: str) -> tuple[str, ...]:
 
 def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], digest: _Replace) -> JsonObject:
     """Arguments with what is sensitive by its name put out of the GraphQL that an agent wrote in them: its values and its variables."""
-    binding = tool.binding
-    key = "query" if isinstance(binding, GraphQLDocumentBinding) else getattr(binding, "fields", "")
+    key = tool.binding.code_argument
     text = arguments.get(key)
-    if not isinstance(binding, GraphQLDocumentBinding | GraphQLBinding) or not isinstance(text, str):
+    if not (tool.takes_documents or tool.selects_fields) or not isinstance(text, str):
         return arguments
     from toolgen.connectors.graphql.hidden_fields import conceal_document  # noqa: PLC0415 - where there is GraphQL
 
@@ -195,7 +194,7 @@ def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], d
     written, hidden = conceal_document(text, names, digest)
     concealed: dict[str, Json] = {**arguments, key: written}
     variables = arguments.get("variables")
-    if isinstance(binding, GraphQLDocumentBinding) and isinstance(variables, Mapping):
+    if tool.takes_documents and isinstance(variables, Mapping):
         # `$..name` finds what is called so among the variables by itself; the others say where it stands in a tool's own arguments.
         others = [path for path in sensitive if not _ANYWHERE.match(path)]
         paths = [f"$..{name}" for path in others for name in last_names(path) or ()]

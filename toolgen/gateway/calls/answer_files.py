@@ -27,7 +27,7 @@ from toolgen.model.mcp import blocks_of
 from toolgen.model.media import INLINE, is_media_type, media_type_of, settled_type, shown_type
 from toolgen.model.result import Envelope, Failed, Shape, Success, file_bytes, file_data
 from toolgen.model.schema import Json
-from toolgen.model.tool import HttpBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.pipeline.responses.encoded_files import EncodedFile, completed, declared_names, taken_out
 from toolgen.state.stored_files import StoredFiles
 
@@ -168,7 +168,7 @@ class AnswerFiles:
     async def _whole(self, whose: Whose, result: _Ended, body: bytes, media_type: str) -> _Ended:
         place: dict[str, Json] = {"media_type": media_type, "size": len(body)}
         block = self._block(body, media_type)
-        if block is not None and len(body) <= INLINE and not isinstance(whose.tool.binding, HttpBinding):
+        if block is not None and len(body) <= INLINE and not whose.tool.sends_request:
             return result
         media = dict(result.media or {}) if isinstance(result, Success) else {}
         try:

@@ -30,7 +30,7 @@ from toolgen.model.media import SHOWN
 from toolgen.model.result import Envelope, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import Secret
-from toolgen.model.tool import Effect, HttpBinding, Tool
+from toolgen.model.tool import Effect, Tool
 from toolgen.pipeline.input_validation import no_ids
 from toolgen.pipeline.middleware import CallContext, CallerConnection, InFlightCalls
 from toolgen.pipeline.responses.answer_argument import WHOLE, AnswerOptions
@@ -443,7 +443,7 @@ def _is_shaped(call: Call, result: Success, reading: AnswerOptions, pagings: Pag
     paged = pagings.paged.get(tool.digest)
     if paged is None:
         paged = pagings.of(tool) is not None and tool.effect is Effect.READ
-    if paged or not isinstance(tool.binding, HttpBinding):
+    if paged or not tool.sends_request:
         return paged
     size = result.delivery.bytes
     return result.delivery.cache != "" or (isinstance(size, int) and size > SHOWN)

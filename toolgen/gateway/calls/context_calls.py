@@ -19,7 +19,6 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.context import MAX_ARGUMENT_LENGTH, Prompt, PromptArgument, Resource
 from toolgen.model.result import Error, Refused, Success, file_bytes
 from toolgen.model.schema import Json
-from toolgen.model.tool import FunctionBinding
 from toolgen.model.uri_template import MAX_URI_LENGTH
 from toolgen.pipeline.input_validation import no_ids, no_json, no_text
 from toolgen.pipeline.middleware import CallContext, InFlightCalls, Next
@@ -103,7 +102,7 @@ class ContextCalls:
         context = self._current.compiled_policy.context
         found = context.prompts.get(prompt) if isinstance(prompt, str) else None
         one = found or (context.resource_of(resource) if isinstance(resource, str) else None)
-        return one is not None and isinstance(one.binding, FunctionBinding) and one.binding.converses
+        return one is not None and one.binding.converses
 
     def may_read(self, principal: Principal, uri: str) -> bool:
         """Return True if the principal may read this URI now."""

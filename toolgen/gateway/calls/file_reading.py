@@ -19,7 +19,7 @@ from toolgen.model.media import SHOWN, begins_as_text, shown_type
 from toolgen.model.prompt_injection import visible
 from toolgen.model.result import Envelope, Error, Refused, Shape, Success, file_data
 from toolgen.model.schema import JsonObject, Schema
-from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, NoBinding, SqlBinding, Tool, seal
+from toolgen.model.tool import Effect, NoBinding, Tool, seal
 from toolgen.model.unavailable import fault_error
 from toolgen.pipeline.middleware import CallContext, CallerConnection
 from toolgen.pipeline.responses.encoded_files import declared_names
@@ -77,18 +77,12 @@ def with_file_tool(offered: tuple[Tool, ...], catalog: Sequence[Tool]) -> tuple[
 
 def _answers_files(tool: Tool) -> bool:
     """Return True if an answer may contain bytes, according to the description of the tool."""
-    match tool.binding:
-        case McpBinding():
-            return True
-        case HttpBinding(files=files) | SqlBinding(files=files) | FunctionBinding(content=files):
-            return files is True
-        case _:
-            return False
+    return tool.binding.answers_files
 
 
 def _declares_bytes(tool: Tool) -> bool:
     """Return True if the output schema declares base64 members."""
-    return isinstance(tool.binding, HttpBinding) and bool(declared_names(tool.output_schema))
+    return tool.sends_request and bool(declared_names(tool.output_schema))
 
 
 class CallerFiles:

@@ -31,7 +31,7 @@ from toolgen.model.files import INLINE_UPLOAD, FileInfo, FileTooLargeError
 from toolgen.model.media import agrees, is_media_type, media_type_of, settled_type
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
-from toolgen.model.tool import GraphQLBinding, HttpBinding, HttpBody, Tool
+from toolgen.model.tool import Tool
 from toolgen.model.unavailable import fault_error
 from toolgen.model.verdict import Deny
 from toolgen.state.pauses import Pauses, SharedPauses
@@ -277,13 +277,7 @@ class FileArguments:
 def sends_files(tool: Tool) -> bool:
     """Return True if the tool sends file arguments as files. Otherwise a JSON object that looks like a file is sent as it is, unless it
     replaces a base64 text."""
-    match tool.binding:
-        case HttpBinding(body=HttpBody() as body):
-            return body.file or any(part.file for part in (*body.parts.values(), body.others) if part is not None)
-        case GraphQLBinding(uploads=uploads):
-            return bool(uploads)
-        case _:
-            return False
+    return tool.binding.sends_files
 
 
 def _encoded(file: Mapping[str, Json]) -> str | Deny:

@@ -17,7 +17,6 @@ from toolgen.model.excerpt import bounded
 from toolgen.model.mcp import blocks_of, plain_data, structured_of
 from toolgen.model.result import Envelope, Error, Failed, Meta, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, Schema
-from toolgen.model.tool import HttpBinding
 from toolgen.pipeline.input_validation import legible
 from toolgen.pipeline.middleware import CallContext
 from toolgen.policy.arguments import meant_names
@@ -185,8 +184,8 @@ def with_dropped(envelope: Envelope, schema: Schema, names: Sequence[str], bound
 
 def _documented(call: Call, result: Result) -> Result:
     """The result, with where its operation is documented if it says what is wrong with a call and not where to read more."""
-    match result, call.tool.binding:
-        case Failed(error=error) | Refused(error=error), HttpBinding(help_url=str(url)) if not error.help_url:
+    match result, call.tool.binding.help_url:
+        case Failed(error=error) | Refused(error=error), str(url) if not error.help_url:
             if isinstance(result, Failed) or error.code == "validation":
                 return replace(result, error=replace(error, help_url=url))
     return result

@@ -12,7 +12,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.mcp import URI_HERE, blocks_of
 from toolgen.model.result import file_bytes
 from toolgen.model.schema import Json
-from toolgen.model.tool import McpBinding, McpResourceBinding, Tool
+from toolgen.model.tool import Tool
 
 __all__ = ["LINKED", "held_in", "links_in", "resource_call", "with_uris"]
 
@@ -36,9 +36,8 @@ def with_uris(content: Json, uris: Sequence[str]) -> Json:
 
 def resource_call(tool: Tool, uri: str, principal: Principal, session: str, *, parent: str) -> Call:
     """The call that reads a resource. To limits, checks and redaction it is one of the tool that answered with the link."""
-    binding = tool.binding
-    assert isinstance(binding, McpBinding)  # noqa: S101 - no other answer has links
-    reads = McpResourceBinding(**msgspec.structs.asdict(binding))
+    reads = tool.linked_resource
+    assert reads is not None  # noqa: S101 - no other answer has links
     return Call(
         id=f"call_{secrets.token_hex(12)}",
         tool=msgspec.structs.replace(tool, binding=reads, output_schema=None),

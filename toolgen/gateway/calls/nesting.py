@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from toolgen.model.call import Call
 from toolgen.model.result import Error
-from toolgen.model.tool import CodeBinding, NoBinding, Tool
+from toolgen.model.tool import NoBinding, Tool
 
 __all__ = ["MAX_DEPTH", "inside", "nesting_error"]
 
@@ -33,9 +33,9 @@ def nesting_error(call: Call, tool: Callable[[str], Tool | None]) -> Error | Non
         return None
     if call.tool.name in call.ancestry:
         return _ITSELF
-    if isinstance(call.tool.binding, CodeBinding):
+    if call.tool.binding.takes_code:
         above = map(tool, call.ancestry)
-        return _CODE if any(one is None or isinstance(one.binding, CodeBinding) for one in above) else None
+        return _CODE if any(one is None or one.binding.takes_code for one in above) else None
     return None
 
 

@@ -31,7 +31,7 @@ from toolgen.model.mcp import plain_data
 from toolgen.model.media import SHOWN
 from toolgen.model.result import Envelope, Error, Failed, More, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import Effect, HttpBinding, Tool
+from toolgen.model.tool import Effect, Tool
 from toolgen.model.unavailable import fault_error, unavailable
 from toolgen.pipeline.middleware import CallContext, CallerConnection, Next
 from toolgen.pipeline.responses.answer_argument import (
@@ -118,7 +118,7 @@ class ResponseShaper:
             return Failed(error=Error(code="validation", message=str(error), suggestion=suggestion, rule="arguments"))
         if result.shape is not Shape.CONTENT and result.delivery.files:
             result = await self.files.referenced(compiled_policy, call, result)
-        if not isinstance(call.tool.binding, HttpBinding):
+        if not call.tool.sends_request:
             return result
         if size_within(result.data, SHOWN) <= SHOWN:
             return result

@@ -19,12 +19,7 @@ from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import (
-    CodeBinding,
-    GraphQLBinding,
-    GraphQLDocumentBinding,
-    SqlBinding,
     Tool,
-    WorkflowBinding,
 )
 from toolgen.model.verdict import Deny
 from toolgen.policy.detectors.restored_values import changed_texts
@@ -98,7 +93,7 @@ class ValueTokens:
         if tokens is None:
             return RestoredArguments(arguments=arguments)
         signer = self._signer(principal, session) if signed else None
-        if isinstance(tool.binding, WorkflowBinding | CodeBinding):
+        if tool.binding.makes_calls:
             return RestoredArguments(arguments=arguments if signer is None else _outward(arguments, tokens, signer))
         if signer is not None:  # a name of a field is no place for a value
             arguments = _named_plainly(arguments, tokens, signer)
@@ -147,7 +142,7 @@ class ValueTokens:
         if tokens is None:
             return call.arguments
         signer = self._signer(call.principal, call.session)
-        if isinstance(call.tool.binding, CodeBinding):
+        if call.tool.binding.takes_code:
             return _mapped(call.arguments, lambda text: tokens.signed_source(text, signer))
         return _mapped(call.arguments, lambda text: tokens.inward(text, signer))
 
@@ -170,7 +165,7 @@ class ValueTokens:
         return Signer(self._key(), parties(principal), session)
 
     def _denied(self, tool: Tool, where: Mapping[str, set[TokenMatch]], principal: Principal) -> Deny | None:
-        written = _written(tool)
+        written = tool.binding.code_argument
         for name, found in sorted(where.items()):
             for one in sorted(found, key=str):
                 if name == written:
@@ -195,19 +190,6 @@ def _unknown(token: TokenMatch) -> Deny:
         reason=f"{token} stands for nothing in this session",
         suggestion="use a token as an answer in this session showed it, or make the call again that showed it",
     )
-
-
-def _written(tool: Tool) -> str:
-    """The argument that holds code of the agent's: a value in it could be read as code."""
-    match tool.binding:
-        case SqlBinding(operation=operation) if operation != "named":
-            return "sql"
-        case GraphQLDocumentBinding():
-            return "query"
-        case GraphQLBinding(fields=fields):
-            return fields
-        case _:
-            return ""
 
 
 def _texts(value: Json) -> list[str]:

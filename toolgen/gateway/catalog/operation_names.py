@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from toolgen.model.tool import GraphQLBinding, McpBinding, Tool
+from toolgen.model.tool import Tool
 
 __all__ = ["OperationNames", "no_operation"]
 
@@ -15,14 +15,8 @@ _MAX_LENGTH: Final = 200
 
 
 def no_operation(tool: Tool) -> str:
-    """The id of a tool's operation where nothing but its binding says one."""
-    match tool.binding:
-        case GraphQLBinding() as binding:
-            return binding.field
-        case McpBinding() as binding:
-            return binding.tool
-        case _:
-            return ""
+    """Return the id of a tool's operation that its binding says."""
+    return tool.binding.own_operation
 
 
 class OperationNames:

@@ -48,7 +48,7 @@ from toolgen.gateway.operations.caller_questions import CallerQuestions
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
-from toolgen.model.tool import FunctionBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.model.unavailable import fault_error
 from toolgen.state.invocations import Invocation
 
@@ -77,8 +77,7 @@ class TaskPlan(Struct, frozen=True, kw_only=True):
 
 def requires_task(tool: Tool | None) -> bool:
     """Return True if a tool can only be called as a task."""
-    binding = None if tool is None else tool.binding
-    return isinstance(binding, FunctionBinding) and TASKS in binding.requires
+    return tool is not None and tool.requires_tasks
 
 
 class Tasks:

@@ -16,7 +16,6 @@ from toolgen.model.prompt_injection import holds_invisible, visible
 from toolgen.model.result import Cancelled, Delivery, Error, Failed, Result, Success
 from toolgen.model.schema import Json
 from toolgen.model.template import rendered
-from toolgen.model.tool import DeviceBinding
 from toolgen.policy.arguments import Validator
 
 __all__ = ["DeviceAnswer", "faults", "legible_answer", "read_answer", "result_of"]
@@ -70,11 +69,12 @@ def _legible(value: Any) -> Any:
             return value
 
 
-def faults(binding: DeviceBinding, answer: Mapping[str, Any]) -> tuple[str, ...]:
+def faults(call: Call, answer: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the faults of a result by the tool's result schema; an error has none."""
-    if "result" not in answer or binding.result is None:
+    schema = call.tool.binding.result_schema
+    if "result" not in answer or schema is None:
         return ()
-    validator = _validator(canonical(binding.result))
+    validator = _validator(canonical(schema))
     return () if validator.accepts(answer["result"]) else validator.faults(answer["result"])
 
 
@@ -84,8 +84,10 @@ def _validator(schema: bytes) -> Validator:
     return Validator(msgspec.json.decode(schema), formats=False)
 
 
-def result_of(call: Call, binding: DeviceBinding, answer: Mapping[str, Any]) -> Result:
-    """How the call ended, for its caller."""
+def result_of(call: Call, answer: Mapping[str, Any]) -> Result:
+    """Return the outcome of a call for its caller."""
+    binding = call.tool.device_request
+    assert binding is not None  # noqa: S101 - such a call alone is kept so
     if "result" in answer:
         data: Json = answer["result"]
         if binding.transform is not msgspec.UNSET:

@@ -27,7 +27,6 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.excerpt import masking
 from toolgen.model.result import Envelope, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
-from toolgen.model.tool import DeviceBinding
 from toolgen.model.unavailable import unavailable
 from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.stages.approve import STALE, approval_digest
@@ -168,7 +167,7 @@ class DeviceCalls:
                 await self._expire(known, STALE if call is None else _TOO_LATE)
                 return await self._refused(_LATE, answer.id, device, known)
             kept = legible_answer(answer)
-            if wrong := faults(_binding(call), kept):
+            if wrong := faults(call, kept):
                 error = Error(code="validation", message="result: " + "; ".join(wrong))
                 return await self._refused(error, answer.id, device, known)
             await self._calls.check_current(known)
@@ -207,7 +206,7 @@ class DeviceCalls:
         duration_ms = (await self._store.now() - known.asked) * 1000
         mask = compiled_policy.masking(call)
         with masking(mask):
-            result = result_of(call, _binding(call), known.device.answer)
+            result = result_of(call, known.device.answer)
             result = await compiled_policy.completion(call, result, call_context, duration_ms)
         if isinstance(result, Success | Failed):
             result = await self._files.referenced(compiled_policy, call, result)
@@ -365,12 +364,6 @@ def _invocation(call: Call, now: float, kept: _DeviceRequest, policy_digest: str
 
 def _answered(known: Invocation, answer: dict[str, Any] | None) -> DeviceState:
     return msgspec.structs.replace(known.device, answer=answer)
-
-
-def _binding(call: Call) -> DeviceBinding:
-    binding = call.tool.binding
-    assert isinstance(binding, DeviceBinding)  # noqa: S101 - such a call alone is kept so
-    return binding
 
 
 def _is_own(known: Invocation, device: Principal) -> bool:

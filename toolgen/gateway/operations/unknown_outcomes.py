@@ -18,7 +18,6 @@ from toolgen.model.excerpt import bounded
 from toolgen.model.http import written
 from toolgen.model.manifest import Manifest
 from toolgen.model.reason import reason_in
-from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, HttpBinding
 from toolgen.state.idempotency import IdempotencyStore, KeyClaim
 from toolgen.state.invocations import Invocations
 
@@ -165,13 +164,7 @@ class UnknownOutcomes:
     def _request(self, name: str) -> str:
         """Method and address, with the path as its description has it: the arguments stand beside."""
         tool = self._manifest().tools.get(name)
-        match tool.binding if tool is not None else None:
-            case HttpBinding(method=method, servers=servers, path=path):
-                return f"{method} {servers[0] if servers else ''}{path}"
-            case GraphQLBinding(endpoint=endpoint) | GraphQLDocumentBinding(endpoint=endpoint):
-                return f"POST {endpoint}"
-            case _:
-                return ""
+        return "" if tool is None else tool.binding.request_line
 
 
 def _is_waiting(row: Mapping[str, Any]) -> bool:

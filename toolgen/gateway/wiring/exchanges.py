@@ -8,7 +8,6 @@ from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceSettings
 from toolgen.model.auth_schemes import chosen
 from toolgen.model.call import Call, Principal
-from toolgen.model.tool import HttpBinding
 
 __all__ = ["Exchanges"]
 
@@ -39,8 +38,8 @@ class Exchanges:
         if own is None:
             return False
         given = self._assigned(call.tool.source, call.principal)
-        auth, binding = own if given is None else given, call.tool.binding
-        names = chosen(binding.security, auth) if isinstance(binding, HttpBinding) else tuple(auth)
+        auth, http = own if given is None else given, call.tool.http
+        names = tuple(auth) if http is None else chosen(http.security, auth)
         return any(_is_exchange(auth[name]) for name in names or ())
 
 

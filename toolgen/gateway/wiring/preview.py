@@ -20,7 +20,7 @@ from toolgen.model.database import Database
 from toolgen.model.graphql_schema import MAX_INT
 from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.result import Envelope, Error, Meta
-from toolgen.model.tool import GraphQLDocumentBinding, GraphQLSchemaBinding, McpBinding, SqlBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline.graphql_documents import GuardParts, document_guards
 from toolgen.pipeline.input_validation import meant
@@ -61,14 +61,14 @@ def _preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Map
     if faults:
         return _refused(name, Error(code="validation", message="; ".join(faults)))
     call = Call(id="preview", tool=tool, arguments=repaired, principal=_NOBODY)
-    if isinstance(tool.binding, SqlBinding):
+    if tool.asks_database:
         call_or_denied = _inspected(call, manifest)
         if isinstance(call_or_denied, Deny):
             return _refused(
                 name, Error(code=call_or_denied.code, message=call_or_denied.reason, rule=call_or_denied.rule)
             )
         call = call_or_denied
-    if isinstance(tool.binding, GraphQLDocumentBinding | GraphQLSchemaBinding):
+    if tool.takes_documents or tool.shows_schema:
         call_or_denied = _documented(call, manifest)
         if isinstance(call_or_denied, Deny):
             return _refused(
@@ -112,7 +112,7 @@ def _documented(call: Call, manifest: Manifest) -> Call | Deny:
     guard = document_guards(manifest, parts).get(call.tool.source)
     if guard is None:
         return Deny(rule="graphql", reason="the manifest holds no index of this schema")
-    if isinstance(call.tool.binding, GraphQLSchemaBinding):
+    if call.tool.shows_schema:
         return replace(call, graph=guard.part(call))
     answer = guard.check(call, [])
     return answer if isinstance(answer, Deny) else answer[0]
@@ -121,8 +121,8 @@ def _documented(call: Call, manifest: Manifest) -> Call | Deny:
 def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
     info = manifest.sources[tool.source]
     location = CONNECTORS[info.kind].preview_location(info)
-    if isinstance(tool.binding, McpBinding):
-        location = tool.binding.url
+    if tool.is_bridged:
+        (location,) = tool.binding.addresses
     # How large a page may be is a matter of a project's, and there is none.
     graph = GraphOptions(max_page=MAX_INT)
     config = SourceConfig(name=tool.source, kind=info.kind, location=location, graph=graph)

@@ -10,7 +10,6 @@ from toolgen.connectors.executor import Executor
 from toolgen.connectors.functions.signature import forget
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.model.manifest import Manifest
-from toolgen.model.tool import FunctionBinding
 
 __all__ = ["Renewed", "renewed_executors"]
 
@@ -32,7 +31,7 @@ def renewed_executors(
         name for name, info in after.sources.items() if CONNECTORS[info.kind].renewable and before.sources[name] != info
     }
     bindings = (tool.binding for tool in (*before.tools.values(), *after.tools.values()) if tool.source in changed)
-    modules = {one.module.partition(":")[0] for one in bindings if isinstance(one, FunctionBinding)}
+    modules = {one.module.partition(":")[0] for one in bindings if one.module}
     return Renewed(
         by_source={name: made[name] if name in changed else known[name] for name in known},
         # What runs functions is shared by all of them, and goes on.

@@ -18,9 +18,10 @@ def flowchart(tool: Tool, tools: Mapping[str, Tool]) -> str:
 
     Raises `ValueError` for a tool that is no workflow. `tools` are all there are, for their effects.
     """
-    if not isinstance(tool.binding, WorkflowBinding):
-        raise ValueError(tool.name)  # noqa: TRY004 - of the tool, and not of its type
-    return "\n".join(("flowchart TD", *(f"  {line}" for line in _lines(tool, tool.binding, tools)))) + "\n"
+    steps = tool.steps
+    if steps is None:
+        raise ValueError(tool.name)
+    return "\n".join(("flowchart TD", *(f"  {line}" for line in _lines(tool, steps, tools)))) + "\n"
 
 
 def _lines(tool: Tool, binding: WorkflowBinding, tools: Mapping[str, Tool]) -> Iterator[str]:

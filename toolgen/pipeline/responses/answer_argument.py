@@ -20,7 +20,7 @@ from toolgen.model.field_mask import MAX_FIELDS, Mask
 from toolgen.model.parameter_names import members
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.shown_schema import shown
-from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, McpBinding, SqlBinding, Tool
+from toolgen.model.tool import Effect, Tool
 from toolgen.pipeline.responses.choice import MAX_TOP, Choice, choice_of
 from toolgen.pipeline.responses.more import has_cursor
 from toolgen.pipeline.responses.pagination import MAX_PAGES, Pagings
@@ -120,15 +120,7 @@ def option_names(tool: Tool) -> tuple[str, ...]:
 
 def _takes(tool: Tool) -> bool:
     """True for a tool whose answers may hold lists that the gateway can choose from: of HTTP, and reads of GraphQL, SQL and MCP servers."""
-    match tool.binding:
-        case HttpBinding():
-            return True
-        case GraphQLBinding(type="query") | McpBinding():
-            return tool.effect is Effect.READ
-        case SqlBinding(operation="query" | "named"):
-            return tool.effect is Effect.READ
-        case _:
-            return False
+    return tool.sends_request or (tool.binding.answers_lists and tool.effect is Effect.READ)
 
 
 def may_have_options(arguments: JsonObject) -> bool:
@@ -202,12 +194,12 @@ def offering(tool: Tool, narrowed: Tool, pagings: Pagings) -> Tool:
         return narrowed
     properties = narrowed.input_schema.get("properties", {})
     paged = pagings.of(tool) is not None or has_cursor(tool)
-    rows = isinstance(tool.binding, SqlBinding)
+    rows = tool.asks_database
     asked = {
         **({} if rows else {"fields": _FIELDS}),
         **_CHOICE,
         **({"pages": _PAGES} if paged else {}),
-        **({"cursor": _CURSOR} if isinstance(tool.binding, HttpBinding) else {}),
+        **({"cursor": _CURSOR} if tool.sends_request else {}),
     }
     answer = {"type": "object", "description": "How much of the answer to read", "properties": asked}
     schema = {**narrowed.input_schema, "properties": {**properties, option_name(tool): answer}}
@@ -220,11 +212,11 @@ def may_offer(tool: Tool, pagings: Pagings) -> bool:
     properties = tool.input_schema.get("properties", {})
     if not _takes(tool) or tool.effect is not Effect.READ or not isinstance(properties, Mapping):
         return False
-    if isinstance(tool.binding, SqlBinding):
+    if tool.asks_database:
         return True
     if pagings.of(tool) is not None:
         return True
-    depth = _CONNECTION_DEPTH if isinstance(tool.binding, GraphQLBinding) else 1
+    depth = _CONNECTION_DEPTH if tool.selects_fields else 1
     return _lists(tool.output_schema, depth)
 
 

@@ -10,13 +10,12 @@ import msgspec
 
 from toolgen.model.result import More, Success
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import GraphQLBinding, SqlBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.pipeline.responses.choice import located, replaced
 from toolgen.pipeline.responses.pagination import NO_LINK, Paging, has_more, items_of, next_link, told_of, total_of
 
 __all__ = ["has_cursor", "joined_lists", "more_behind", "more_of_page"]
 
-_CURSOR: Final = "cursor"
 _MAX_DEPTH: Final = 6
 _ROWS: Final = (
     "ORDER BY gives a cursor for the next rows, and with LIMIT the largest or smallest of all; "
@@ -50,12 +49,8 @@ def has_cursor(tool: Tool) -> bool:
     properties = tool.input_schema.get("properties")
     if not isinstance(properties, Mapping):
         return False
-    match tool.binding:
-        case SqlBinding():
-            return _CURSOR in properties
-        case GraphQLBinding(cursor=cursor):
-            return bool(cursor) and cursor[0] in properties
-    return False
+    cursor = tool.binding.cursor_argument
+    return bool(cursor) and cursor in properties
 
 
 def joined_lists(pages: Sequence[Json]) -> Json:
@@ -80,17 +75,16 @@ def more_behind(
 
 
 def _behind(tool: Tool, result: Success) -> More | None:
-    binding = tool.binding
-    match binding:
-        case SqlBinding() if result.next_cursor:
-            total = result.delivery.total
-            read = result.delivery.rows if total is None else None
-            return More(arguments={_CURSOR: result.next_cursor}, read=read, total=total)
-        case SqlBinding() if result.truncated:
-            return More(read=result.delivery.rows, advice=_ROWS)
-        case GraphQLBinding() if result.next_cursor and binding.cursor:
-            total, shown = _counted(result.data, 0)
-            return More(arguments={binding.cursor[0]: result.next_cursor}, read=shown, total=total)
+    cursor = tool.binding.cursor_argument
+    if tool.asks_database and result.next_cursor:
+        total = result.delivery.total
+        read = result.delivery.rows if total is None else None
+        return More(arguments={cursor: result.next_cursor}, read=read, total=total)
+    if tool.asks_database and result.truncated:
+        return More(read=result.delivery.rows, advice=_ROWS)
+    if cursor and result.next_cursor:
+        total, shown = _counted(result.data, 0)
+        return More(arguments={cursor: result.next_cursor}, read=shown, total=total)
     return None
 
 

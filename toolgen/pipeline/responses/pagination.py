@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolgen.config.tools import PagesBy
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import Effect, HttpBinding, McpBinding, Tool
+from toolgen.model.tool import Effect, Tool
 
 __all__ = [
     "LIST_NAMES",
@@ -240,16 +240,16 @@ NO_LINK = "-"
 
 def paging_of(tool: Tool) -> Paging | None:
     """Return the paging of a tool, or None if its parameters do not show it."""
-    binding = tool.binding
+    http = tool.http
     properties = tool.input_schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
-    if isinstance(binding, McpBinding):
+    if tool.is_bridged:
         return _bridged_paging(properties)
-    if not isinstance(binding, HttpBinding) or not binding.servers:
+    if http is None or not http.servers:
         return None
     found: dict[str, str] = {}
     names: dict[str, str] = {}
-    for parameter in binding.parameters:
+    for parameter in http.parameters:
         schema = properties.get(parameter.argument)
         if parameter.in_ != "query" or not isinstance(schema, Mapping):
             continue
@@ -260,7 +260,7 @@ def paging_of(tool: Tool) -> Paging | None:
             names[parameter.name] = parameter.argument
     if not found.keys() & {"cursor", "page", "offset"}:
         return None
-    return _paging(binding, properties, found, names)
+    return _paging(http.servers[0], properties, found, names)
 
 
 def _bridged_paging(properties: Mapping[str, Json]) -> Paging | None:
@@ -270,19 +270,19 @@ def _bridged_paging(properties: Mapping[str, Json]) -> Paging | None:
         kind = _kind(_word(name), schema) if isinstance(schema, Mapping) else ""
         if kind:
             found.setdefault(kind, name)
-    return _paging(None, properties, found, {}) if found.keys() & {"cursor", "page", "offset"} else None
+    return _paging("", properties, found, {}) if found.keys() & {"cursor", "page", "offset"} else None
 
 
 def _configured(tool: Tool, by: PagesBy) -> Paging | None:
     """Return the paging configured in toolgen.yaml. Arguments outside the query can be incremented, but are not part of a next URL."""
-    binding = tool.binding
-    if not by.arguments or not isinstance(binding, HttpBinding) or not binding.servers:
+    http = tool.http
+    if not by.arguments or http is None or not http.servers:
         return None
     properties = tool.input_schema.get("properties")
     used = set(by.arguments.values())
-    names = {one.name: one.argument for one in binding.parameters if one.in_ == "query" and one.argument in used}
+    names = {one.name: one.argument for one in http.parameters if one.in_ == "query" and one.argument in used}
     properties = properties if isinstance(properties, Mapping) else {}
-    return _paging(binding, properties, by.arguments, names, by.following)
+    return _paging(http.servers[0], properties, by.arguments, names, by.following)
 
 
 class Pagings:
@@ -305,7 +305,7 @@ class Pagings:
 
 
 def _paging(
-    binding: HttpBinding | None,
+    server: str,
     properties: Mapping[str, Json],
     found: Mapping[str, str],
     names: Mapping[str, str],
@@ -319,7 +319,7 @@ def _paging(
         first_page=0 if _whole(properties, found.get("page"), "default") == 0 else 1,
         size_default=_whole(properties, found.get("size"), "default"),
         names=names,
-        server="" if binding is None else binding.servers[0],
+        server=server,
         next=following,
     )
 

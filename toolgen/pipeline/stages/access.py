@@ -17,7 +17,7 @@ from toolgen.core.errors import StateError
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import JsonObject
-from toolgen.model.tool import GraphQLDocumentBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.model.unavailable import unavailable
 from toolgen.model.verdict import Allow, Ask, Deny
 from toolgen.pipeline.call_plan import GENERAL, Prepared, PreparedStage
@@ -259,7 +259,7 @@ class RedactStage(Struct, kw_only=True):
 
     def idle(self, tool: Tool) -> bool:
         """Return True if the policy hides nothing in the tool's answers, whatever the arguments."""
-        return self._of(tool) is None and not isinstance(tool.binding, GraphQLDocumentBinding)
+        return self._of(tool) is None and not tool.takes_documents
 
     def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
         """Return None if the policy hides nothing in the answers of the tool."""

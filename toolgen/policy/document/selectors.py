@@ -16,7 +16,7 @@ from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import ADDED, join
-from toolgen.model.tool import HttpBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.policy.document.schema import SelectorShape
 from toolgen.policy.rules import matching
 
@@ -122,13 +122,13 @@ def _operation(tool: Tool) -> Iterator[str]:
 
 
 def _path(tool: Tool) -> Iterator[str]:
-    if isinstance(tool.binding, HttpBinding):
-        yield tool.binding.path
+    if (http := tool.http) is not None:
+        yield http.path
 
 
 def _method(tool: Tool) -> Iterator[str]:
-    if isinstance(tool.binding, HttpBinding):
-        yield tool.binding.method.upper()
+    if (http := tool.http) is not None:
+        yield http.method.upper()
 
 
 _READERS: Mapping[str, Callable[[Tool], Iterator[str]]] = {

@@ -12,13 +12,7 @@ from msgspec import Struct
 
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import (
-    CodeBinding,
-    FunctionBinding,
-    GraphQLBinding,
-    HttpBinding,
-    SqlBinding,
     Tool,
-    WorkflowBinding,
 )
 from toolgen.policy.readings.shape import SchemaShape, coerced, is_coerced, is_open
 from toolgen.policy.readings.values import distinct
@@ -135,16 +129,13 @@ _PLANS: dict[str, _Plan] = {}  # by digest: a tool with the same one is the same
 
 def _planned(tool: Tool) -> _Plan:
     schema = SchemaShape(tool.input_schema, tool.input_schema)
-    match tool.binding:
-        case GraphQLBinding():
-            spelled = {name: schema.member(name) for name in schema.names if is_coerced(schema.member(name))}
-            return _Coerced(schema, {name: is_open(shape) for name, shape in spelled.items()}, schema.has_defaults)
-        case SqlBinding() | FunctionBinding() | WorkflowBinding() | CodeBinding():
-            return _Coerced(schema, {}, schema.has_defaults)
-        case HttpBinding() as binding:
-            return _Sent(schema, places(binding, schema), schema.has_defaults)
-        case _:
-            return _Sent(schema, {}, schema.has_defaults)
+    if tool.selects_fields:
+        spelled = {name: schema.member(name) for name in schema.names if is_coerced(schema.member(name))}
+        return _Coerced(schema, {name: is_open(shape) for name, shape in spelled.items()}, schema.has_defaults)
+    if tool.binding.keeps_values:
+        return _Coerced(schema, {}, schema.has_defaults)
+    http = tool.http
+    return _Sent(schema, {} if http is None else places(http.parameters, http.body, schema), schema.has_defaults)
 
 
 class _Coerced(Struct, frozen=True):

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from toolgen.model.http import JSON
 from toolgen.model.schema import Json, json_type
-from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
+from toolgen.model.tool import HttpBody, HttpParameter, HttpPart
 from toolgen.policy.readings.shape import SchemaShape
 from toolgen.policy.readings.values import distinct, parsed, text_of
 
@@ -92,12 +92,11 @@ class WireForm(Struct, frozen=True, kw_only=True):
         return self.written is not WireText.EXACT and not (one and self.shape.kinds <= {"array", "null"})
 
 
-def places(binding: HttpBinding, schema: SchemaShape) -> Mapping[str, WireForm]:
+def places(parameters: Iterable[HttpParameter], body: HttpBody | None, schema: SchemaShape) -> Mapping[str, WireForm]:
     """Where each argument of a request that may have several readings goes."""
     found: dict[str, WireForm] = {}
-    for parameter in binding.parameters:
+    for parameter in parameters:
         found[parameter.argument] = _parameter(parameter, schema.member(parameter.argument))
-    body = binding.body
     if body is not None and not JSON.match(body.media_type):
         if body.argument is not None:
             found[body.argument] = _body(body, schema.member(body.argument))

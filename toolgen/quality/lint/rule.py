@@ -26,7 +26,7 @@ from toolgen.core.errors import DescriptionError
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.mcp import read_listing, texts_of
 from toolgen.model.schema import Schema
-from toolgen.model.tool import HttpBinding, Tool
+from toolgen.model.tool import Tool
 
 __all__ = [
     "Argument",
@@ -178,11 +178,11 @@ def tool_view(tool: Tool, info: SourceInfo, written: WrittenOperation | None) ->
     properties = schema.get("properties", {})
     required = schema.get("required", ())
     places: dict[str, tuple[str, str]] = {}
-    if isinstance(tool.binding, HttpBinding):
-        places = {one.argument: (one.in_, one.name) for one in tool.binding.parameters}
+    if (http := tool.http) is not None:
+        places = {one.argument: (one.in_, one.name) for one in http.parameters}
     arguments = []
     for name, inner in properties.items():
-        place, wire = places.get(name, ("body" if isinstance(tool.binding, HttpBinding) else "", name))
+        place, wire = places.get(name, ("" if http is None else "body", name))
         origin = written.origins.get((place, wire), "") if written is not None else ""
         arguments.append(
             Argument(name=name, place=place, required=name in required, schema=resolved(schema, inner), origin=origin)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from toolgen.connectors.naming import words
-from toolgen.model.tool import Effect, HttpBinding
+from toolgen.model.tool import Effect
 from toolgen.quality.lint.rule import Level, LintRule, LintTool, RuleHit, SourceView
 
 __all__ = ["SOURCE_SAFETY", "TOOL_SAFETY"]
@@ -95,12 +95,11 @@ def _verbs(view: LintTool) -> list[str]:
 
 
 def _changing_read(view: LintTool) -> Iterator[RuleHit]:
-    if view.tool.effect is Effect.READ and isinstance(view.tool.binding, HttpBinding):
+    http = view.tool.http
+    if view.tool.effect is Effect.READ and http is not None:
         verb = next((verb for verb in _verbs(view)[:1] if verb in _CHANGES), "")
         if verb:
-            yield RuleHit(
-                message=f"is a {view.tool.binding.method}, and so may be called freely, but is named {verb!r}"
-            )
+            yield RuleHit(message=f"is a {http.method}, and so may be called freely, but is named {verb!r}")
 
 
 def _hidden_destruction(view: LintTool) -> Iterator[RuleHit]:
@@ -118,8 +117,8 @@ def _credential_arguments(view: LintTool) -> Iterator[RuleHit]:
 
 
 def _open_writes(view: LintTool) -> Iterator[RuleHit]:
-    binding = view.tool.binding
-    if isinstance(binding, HttpBinding) and view.tool.effect is not Effect.READ:
+    binding = view.tool.http
+    if binding is not None and view.tool.effect is not Effect.READ:
         if not binding.security:
             yield RuleHit(message=f"changes something ({binding.method}) and asks for no credential")
         elif () in binding.security:
@@ -129,12 +128,7 @@ def _open_writes(view: LintTool) -> Iterator[RuleHit]:
 
 
 def _plain_servers(view: SourceView) -> Iterator[RuleHit]:
-    uses = Counter(
-        server
-        for tool in view.tools
-        if isinstance(tool.tool.binding, HttpBinding)
-        for server in tool.tool.binding.servers
-    )
+    uses = Counter(server for tool in view.tools if tool.tool.sends_request for server in tool.tool.binding.addresses)
     for server, count in sorted(uses.items()):
         parts = urlsplit(server)
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK:

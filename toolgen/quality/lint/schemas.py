@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from toolgen.model.shown_schema import shown
-from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding
+from toolgen.model.tool import Effect
 from toolgen.quality.lint.rule import Argument, Level, LintRule, LintTool, RuleHit
 
 __all__ = ["TOOL_SHAPES"]
@@ -85,10 +85,10 @@ def _unbounded_lists(view: LintTool) -> Iterator[RuleHit]:
 
 def _no_response_schema(view: LintTool) -> Iterator[RuleHit]:
     if (
-        isinstance(view.tool.binding, HttpBinding)
+        (http := view.tool.http) is not None
         and view.tool.effect is Effect.READ
         and view.tool.output_schema is None
-        and view.tool.binding.method != "HEAD"
+        and http.method != "HEAD"
     ):
         yield RuleHit(message="does not say what it answers")
 
@@ -113,12 +113,13 @@ def _answers_list(view: LintTool) -> bool:
     if output is None:
         return False
     schema = _inside(output, output)
-    if isinstance(view.tool.binding, GraphQLBinding):  # answers with its one field by name
-        schema = _inside(output, schema.get("properties", {}).get(view.tool.binding.field))
+    if view.tool.selects_fields:  # answers with its one field by name
+        schema = _inside(output, schema.get("properties", {}).get(view.tool.binding.own_operation))
     if _kind(schema) == "array":
         return "maxItems" not in schema
     properties = schema.get("properties")
-    one = isinstance(view.tool.binding, HttpBinding) and view.tool.binding.path.endswith("}")
+    http = view.tool.http
+    one = http is not None and http.path.endswith("}")
     if not isinstance(properties, Mapping) or one:  # what one thing consists of is no page of a list
         return False
     return any(key in _LIST_KEYS and _kind(_inside(output, inner)) == "array" for key, inner in properties.items())

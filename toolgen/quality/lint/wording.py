@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 from toolgen.connectors.naming import words
 from toolgen.model.prompt_injection import INVISIBLE, order_in
-from toolgen.model.tool import HttpBinding
 from toolgen.quality.lint.rule import CatalogView, Level, LintRule, LintTool, ModelText, RuleHit, SourceView
 
 __all__ = ["CATALOG_RULES", "SOURCE_WORDING", "TEXT_RULES", "TOOL_WORDING"]
@@ -66,8 +65,8 @@ def _useless_description(view: LintTool) -> Iterator[RuleHit]:
     known = {word.lower() for word in words(view.tool.name)} | _EMPTY_WORDS
     if view.written is not None:
         known |= {word.lower() for word in words(view.written.identifier)}
-    if isinstance(view.tool.binding, HttpBinding):
-        known |= {word.lower() for word in words(view.tool.binding.path)} | {view.tool.binding.method.lower()}
+    if (http := view.tool.http) is not None:
+        known |= {word.lower() for word in words(http.path)} | {http.method.lower()}
     known |= {f"{word}s" for word in known} | {word.removesuffix("s") for word in known}
     if all(word in known for word in said):
         yield RuleHit(message=f"its description only repeats its name: {text.strip()[:60]!r}")

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from toolgen.gateway.catalog.search.tokenizer import split_words, terms, word_set
 from toolgen.gateway.catalog.search.verbs import CASES, Verb, bases, class_of
-from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, Tool
+from toolgen.model.tool import Effect, Tool
 
 __all__ = ["NO_ACTION", "ToolAction", "action_of"]
 
@@ -75,16 +75,16 @@ def _action(tool: Tool) -> ToolAction:
     words = list(split_words(local))
     lead = words[0] if words else ""
     named_verb = verb = class_of(lead, of_name=True)
-    binding = tool.binding
+    http = tool.http
     about: Iterable[str] = ()
     own = not _OWNED.isdisjoint(words[1:])
-    if isinstance(binding, HttpBinding):
-        segments = [one for one in binding.path.split("/") if one]
+    if http is not None:
+        segments = [one for one in http.path.split("/") if one]
         if lead in _METHODS or not verb:
-            verb = _of_shape(binding.method, segments, tool.output_schema) or verb
-        about = terms(_dealt_with(binding.method, segments))
+            verb = _of_shape(http.method, segments, tool.output_schema) or verb
+        about = terms(_dealt_with(http.method, segments))
         own = own or (bool(segments) and segments[0] in {"me", "user", "self"})
-    elif isinstance(binding, GraphQLBinding) and not verb and binding.type != "mutation":
+    elif not verb and tool.binding.is_query:
         verb = "get"
     if verb == "get" and _is_list(tool.output_schema):
         verb = "list"

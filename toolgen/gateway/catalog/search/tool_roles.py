@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from toolgen.gateway.catalog.search.tokenizer import split_words, stems, terms, word_set
 from toolgen.model.schema import Schema
-from toolgen.model.tool import Effect, HttpBinding, Tool
+from toolgen.model.tool import Effect, Tool
 
 __all__ = ["Resource", "ToolRole", "role_of", "role_of_text", "source_of"]
 
@@ -142,7 +142,8 @@ def role_of(tool: Tool) -> ToolRole:
     if known is not None:
         return known
     local = tool.name.removeprefix(f"{tool.source}__")
-    last = _collection(tool.binding.path) if isinstance(tool.binding, HttpBinding) else ""
+    http = tool.http
+    last = "" if http is None else _collection(http.path)
     known_of = _Known(
         about=_nouns(last),
         answers=_answered(tool.output_schema, _nouns(local)) if tool.output_schema else frozenset(),
@@ -233,7 +234,12 @@ def _owners(said: Sequence[str], named: Sequence[str], needs: Collection[Resourc
 
 def _parameters(tool: Tool) -> Iterator[_Parameter]:
     """The arguments of a tool, those within objects too, as `body` is one."""
-    of = _of_path(tool.binding) if isinstance(tool.binding, HttpBinding) else {}
+    http = tool.http
+    of = (
+        {}
+        if http is None
+        else _of_path(http.path, {one.name: one.argument for one in http.parameters if one.in_ == "path"})
+    )
     for name, required in _properties(tool.input_schema, 0):
         yield _Parameter(name, of.get(name), 1.0 if required else _OPTIONAL)
 
@@ -250,12 +256,11 @@ def _properties(schema: Schema, depth: int) -> Iterator[tuple[str, bool]]:
                 yield nested, also and name in required
 
 
-def _of_path(binding: HttpBinding) -> dict[str, Resource]:
+def _of_path(path: str, arguments: Mapping[str, str]) -> dict[str, Resource]:
     """Return the resource that each path argument identifies: the segment before it (projects in `/projects/{idOrName}`), or its name."""
-    arguments = {one.name: one.argument for one in binding.parameters if one.in_ == "path"}
     found: dict[str, Resource] = {}
     before: Resource = ()
-    for segment in binding.path.split("/"):
+    for segment in path.split("/"):
         names = re.findall(r"\{([^}]*)\}", segment)
         for name in names:
             resource = before or tuple(stems(split_words(name)))

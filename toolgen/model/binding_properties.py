@@ -1,0 +1,132 @@
+"""Properties of bindings that other parts ask for, whatever the kind of system is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+__all__ = ["BindingProperties"]
+
+B = TypeVar("B", bound="BindingProperties")
+
+
+class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all bindings. A property has the value that is right for a kind of system that says nothing of it."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """URLs that calls go to."""
+        return ()
+
+    @property
+    def request_line(self) -> str:
+        """Method and URL of a request as the description has it; "" for other calls."""
+        return ""
+
+    @property
+    def help_url(self) -> str | msgspec.UnsetType:
+        """Documentation of the operation."""
+        return msgspec.UNSET
+
+    @property
+    def key_form(self) -> str:
+        """Form of the idempotency key in a request: `uuid`, or any text."""
+        return ""
+
+    @property
+    def own_operation(self) -> str:
+        """Name that the system behind the tool has for what is called."""
+        return ""
+
+    @property
+    def own_names(self) -> Mapping[str, str]:
+        """Own name of each argument that is listed under another."""
+        names = getattr(self, "arguments", msgspec.UNSET)
+        return {} if names is msgspec.UNSET else names
+
+    def renamed(self: B, names: Mapping[str, str]) -> B | None:
+        """Return the binding with the listed names of arguments; None if its arguments are all the gateway's own."""
+        if "arguments" not in self.__struct_fields__:
+            return None
+        parts: dict[str, Any] = {"arguments": {listed: own for own, listed in names.items()}}
+        return msgspec.structs.replace(self, **parts, **self._renamed_parts(names))
+
+    def _renamed_parts(self, names: Mapping[str, str]) -> dict[str, Any]:
+        """Return the fields that name arguments, with the listed names."""
+        return {}
+
+    @property
+    def code_argument(self) -> str:
+        """Argument that holds code of the caller; "" without one."""
+        return ""
+
+    @property
+    def cursor_argument(self) -> str:
+        """Argument that takes the cursor of the next items; "" without one."""
+        return ""
+
+    @property
+    def stored_document(self) -> str:
+        """Text of the operation that is sent, in the language of the system; "" for none."""
+        return ""
+
+    @property
+    def keeps_values(self) -> bool:
+        """True if values reach the system as they are, and are not written as text of a request."""
+        return False
+
+    @property
+    def answers_lists(self) -> bool:
+        """True if an answer may be a list whose form the gateway knows."""
+        return False
+
+    @property
+    def takes_code(self) -> bool:
+        """True if the caller writes a program that calls other tools."""
+        return False
+
+    @property
+    def makes_calls(self) -> bool:
+        """True if a call makes calls of other tools."""
+        return False
+
+    @property
+    def answers_files(self) -> bool:
+        """True if an answer may contain bytes, according to the description."""
+        return False
+
+    @property
+    def sends_files(self) -> bool:
+        """True if file arguments are sent as files."""
+        return False
+
+    @property
+    def is_query(self) -> bool:
+        """True if the language of the system says that the call only reads."""
+        return False
+
+    @property
+    def module(self) -> str:
+        """Python module whose functions are called; "" without one."""
+        return ""
+
+    @property
+    def converses(self) -> bool:
+        """True if the caller can be asked while a call runs."""
+        return False
+
+    @property
+    def whole(self) -> str:
+        """Digest of an input schema that is stored in parts; "" for a schema of its own."""
+        return ""
+
+    def with_other_schema(self: B) -> B:
+        """Return the binding for a tool whose input schema is not the stored one."""
+        return self
+
+    @property
+    def result_schema(self) -> Mapping[str, Any] | None:
+        """Schema of what a caller's device answers; None without one."""
+        return None

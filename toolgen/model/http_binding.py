@@ -1,0 +1,140 @@
+"""Binding of HTTP requests: where each argument goes, what credentials they take, and what is sent with every call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from toolgen.model.binding_properties import BindingProperties
+
+__all__ = ["Constant", "HttpBinding", "HttpBody", "HttpConstant", "HttpKey", "HttpParameter", "HttpPart"]
+
+Constant: TypeAlias = str | bool | int | float
+
+
+class HttpParameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where one argument goes in a request. `name` is the wire name; `style` and `explode` are OpenAPI's (3.1, section 4.8.12)."""
+
+    argument: str
+    in_: str = msgspec.field(name="in")  # path | query | header | cookie | querystring
+    name: str
+    style: str
+    explode: bool
+    allow_reserved: bool = False
+    content_type: str | None = None  # set when the parameter has `content` instead of a style
+    required: bool = False
+    nested: tuple[str, ...] = ()  # the styles of arrays within the array, from the outermost on (2.0, Items Object)
+    parts: dict[str, HttpPart] = {}  # by property, where the whole query string is a form
+
+
+class HttpPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one property of a form or multipart body is sent (OpenAPI's Encoding Object)."""
+
+    content_type: str | None = None
+    style: str | None = None
+    explode: bool | None = None
+    allow_reserved: bool = False
+    file: bool = False  # an object with `base64` is sent as the file it holds
+    headers: dict[str, str] = {}
+    nested: tuple[str, ...] = ()  # as in `HttpParameter`
+
+
+class HttpBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The request body: one argument (`argument`), or an object whose properties are arguments (`properties`: argument -> property)."""
+
+    media_type: str
+    argument: str | None = None
+    properties: dict[str, str] = {}
+    required: bool = False
+    parts: dict[str, HttpPart] = {}  # by property, for forms and multipart
+    others: HttpPart | None = None  # for the properties of a form that its schema does not name
+    file: bool = False  # the whole body is one file
+
+
+class HttpKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The header that a system knows a repeated request by, which the gateway fills in: with `text` of its own, or a `uuid` made of it.
+
+    One that is `required` goes with every request, any other with those that would do something twice.
+    """
+
+    header: str
+    form: str = "text"
+    required: bool = False
+
+
+class HttpConstant(msgspec.Struct, frozen=True, kw_only=True):
+    """A parameter whose value toolgen.yaml gives, the same with every call; no argument says it."""
+
+    parameter: HttpParameter  # its `argument` is ""
+    value: Constant
+
+
+class HttpBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="http"):
+    """An HTTP request. `security` is OpenAPI's OR of ANDs of scheme names; `[]` means none is needed, `[[]]` that it is optional.
+
+    `scopes`, if there are any, are the same alternatives as they are written, each scheme with its scopes. `help_url` is the
+    documentation of the operation. `arguments` are as of every binding: the own name of each argument that is listed under another.
+    """
+
+    method: str
+    path: str
+    servers: tuple[str, ...]
+    parameters: tuple[HttpParameter, ...]
+    body: HttpBody | None
+    security: tuple[tuple[str, ...], ...]
+    scopes: tuple[dict[str, tuple[str, ...]], ...] | msgspec.UnsetType = msgspec.UNSET
+    key: HttpKey | msgspec.UnsetType = msgspec.UNSET
+    help_url: str | msgspec.UnsetType = msgspec.UNSET
+    constants: tuple[HttpConstant, ...] | msgspec.UnsetType = msgspec.UNSET
+    formats: str | msgspec.UnsetType = msgspec.UNSET  # "loose" where toolgen.yaml says so
+    arguments: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    files: bool | msgspec.UnsetType = msgspec.UNSET  # whether a description says that an answer may be a file
+    html: bool | msgspec.UnsetType = (
+        msgspec.UNSET
+    )  # whether a description says that an answer is HTML, which is given as it is then
+
+    @property
+    def kind(self) -> str:
+        return "http"
+
+    @property
+    def key_form(self) -> str:
+        """Form of the key that the system knows a repeated request by."""
+        return self.key.form if isinstance(self.key, HttpKey) else ""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """URLs of servers."""
+        return self.servers
+
+    @property
+    def request_line(self) -> str:
+        """Method and URL, with the path as its description has it."""
+        return f"{self.method} {self.servers[0] if self.servers else ''}{self.path}"
+
+    @property
+    def answers_files(self) -> bool:
+        """True if a description says that an answer may be a file."""
+        return self.files is True
+
+    @property
+    def sends_files(self) -> bool:
+        """True if the body, or a part of it, is a file."""
+        body = self.body
+        return body is not None and (
+            body.file or any(part.file for part in (*body.parts.values(), body.others) if part is not None)
+        )
+
+    def _renamed_parts(self, names: Mapping[str, str]) -> dict[str, Any]:
+        """Return parameters and body."""
+        sent = tuple(
+            msgspec.structs.replace(one, argument=names.get(one.argument, one.argument)) for one in self.parameters
+        )
+        body = self.body
+        if body is not None:
+            properties = {names.get(argument, argument): name for argument, name in body.properties.items()}
+            argument = None if body.argument is None else names.get(body.argument, body.argument)
+            body = msgspec.structs.replace(body, properties=properties, argument=argument)
+        return {"parameters": sent, "body": body}

@@ -69,8 +69,8 @@ def test_a_log_goes_on_where_it_was_closed(tmp_path: Path) -> None:
 
 def test_waiting_entries_share_a_sync_and_keep_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs = []
-    real = segment_module._fdatasync
-    monkeypatch.setattr(segment_module, "_fdatasync", lambda fd: (syncs.append(fd), real(fd)))
+    real = segment_module._sync_content
+    monkeypatch.setattr(segment_module, "_sync_content", lambda fd: (syncs.append(fd), real(fd)))
 
     async def scenario() -> list[tuple[str, int]]:
         log = opened(tmp_path)
@@ -92,7 +92,7 @@ def test_nothing_is_acknowledged_before_it_is_synced(tmp_path: Path, monkeypatch
         log = opened(tmp_path)
         await log.append(intent(1))
         with monkeypatch.context() as patched:
-            patched.setattr(segment_module, "_fdatasync", refuse)
+            patched.setattr(segment_module, "_sync_content", refuse)
             with pytest.raises(AuditError, match="cannot be written"):
                 await log.append(intent(2))
             assert log.fault
@@ -110,7 +110,7 @@ def test_every_waiting_entry_of_a_failed_batch_is_refused(tmp_path: Path, monkey
 
     async def scenario() -> None:
         log = opened(tmp_path)
-        monkeypatch.setattr(segment_module, "_fdatasync", refuse)
+        monkeypatch.setattr(segment_module, "_sync_content", refuse)
         results = await asyncio.gather(*(log.append(intent(number)) for number in range(50)), return_exceptions=True)
         assert all(isinstance(result, AuditError) for result in results)
         await log.close()

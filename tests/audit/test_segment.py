@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.audit.logs import write
+from toolgen.audit import segment as segment_module
 from toolgen.audit.entry import hashed
-from toolgen.audit.segment import NoRoomError, Segment, StreamHead
+from toolgen.audit.segment import BusyFileError, NoRoomError, Segment, StreamHead
 from toolgen.core.errors import AuditError
 
 MIB = 1 << 20
@@ -157,3 +158,44 @@ def test_a_log_that_was_closed_is_gone_on_with(tmp_path: Path) -> None:
 
     assert (made.head.seq, made.first, made.torn) == (6, 1, 0)
     made.abandon()
+
+
+@pytest.fixture
+def windows_renames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renames of Windows, simulated: a file that this process has open cannot be renamed."""
+    rename = os.rename
+
+    def refusing(source: Path, target: Path) -> None:
+        found = {os.readlink(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd") if _is_open(number)}
+        if str(source) in found:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(source))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", refusing)
+    monkeypatch.setattr(segment_module, "RENAMES_OPEN_FILES", False)
+
+
+def _is_open(number: str) -> bool:
+    return os.path.lexists(f"/proc/self/fd/{number}")
+
+
+@pytest.mark.usefixtures("windows_renames")
+def test_a_segment_is_closed_where_no_open_file_can_be_renamed(segment: Segment) -> None:
+    segment.write(b"one\n", HEAD, TIME)
+    segment.rotate(10)
+    segment.write(b"two\n", StreamHead(seq=2, hash="b" * 64), TIME)
+    segment.close()
+    closed = segment.path.with_name("gateway-1.000000000001.jsonl")
+    assert (closed.read_bytes(), segment.path.read_bytes()) == (b"one\n", b"two\n")
+
+
+@pytest.mark.usefixtures("windows_renames")
+def test_a_segment_that_is_being_read_goes_on_where_no_open_file_can_be_renamed(segment: Segment) -> None:
+    segment.write(b"one\n", HEAD, TIME)
+    with segment.path.open("rb"), pytest.raises(BusyFileError):
+        segment.rotate(10)
+    segment.write(b"two\n", StreamHead(seq=2, hash="b" * 64), TIME)
+    assert not segment.changed()
+    segment.close()
+    assert segment.path.read_bytes() == b"one\ntwo\n"
+    assert not segment.path.with_suffix(".next").exists()

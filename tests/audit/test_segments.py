@@ -227,7 +227,7 @@ def test_what_a_failed_sync_left_is_not_built_on(tmp_path: Path, monkeypatch: py
         log = opened(tmp_path)
         await add(log, 1, 1)
         with monkeypatch.context() as patched:
-            patched.setattr(segment_module, "_fdatasync", refuse)
+            patched.setattr(segment_module, "_sync_content", refuse)
             with pytest.raises(AuditError, match="Input/output error"):
                 await add(log, 2, 2)
         assert b"call_2" in (tmp_path / ACTIVE).read_bytes()
@@ -259,7 +259,7 @@ def test_what_a_failed_sync_left_in_a_new_segment_is_not_built_on(
         await add(log, 1, 1)
         clock.advance(20)
         with monkeypatch.context() as patched:
-            patched.setattr(segment_module, "_fdatasync", refuse)
+            patched.setattr(segment_module, "_sync_content", refuse)
             with pytest.raises(AuditError):
                 await add(log, 2, 2)
         await add(log, 3, 3)
@@ -283,7 +283,7 @@ def test_a_stream_stays_its_gateways_while_it_cannot_be_written(
         log = opened(tmp_path)
         await add(log, 1, 1)
         with monkeypatch.context() as patched:
-            patched.setattr(segment_module, "_fdatasync", refuse)
+            patched.setattr(segment_module, "_sync_content", refuse)
             with pytest.raises(AuditError):
                 await add(log, 2, 2)
         other = opened(tmp_path)

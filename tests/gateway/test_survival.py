@@ -203,7 +203,7 @@ def test_what_survives_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             running = asyncio.create_task(order(gateway, "meanwhile"))
             await asyncio.to_thread(seen.reached, 5)
             with monkeypatch.context() as patch:
-                patch.setattr(segment, "_fdatasync", full)
+                patch.setattr(segment, "_sync_content", full)
                 sent = len(seen.requests)
                 seen.answers.set()
                 assert await running == "outcome_unknown"

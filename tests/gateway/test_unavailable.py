@@ -374,7 +374,7 @@ def test_with_a_full_disk_nothing_is_done_that_has_to_be_recorded(
             waits = (await one.ask("post", "/v1/tools/phone__ring/call", RING)).json()["call_id"]
             copied = (await one.ask("post", "/v1/tools/phone__copy_text/call", COPY)).json()["call_id"]
             with monkeypatch.context() as patch:
-                patch.setattr(segment, "_fdatasync", full)
+                patch.setattr(segment, "_sync_content", full)
                 await everything(
                     one, {("post", "/v1/tools/{name}/call"), ("post", "/v1/grants")}, code="audit_unavailable"
                 )

@@ -11,6 +11,7 @@ from typing import BinaryIO
 from toolgen.audit.checkpoint import checkpoint_path, removal_path
 from toolgen.audit.files import SegmentFile, bounded, lines, opened, regular, segments, stream_names
 from toolgen.audit.reader import hashes_from
+from toolgen.core.descriptors import open_descriptor
 from toolgen.core.errors import AuditError
 from toolgen.core.file_lock import lock
 
@@ -74,7 +75,7 @@ def _copy_whole_lines(path: Path, target: Path) -> None:
 
 
 def _new(path: Path) -> BinaryIO:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
+    return os.fdopen(open_descriptor(path, "WRONLY", "CREAT", "EXCL"), "wb")
 
 
 def key_files(directory: Path) -> list[Path]:
@@ -107,7 +108,7 @@ def _locks(directory: Path) -> Iterator[Path]:
 
 def _held(path: Path) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = open_descriptor(path, "RDWR", "NOFOLLOW")
     except OSError:
         return False
     try:

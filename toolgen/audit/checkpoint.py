@@ -25,6 +25,7 @@ from toolgen.audit.files import bounded, regular
 from toolgen.audit.keys import SigningKey, Verifiers
 from toolgen.audit.merkle_tree import Tree
 from toolgen.core.canonical import canonical
+from toolgen.core.descriptors import open_descriptor, replace_file, sync
 from toolgen.core.files import read_file
 
 __all__ = [
@@ -211,7 +212,7 @@ def newest_checkpoints(path: Path) -> list[Checkpoint]:
 
 def append_line(path: Path, line: bytes) -> None:
     """Adds a line to a file of statements and makes it durable; what a crash left unfinished at its end is cut off first."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = open_descriptor(path, "RDWR", "CREAT", "NOFOLLOW")
     with os.fdopen(fd, "r+b") as file:
         end = file.seek(0, os.SEEK_END)
         back = max(0, end - _RECENT)
@@ -221,7 +222,7 @@ def append_line(path: Path, line: bytes) -> None:
         file.seek(whole)
         file.write(line + b"\n")
         file.flush()
-        os.fsync(fd)
+        sync(fd)
 
 
 def _removal(line: bytes) -> Removal | None:
@@ -273,7 +274,7 @@ class Deliveries:
             part = self._path.with_name(self._path.name + ".part")
             part.write_bytes(msgspec.json.encode(self._read() | {place: size}))
             part.chmod(0o600)
-            part.replace(self._path)
+            replace_file(part, self._path)
 
     def _read(self) -> dict[str, int]:
         try:

@@ -23,6 +23,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
+from toolgen.core.descriptors import open_descriptor, replace_file, sync, sync_folder
 from toolgen.core.errors import AuditError
 
 __all__ = [
@@ -41,7 +42,6 @@ __all__ = [
     "regular",
     "segments",
     "stream_names",
-    "sync_directory",
     "tail_of",
 ]
 
@@ -158,7 +158,7 @@ def regular(path: Path) -> BinaryIO:
     A link leads elsewhere, a pipe waits for a writer for ever, a device has no end: none is followed, waited for or read.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = open_descriptor(path, "RDONLY", "NOFOLLOW", "NONBLOCK", "NOCTTY")
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -236,15 +236,6 @@ def tail_of(found: Iterable[Sequence[bytes]]) -> Tail:
     return Tail.TORN if begun else Tail.ZEROS
 
 
-def sync_directory(path: Path) -> None:
-    """Makes names that were given, changed or taken away in a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def _listed(directory: Path) -> list[str]:
     try:
         return os.listdir(directory)
@@ -275,21 +266,21 @@ def pack(segment: SegmentFile) -> None:
     packed = segment.path.with_name(segment.path.name + ".gz")
     part = packed.with_name(packed.name + ".part")
     written = hashlib.sha256()
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = open_descriptor(part, "WRONLY", "CREAT", "TRUNC", "NOFOLLOW")
     with regular(segment.path) as plain, os.fdopen(fd, "wb") as file:
         with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0) as stream:
             while chunk := plain.read(_CHUNK):
                 written.update(chunk)
                 stream.write(chunk)
         file.flush()
-        os.fsync(fd)
+        sync(fd)
     read = hashlib.sha256()
     with gzip.open(part) as back:
         while chunk := back.read(_CHUNK):
             read.update(chunk)
     if read.digest() != written.digest():
         raise AuditError("does not read back as it was written", where=part.name)
-    os.replace(part, packed)
-    sync_directory(packed.parent)
+    replace_file(part, packed)
+    sync_folder(packed.parent)
     segment.path.unlink()
-    sync_directory(packed.parent)
+    sync_folder(packed.parent)

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from msgspec import Struct
 
-from toolgen.audit.files import sync_directory
+from toolgen.core.descriptors import open_descriptor, replace_file, sync, sync_folder
 from toolgen.core.errors import AuditError
 from toolgen.core.files import read_file
 
@@ -170,10 +170,10 @@ def _write(path: Path, data: bytes, mode: int) -> None:
     """Puts a file in place at once: a reader sees the old one or the new one."""
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    fd = open_descriptor(part, "WRONLY", "CREAT", "EXCL", "NOFOLLOW", mode=mode)
     with os.fdopen(fd, "wb") as file:
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
-    sync_directory(path.parent)
+        sync(file.fileno())
+    replace_file(part, path)
+    sync_folder(path.parent)

@@ -18,7 +18,7 @@ from toolgen.audit.files import MAX_LINE_LENGTH
 from toolgen.audit.left_open import left_open
 from toolgen.audit.maintenance import Maintenance
 from toolgen.audit.reader import entries
-from toolgen.audit.segment import ENDING_BYTES, EndingRoom, NoRoomError, Segment, SegmentMark, StreamHead
+from toolgen.audit.segment import ENDING_BYTES, BusyFileError, EndingRoom, NoRoomError, Segment, SegmentMark, StreamHead
 from toolgen.audit.writer_thread import Writer
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, CanonicalError
@@ -375,10 +375,10 @@ class AuditLog:
         return None
 
     def _rotate(self, segment: Segment, first: int, reserve: int) -> None:
-        """Closes the segment, unless there is no room to begin another."""
+        """Closes the segment, unless there is no room to begin another, or a reader has it open on Windows."""
         try:
             segment.rotate(reserve)
-        except NoRoomError:
+        except (NoRoomError, BusyFileError):
             return
         self._acknowledged = segment.mark
         if self._maintenance is not None:

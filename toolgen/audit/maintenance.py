@@ -26,12 +26,13 @@ from toolgen.audit.checkpoint import (
 )
 from toolgen.audit.config import AuditPlan
 from toolgen.audit.entry import Entry, timestamp
-from toolgen.audit.files import SegmentFile, closed_segments, pack, sync_directory
+from toolgen.audit.files import SegmentFile, closed_segments, pack
 from toolgen.audit.keys import PRIVATE, SigningKey, public_keys, signing_key
 from toolgen.audit.merkle_tree import Tree
 from toolgen.audit.reader import first_of, hashes_from
 from toolgen.audit.segment import StreamHead
 from toolgen.core.clock import Clock
+from toolgen.core.descriptors import sync_folder
 from toolgen.core.errors import AuditError, place_of
 
 __all__ = ["Maintenance", "Retention"]
@@ -82,7 +83,7 @@ class Retention:
         for segment, after in pairwise(closed):
             if after.first - 1 <= said:
                 segment.path.unlink(missing_ok=True)
-        sync_directory(self._directory)
+        sync_folder(self._directory)
 
     def _going(self, closed: list[SegmentFile]) -> tuple[list[tuple[SegmentFile, SegmentFile]], str]:
         """The segments that may go, each with the one after it, and why."""

@@ -11,11 +11,29 @@ from pathlib import Path
 import msgspec
 
 from toolgen.audit.entry import FIRST, Entry, is_whole, parsed
-from toolgen.audit.files import active_path, bounded, closed_name, closed_segments, lines, opened, sync_directory
+from toolgen.audit.files import active_path, bounded, closed_name, closed_segments, lines, opened
+from toolgen.core.descriptors import (
+    RENAMES_OPEN_FILES,
+    open_descriptor,
+    read_at,
+    sync,
+    sync_content,
+    sync_folder,
+    write_at,
+)
 from toolgen.core.errors import AuditError
 from toolgen.core.file_lock import lock
 
-__all__ = ["ENDING_BYTES", "EndingRoom", "NoRoomError", "Segment", "SegmentMark", "StreamHead", "last_of"]
+__all__ = [
+    "ENDING_BYTES",
+    "BusyFileError",
+    "EndingRoom",
+    "NoRoomError",
+    "Segment",
+    "SegmentMark",
+    "StreamHead",
+    "last_of",
+]
 
 ENDING_BYTES = 8 * 1024
 """What is kept for a call, and twice the size of its intent besides, in which the statement is that the ending tells again."""
@@ -23,13 +41,16 @@ ENDING_BYTES = 8 * 1024
 _STEP = 1024 * 1024
 _WINDOW = 8 * 1024 * 1024
 _PUT_ASIDE = "run `toolgen audit verify`, put the file aside and start again"
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_fdatasync = getattr(os, "fdatasync", os.fsync)
+_sync_content = sync_content
 
 
 class NoRoomError(OSError):
     """There is no room for what was to be written. Nothing was, and the segment is as it was."""
+
+
+class BusyFileError(OSError):
+    """A file cannot be renamed now, as another process has it open. The segment is as it was."""
 
 
 class StreamHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,16 +149,16 @@ class Segment:
         try:
             if not held:
                 self.abandon()
-                self._lock = os.open(self._lock_path, _FLAGS, 0o600)
+                self._lock = open_descriptor(self._lock_path, "RDWR", "CREAT", "NOFOLLOW")
                 lock(self._lock, wait=False)
             self._close_file()
             created = not self.path.exists()
-            self._use(os.open(self.path, _FLAGS, 0o600))
+            self._use(open_descriptor(self.path, "RDWR", "CREAT", "NOFOLLOW"))
             lock(self._fd, wait=False)  # what earlier versions hold instead
             if mark is None or not held or not self._go_on(mark):
                 self._recover()
             if created:
-                sync_directory(self.path.parent)
+                sync_folder(self.path.parent)
             self._allocate(
                 self.size
             )  # on a full or failing disk this is where it shows, before anything is said to be recorded
@@ -165,8 +186,8 @@ class Segment:
                     raise
         written = 0
         while written < len(data):
-            written += os.pwrite(self._fd, data[written:], self.size + written)
-        _fdatasync(self._fd)
+            written += write_at(self._fd, data[written:], self.size + written)
+        _sync_content(self._fd)
         if self.since is None:
             self.since = time
         self.size, self.head = end, head
@@ -176,30 +197,52 @@ class Segment:
         """Closes the segment under a name that says where it begins, and begins the next, with room for `reserve` bytes.
 
         Killed in between, there is a closed segment and none that is being written: `open` begins it. Raises `NoRoomError` where the next
-        cannot be begun; then this one goes on.
+        cannot be begun, and `BusyFileError` where a file cannot be renamed while a reader has it open (Windows); then this one goes on.
         """
         closed = self.path.with_name(closed_name(self.stream, self.first))
         if closed.exists():
             raise FileExistsError(errno.EEXIST, "a segment of this number is closed already", closed.name)
         begun = self.path.with_suffix(".next")
         begun.unlink(missing_ok=True)
-        fd = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = open_descriptor(begun, "RDWR", "CREAT", "EXCL", "NOFOLLOW")
         try:
             allocated = _zeros(fd, 0, reserve)
             os.ftruncate(self._fd, self.size)
-            os.fsync(self._fd)
-            os.rename(self.path, closed)
-            os.rename(begun, self.path)
+            sync(self._fd)
+            if RENAMES_OPEN_FILES:
+                os.rename(self.path, closed)
+                os.rename(begun, self.path)
+            else:
+                fd = self._rename_closed(closed, begun, fd)
+        except BusyFileError:
+            begun.unlink(missing_ok=True)
+            raise
         except BaseException:
             os.close(fd)
             begun.unlink(missing_ok=True)
             raise
-        os.close(self._fd)
+        self._close_file()
         self._use(fd)
         self.size, self._allocated = 0, allocated
         self.first, self.since = self.head.seq + 1, None
         lock(fd, wait=False)
-        sync_directory(self.path.parent)
+        sync_folder(self.path.parent)
+
+    def _rename_closed(self, closed: Path, begun: Path, fd: int) -> int:
+        """Rename both files on a system that renames no open file; returns the descriptor of the new segment. The lock file is held
+        meanwhile, so that no other process writes. Raises `BusyFileError`."""
+        os.close(fd)
+        self._close_file()
+        try:
+            os.rename(self.path, closed)
+            os.rename(begun, self.path)
+        except OSError as error:
+            if not self.path.exists():
+                os.rename(closed, self.path)
+            self._use(open_descriptor(self.path, "RDWR", "NOFOLLOW"))
+            self._allocated = self.size
+            raise BusyFileError(error.errno, "a reader has the segment open", str(self.path)) from error
+        return open_descriptor(self.path, "RDWR", "NOFOLLOW")
 
     def reserve(self, size: int) -> None:
         """Keeps room for that many bytes behind what is written. Raises `NoRoomError`."""
@@ -220,7 +263,7 @@ class Segment:
         if self._fd >= 0:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, self.size)
-                os.fsync(self._fd)
+                sync(self._fd)
             self.abandon()
 
     def abandon(self) -> None:
@@ -253,7 +296,7 @@ class Segment:
     def _put(self, data: bytes, offset: int) -> None:
         written = 0
         while written < len(data):
-            written += os.pwrite(self._fd, data[written:], offset + written)
+            written += write_at(self._fd, data[written:], offset + written)
 
     def _allocate(self, end: int) -> None:
         try:
@@ -266,8 +309,8 @@ class Segment:
         """Goes on behind what was acknowledged, where the file still holds that; the bytes behind it count as torn."""
         total = os.fstat(self._fd).st_size
         start = max(0, mark.size - _WINDOW)
-        data = os.pread(self._fd, mark.size - start, start)
-        rest = os.pread(self._fd, max(0, total - mark.size), mark.size).rstrip(b"\0")
+        data = read_at(self._fd, mark.size - start, start)
+        rest = read_at(self._fd, max(0, total - mark.size), mark.size).rstrip(b"\0")
         if mark.size:
             entry = parsed(data[data.rfind(b"\n", 0, -1) + 1 : -1]) if len(data) == mark.size - start else None
             known = entry is not None and entry["hash"] == mark.head.hash and is_whole(entry)
@@ -307,7 +350,7 @@ class Segment:
         if rest:
             self._keep(rest)
         os.ftruncate(self._fd, size)
-        os.fsync(self._fd)
+        sync(self._fd)
         self._allocated = size
 
     def _look_at_first(self) -> None:
@@ -328,7 +371,7 @@ class Segment:
         window = _WINDOW + _STEP
         while True:
             start = max(0, total - window)
-            data = os.pread(self._fd, total - start, start)
+            data = read_at(self._fd, total - start, start)
             cut = data.find(b"\n") + 1 if start else 0
             if start == 0 or data.find(b"\n", cut) >= 0:
                 return start + cut, data[cut:]
@@ -337,12 +380,12 @@ class Segment:
     def _keep(self, rest: bytes) -> None:
         """Puts torn bytes where a reviewer finds them."""
         path = self.path.with_name(f"{self.stream}.torn-{self.head.seq}")
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = open_descriptor(path, "WRONLY", "CREAT", "TRUNC", "NOFOLLOW")
         try:
             view = memoryview(rest)
             while view:
                 view = view[os.write(fd, view) :]
-            os.fsync(fd)
+            sync(fd)
         finally:
             os.close(fd)
 
@@ -374,11 +417,11 @@ def _zeros(fd: int, offset: int, end: int) -> int:
     zeros = bytes(64 * 1024)
     try:
         while offset < target:
-            written = os.pwrite(fd, zeros[: target - offset], offset)
+            written = write_at(fd, zeros[: target - offset], offset)
             if written == 0:
                 raise NoRoomError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             offset += written
-        os.fsync(fd)
+        sync(fd)
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise NoRoomError(*error.args) from error

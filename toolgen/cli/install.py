@@ -19,6 +19,7 @@ from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import KEY_VARIABLE, config, default_principal
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
+from toolgen.core.descriptors import replace_file
 from toolgen.core.errors import ConfigError, ToolgenError
 from toolgen.core.files import read_file
 from toolgen.gateway.wiring.audit_index import index_of
@@ -197,7 +198,7 @@ def _write(file: Path, text: str) -> Path | None:
             shutil.copy2(target, backup)
             shutil.copymode(target, staged)
         staged.write_text(text, encoding="utf-8")
-        os.replace(staged, target)
+        replace_file(staged, target)
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", where=str(file)) from error
     return backup

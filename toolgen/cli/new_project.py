@@ -25,6 +25,7 @@ from toolgen.config.settings import from_mapping
 from toolgen.connectors.pins import Pins, write_pins
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceSettings, is_networked
+from toolgen.core.descriptors import replace_file
 from toolgen.core.errors import ConfigError
 from toolgen.generator.build import Built, build_sources
 from toolgen.generator.starter import GITIGNORE, StarterSource, policy_text, project_text, variables
@@ -211,10 +212,10 @@ def _write(
             _pin(root, result, sources)
             ignored = not (root / ".gitignore").exists()
             if ignored:
-                os.replace(staged / ".gitignore", root / ".gitignore")
+                replace_file(staged / ".gitignore", root / ".gitignore")
             public = _sign_from_the_start(root / "var" / "audit")
-            os.replace(staged / "policies", root / "policies")
-            os.replace(staged / "toolgen.yaml", root / "toolgen.yaml")
+            replace_file(staged / "policies", root / "policies")
+            replace_file(staged / "toolgen.yaml", root / "toolgen.yaml")
     except OSError as error:
         raise ConfigError(
             f"the project cannot be written: {error.strerror or type(error).__name__}", where=str(root)
@@ -236,7 +237,7 @@ def _copy(source: Path, staged: Path, target: Path) -> None:
     target.parent.mkdir(exist_ok=True)
     if not target.exists():
         shutil.copyfile(source, staged)
-        os.replace(staged, target)
+        replace_file(staged, target)
     elif target.read_bytes() != source.read_bytes():
         raise ConfigError("already exists and is another file", where=str(target), suggestion="move it away")
 

@@ -4,7 +4,6 @@ that tools were given."""
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.connectors.assigned_names import AssignedName, Assignments
+from toolgen.core.descriptors import replace_file, sync
 from toolgen.core.errors import ConfigError, ToolgenError
 from toolgen.core.files import read_file
 from toolgen.model.names import TOOL_NAME
@@ -239,8 +239,8 @@ def _replace(path: Path, content: bytes) -> None:
         with temporary.open("xb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+            sync(file.fileno())
+        replace_file(temporary, path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from toolgen.core.descriptors import Flag, is_link, open_descriptor
+
 __all__ = ["digest_of", "open_file", "open_inside", "read_file"]
 
 _STEP = 64 * 1024
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CAREFUL: tuple[Flag, ...] = ("RDONLY", "NONBLOCK", "NOCTTY")
 
 
 def read_file(path: str | Path, most: int) -> bytes:
@@ -45,7 +47,7 @@ def digest_of(path: str | Path, most: int) -> str:
 def open_file(path: str | Path) -> Iterator[tuple[int, int]]:
     """The descriptor of a regular file, and its size. Raises `OSError` as `read_file` does."""
     try:
-        descriptor = os.open(path, _FLAGS)
+        descriptor = open_descriptor(path, *_CAREFUL)
     except ValueError as error:  # a NUL in the name, or a lone surrogate
         raise OSError(errno.EINVAL, "it is no file name") from error
     with _regular(descriptor) as opened:
@@ -59,17 +61,44 @@ def open_inside(root: Path, path: Path) -> Iterator[tuple[int, int]]:
     Raises `OSError` as `read_file` does.
     """
     *folders, name = path.parts
-    parent = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if os.open not in os.supports_dir_fd:
+        descriptor = _open_below(root, folders, name)
+        with _regular(descriptor) as opened:
+            yield opened
+        return
+    parent = open_descriptor(root, "RDONLY", "DIRECTORY")
     try:
         for folder in folders:
-            inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            inner = open_descriptor(folder, "RDONLY", "DIRECTORY", "NOFOLLOW", dir_fd=parent)
             os.close(parent)
             parent = inner
-        descriptor = os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=parent)
+        descriptor = open_descriptor(name, *_CAREFUL, "NOFOLLOW", dir_fd=parent)
     finally:
         os.close(parent)
     with _regular(descriptor) as opened:
         yield opened
+
+
+def _open_below(root: Path, folders: list[str], name: str) -> int:
+    """Open a file by its path on a system that opens nothing relative to a folder: no step may be a link before, or after it was opened."""
+    steps = [root.joinpath(*folders[:count]) for count in range(1, len(folders) + 1)]
+    before = [_not_linked(step) for step in steps]
+    descriptor = open_descriptor(root.joinpath(*folders, name), *_CAREFUL, "NOFOLLOW")
+    try:
+        for step, status in zip(steps, before, strict=True):
+            if not os.path.samestat(status, _not_linked(step)):
+                raise OSError(errno.ELOOP, "a folder on the way was replaced")  # noqa: TRY301 - it is closed first
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _not_linked(path: Path) -> os.stat_result:
+    status = os.lstat(path)
+    if is_link(status):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return status
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import os
 import secrets
 from pathlib import Path
 
+from toolgen.core.descriptors import open_descriptor, sync
 from toolgen.core.files import read_file
 
 __all__ = ["kept_key", "read_key"]
@@ -35,10 +36,10 @@ def _make(path: Path) -> None:
     """Create the file by a link, which appears with its whole content, so a half-written key is never read."""
     staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+        with os.fdopen(open_descriptor(staged, "WRONLY", "CREAT", "EXCL"), "w", encoding="ascii", newline="\n") as file:
             file.write(secrets.token_hex(_BYTES) + "\n")
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         os.link(staged, path)
     finally:
         staged.unlink(missing_ok=True)

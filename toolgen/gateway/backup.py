@@ -15,9 +15,9 @@ from typing import BinaryIO
 import msgspec
 
 from toolgen.audit.backup import copy_log, goes_on_from, is_written, key_files
-from toolgen.audit.files import sync_directory
 from toolgen.audit.verify import VerificationReport, verify
 from toolgen.config.settings import Settings
+from toolgen.core.descriptors import open_descriptor, sync, sync_folder
 from toolgen.core.errors import ConfigError, StateError
 from toolgen.gateway.operations.restored_calls import end_recorded
 from toolgen.state.sqlite_file import copy_database
@@ -97,7 +97,7 @@ def back_up(settings: Settings, folder: Path) -> tuple[BackupContents, Verificat
         folder / _LIST, msgspec.json.format(msgspec.json.encode(kept)) + b"\n"
     )  # last: without it a backup is not whole
     for path in (state, audit, folder):
-        sync_directory(path)
+        sync_folder(path)
     return kept, report
 
 
@@ -212,7 +212,7 @@ def _move(staged: Path, place: Path) -> None:
     place.mkdir(exist_ok=True, mode=0o700)
     for path in sorted(staged.iterdir()):
         path.rename(place / path.name)
-    sync_directory(place)
+    sync_folder(place)
 
 
 def _take(folder: Path) -> None:
@@ -235,16 +235,16 @@ def _digest(path: Path) -> str:
 
 
 def _new(path: Path) -> BinaryIO:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
+    return os.fdopen(open_descriptor(path, "WRONLY", "CREAT", "EXCL"), "wb")
 
 
 def _write(path: Path, data: bytes) -> None:
     with _new(path) as file:
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        sync(file.fileno())
 
 
 def _sync(path: Path) -> None:
     with path.open("rb") as file:
-        os.fsync(file.fileno())
+        sync(file.fileno())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
@@ -14,6 +15,7 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
+from toolgen.core.descriptors import open_descriptor, replace_file, sync, sync_folder
 from toolgen.core.errors import PolicyError
 from toolgen.core.file_lock import lock
 from toolgen.core.yaml_file import MAX_FILE_SIZE, YamlDocument, decode, read
@@ -32,6 +34,8 @@ _HEADER = "# Written by `toolgen keys`: the keys that are accepted, as their SHA
 _ASIDE = "# Written by `toolgen keys`, as keys.yaml could not be: what is revoked. Move it there once keys.yaml is repaired.\n"
 _PREFIX = "tgk_"  # so that secret scanners know one when they see it
 _SECTIONS = ("keys", "revoked")
+_HAS_OWNERS = hasattr(os, "geteuid")
+"""Windows has no owners and modes of POSIX: a file has the access list of its directory."""
 _READABLE = 0o644  # the user the gateway runs as has to learn what is revoked, and there is nothing in it to hide
 
 
@@ -59,7 +63,7 @@ def editing(directory: Path, mode: int = 0o600, *, file: str = FILE) -> Iterator
     """
     name = f"{directory.name}/{file}"
     try:
-        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        handle = _lockable(directory)
     except OSError as error:
         raise PolicyError(f"cannot be read: {error.strerror}", where=f"{directory.name}/") from error
     try:
@@ -70,7 +74,7 @@ def editing(directory: Path, mode: int = 0o600, *, file: str = FILE) -> Iterator
         if len(text.encode()) > MAX_FILE_SIZE:
             raise PolicyError(f"would be larger than {MAX_FILE_SIZE} bytes, and was left as it is", where=name)
         _replace((directory / file).resolve(), text, mode)
-        os.fsync(handle)
+        sync_folder(directory)
     except OSError as error:
         raise PolicyError(
             f"cannot be written: {error.strerror}", where=name, suggestion="run this where the policy can be changed"
@@ -194,6 +198,15 @@ def _text(found: KeyList, header: str) -> str:
     return "".join(lines)
 
 
+def _lockable(directory: Path) -> int:
+    """Open what is locked while a list of the directory changes: the directory, or a file in it where directories cannot be opened."""
+    if hasattr(os, "O_DIRECTORY"):
+        return open_descriptor(directory, "RDONLY", "DIRECTORY")
+    if not directory.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(directory))
+    return open_descriptor(directory / ".keys.lock", "RDWR", "CREAT", "NOFOLLOW")
+
+
 def _write_aside(directory: Path, revocation: Mapping[str, Any]) -> None:
     """A file of the policy with nothing in it but this revocation, under a name that no other has."""
     now = datetime.now(UTC)
@@ -216,17 +229,18 @@ def _replace(path: Path, text: str, mode: int) -> None:
     except FileNotFoundError:
         before, like = None, path.parent.stat()
     temporary = path.with_name(f".{FILE}.{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = open_descriptor(temporary, "WRONLY", "CREAT", "EXCL")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
-            if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+            if _HAS_OWNERS and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
                 with contextlib.nullcontext() if before is not None else contextlib.suppress(PermissionError):
                     os.fchown(descriptor, like.st_uid, like.st_gid)
-            os.fchmod(descriptor, mode if before is None else before.st_mode & 0o777)
-            os.fsync(descriptor)
-        os.replace(temporary, path)
+            if _HAS_OWNERS:
+                os.fchmod(descriptor, mode if before is None else before.st_mode & 0o777)
+            sync(descriptor)
+        replace_file(temporary, path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from toolgen.core.descriptors import open_descriptor
 from toolgen.core.errors import StateError, StateUnavailableError
 
 __all__ = ["DURABLE", "LASTING", "SqliteFile", "copy_database", "transaction"]
@@ -29,7 +30,7 @@ LASTING = ("PRAGMA synchronous = OFF",)
 
 def copy_database(source: Path, target: Path) -> None:
     """A copy of a file that others may be writing, as it is at one moment. Raises `StateError`."""
-    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    os.close(open_descriptor(target, "RDWR", "CREAT", "EXCL"))
     try:
         location = f"{source.absolute().as_uri()}?mode=ro"
         with (
@@ -132,7 +133,7 @@ class SqliteFile:
             self._let_go()
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            os.close(open_descriptor(self._path, "RDWR", "CREAT", "EXCL"))
         status = self._path.stat()
         if status.st_mode & 0o077:
             self._path.chmod(0o600)

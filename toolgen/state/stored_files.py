@@ -18,6 +18,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from toolgen.core.clock import Clock
+from toolgen.core.descriptors import open_descriptor
 from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.model.files import FileBudget, FileInfo, FileTooLargeError
 from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
@@ -146,7 +147,7 @@ class StoredFiles:
     def _open(self, name: bytes) -> int:
         """The descriptor of a new file. Runs in a thread."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(self._path(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        return open_descriptor(self._path(name), "WRONLY", "CREAT", "EXCL")
 
     async def _enter(self, name: bytes, owner: str, about: bytes, size: int) -> None:
         """Lists a file that is written, and removes those that expired or have no room any more."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from toolgen.core.descriptors import open_descriptor, replace_file, sync, sync_folder
 from toolgen.core.file_lock import lock
 
 __all__ = ["locked", "write_whole"]
@@ -17,7 +18,7 @@ __all__ = ["locked", "write_whole"]
 def locked(path: Path) -> Iterator[None]:
     """Lock the file against changes by other processes. Creates its folder. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = open_descriptor(f"{path}.lock", "RDWR", "CREAT", "NOFOLLOW")
     try:
         lock(descriptor, wait=True)
         yield
@@ -29,16 +30,12 @@ def write_whole(path: Path, content: bytes) -> None:
     """Puts the content there, for its owner alone. Raises `OSError`: what was there stays then."""
     staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = open_descriptor(staged, "WRONLY", "CREAT", "EXCL")
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
-        staged.replace(path)
+            sync(file.fileno())
+        replace_file(staged, path)
     finally:
         staged.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)

@@ -136,7 +136,7 @@ PLANTED: dict[str, Planted] = {
     "tokens are for anybody": Planted(token_claims, "audience_fits", lambda *_: True),
     "tokens never expire": Planted(principals, "check_claims", lambda _, now: now + 60),
     "forms are not checked": Planted(console_app, "_check_form", lambda _, form: dict(form)),
-    "nothing is synced": Planted(segment, "_fdatasync", lambda _: None, default=True),
+    "nothing is synced": Planted(segment, "_sync_content", lambda _: None, default=True),
     "entries are not hashed again": Planted(verify, "_in_order", lambda line, head: verify._link(line)),
 }
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from toolgen.core.descriptors import open_descriptor
 from toolgen.core.errors import AuditError
 from toolgen.model.database import DialectName
 
@@ -186,7 +187,7 @@ class SqliteDatabase:
         if self._path is not None:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+                os.close(open_descriptor(self._path, "RDWR", "CREAT", "NOFOLLOW"))
             except OSError as error:
                 raise AuditError(
                     f"the index of the log cannot be written: {error.strerror or type(error).__name__}",

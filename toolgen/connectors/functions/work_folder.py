@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from toolgen.core.descriptors import open_descriptor
 from toolgen.core.file_lock import lock
 
 __all__ = ["MAX_FILES", "MAX_SIZE", "CallFolder", "WorkFolders"]
@@ -53,7 +54,7 @@ class WorkFolders:
         if self._root is None:
             return self._made()
         self._root.mkdir(parents=True, exist_ok=True)
-        turn = os.open(self._root / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        turn = open_descriptor(self._root / _LOCK, "RDWR", "CREAT")
         try:
             lock(turn, wait=True)  # nobody takes a folder that is just being made for one that was left
             for left in self._root.glob("process-*"):
@@ -65,7 +66,7 @@ class WorkFolders:
 
     def _made(self) -> Path:
         own = Path(tempfile.mkdtemp(prefix="process-" if self._root else "toolgen-calls-", dir=self._root))
-        self._held = os.open(own / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._held = open_descriptor(own / _LOCK, "RDWR", "CREAT")
         lock(self._held, wait=False)
         return own
 
@@ -129,7 +130,8 @@ def _is_full(path: Path) -> bool:
         files += len(names) + 1
         for name in names:
             with contextlib.suppress(OSError):
-                size += os.lstat(os.path.join(folder, name)).st_blocks * 512
+                status = os.lstat(os.path.join(folder, name))
+                size += status.st_blocks * 512 if hasattr(status, "st_blocks") else status.st_size
         if size > MAX_SIZE or files > MAX_FILES:
             return True
     return False
@@ -138,7 +140,7 @@ def _is_full(path: Path) -> bool:
 def _is_held(folder: Path) -> bool:
     """Return True if the process that made the folder still runs."""
     try:
-        found = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        found = open_descriptor(folder / _LOCK, "RDWR")
     except OSError:
         return False
     try:

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from toolgen.config.gateway import Networks, TlsFiles
 from toolgen.config.settings import ClientCertificates, Settings
+from toolgen.core.descriptors import open_descriptor
 from toolgen.core.errors import ConfigError, place_of
 from toolgen.core.garbage import freeze_objects
 from toolgen.core.system_modules import system_module
@@ -327,7 +328,7 @@ def _private_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """
     sys.stdout.flush()
     source, sink = io.FileIO(os.dup(0), "rb", closefd=False), io.FileIO(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    nothing = open_descriptor(os.devnull, "RDONLY")
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)

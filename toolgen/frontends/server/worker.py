@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from toolgen.core.core_dumps import forbid_core_dumps
+from toolgen.core.descriptors import open_descriptor
 from toolgen.core.errors import ToolgenError
 from toolgen.frontends.server.http import Front, Pulse, serve_worker
 from toolgen.frontends.server.logs import Logs, configure
@@ -57,7 +58,7 @@ def main() -> None:
             os.write(said, BEAT)
 
     lifeline = os.dup(0)
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    nothing = open_descriptor(os.devnull, "RDONLY")
     os.dup2(nothing, 0)
     os.close(nothing)
     os.set_inheritable(lifeline, False)

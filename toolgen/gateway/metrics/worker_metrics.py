@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+from toolgen.core.descriptors import open_descriptor, replace_file
 from toolgen.gateway.metrics.prometheus import DETAILS
 
 __all__ = ["WorkerMetrics", "merged"]
@@ -42,10 +43,10 @@ class WorkerMetrics:
         path = self._folder / f"{worker}.metrics"
         part = path.with_suffix(".part")
         with contextlib.suppress(OSError):
-            fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fd = open_descriptor(part, "WRONLY", "CREAT", "TRUNC", "NOFOLLOW")
             with os.fdopen(fd, "wb") as file:
                 file.write(text)
-            part.replace(path)
+            replace_file(part, path)
 
     def others(self, worker: str) -> Iterator[bytes]:
         """Yield the latest metrics of the other workers, in order of their names."""

@@ -21,6 +21,7 @@ from types import MappingProxyType
 import msgspec
 
 from toolgen.core.canonical import digest
+from toolgen.core.descriptors import open_descriptor, replace_file, sync, sync_folder
 from toolgen.core.errors import ConfigError, ToolgenError
 from toolgen.core.files import digest_of
 from toolgen.core.json_codec import file_json, indented_json
@@ -97,7 +98,7 @@ def write(directory: Path, files: Mapping[str, bytes]) -> list[str]:
                     _write(staged[name], files[name])
             for name in sorted(changed, key=lambda name: (name != MANIFEST, name)):
                 if name in staged:
-                    os.replace(staged[name], directory / name)
+                    replace_file(staged[name], directory / name)
                 else:
                     (directory / name).unlink(missing_ok=True)
         finally:
@@ -105,7 +106,7 @@ def write(directory: Path, files: Mapping[str, bytes]) -> list[str]:
                 with suppress(OSError):
                     temporary.unlink(missing_ok=True)
         if changed:
-            _sync_directory(directory)
+            sync_folder(directory)
     except OSError as error:
         raise ToolgenError(f"cannot be written: {error.strerror}", where=str(directory)) from error
     return changed
@@ -195,20 +196,11 @@ def _holds(path: Path, content: bytes) -> bool:
 
 def _write(path: Path, content: bytes) -> None:
     """Write a new file with O_EXCL, which follows no prepared link. The umask restricts the mode, as for any file of the user."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = open_descriptor(path, "WRONLY", "CREAT", "EXCL", mode=0o666)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_directory(directory: Path) -> None:
-    """A rename is on disk once the directory is."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync(file.fileno())
 
 
 _FORMAT = 1
@@ -289,7 +281,7 @@ def save(
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = place.with_name(f"{place.name}.{os.getpid()}")
         temporary.write_bytes(msgspec.json.encode(record))
-        os.replace(temporary, place)
+        replace_file(temporary, place)
 
 
 def unchanged(directory: Path, record: BuildRecord, key: str) -> bool:

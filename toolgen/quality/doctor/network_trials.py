@@ -6,7 +6,6 @@ Attempts at the record: a call whose intent is not on the disk yet, and entries 
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from toolgen.audit import verify as verification
 from toolgen.audit.verify import verify
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.http.redirects import moved
+from toolgen.core.descriptors import sync_content
 from toolgen.gateway import compiled_policy
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.service import Gateway
@@ -214,7 +214,7 @@ def attempts_at_the_record(directory: Path) -> tuple[RefusalCheck, ...]:
         RefusalCheck(
             name="fsync",
             shown="the intent was synced to the disk before the call was made, and the outcome before it was answered",
-            guards=(Guard(segment, "_fdatasync", lambda _: None),),
+            guards=(Guard(segment, "_sync_content", lambda _: None),),
             make=_unsynced,
         ),
         RefusalCheck(
@@ -227,8 +227,8 @@ def attempts_at_the_record(directory: Path) -> tuple[RefusalCheck, ...]:
 
 
 async def _unsynced() -> str:
-    real = vars(segment)["_fdatasync"]
-    if real is not getattr(os, "fdatasync", os.fsync):
+    real = vars(segment)["_sync_content"]
+    if real is not sync_content:
         return "what the log syncs with is not the operating system's"
     async with scratch() as place:
         events = place.echo.events
@@ -237,7 +237,7 @@ async def _unsynced() -> str:
             real(fd)
             events.append("synced")
 
-        with without((Guard(segment, "_fdatasync", synced),)):
+        with without((Guard(segment, "_sync_content", synced),)):
             reached = await place.reached("open", ONE)
             events.append("answered")
     if not reached:

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from toolgen.connectors.rotated_tokens import NOTE, note_of
+from toolgen.core.descriptors import open_descriptor, replace_file, sync
 from toolgen.core.errors import SecretError
 from toolgen.core.file_lock import lock
 from toolgen.core.files import read_file
@@ -53,7 +54,7 @@ class Rotation:
             return
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = open_descriptor(self._folder / f"{name}.lock", "RDWR", "CREAT")
         except OSError as error:
             raise SecretError(
                 f"refresh tokens cannot be kept: {error.strerror}", suggestion=f"see {self._folder}"
@@ -118,12 +119,12 @@ class TokenStorage:
 def _put(path: Path, content: bytes) -> None:
     """Writes a file for its owner alone, whole and durably. Raises `OSError`."""
     draft = path.with_suffix(".new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    descriptor = open_descriptor(draft, "WRONLY", "CREAT", "TRUNC")
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+        sync(file.fileno())
+    replace_file(draft, path)
 
 
 async def _locked(descriptor: int) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from toolgen.config.settings import Settings
 from toolgen.core.background import cancel
+from toolgen.core.descriptors import open_descriptor
 from toolgen.core.errors import ConfigError, place_of
 from toolgen.core.files import read_file
 from toolgen.gateway.catalog.search.bm25 import RankedTool, ToolIndex
@@ -95,7 +96,7 @@ class Meanings:
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                descriptor = open_descriptor(staged, "WRONLY", "CREAT", "EXCL")
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(self._head + body + hashlib.sha256(self._head + body).digest())
                 staged.replace(self._path)

@@ -1,8 +1,8 @@
 """Processes, error log and output lines of an MCP server's command.
 
-Descendants: all processes that a command started are found and ended on Linux; on other systems, only its process group is known.
-A command starts as the subreaper of its descendants (prctl(2), PR_SET_CHILD_SUBREAPER), so that a process that forked twice or has a
-session of its own is still below it. Processes that outlive the command itself are found by a mark in their environment.
+Descendants: all processes that a command started are found and ended. On Linux a command starts as the subreaper of its descendants
+(prctl(2), PR_SET_CHILD_SUBREAPER), so that a process that forked twice or has a session of its own is still below it. Processes that
+outlive the command itself are found by a mark in their environment.
 
 Error log: the command's standard error goes to the gateway's log, with the name of the source and without secrets.
 
@@ -19,14 +19,15 @@ import secrets
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.secrets import MASK
+from toolgen.core.process_table import ProcessId, ProcessTable, process_table
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json, JsonObject
 
@@ -39,13 +40,6 @@ _MAX_ROUNDS = 20
 _LAUNCHER = "import ctypes,os,sys;ctypes.CDLL(None).prctl(36,1,0,0,0);os.execvp(sys.argv[1],sys.argv[1:])"
 
 
-class _Process(NamedTuple):
-    """A process by what no other has, however often its number is given out."""
-
-    number: int
-    started: str
-
-
 def begun_as_subreaper(command: tuple[str, ...]) -> tuple[str, ...]:
     """The command line that makes a process the subreaper of what it starts, and then becomes the command."""
     return (sys.executable, "-I", "-S", "-c", _LAUNCHER, *command) if sys.platform == "linux" else command
@@ -54,44 +48,49 @@ def begun_as_subreaper(command: tuple[str, ...]) -> tuple[str, ...]:
 class Descendants:
     """Processes that one command started. `mark` belongs into its environment."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: ProcessTable | None = None) -> None:
         self.mark = secrets.token_hex(16)
-        self._seen: frozenset[_Process] = frozenset()
+        self._table = table or process_table()
+        self._seen: frozenset[ProcessId] = frozenset()
 
     def look(self, command: int) -> None:
-        """Remembers what runs below the command now: once it is gone, nobody could tell."""
-        self._seen = frozenset(_below(command, self.mark))
+        """Remember the processes below the command now: after it has ended, their parent is another."""
+        self._seen = frozenset(self._below(command))
 
     def end(self, command: int) -> None:
-        """Ends the command's process group and all that is below it, or was when somebody last looked."""
+        """End the command's process group and all processes that are below it, or were at the last look."""
+        _signal_group(command, "SIGSTOP")  # so that it starts nothing more meanwhile
+        if (table := self._table) is not None:
+            started = table.started(command)
+            for _ in range(_MAX_ROUNDS):
+                alive = {one for one in self._below(command) if one.number != command}
+                alive |= {
+                    one for one in self._seen if one.number != command and table.started(one.number) == one.started
+                }
+                if not alive:
+                    break
+                for one in alive:
+                    table.kill(one)
+            if started and not hasattr(os, "killpg"):
+                table.kill(ProcessId(command, started))
+        _signal_group(command, "SIGKILL")
+
+    def _below(self, command: int) -> Iterator[ProcessId]:
+        """Every process that runs below the command, or has its mark."""
+        if self._table is None:
+            return
+        found = self._table.parents()
+        parents = {one.number: parent for one, parent in found.items()}
+        for one in found:
+            if _is_below(one.number, command, parents) or self._table.has_variable(one.number, MARK, self.mark):
+                yield one
+
+
+def _signal_group(command: int, name: str) -> None:
+    """Signal the process group of the command, where the system has process groups."""
+    if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(command, signal.SIGSTOP)  # so that it starts nothing more meanwhile
-        for _ in range(_MAX_ROUNDS):
-            alive = {one for one in _below(command, self.mark) if one.number != command}
-            alive |= {one for one in self._seen if one.number != command and _started(one.number) == one.started}
-            if not alive:
-                break
-            _kill(alive)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(command, signal.SIGKILL)
-
-
-def _kill(processes: Iterable[_Process]) -> None:
-    for one in processes:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(one.number, signal.SIGKILL)
-
-
-def _below(command: int, mark: str) -> Iterator[_Process]:
-    """Every process that runs below the command, or has its mark."""
-    parents: dict[int, int] = {}
-    found: dict[int, _Process] = {}
-    for number in _numbers():
-        if (fields := _stat(number)) and fields[0] not in "ZX":
-            parents[number], found[number] = int(fields[1]), _Process(number, fields[19])
-    for number, one in found.items():
-        if _is_below(number, command, parents) or _is_marked(number, mark):
-            yield one
+            os.killpg(command, signal.Signals[name])
 
 
 def _is_below(number: int, command: int, parents: dict[int, int]) -> bool:
@@ -102,36 +101,6 @@ def _is_below(number: int, command: int, parents: dict[int, int]) -> bool:
         seen.add(parent)
         number = parent
     return False
-
-
-def _is_marked(number: int, mark: str) -> bool:
-    try:
-        with open(f"/proc/{number}/environ", "rb") as file:
-            return f"{MARK}={mark}".encode() in file.read().split(b"\0")
-    except OSError:  # gone meanwhile, or another account's
-        return False
-
-
-def _started(number: int) -> str:
-    """When the process with this number began; "" where there is none, or one that has ended."""
-    fields = _stat(number)
-    return fields[19] if fields and fields[0] not in "ZX" else ""
-
-
-def _stat(number: int) -> list[str]:
-    """The fields of /proc/PID/stat (proc(5)) from its state on; the name before them may hold anything."""
-    try:
-        with open(f"/proc/{number}/stat", encoding="latin-1") as file:
-            return file.read().rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def _numbers() -> Iterator[int]:
-    try:
-        return (int(name) for name in os.listdir("/proc") if name.isdigit())
-    except OSError:
-        return iter(())
 
 
 _logger = logging.getLogger("toolgen.mcp")

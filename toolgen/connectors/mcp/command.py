@@ -27,7 +27,10 @@ from toolgen.model.secret import SecretReference
 __all__ = ["NOT_SENT", "Command", "CommandSpec", "LocalCommand"]
 
 # What most programs need, and nothing that is only the gateway's.
-_INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+_INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ") + (
+    "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMDATA", "PROGRAMFILES",
+    "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE", "WINDIR",
+) * (os.name == "nt")  # fmt: skip
 _LEAVING_S = 2.0
 _SIGN_OF_LIFE_S = 2.0
 _AGAIN_S = 1.0  # a command that ended before it answered anything is not started more often
@@ -131,13 +134,14 @@ class LocalCommand:
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         descendants = Descendants()
         environment = {**inherited, **given, MARK: descendants.mark}
-        if not _exists(spec.words[0], spec.folder, environment):
+        program = _found(spec.words[0], spec.folder, environment)
+        if program is None:
             return _not_started(_missing(spec.words[0], spec.folder, environment))
         pipe = subprocess.PIPE
         try:
             # The loop of uvloop would fork this whole process, and stand still meanwhile; this begins a child without a copy (vfork).
             process = subprocess.Popen(  # noqa: ASYNC220, S603 - it takes less than a millisecond; the operator wrote the command
-                begun_as_subreaper(spec.words),
+                begun_as_subreaper(_words(program, spec.words)),
                 bufsize=0,
                 stdin=pipe,
                 stdout=pipe,
@@ -211,10 +215,15 @@ class LocalCommand:
             self._running = None
 
 
-def _exists(program: str, folder: str, environment: Mapping[str, str]) -> bool:
-    """Return True if the program exists. Otherwise only the standard error of its starter would report it as missing."""
+def _found(program: str, folder: str, environment: Mapping[str, str]) -> str | None:
+    """The path of a program; None if there is none. Otherwise only the standard error of its starter would report it as missing."""
     place = os.path.join(folder, program) if os.path.dirname(program) else program
-    return shutil.which(place, path=environment.get("PATH", os.defpath)) is not None
+    return shutil.which(place, path=environment.get("PATH", os.defpath))
+
+
+def _words(program: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The command line. Windows starts a program of the PATH only by its whole name, such as that of npx.cmd for npx."""
+    return (program, *words[1:]) if os.name == "nt" else words
 
 
 def _missing(program: str, folder: str, environment: Mapping[str, str]) -> str:

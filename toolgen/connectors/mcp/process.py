@@ -16,6 +16,8 @@ from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.mcp.child_process import Descendants, ErrorLog, LineReader, LongLine
 from toolgen.connectors.mcp.messages import addressed, claimed, tell_log, tell_progress
 from toolgen.core.json_codec import TooDeepError, decode_json, encode_json
+from toolgen.core.pipe_buffer import POLLS_PIPES
+from toolgen.core.pipes import ReadingThread, WritingThread
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.schema import Json, JsonObject
 
@@ -88,6 +90,12 @@ class ServerProcess(asyncio.BaseProtocol):
     async def open(self) -> None:
         """Takes over the pipes. Raises `OSError`."""
         loop, process = asyncio.get_running_loop(), self._process
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
+        if not POLLS_PIPES:
+            self._stdin = WritingThread(loop, process.stdin, self)
+            readers = ((process.stderr, self.log), (process.stdout, self._lines))
+            self._transports += [self._stdin, *(ReadingThread(loop, pipe, protocol) for pipe, protocol in readers)]
+            return
         self._stdin, _ = await loop.connect_write_pipe(lambda: self, process.stdin)
         self._transports.append(self._stdin)
         for pipe, protocol in ((process.stderr, self.log), (process.stdout, self._lines)):

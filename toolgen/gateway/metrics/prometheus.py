@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 
 from msgspec import Struct
 
 from toolgen.audit.batch import AuditCounts
 from toolgen.audit.index.filler import IndexCounts
 from toolgen.connectors.executor import FunctionCounts, SystemHealth
+from toolgen.core.process_table import process_table
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.gateway.metrics.prometheus_format import Family, one_of
 
@@ -303,10 +301,9 @@ def _of_the_process(metrics: Metrics) -> Iterator[Family]:
     yield one_of("process_cpu_seconds_total", "counter", "CPU time, of the user and the system.", cpu_s)
     began = "When it began, in seconds since the epoch."
     yield one_of("process_start_time_seconds", "gauge", began, metrics.began)
-    if sys.platform == "linux":
-        size = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        yield one_of("process_resident_memory_bytes", "gauge", "Memory that is resident.", size)
-        yield one_of("process_open_fds", "gauge", "Open file descriptors.", len(os.listdir("/proc/self/fd")))
+    if (table := process_table()) is not None:
+        yield one_of("process_resident_memory_bytes", "gauge", "Memory that is resident.", table.memory())
+        yield one_of("process_open_fds", "gauge", "Open file descriptors.", table.open_files())
 
 
 def _by_name(metrics: Metrics, state: Snapshot, detail: Collection[str]) -> Iterator[Family]:

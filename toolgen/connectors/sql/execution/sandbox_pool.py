@@ -18,7 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import RLock
-from typing import Final, TypeVar
+from typing import IO, Final, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from toolgen.connectors.sql.execution.result_rows import failed, timed_out, unav
 from toolgen.connectors.sql.execution.sandbox_process import ANSWER, COMMITTING, HEAD, LAST_ANSWER, READY, Order
 from toolgen.core.clock import Clock
 from toolgen.core.core_dumps import ALLOWED
+from toolgen.core.pipe_buffer import POLLS_PIPES, PipeBuffer
 from toolgen.model.call import Statement
 from toolgen.model.result import Delivery, Error, Failed, Success
 
@@ -73,6 +74,7 @@ class _Child:
         assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
         self._orders, self._answers = self._process.stdin, self._process.stdout
         self._unread = bytearray()
+        self._buffer = None if POLLS_PIPES else PipeBuffer(self._answers)
         try:
             self._get_ready(module)
         except BaseException:
@@ -81,13 +83,30 @@ class _Child:
 
     def _get_ready(self, module: str) -> None:
         self._orders.write(pickle.dumps((module, [os.path.abspath(path) for path in sys.path])))
+        if self._buffer is not None:
+            self._expect(self._buffer, HEAD.pack(READY, 0))
+            return
         if not self._speaks(_START_S) or self._answers.read(HEAD.size) != HEAD.pack(READY, 0):
             raise _BrokeError
         for pipe in (self._orders, self._answers):
             os.set_blocking(pipe.fileno(), False)
 
+    def _expect(self, buffer: PipeBuffer, message: bytes) -> None:
+        """Wait for the first message. Raises `_BrokeError` if it is another."""
+        deadline = self._clock.monotonic() + _START_S
+        while len(self._unread) < len(message):
+            if not buffer.wait(deadline - self._clock.monotonic()) or not (piece := buffer.take()):
+                raise _BrokeError
+            self._unread += piece
+        if self._unread != message:
+            raise _BrokeError
+        self._unread.clear()
+
     async def order(self, order: Order, deadline: float) -> None:
         """Raises `_BrokeError` when it is gone, `TimeoutError` when it has not taken all of it at `deadline` (of the loop)."""
+        if self._buffer is not None:
+            await self._write_in_thread(order.packed(), deadline)
+            return
         unsent = memoryview(order.packed())
         file, loop = self._orders.fileno(), asyncio.get_running_loop()
         while unsent:
@@ -99,6 +118,17 @@ class _Child:
                 await _until(loop.add_writer, loop.remove_writer, file, deadline)
             except OSError as error:
                 raise _BrokeError from error
+
+    async def _write_in_thread(self, data: bytes, deadline: float) -> None:
+        """Write where no loop waits for a pipe. Who gives up ends the process, and the thread with it."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await loop.run_in_executor(None, _write_all, self._orders, data)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise _BrokeError from error
 
     async def message(self, longest: int, deadline: float) -> tuple[bytes, bytes]:
         """The next thing it says. Raises `_BrokeError` when it is gone or says more than `longest` bytes, and `TimeoutError`."""
@@ -127,21 +157,32 @@ class _Child:
         """
         deadline = self._clock.monotonic() + seconds
         while not self._answered() and (left := deadline - self._clock.monotonic()) > 0 and self._speaks(left):
-            if not (piece := os.read(self._answers.fileno(), _PIECE)):
+            if not (piece := self._piece()):
                 break
             self._unread += piece
         self._process.kill()
         self._process.wait()
-        spoke = bool(self._unread) or bool(self._answers.read(1))
+        if self._buffer is None:
+            spoke = bool(self._unread) or bool(self._answers.read(1))
+            self._answers.close()
+        else:  # its thread reads to the end and closes the pipe
+            self._buffer.wait(_START_S)
+            spoke = bool(self._unread) or bool(self._buffer.take())
         with contextlib.suppress(OSError):
             self._orders.close()
-        self._answers.close()
         return spoke
+
+    def _piece(self) -> bytes:
+        if self._buffer is not None:
+            return self._buffer.take() or b""
+        return os.read(self._answers.fileno(), _PIECE)
 
     def alive(self) -> bool:
         return self._process.poll() is None
 
     def _speaks(self, seconds: float) -> bool:
+        if self._buffer is not None:
+            return self._buffer.wait(seconds)
         poll = select.poll()
         poll.register(self._answers, select.POLLIN)
         return bool(poll.poll(1000 * seconds))
@@ -158,6 +199,16 @@ class _Child:
 
     async def _hear(self, count: int, deadline: float) -> None:
         """Until so many bytes are unread. What already stands in the pipe is taken, however late it is."""
+        if self._buffer is not None:
+            while len(self._unread) < count:
+                await _news(self._buffer, deadline)
+                piece = self._buffer.take()
+                if piece is None:
+                    raise TimeoutError
+                if not piece:
+                    raise _BrokeError
+                self._unread += piece
+            return
         file, loop = self._answers.fileno(), asyncio.get_running_loop()
         while len(self._unread) < count:
             await _until(loop.add_reader, loop.remove_reader, file, deadline)
@@ -345,9 +396,34 @@ async def _until(add: Callable[..., object], remove: Callable[[int], object], fi
         remove(file)
 
 
+async def _news(buffer: PipeBuffer, deadline: float) -> None:
+    """Until a thread has read something, or `deadline` (of the loop) is over."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+
+    def tell() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(_set, ready)
+
+    if buffer.listen(tell):
+        _set(ready)
+    timer = loop.call_at(deadline, _set, ready)
+    try:
+        await ready
+    finally:
+        timer.cancel()
+        buffer.listen(None)
+
+
 def _set(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
+
+
+def _write_all(pipe: IO[bytes], data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(pipe.fileno(), left) :]
 
 
 def _end(idle: list[_Child]) -> None:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
-from typing import Final, Protocol
+from threading import Condition, Thread
+from typing import ClassVar, Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -26,12 +26,14 @@ from toolgen.connectors.sql.execution.engine import CommitState, StatementWatch
 from toolgen.connectors.sql.execution.result_rows import failed
 from toolgen.core.clock import SystemClock
 from toolgen.core.core_dumps import forbid_core_dumps
+from toolgen.core.pipe_buffer import POLLS_PIPES, PipeBuffer
 from toolgen.core.system_modules import system_module
 from toolgen.model.call import Statement
 from toolgen.model.result import Delivery, Failed, Success
 
 __all__ = ["ANSWER", "COMMITTING", "HEAD", "LAST_ANSWER", "OUT_OF_MEMORY", "READY", "Order", "main"]
 
+_HAS_ALARM: Final = hasattr(signal, "setitimer") and hasattr(signal, "sigwait") and POLLS_PIPES
 _resource = system_module("resource")
 
 HEAD: Final = struct.Struct("<cI")
@@ -92,10 +94,9 @@ def main(module: str) -> None:
     alarm = _Alarm()
     roof = _bound_memory(engine.MEMORY)
     _send(answers.fileno(), READY, b"")
-    orders = select.poll()
-    orders.register(0, select.POLLIN)
+    waits = _orders_by_poll() if POLLS_PIPES else _orders_by_thread()
     while True:
-        if not orders.poll(1000 * _REST_S):
+        if not waits(_REST_S):
             engine.rest()
         order = Order.read()
         with alarm.set(order.statement.timeout_s) as watch:
@@ -109,6 +110,25 @@ def main(module: str) -> None:
             os._exit(0)
 
 
+def _orders_by_poll() -> Callable[[float], bool]:
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    return lambda seconds: bool(poll.poll(1000 * seconds))
+
+
+def _orders_by_thread() -> Callable[[float], bool]:
+    """Waits for orders in a thread, which also ends the process when the gateway is gone."""
+    _Input.buffer = PipeBuffer(os.fdopen(0, "rb", buffering=0, closefd=False), at_end=lambda: os._exit(0))
+    return _Input.buffer.wait
+
+
+class _Input:
+    """Standard input where it is read by a thread, and the bytes of it that are not used yet."""
+
+    buffer: ClassVar[PipeBuffer | None] = None
+    unread: ClassVar[bytearray] = bytearray()
+
+
 class _Alarm:
     """Looks at the clock of the statement that runs, and ends the process when nobody is there to give more.
 
@@ -119,6 +139,10 @@ class _Alarm:
         self._clock = SystemClock()
         self._watch: StatementWatch | None = None
         # In every thread, those of the library too: the alarm wakes the one that waits for it, and interrupts no system call.
+        self._change = Condition()
+        if not _HAS_ALARM:
+            Thread(target=self._nag_by_thread, daemon=True).start()
+            return
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
         for work in (self._nag, _end_with_the_gateway):
             Thread(target=work, daemon=True).start()
@@ -127,17 +151,34 @@ class _Alarm:
     def set(self, seconds: float) -> Iterator[StatementWatch]:
         """For one statement, which may take this long."""
         self._watch = watch = StatementWatch(clock=self._clock, deadline=self._clock.monotonic() + seconds)
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, _NAG_S), _NAG_S)
+        if _HAS_ALARM:
+            signal.setitimer(signal.ITIMER_REAL, max(seconds, _NAG_S), _NAG_S)
+        else:
+            with self._change:
+                self._change.notify()
         try:
             yield watch
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            if _HAS_ALARM:
+                signal.setitimer(signal.ITIMER_REAL, 0)
             self._watch = None
 
     def _nag(self) -> None:
         while True:
             signal.sigwait({signal.SIGALRM})
             if (watch := self._watch) is not None:
+                watch.nag()
+
+    def _nag_by_thread(self) -> None:
+        """Nags where the kernel has no timers for processes: a thread looks at the clock while a statement runs."""
+        while True:
+            with self._change:
+                watch = self._watch
+                if watch is None:
+                    self._change.wait()
+                    continue
+                self._change.wait(max(watch.deadline - self._clock.monotonic(), _NAG_S))
+            if self._watch is watch and self._clock.monotonic() >= watch.deadline:
                 watch.nag()
 
 
@@ -163,11 +204,22 @@ def _obeyed(engine: FileModule, order: Order, watch: StatementWatch, answers: in
 def _read(count: int) -> bytes:
     data = b""
     while len(data) < count:
-        piece = os.read(0, count - len(data))
+        piece = (
+            os.read(0, count - len(data)) if _Input.buffer is None else _from_thread(_Input.buffer, count - len(data))
+        )
         if not piece:
             os._exit(0)
         data += piece
     return data
+
+
+def _from_thread(buffer: PipeBuffer, count: int) -> bytes:
+    while not _Input.unread:
+        buffer.wait(_REST_S)
+        _Input.unread += buffer.take() or b""
+    piece = bytes(_Input.unread[:count])
+    del _Input.unread[:count]
+    return piece
 
 
 def _send(file: int, kind: bytes, data: bytes) -> None:

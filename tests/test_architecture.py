@@ -23,8 +23,8 @@ LAYERS = {
         (
             ("core",),
             ("model", "generator.samples"),
-            ("connectors", "generator.emit", "policy", "audit", "state"),
-            ("generator", "config", "quality.lint", "quality.verify", "pipeline"),
+            ("connectors", "policy", "audit", "state"),
+            ("generator", "generator.emit", "config", "quality.lint", "quality.verify", "pipeline"),
             ("gateway",),
             ("frontends", "cli", "quality", "quality.doctor", "__main__"),
         )

@@ -6,7 +6,7 @@ A kind is a folder of `connectors/` with a `Connector` in its `connector.py`, an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from toolgen.connectors.mcp.command_client import CommandClient
     from toolgen.connectors.secrets import SecretResolver
     from toolgen.model.account_report import DatabaseReport
+    from toolgen.model.binding_change import BindingChange
     from toolgen.model.sql_scope import SqlScope
     from toolgen.model.sql_section import DatabaseSection
+    from toolgen.model.tool import Tool
 
 __all__ = ["Connector", "ExecutorContext"]
 
@@ -100,6 +102,8 @@ class Connector(ABC):
     """True if a changed description needs a new executor."""
     shares_executors: ClassVar[bool] = False
     """True if what an executor runs on is shared by all sources of the kind, so that it is not closed with one of them."""
+    bindings: ClassVar[frozenset[str]] = frozenset()
+    """Kinds of bindings that only the tools of this kind of system have."""
     no_proof: ClassVar[str] = ""
     """Reason why `toolgen verify` has nothing to prove for the kind's tools; "" if its description says which requests are right."""
 
@@ -164,6 +168,10 @@ class Connector(ABC):
     @abstractmethod
     def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
         """Return the executor of a source. It opens nothing before the first call. Raises `ConfigError`."""
+
+    def binding_changes(self, before: Tool, after: Tool) -> Iterator[BindingChange]:
+        """Yield the changes in how calls are made between two versions of a tool with bindings of one kind."""
+        return iter(())
 
     def preview_location(self, info: SourceInfo) -> str:
         """Return a location for previews of calls, for programs that have a manifest and no project."""

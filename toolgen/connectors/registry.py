@@ -16,8 +16,9 @@ from toolgen.connectors.mcp.connector import McpConnector
 from toolgen.connectors.openapi.connector import OpenApiConnector
 from toolgen.connectors.sql.connector import SqlConnector
 from toolgen.connectors.workflow.connector import WorkflowConnector
+from toolgen.model.tool import Binding
 
-__all__ = ["CONNECTORS"]
+__all__ = ["CONNECTORS", "connector_of"]
 
 CONNECTORS: Final[Mapping[str, Connector]] = MappingProxyType(
     {
@@ -36,3 +37,8 @@ CONNECTORS: Final[Mapping[str, Connector]] = MappingProxyType(
     }
 )
 """Connectors by kind, in the order in which messages list the kinds."""
+
+
+def connector_of(binding: Binding) -> Connector | None:
+    """Return the connector that has the bindings of this kind; None for a binding that several kinds of systems have."""
+    return next((one for one in CONNECTORS.values() if binding.kind in one.bindings), None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+from toolgen.model.binding_change import BindingChange
+from toolgen.model.tool import Tool
 
 __all__ = ["DeviceConnector"]
 
@@ -15,6 +17,7 @@ class DeviceConnector(Connector):
     """Connector of `device:`."""
 
     kind = "device"
+    bindings = frozenset({"device"})
     failure_advice = "a device has the time that timeout: of its file says"
     auth_refusal = "a device shows its user's own credential when it asks for its requests"
     no_proof = "the tool runs on its caller's own device, by the project's own file"
@@ -30,3 +33,9 @@ class DeviceConnector(Connector):
         from toolgen.connectors.device.executor import DeviceExecutor  # noqa: PLC0415 - if there is such a source
 
         return DeviceExecutor(context.devices)
+
+    def binding_changes(self, before: Tool, after: Tool) -> Iterator[BindingChange]:
+        """Yield the changes of a request to a device."""
+        from toolgen.connectors.device.binding_changes import device_changes  # noqa: PLC0415 - for a comparison alone
+
+        return device_changes(before, after)

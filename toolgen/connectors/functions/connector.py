@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,8 @@ from toolgen.connectors.source import SourceConfig, SourceReading, SourceSetting
 
 if TYPE_CHECKING:
     from toolgen.connectors.functions.signature import Broken, FunctionTool
+from toolgen.model.binding_change import BindingChange
+from toolgen.model.tool import Tool
 
 __all__ = ["FunctionConnector"]
 
@@ -21,6 +23,7 @@ class FunctionConnector(Connector):
     """Connector of `python:`."""
 
     kind = "python"
+    bindings = frozenset({"function"})
     needs_root = True
     has_description = False
     failure_advice = "a function runs in the gateway itself"
@@ -51,6 +54,12 @@ class FunctionConnector(Connector):
         if not config.adopted and not config.resource:
             load = partial(_functions_of, config.location, config.root, load)
         return FunctionExecutor(config.location, config.root, context.functions, load)
+
+    def binding_changes(self, before: Tool, after: Tool) -> Iterator[BindingChange]:
+        """Yield the changes of a function."""
+        from toolgen.connectors.functions.binding_changes import function_changes  # noqa: PLC0415 - for a comparison alone
+
+        return function_changes(before, after)
 
 
 def _functions_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from toolgen.connectors.base import Connector, ExecutorContext
@@ -10,7 +10,9 @@ from toolgen.connectors.executor import Executor
 from toolgen.connectors.locations import check_remote, last_step
 from toolgen.connectors.source import Fetched, SourceConfig, SourceReading, SourceSettings
 from toolgen.core.errors import ConfigError
+from toolgen.model.binding_change import BindingChange
 from toolgen.model.mcp import ServerTools, write_listing
+from toolgen.model.tool import Tool
 
 __all__ = ["McpConnector"]
 
@@ -21,6 +23,7 @@ class McpConnector(Connector):
     """Connector of `mcp:`."""
 
     kind = "mcp"
+    bindings = frozenset({"mcp", "mcp_context"})
     free_headers = True
     networked = True
     needs_root = True
@@ -74,3 +77,9 @@ class McpConnector(Connector):
         from toolgen.connectors.http.source_executor import resilient  # noqa: PLC0415 - a gateway's alone
 
         return resilient(executor, source)
+
+    def binding_changes(self, before: Tool, after: Tool) -> Iterator[BindingChange]:
+        """Yield the changes of a call to a server."""
+        from toolgen.connectors.mcp.binding_changes import server_changes  # noqa: PLC0415 - for a comparison alone
+
+        return server_changes(before, after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +10,8 @@ from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.locations import file_or_url
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+from toolgen.model.binding_change import BindingChange
+from toolgen.model.tool import Tool
 
 __all__ = ["OpenApiConnector"]
 
@@ -18,6 +20,7 @@ class OpenApiConnector(Connector):
     """Connector of `openapi:`."""
 
     kind = "openapi"
+    bindings = frozenset({"http"})
     own_keys = frozenset({"overlay", "poll", "server", "trace", "http2"})
     failure_keys = frozenset({"timeouts", "retries", "breaker", "concurrency", "idempotency_key", "answers"})
     describes_requests = True
@@ -53,3 +56,9 @@ class OpenApiConnector(Connector):
         hidden = frozenset(one.name for one in schemes if one.type == "apiKey" and one.in_ == "query")
         inner = resilient(make(reader_for(followed)), source)
         return PollingExecutor(inner, default=source.poll, polls=source.tool_polls, hidden=hidden)
+
+    def binding_changes(self, before: Tool, after: Tool) -> Iterator[BindingChange]:
+        """Yield the changes of a request."""
+        from toolgen.connectors.http.binding_changes import request_changes  # noqa: PLC0415 - for a comparison alone
+
+        return request_changes(before, after)

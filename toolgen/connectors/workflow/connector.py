@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+from toolgen.model.binding_change import BindingChange
+from toolgen.model.tool import Tool
 
 __all__ = ["WorkflowConnector"]
 
@@ -16,6 +18,7 @@ class WorkflowConnector(Connector):
     """Connector of `workflow:`."""
 
     kind = "workflow"
+    bindings = frozenset({"workflow"})
     failure_advice = "the tools that its steps call have their own; a step has retry:"
     auth_refusal = "the tools that its steps call have theirs"
     no_proof = "the tool is made of calls to other tools, which are proved for themselves"
@@ -35,3 +38,9 @@ class WorkflowConnector(Connector):
         from toolgen.connectors.workflow.executor import WorkflowExecutor  # noqa: PLC0415 - if there is such a source
 
         return WorkflowExecutor(context.inner, clock=context.clock)
+
+    def binding_changes(self, before: Tool, after: Tool) -> Iterator[BindingChange]:
+        """Yield the changes of the steps."""
+        from toolgen.connectors.workflow.binding_changes import step_changes  # noqa: PLC0415 - for a comparison alone
+
+        return step_changes(before, after)

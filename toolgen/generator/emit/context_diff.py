@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
-from toolgen.generator.emit.binding_diff import BindingChange, breaking, compatible
+from toolgen.model.binding_change import BindingChange, breaking, compatible
 from toolgen.model.context import Prompt, Resource
 from toolgen.model.manifest import Manifest
 

@@ -7,10 +7,11 @@ from typing import Literal
 
 import msgspec
 
-from toolgen.generator.emit.binding_diff import BindingChange, binding_changes, breaking, change, compatible
+from toolgen.generator.emit.binding_diff import binding_changes
 from toolgen.generator.emit.context_diff import context_changes
 from toolgen.generator.emit.schema_diff import Path, SchemaChange, SchemaChangeCache
 from toolgen.model.argument_names import own_names, with_listed_arguments
+from toolgen.model.binding_change import BindingChange, breaking, change, compatible
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.manifest import Manifest, SourceInfo
 from toolgen.model.prompt_injection import spelled

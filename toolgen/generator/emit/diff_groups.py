@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from toolgen.generator.emit.binding_diff import BindingChange
 from toolgen.generator.emit.diff import ManifestDiff, change_line, printable
+from toolgen.model.binding_change import BindingChange
 
 __all__ = ["grouped_lines"]
 

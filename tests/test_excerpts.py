@@ -17,9 +17,12 @@ from toolgen.model.result import Error
 
 ROOT = Path(__file__).parent.parent / "toolgen"
 PACKAGES = ("model", "pipeline", "policy", "connectors", "gateway")
+# Parts of them that no gateway runs: proofs of tools, for who wrote the description.
+OFFLINE = ("connectors/openapi/proof/", "connectors/proof/")
 SHORTEST = 6  # characters of a value that are told to nobody
 # Lists, bytes, digests, numbers, ids of requests, names on record, and texts that are looked at and not told.
 ALLOWED: dict[str, tuple[str, ...]] = {
+    "model/binding_change.py": ("text[:_MAX_STATEMENT_LENGTH - 1]",),
     "connectors/functions/code/executor.py": ("found[:_MAX_SIGNATURES]",),
     "connectors/graphql/executor.py": ("text[:_MAX_LENGTH]",),
     "connectors/graphql/mutation_outcome.py": ("message[:1000]",),
@@ -362,7 +365,7 @@ def test_no_module_cuts_text_by_itself() -> None:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             name, sliced = path.relative_to(ROOT).as_posix(), set(cuts(path))
-            if sliced:
+            if sliced and not name.startswith(OFFLINE):
                 found[name] = sliced
     unknown = {name: more for name, sliced in found.items() if (more := sliced - set(ALLOWED.get(name, ())))}
     assert not unknown, "use `bounded` of toolgen/model/excerpt.py, or list here what is no text for a caller"

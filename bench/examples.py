@@ -17,13 +17,13 @@ import msgspec
 from openapi_schema_validator import OAS30WriteValidator, OAS31Validator
 
 from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
+from toolgen.connectors.openapi.proof.requests import ToolProof
+from toolgen.connectors.openapi.proof.spec_operation import SERVER, Descriptions, SpecOperation
 from toolgen.connectors.openapi.read import read_openapi
+from toolgen.connectors.proof.examples import Examples, valid_for
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import DescriptionError
 from toolgen.model.tool import HttpBinding, Tool
-from toolgen.quality.verify.examples import Examples, valid_for
-from toolgen.quality.verify.requests import ToolProof
-from toolgen.quality.verify.spec_operation import SERVER, Descriptions, SpecOperation
 
 Found = tuple[str, str, str, Any]  # place, name, media type, value
 

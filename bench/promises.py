@@ -13,6 +13,9 @@ import jsonschema_rs
 import msgspec
 
 from toolgen.connectors.openapi.documents import Documents
+from toolgen.connectors.openapi.proof.known_differences import GOOGLES, SIGNATURE
+from toolgen.connectors.openapi.proof.spec_operation import Descriptions, SpecOperation
+from toolgen.connectors.openapi.proof.spec_schemas import answers
 from toolgen.connectors.openapi.read import open_documents, read_openapi
 from toolgen.connectors.source import SourceConfig, SourceReading
 from toolgen.connectors.syntax import parse
@@ -25,9 +28,6 @@ from toolgen.model.http import is_gateway_header
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.tool import HttpBinding, HttpKey, Tool, seal
 from toolgen.policy.arguments import check_schema
-from toolgen.quality.verify.known_differences import GOOGLES, SIGNATURE
-from toolgen.quality.verify.spec_operation import Descriptions, SpecOperation
-from toolgen.quality.verify.spec_schemas import answers
 
 HTTP_ITSELF = frozenset({"accept", "accept-encoding", "content-length", "content-type", "host", "transfer-encoding"})
 MAX_DESCRIPTION_LENGTH = 1024

@@ -114,7 +114,12 @@ PIPELINE = {
 }
 MAY_TOUCH_SYSTEMS = {"connectors"}
 # Parts of connectors that judge: they reach nothing.
-JUDGES = ("toolgen.connectors.sql.guard.", "toolgen.connectors.sql.dialects.", "toolgen.connectors.graphql.guard")
+JUDGES = (
+    "toolgen.connectors.sql.guard.",
+    "toolgen.connectors.sql.dialects.",
+    "toolgen.connectors.graphql.guard",
+    "toolgen.connectors.openapi.proof.",
+)
 # Imports between packages of layer 2: hidden names in GraphQL documents.
 BETWEEN = {
     ("toolgen.policy.answer_redaction", "toolgen.connectors.graphql.hidden_fields.aliases_of"),

@@ -50,7 +50,7 @@ BEHIND_EXTRAS = {
         "toolgen.connectors.graphql.graphql_transport_ws",
         "toolgen.gateway.metrics.opentelemetry",
     ),
-    "toolgen.quality.verify.unmarshal",
+    "toolgen.connectors.openapi.proof.unmarshal",
 }
 # What has to do with databases is behind `sql`, package by package.
 READS_SQL = ("toolgen.connectors.sql.guard", "toolgen.connectors.sql.dialects", "toolgen.connectors.sql.reading")

@@ -12,9 +12,9 @@ import pytest
 
 from tests.connectors.openapi.readings import document, operation
 from toolgen.config.settings import load
+from toolgen.connectors.proof.examples import Examples
 from toolgen.generator.build import build, build_sources
 from toolgen.generator.callability import names_in_short, unpaid
-from toolgen.quality.verify.examples import Examples
 
 JSON = "application/json"
 KEY = {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}

@@ -24,6 +24,9 @@ from tests.exhaustive import size
 from toolgen.connectors.graphql.inputs import Inputs, Wording
 from toolgen.connectors.http.parameter_styles import scalar
 from toolgen.connectors.http.request_builder import UnbindableError, bind
+from toolgen.connectors.openapi.proof.judge import RequestJudge
+from toolgen.connectors.openapi.proof.received import receive
+from toolgen.connectors.openapi.proof.spec_operation import SpecOperation
 from toolgen.model.call import Principal
 from toolgen.model.tool import (
     Effect,
@@ -46,9 +49,6 @@ from toolgen.policy.explain import explain, readings_shown
 from toolgen.policy.readings.call import amounts, readings_of
 from toolgen.policy.readings.values import text_of
 from toolgen.policy.rules import Rule
-from toolgen.quality.verify.judge import RequestJudge
-from toolgen.quality.verify.received import receive
-from toolgen.quality.verify.spec_operation import SpecOperation
 
 CASES = size("TOOLGEN_READINGS", 200, 20_000)
 BOT = Principal(id="bot", roles=frozenset({"bot"}))

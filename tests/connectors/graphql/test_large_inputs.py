@@ -13,6 +13,7 @@ from graphql import build_schema
 from jsonschema import Draft202012Validator
 
 from tests.services.deep_inputs import database_schema, tracker_schema
+from toolgen.connectors.proof.examples import Examples
 from toolgen.gateway.service import Gateway
 from toolgen.generator.build import build
 from toolgen.generator.emit.dialects import ListedSchema
@@ -25,7 +26,6 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope
 from toolgen.model.shown_schema import shown
 from toolgen.model.tool import GraphQLBinding, Tool
-from toolgen.quality.verify.examples import Examples
 
 BUDGET = 2_400  # tokens, by an estimate that lies above what vocabularies count
 SCHEMAS = {"database": database_schema(6), "tracker": tracker_schema(6, 60)}

@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 
 from tests.connectors.openapi.readings import document, only, operation, read
+from toolgen.connectors.openapi.proof.prover import prove_http_tools
 from toolgen.connectors.openapi.read import read_openapi
 from toolgen.connectors.source import SourceConfig
 from toolgen.quality.verify import FailedTool
-from toolgen.quality.verify.source import prove_http_tools
 
 JSON = "application/json"
 

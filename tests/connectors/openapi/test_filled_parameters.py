@@ -14,12 +14,12 @@ from tests.connectors.openapi.readings import document, only, operation, read
 from toolgen.config.settings import load
 from toolgen.connectors.http.request_builder import UnbindableError, bind, keyed, repeatable
 from toolgen.connectors.openapi.options import OpenApiOptions
+from toolgen.connectors.openapi.proof.prover import prove_http_tools
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import ConfigError
 from toolgen.model.call import Call, Principal
 from toolgen.model.tool import HttpBinding, HttpKey, Tool
 from toolgen.quality.verify import FailedTool, ProvenTool
-from toolgen.quality.verify.source import prove_http_tools
 
 TEXT = {"type": "string"}
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")

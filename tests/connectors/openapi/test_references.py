@@ -12,9 +12,9 @@ import pytest
 
 from tests.connectors.openapi.readings import document, only, read
 from tests.exhaustive import spread
+from toolgen.connectors.openapi.proof.prover import prove_http_tools
 from toolgen.connectors.source import SourceConfig, SourceReading
 from toolgen.quality.verify import FailedTool, ProvenTool
-from toolgen.quality.verify.source import prove_http_tools
 
 JSON = "application/json"
 ITEM = {

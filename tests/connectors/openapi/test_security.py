@@ -15,6 +15,7 @@ from tests.connectors.openapi.readings import document, only, operation, read
 from toolgen.config.settings import load
 from toolgen.connectors.http.credentials import SourceCredentials
 from toolgen.connectors.http.request_builder import bind
+from toolgen.connectors.openapi.proof.prover import prove_http_tools
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.connectors.source import SourceConfig, SourceSettings
 from toolgen.core.errors import ConfigError
@@ -23,7 +24,6 @@ from toolgen.model.auth_schemes import with_headers
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.quality.verify import ProvenTool
-from toolgen.quality.verify.source import prove_http_tools
 
 SCHEMES: dict[str, Any] = {
     "oauth": {"type": "oauth2", "flows": {"implicit": {"authorizationUrl": "https://h.test/", "scopes": {"r": ""}}}},

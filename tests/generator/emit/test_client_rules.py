@@ -15,6 +15,7 @@ from tests.catalogs import http_tool
 from tests.generator.emit.client_rules import CLIENTS, NAMES, RULES, Rule, broken
 from tests.golden.small import small_manifest
 from toolgen.connectors.naming import assign
+from toolgen.connectors.proof.examples import Examples
 from toolgen.generator.build import build
 from toolgen.generator.emit.formats import FORMATS, mcp_tool, render
 from toolgen.generator.emit.schema_budget import listed
@@ -22,7 +23,6 @@ from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.manifest import Manifest, load
 from toolgen.model.names import MAX_NAME_LENGTH, TOOL_NAME
 from toolgen.model.tool import Tool
-from toolgen.quality.verify.examples import Examples
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT.parent / "shared" / "corpus" / "openapi"

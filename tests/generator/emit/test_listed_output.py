@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from toolgen.connectors.proof.examples import Examples
 from toolgen.generator.build import build
 from toolgen.generator.emit.formats import mcp_tool
 from toolgen.generator.emit.listed_output import lenient, listed_output
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, FunctionBinding, NoBinding, OutputForm, Tool
-from toolgen.quality.verify.examples import Examples
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text("abxyz", max_size=3),

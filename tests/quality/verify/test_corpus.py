@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from toolgen.connectors.openapi.proof.prover import prove_http_tools
 from toolgen.connectors.openapi.read import read_openapi
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import DescriptionError
 from toolgen.model.tool import HttpBinding
 from toolgen.quality.verify import FailedTool, ProvenTool, verify_source
-from toolgen.quality.verify.source import prove_http_tools
 
 CORPUS = Path(__file__).parents[3].parent / "shared" / "corpus"
 MAX_TOOLS = 40

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolgen.quality.verify.examples import Examples, valid_for
-from toolgen.quality.verify.verdicts import shrink
+from toolgen.connectors.proof.examples import Examples, valid_for
+from toolgen.connectors.proof.verdicts import shrink
 
 
 def schema(value: Any, **more: Any) -> dict[str, Any]:

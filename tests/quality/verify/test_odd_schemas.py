@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.exhaustive import spread
+from toolgen.connectors.openapi.proof import prover as proving
 from toolgen.connectors.source import SourceConfig
 from toolgen.quality.verify import FailedTool, ProvenTool, Unproven, verify_source
-from toolgen.quality.verify import source as proving
 
 ODD: dict[str, dict[str, Any]] = {
     **{

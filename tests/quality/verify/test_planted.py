@@ -14,13 +14,13 @@ import pytest
 import yaml
 
 from tests.connectors.http.fidelity import cases, document
+from toolgen.connectors.openapi.proof.prover import prove_http_tools
 from toolgen.connectors.openapi.read import read_openapi
 from toolgen.connectors.source import SourceConfig, SourceReading
 from toolgen.core.errors import DescriptionError
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import Tool
 from toolgen.quality.verify import FailedTool, ProvenTool
-from toolgen.quality.verify.source import prove_http_tools
 
 HERE = Path(__file__).parent / "planted"
 SPECS = Path(__file__).parents[3] / "specs"

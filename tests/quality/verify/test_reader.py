@@ -10,10 +10,10 @@ import pytest
 
 from tests.connectors.openapi.readings import document, operation
 from toolgen.connectors.openapi.documents import Documents
-from toolgen.quality.verify.reader import ABSENT, Undefined, equal, nested, same_parameter
-from toolgen.quality.verify.received import UnreadableError, receive
-from toolgen.quality.verify.refusals import may_be_refused
-from toolgen.quality.verify.spec_operation import SERVER, Descriptions, SpecOperation
+from toolgen.connectors.openapi.proof.reader import ABSENT, Undefined, equal, nested, same_parameter
+from toolgen.connectors.openapi.proof.received import UnreadableError, receive
+from toolgen.connectors.openapi.proof.refusals import may_be_refused
+from toolgen.connectors.openapi.proof.spec_operation import SERVER, Descriptions, SpecOperation
 
 ARRAY = {"type": "array", "items": {"type": "string"}}
 OBJECT = {"type": "object", "additionalProperties": {"type": "integer"}}

@@ -12,10 +12,10 @@ import pytest
 
 from tests.connectors.openapi.readings import document, only, operation, read
 from toolgen.connectors.openapi.documents import Documents
+from toolgen.connectors.openapi.proof.requests import prove_request
+from toolgen.connectors.openapi.proof.spec_operation import Descriptions
+from toolgen.connectors.proof.verdicts import FailedTool, ProvenTool, Unproven, Verdict
 from toolgen.model.tool import HttpBinding, HttpBody, HttpPart, Tool
-from toolgen.quality.verify.requests import prove_request
-from toolgen.quality.verify.spec_operation import Descriptions
-from toolgen.quality.verify.verdicts import FailedTool, ProvenTool, Unproven, Verdict
 
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer"}

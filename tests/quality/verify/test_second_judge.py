@@ -11,10 +11,11 @@ import pytest
 
 from tests.connectors.openapi.readings import document, only, operation, read
 from toolgen.connectors.http.request_builder import bind
+from toolgen.connectors.openapi.proof import requests
+from toolgen.connectors.openapi.proof.judge import RequestJudge, RequestJudgement
+from toolgen.connectors.openapi.proof.prover import prove_http_tools
 from toolgen.connectors.source import SourceConfig
-from toolgen.quality.verify import FailedTool, ProvenTool, Unproven, Verdict, requests
-from toolgen.quality.verify.judge import RequestJudge, RequestJudgement
-from toolgen.quality.verify.source import prove_http_tools
+from toolgen.quality.verify import FailedTool, ProvenTool, Unproven, Verdict
 
 ITEM = {
     "type": "object",

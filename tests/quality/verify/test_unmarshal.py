@@ -9,10 +9,10 @@ import pytest
 
 from tests.connectors.openapi.readings import document, operation, read
 from toolgen.connectors.openapi.documents import Documents
-from toolgen.quality.verify import unmarshal
-from toolgen.quality.verify.judge import RequestJudge, RequestJudgement
-from toolgen.quality.verify.received import receive
-from toolgen.quality.verify.spec_operation import SERVER, Descriptions
+from toolgen.connectors.openapi.proof import unmarshal
+from toolgen.connectors.openapi.proof.judge import RequestJudge, RequestJudgement
+from toolgen.connectors.openapi.proof.received import receive
+from toolgen.connectors.openapi.proof.spec_operation import SERVER, Descriptions
 
 SCHEMA = {
     "type": "object",

@@ -9,8 +9,10 @@ from pathlib import Path
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.locations import file_or_url
+from toolgen.connectors.proof.verdicts import Prover
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
 from toolgen.model.binding_change import BindingChange
+from toolgen.model.manifest import SourceInfo
 from toolgen.model.tool import Tool
 
 __all__ = ["OpenApiConnector"]
@@ -56,6 +58,12 @@ class OpenApiConnector(Connector):
         hidden = frozenset(one.name for one in schemes if one.type == "apiKey" and one.in_ == "query")
         inner = resilient(make(reader_for(followed)), source)
         return PollingExecutor(inner, default=source.poll, polls=source.tool_polls, hidden=hidden)
+
+    def prover(self, config: SourceConfig, info: SourceInfo, *, examples: int, seed: str) -> Prover:
+        """Return the prover that holds requests against the description."""
+        from toolgen.connectors.openapi.proof.prover import prove_http_tools  # noqa: PLC0415 - for `toolgen verify` alone
+
+        return prove_http_tools(config, info.security_schemes, examples, seed)
 
     def binding_changes(self, before: Tool, after: Tool) -> Iterator[BindingChange]:
         """Yield the changes of a request."""

@@ -33,10 +33,10 @@ from graphql.execution.values import get_variable_values
 
 from toolgen.connectors.graphql.selection import choose_fields
 from toolgen.connectors.http.parameter_styles import UnbindableError
+from toolgen.connectors.proof.examples import Examples, valid_for
+from toolgen.connectors.proof.verdicts import FailedTool, NotApplicable, ProvenTool, Unproven, Verdict, shrink
 from toolgen.model.graphql_schema import Graph, identifies
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, GraphQLSchemaBinding, Tool
-from toolgen.quality.verify.examples import Examples, valid_for
-from toolgen.quality.verify.verdicts import FailedTool, NotApplicable, ProvenTool, Unproven, Verdict, shrink
 
 __all__ = ["prove_operation"]
 

@@ -1,117 +1,25 @@
-"""Proof of every tool of one source against the description it was made from.
-
-For the tools of one OpenAPI source, the schemas are compared with the operation first, then the requests are proved.
-"""
+"""Proof of every tool of one source against the description it was made from."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolgen.connectors.graphql.description import load_description
-from toolgen.connectors.openapi.documents import Documents
-from toolgen.connectors.openapi.overlay import apply_overlays
-from toolgen.connectors.openapi.read import open_documents
+from toolgen.connectors.proof.verdicts import NotApplicable, Prover, ToolReport, Unproven, Verdict
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import ToolgenError, place_of
-from toolgen.model.manifest import SecurityScheme, SourceInfo
-from toolgen.model.tool import HttpBinding, Tool
-from toolgen.quality.verify.agreement import SchemaDisagreement
-from toolgen.quality.verify.counterexample import placed
+from toolgen.model.manifest import SourceInfo
+from toolgen.model.tool import Tool
 from toolgen.quality.verify.graphql import prove_operation
-from toolgen.quality.verify.reader import Absent
-from toolgen.quality.verify.requests import prove_request
-from toolgen.quality.verify.security_checks import broken_demands
-from toolgen.quality.verify.shape import ShapeComparison
-from toolgen.quality.verify.spec_operation import Descriptions, SpecOperation
-from toolgen.quality.verify.verdicts import FailedTool, NotApplicable, ProvenTool, ToolReport, Unproven, Verdict
 
-__all__ = ["SourceReport", "prove_http_tools", "verify_source"]
-
-
-class HttpProver:
-    """Proves any tool of one source. The tool is as the source makes it: what `tools:` of toolgen.yaml overrides comes later."""
-
-    def __init__(
-        self,
-        documents: Documents,
-        config: SourceConfig,
-        schemes: Mapping[str, SecurityScheme],
-        *,
-        examples: int,
-        seed: str,
-    ) -> None:
-        self._documents = documents
-        self._config = config
-        self._schemes = schemes
-        self._descriptions = Descriptions(documents)
-        self._shape = ShapeComparison(documents, self._descriptions.version)
-        self._examples = examples
-        self._seed = seed
-
-    def __call__(self, tool: Tool) -> Verdict:
-        binding = tool.binding
-        if not isinstance(binding, HttpBinding):
-            return Unproven(reasons=("the tool is not bound to HTTP",))
-        described = self.described(tool)
-        verdict = self.disagreement(tool, binding, described) or prove_request(
-            tool,
-            described,
-            self._schemes,
-            examples=self._examples,
-            seed=self._seed,
-            key_header=self._config.key_header,
-        )
-        disputed, repaired = self._shape.disputed(), self._shape.repaired()
-        match verdict:
-            case FailedTool(reason=reason) if repaired and reason.startswith("openapi-core refuses"):
-                return Unproven(reasons=(f"its description refuses values that were taken for meant: {reason}",))
-            case FailedTool(pointer=""):
-                return replace(verdict, pointer=described.origin)
-            case Unproven(reasons=reasons) if disputed:
-                return Unproven(reasons=(*disputed, *reasons))
-            case ProvenTool() if disputed:
-                return Unproven(reasons=disputed)
-            case _:
-                return verdict
-
-    def described(self, tool: Tool) -> SpecOperation:
-        """The operation that a tool was made from."""
-        return self._descriptions.operation(tool.origin)
-
-    def disagreement(self, tool: Tool, binding: HttpBinding, described: SpecOperation) -> FailedTool | None:
-        """Compare a tool with its operation, without a request."""
-        for reason, pointer in broken_demands(tool, binding, described, self._schemes, self._documents, self._config):
-            return FailedTool(arguments={}, reason=reason, sent="", pointer=pointer)
-        if found := self._shape.difference(tool, binding, described):
-            return FailedTool(arguments=_example(found), reason=_where(found), sent="", pointer=found.pointer)
-        if found := self._shape.answer(tool, described):
-            example = "" if isinstance(found.value, Absent) else f"; {placed(found.path, found.value)!r} shows it"
-            return FailedTool(
-                arguments={}, reason=f"the answer: {_where(found)}{example}", sent="", pointer=found.pointer
-            )
-        return None
-
-
-def _example(found: SchemaDisagreement) -> Mapping[str, object]:
-    """The smallest arguments that the tool and the description disagree about."""
-    if isinstance(found.value, Absent):
-        return {}
-    arguments = placed(found.path, found.value)
-    return arguments if isinstance(arguments, dict) else {}
-
-
-def _where(found: SchemaDisagreement) -> str:
-    return f"{'/'.join(map(str, found.path))} {found.what}".strip()
+__all__ = ["SourceReport", "verify_source"]
 
 
 Progress = Callable[[ToolReport], None]
-Prover: TypeAlias = Callable[[Tool], Verdict]
 
 
 class SourceReport(Struct, frozen=True, kw_only=True):
@@ -164,7 +72,8 @@ def _prover(config: SourceConfig, examples: int, seed: str, password: str) -> tu
     reading = connector.read(config, lambda: password)
     if reason := connector.no_proof or (_DECLARED if config.resource else ""):
         return reading.tools, lambda _: NotApplicable(reason=reason)
-    return reading.tools, _PROVERS[config.kind](config, reading.info, examples, seed)
+    prover = connector.prover(config, reading.info, examples=examples, seed=seed)
+    return reading.tools, prover or _PROVERS[config.kind](config, reading.info, examples, seed)
 
 
 def _graphql_prover(config: SourceConfig, info: SourceInfo, examples: int, seed: str) -> Prover:
@@ -172,23 +81,7 @@ def _graphql_prover(config: SourceConfig, info: SourceInfo, examples: int, seed:
     return lambda tool: prove_operation(tool, schema, graph=info.graph, examples=examples, seed=seed)
 
 
-def _http_prover(config: SourceConfig, info: SourceInfo, examples: int, seed: str) -> Prover:
-    return prove_http_tools(config, info.security_schemes, examples, seed)
-
-
 _PROVERS: Mapping[str, Callable[[SourceConfig, SourceInfo, int, str], Prover]] = {
-    "openapi": _http_prover,
     "graphql": _graphql_prover,
 }
 _DECLARED = "the tool is declared by its request itself, which is sent as it is written"
-
-
-def prove_http_tools(
-    config: SourceConfig, schemes: Mapping[str, SecurityScheme], examples: int, seed: str
-) -> HttpProver:
-    """Return the prover for the tools of one OpenAPI source."""
-    documents = open_documents(config)
-    apply_overlays(
-        documents, config.overlay, config.location, lambda *_: None
-    )  # the reading has said what is wrong with them
-    return HttpProver(documents, config, schemes, examples=examples, seed=seed)

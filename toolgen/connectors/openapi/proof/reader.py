@@ -16,8 +16,8 @@ from urllib.parse import unquote, unquote_plus
 
 from msgspec import Struct
 
-from toolgen.quality.verify.received import Received, UnreadableError, shapes
-from toolgen.quality.verify.spec_operation import SpecOperation
+from toolgen.connectors.openapi.proof.received import Received, UnreadableError, shapes
+from toolgen.connectors.openapi.proof.spec_operation import SpecOperation
 
 __all__ = [
     "ABSENT",

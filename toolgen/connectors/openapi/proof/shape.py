@@ -8,14 +8,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolgen.connectors.openapi.documents import Documents
-from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, Tool
-from toolgen.quality.verify.agreement import Agreement, SchemaDisagreement, Side
-from toolgen.quality.verify.bodies import media_of
-from toolgen.quality.verify.known_differences import fills_token, is_file_argument
-from toolgen.quality.verify.reader import ABSENT, is_json, style_of
-from toolgen.quality.verify.second_judge import Validators
-from toolgen.quality.verify.spec_operation import SpecOperation
-from toolgen.quality.verify.spec_schemas import (
+from toolgen.connectors.openapi.proof.agreement import Agreement, SchemaDisagreement, Side
+from toolgen.connectors.openapi.proof.bodies import media_of
+from toolgen.connectors.openapi.proof.known_differences import fills_token, is_file_argument
+from toolgen.connectors.openapi.proof.reader import ABSENT, is_json, style_of
+from toolgen.connectors.openapi.proof.second_judge import Validators
+from toolgen.connectors.openapi.proof.spec_operation import SpecOperation
+from toolgen.connectors.openapi.proof.spec_schemas import (
     SpecBody,
     SpecResponse,
     answers,
@@ -23,6 +22,7 @@ from toolgen.quality.verify.spec_schemas import (
     parameter_pointers,
     parameter_schema,
 )
+from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, Tool
 
 __all__ = ["ShapeComparison"]
 

@@ -14,7 +14,7 @@ from urllib.parse import quote_plus, unquote_plus
 
 from msgspec import Struct
 
-from toolgen.quality.verify.reader import (
+from toolgen.connectors.openapi.proof.reader import (
     ABSENT,
     Absent,
     Undefined,
@@ -24,8 +24,8 @@ from toolgen.quality.verify.reader import (
     reads_as,
     split_pairs,
 )
-from toolgen.quality.verify.received import Received, UnreadableError, shapes
-from toolgen.quality.verify.spec_operation import SpecOperation
+from toolgen.connectors.openapi.proof.received import Received, UnreadableError, shapes
+from toolgen.connectors.openapi.proof.spec_operation import SpecOperation
 
 __all__ = ["FORM", "media_of", "same_body", "same_form"]
 

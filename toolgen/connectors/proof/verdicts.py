@@ -11,7 +11,9 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["FailedTool", "NotApplicable", "ProvenTool", "ToolReport", "Unproven", "Verdict", "shrink"]
+from toolgen.model.tool import Tool
+
+__all__ = ["FailedTool", "NotApplicable", "ProvenTool", "Prover", "ToolReport", "Unproven", "Verdict", "shrink"]
 
 
 class ProvenTool(Struct, frozen=True, kw_only=True):
@@ -47,6 +49,8 @@ class NotApplicable(Struct, frozen=True, kw_only=True):
 
 
 Verdict: TypeAlias = ProvenTool | FailedTool | Unproven | NotApplicable
+Prover: TypeAlias = Callable[[Tool], Verdict]
+"""Function that proves a tool."""
 
 
 class ToolReport(Struct, frozen=True, kw_only=True):

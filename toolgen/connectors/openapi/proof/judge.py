@@ -13,10 +13,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolgen.connectors.openapi.proof.reader import Absent, is_json, style_of
+from toolgen.connectors.openapi.proof.received import Received
+from toolgen.connectors.openapi.proof.spec_operation import SpecOperation
 from toolgen.core.errors import ConfigError
-from toolgen.quality.verify.reader import Absent, is_json, style_of
-from toolgen.quality.verify.received import Received
-from toolgen.quality.verify.spec_operation import SpecOperation
 
 __all__ = ["RequestJudge", "RequestJudgement", "unable", "unable_body"]
 
@@ -39,7 +39,7 @@ class RequestJudge:
         """Raises `ConfigError` when openapi-core is not installed."""
         try:
             # The one dependency that only this command needs.
-            from toolgen.quality.verify import unmarshal  # noqa: PLC0415
+            from toolgen.connectors.openapi.proof import unmarshal  # noqa: PLC0415
         except ImportError as error:
             raise ConfigError(
                 "`toolgen verify` reads requests with openapi-core, which is not installed",

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from toolgen.connectors.openapi.proof.reader import Absent, style_of, vanishes
+from toolgen.connectors.openapi.proof.received import BODY
+from toolgen.connectors.openapi.proof.spec_operation import SpecOperation
 from toolgen.model.parameter_names import NameSet, may_override
-from toolgen.quality.verify.reader import Absent, style_of, vanishes
-from toolgen.quality.verify.received import BODY
-from toolgen.quality.verify.spec_operation import SpecOperation
 
 __all__ = ["may_be_refused"]
 

@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
+from toolgen.connectors.openapi.proof.reader import is_json
+from toolgen.connectors.openapi.proof.spec_operation import ONE_FILE, SpecOperation
 from toolgen.connectors.syntax import escape
-from toolgen.quality.verify.reader import is_json
-from toolgen.quality.verify.spec_operation import ONE_FILE, SpecOperation
 
 __all__ = ["SpecBody", "SpecResponse", "answers", "body_of", "parameter_pointers", "parameter_schema"]
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote, unquote_plus
 
 from msgspec import Struct
 
-from toolgen.quality.verify.spec_operation import SpecOperation
+from toolgen.connectors.openapi.proof.spec_operation import SpecOperation
 
 __all__ = ["BODY", "AmbiguousError", "Received", "UnreadableError", "receive", "shapes"]
 

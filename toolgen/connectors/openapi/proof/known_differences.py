@@ -29,10 +29,10 @@ from typing import Any
 import msgspec
 
 from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
+from toolgen.connectors.openapi.proof.spec_references import References
 from toolgen.core.canonical import schema_digest
 from toolgen.core.errors import CanonicalError
 from toolgen.model.tool import HttpBinding
-from toolgen.quality.verify.spec_references import References
 
 __all__ = [
     "CONTRARY",

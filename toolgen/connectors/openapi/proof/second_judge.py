@@ -18,14 +18,14 @@ from urllib.parse import unquote, unquote_plus
 import jsonschema_rs
 
 from toolgen.connectors.openapi.documents import Documents
+from toolgen.connectors.openapi.proof.agreement import SchemaDisagreement
+from toolgen.connectors.openapi.proof.bodies import media_of
+from toolgen.connectors.openapi.proof.reader import Absent
+from toolgen.connectors.openapi.proof.received import BODY, Received
+from toolgen.connectors.openapi.proof.spec_operation import Descriptions, SpecOperation
+from toolgen.connectors.proof.counterexample import SCALARS
 from toolgen.generator.samples.json_schema import NoSampleError, samples
 from toolgen.model.exact_bounds import with_exact_bounds
-from toolgen.quality.verify.agreement import SchemaDisagreement
-from toolgen.quality.verify.bodies import media_of
-from toolgen.quality.verify.counterexample import SCALARS
-from toolgen.quality.verify.reader import Absent
-from toolgen.quality.verify.received import BODY, Received
-from toolgen.quality.verify.spec_operation import Descriptions, SpecOperation
 
 __all__ = ["Validators", "accepts", "plainly_wrong"]
 

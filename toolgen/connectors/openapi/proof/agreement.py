@@ -10,12 +10,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.connectors.openapi.documents import Documents
+from toolgen.connectors.openapi.proof.known_differences import (
+    CONTRARY,
+    Deliberate,
+    is_bytes,
+    is_file_argument,
+    without_choice,
+)
+from toolgen.connectors.openapi.proof.reader import ABSENT
+from toolgen.connectors.openapi.proof.spec_references import References
 from toolgen.connectors.openapi.satisfiable import consistent, overlaps
+from toolgen.connectors.proof.counterexample import LISTS, MAPS, ONES, SCALARS, Words, witness
 from toolgen.connectors.syntax import escape
-from toolgen.quality.verify.counterexample import LISTS, MAPS, ONES, SCALARS, Words, witness
-from toolgen.quality.verify.known_differences import CONTRARY, Deliberate, is_bytes, is_file_argument, without_choice
-from toolgen.quality.verify.reader import ABSENT
-from toolgen.quality.verify.spec_references import References
 
 __all__ = ["Agreement", "SchemaDisagreement", "Second", "Side"]
 

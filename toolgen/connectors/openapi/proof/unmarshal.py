@@ -16,8 +16,8 @@ from openapi_core import V30RequestUnmarshaller, V31RequestUnmarshaller, V32Requ
 from openapi_core.datatypes import RequestParameters
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
-from toolgen.quality.verify.received import BODY, Received
-from toolgen.quality.verify.spec_operation import SERVER, SpecOperation
+from toolgen.connectors.openapi.proof.received import BODY, Received
+from toolgen.connectors.openapi.proof.spec_operation import SERVER, SpecOperation
 
 __all__ = ["BrokenJudgeError", "Unmarshalled", "unmarshal", "unmarshaller"]
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from toolgen.connectors.openapi.proof.known_differences import GOOGLES, SIGNATURE, TOKENS
+from toolgen.connectors.openapi.proof.spec_operation import SpecOperation
 from toolgen.model.http import MEDIA_TYPE, is_gateway_header
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import described_override, may_be_one
 from toolgen.model.tool import HttpBinding, HttpKey, Tool
-from toolgen.quality.verify.known_differences import GOOGLES, SIGNATURE, TOKENS
-from toolgen.quality.verify.spec_operation import SpecOperation
 
 __all__ = ["no_key", "unbound"]
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct, field
 
 from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
-from toolgen.quality.verify.known_differences import carried
-from toolgen.quality.verify.spec_references import References
-from toolgen.quality.verify.well_formed import type_of, well_formed
+from toolgen.connectors.openapi.proof.known_differences import carried
+from toolgen.connectors.openapi.proof.spec_references import References
+from toolgen.connectors.openapi.proof.well_formed import type_of, well_formed
 
 __all__ = ["ONE_FILE", "SERVER", "Descriptions", "SpecOperation"]
 

@@ -11,21 +11,21 @@ from msgspec import Struct
 
 from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.connectors.http.request_builder import HttpRequest, bind, keyed
+from toolgen.connectors.openapi.proof.bodies import FORM, media_of, same_body, same_form
+from toolgen.connectors.openapi.proof.bound_arguments import no_key, unbound
+from toolgen.connectors.openapi.proof.judge import RequestJudge, RequestJudgement, unable, unable_body
+from toolgen.connectors.openapi.proof.known_differences import TOKENS
+from toolgen.connectors.openapi.proof.reader import ABSENT, Absent, Undefined, equal, is_json, same_parameter, style_of
+from toolgen.connectors.openapi.proof.received import BODY, AmbiguousError, Received, UnreadableError, receive
+from toolgen.connectors.openapi.proof.refusals import may_be_refused
+from toolgen.connectors.openapi.proof.second_judge import accepts, plainly_wrong
+from toolgen.connectors.openapi.proof.spec_operation import SERVER, SpecOperation
+from toolgen.connectors.proof.examples import Examples, valid_for
+from toolgen.connectors.proof.verdicts import FailedTool, ProvenTool, Unproven, Verdict, shrink
 from toolgen.model.call import Call, Principal
 from toolgen.model.http import GATEWAY_HEADERS, written
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, HttpKey, Tool
-from toolgen.quality.verify.bodies import FORM, media_of, same_body, same_form
-from toolgen.quality.verify.bound_arguments import no_key, unbound
-from toolgen.quality.verify.examples import Examples, valid_for
-from toolgen.quality.verify.judge import RequestJudge, RequestJudgement, unable, unable_body
-from toolgen.quality.verify.known_differences import TOKENS
-from toolgen.quality.verify.reader import ABSENT, Absent, Undefined, equal, is_json, same_parameter, style_of
-from toolgen.quality.verify.received import BODY, AmbiguousError, Received, UnreadableError, receive
-from toolgen.quality.verify.refusals import may_be_refused
-from toolgen.quality.verify.second_judge import accepts, plainly_wrong
-from toolgen.quality.verify.spec_operation import SERVER, SpecOperation
-from toolgen.quality.verify.verdicts import FailedTool, ProvenTool, Unproven, Verdict, shrink
 
 __all__ = ["ToolProof", "prove_request"]
 

@@ -10,11 +10,11 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
+from toolgen.connectors.openapi.proof.spec_operation import SpecOperation
+from toolgen.connectors.openapi.proof.spec_references import References
 from toolgen.connectors.source import SourceConfig, is_remote
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, Tool
-from toolgen.quality.verify.spec_operation import SpecOperation
-from toolgen.quality.verify.spec_references import References
 
 __all__ = ["Fault", "broken_demands"]
 

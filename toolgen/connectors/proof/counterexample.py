@@ -16,8 +16,8 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolgen.quality.verify.known_differences import carried
-from toolgen.quality.verify.reader import ABSENT
+from toolgen.connectors.openapi.proof.known_differences import carried
+from toolgen.connectors.openapi.proof.reader import ABSENT
 
 __all__ = ["LISTS", "MAPS", "ONES", "SCALARS", "Words", "placed", "witness"]
 

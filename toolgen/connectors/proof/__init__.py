@@ -1,0 +1,1 @@
+"""Verdicts and generated arguments of proofs, for connectors that prove their tools."""

@@ -95,9 +95,10 @@ def test_an_amount_behind_a_long_reason_is_on_the_first_screen(browser: Browser,
     with watched(browser, home, "paul") as visitor:
         page = visitor.page
         page.set_viewport_size(SIZE)
-        for path in (f"approvals/{call_id}", "approvals"):
+        rows = ((f"approvals/{call_id}", "dl.values > div"), ("approvals", ".queue .args"))
+        for path, row in rows:
             visitor.visit(f"{home.url}/console/{path}")
-            amount = page.locator("dl.values > div", has_text="amount_cents").first
+            amount = page.locator(row, has_text="amount_cents").first
             box = amount.bounding_box()
             assert box is not None
             assert box["y"] + box["height"] < SIZE["height"]

@@ -44,31 +44,58 @@ def test_an_answer_counts_for_as_many_calls_as_the_form_says(home: House) -> Non
     with client(home, "paul") as http:
         waiting = asked(home)
         page = http.get(f"/console/approvals/{waiting.call_id}").text
-        assert "At most 30.0; left empty" in page
-        assert "At most 5; left empty" in page
+        assert "At most 30; empty means as long as that." in page
+        assert "At most 5; empty means as many as that." in page
         told = answered(http, waiting.call_id, remember="yes", minutes="10", calls="2")
         assert "It counts for later calls too." in told.text
         ended(home, waiting.call_id)
         assert [asked(home).status for _ in range(3)] == ["ok", "ok", "pending"]
 
 
-def test_without_the_box_an_answer_is_for_one_call(home: House) -> None:
+def test_without_a_box_or_a_filled_field_an_answer_is_for_one_call(home: House) -> None:
     with client(home, "paul") as http:
         waiting = asked(home)
-        assert "It counts for later calls too." not in answered(http, waiting.call_id, minutes="10", calls="2").text
+        assert "It counts for later calls too." not in answered(http, waiting.call_id, minutes=" ", calls="").text
         ended(home, waiting.call_id)
         assert asked(home).status == "pending"
 
 
 @pytest.mark.parametrize(
+    ("fields", "calls"),
+    [({"minutes": "10"}, 5), ({"calls": "2"}, 2), ({"any_arguments": "yes"}, 5), ({"remember": "yes"}, 5)],
+    ids=str,
+)
+def test_a_filled_field_means_the_box_and_an_empty_one_the_bound(
+    home: House, fields: dict[str, str], calls: int
+) -> None:
+    with client(home, "paul") as http:
+        waiting = asked(home)
+        assert "It counts for later calls too." in answered(http, waiting.call_id, **fields).text
+        ended(home, waiting.call_id)
+        (grant,) = home.run(home.gateway.approvals.grants.listed(home.gateway.principal("paul")))
+        assert grant.calls == calls
+        assert grant.expires - grant.created == (600.0 if "minutes" in fields else 1800.0)
+
+
+def test_a_policy_without_grants_takes_none_from_a_form(tmp_path: Path) -> None:
+    with house(tmp_path / "project") as home, client(home, "paul") as http:
+        waiting = asked(home)
+        assert "for-minutes" not in http.get(f"/console/approvals/{waiting.call_id}").text
+        told = answered(http, waiting.call_id, minutes="10")
+        assert told.status_code == 400
+        assert "The policy lets an answer count for one call only." in told.text
+        assert home.run(home.gateway.approvals.calls.store.get(waiting.call_id)).status == "pending"
+
+
+@pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"minutes": "0"}, "numbers from 1 on"),
-        ({"calls": "many"}, "numbers from 1 on"),
-        ({"calls": "²"}, "numbers from 1 on"),
-        ({"minutes": "31"}, "1800s and 5 calls at most"),
-        ({"calls": "6"}, "1800s and 5 calls at most"),
-        ({}, "takes for, calls or session"),
+        ({"minutes": "0"}, "“For how many minutes” takes a number of at most 30."),
+        ({"minutes": "1e1"}, "“For how many minutes” takes a number of at most 30."),
+        ({"calls": "many"}, "“For how many calls” takes a whole number from 1 to 5."),
+        ({"calls": "²"}, "“For how many calls” takes a whole number from 1 to 5."),
+        ({"minutes": "31"}, "“For how many minutes” takes a number of at most 30."),
+        ({"calls": "6"}, "“For how many calls” takes a whole number from 1 to 5."),
         ({"calls": "1", "session": "yes"}, "belongs to no session"),
     ],
 )
@@ -100,7 +127,8 @@ def test_a_grant_is_listed_and_revoked(home: House) -> None:
         assert http.post("/console/grants/revoke", data={**form, "grant": "grant_none"}).status_code == 404
         assert asked(home, "o2").status == "ok"
         done = http.post("/console/grants/revoke", data=form)
-        assert (done.status_code, done.headers["location"]) == (303, "/console/approvals")
+        assert done.status_code == 303
+        assert done.headers["location"].startswith("/console/approvals?done=")
         assert asked(home, "o2").status == "pending"
         assert "Granted for later calls" not in http.get("/console/approvals").text
 

@@ -65,7 +65,7 @@ def test_the_roles_are_those_the_policy_gives_for_the_claims(tmp_path: Path, mon
         answer = go_and_come_back(http)
         assert answer.status_code == 200, answer.text
         assert "staff:ann" in http.get("/console/overview").text
-        assert http.get("/console/approvals").status_code == 403
+        assert http.get("/console/approvals/call_1").status_code == 403
         asked = provider.asked[0]
         assert asked["scope"] == "openid groups"
         assert asked["response_type"] == "code"

@@ -8,14 +8,15 @@ from __future__ import annotations
 import hmac
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import AuditError, StateError
 from toolgen.frontends.console import (
+    approvals,
     calls,
     grants,
     keys,
@@ -28,6 +29,7 @@ from toolgen.frontends.console import (
     tools,
 )
 from toolgen.frontends.console.http import (
+    TITLES,
     ConsoleContext,
     Person,
     Verification,
@@ -51,14 +53,6 @@ __all__ = ["ROOT", "Console", "console_of"]
 
 ROOT = "/console"
 _CLOCK = SystemClock()
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-_TITLES = {
-    400: "That cannot be read",
-    401: "Sign in first",
-    403: "Not for you",
-    404: "Nothing here",
-    405: "Not this way",
-}
 _logger = logging.getLogger("toolgen.frontends.console")
 
 Handler = Callable[[Visit], Awaitable[Response]]
@@ -83,6 +77,11 @@ def _approver(person: Person) -> bool:
     return person.approver
 
 
+def _queue(person: Person) -> bool:
+    """A viewer sees what waits, without what only those see who answer for it."""
+    return person.approver or person.viewer
+
+
 def _admin(person: Person) -> bool:
     return person.admin
 
@@ -94,6 +93,7 @@ def _anybody(person: Person) -> bool:
 
 _CALL_ID = r"([A-Za-z0-9_.:-]{1,128})"
 _EVENTS = f"{ROOT}/live/events"
+_BY_SCRIPT = frozenset({_EVENTS, f"{ROOT}/waiting"})
 _ROUTES = (
     _route("GET", "/overview", overview.show, _viewer),
     _route("GET", "/calls", calls.search, _viewer),
@@ -103,9 +103,10 @@ _ROUTES = (
     _route("GET", "/pauses", overview.show_pauses, _viewer),
     _route("POST", "/pauses", overview.pause, _admin),
     _route("POST", "/pauses/resume", overview.resume, _admin),
-    _route("GET", "/approvals", calls.listed, _approver),
-    _route("GET", f"/approvals/{_CALL_ID}", calls.one, _approver),
-    _route("POST", f"/approvals/{_CALL_ID}", calls.answer, _approver),
+    _route("GET", "/waiting", approvals.count, _anybody),
+    _route("GET", "/approvals", approvals.listed, _queue),
+    _route("GET", f"/approvals/{_CALL_ID}", approvals.one, _approver),
+    _route("POST", f"/approvals/{_CALL_ID}", approvals.answer, _approver),
     _route("POST", "/grants/revoke", grants.revoke, _approver),
     _route("POST", "/grants/agree", grants.agree, _approver),
     _route("GET", "/tools", tools.listed, _anybody),
@@ -202,6 +203,15 @@ class Console:
             request.take("GET")
             _check_may(person, _viewer)
             return self._live.events(self._visit(request, person, session, waiting=0))
+        waiting = await approvals.open_count(self._gateway, person.principal) if person.approver else 0
+        visit = self._visit(request, person, session, waiting=waiting)
+        try:
+            return await self._dispatched(visit)
+        except Rejected as rejected:
+            return visit.refusal(rejected)
+
+    async def _dispatched(self, visit: Visit) -> Response:
+        request = visit.request
         fitting = [(route, part) for route in _ROUTES if (part := route.path.fullmatch(request.path))]
         if not fitting:
             raise Rejected(404, "not_found", "there is nothing at this path")
@@ -209,13 +219,9 @@ class Console:
         if chosen is None:
             raise Rejected(405, "bad_request", "this page is not asked for that way")
         route, part = chosen
-        _check_may(person, route.may)
-        form = _check_form(session, await form_of(request)) if request.method == "POST" else {}
-        waiting = len(await self._gateway.tool_calls.approvals.answerable(person.principal)) if person.approver else 0
-        visit = self._visit(
-            request, person, session, part=part[1] if route.path.groups else "", form=form, waiting=waiting
-        )
-        return await route.handler(visit)
+        _check_may(visit.person, route.may)
+        form = _check_form(visit.session, await form_of(request)) if request.method == "POST" else {}
+        return await route.handler(replace(visit, part=part[1] if route.path.groups else "", form=form))
 
     def _visit(
         self,
@@ -223,8 +229,6 @@ class Console:
         person: Person,
         session: SignInSession,
         *,
-        part: str = "",
-        form: Mapping[str, str] = _NOTHING,
         waiting: int,
     ) -> Visit:
         async def again() -> Person | None:
@@ -237,8 +241,6 @@ class Console:
             session=session,
             context=self._context,
             again=again,
-            part=part,
-            form=form,
             waiting=waiting,
         )
 
@@ -253,7 +255,7 @@ class Console:
         if person is None or not person.welcome:
             await self._sessions.end(token)
             return None
-        if request.path != _EVENTS:  # the script asks for these, whether anybody is there or not
+        if request.path not in _BY_SCRIPT:  # the script asks for these, whether anybody is there or not
             await self._sessions.seen(token)
         return person, session
 
@@ -281,7 +283,8 @@ def _rejected(rejected: Rejected) -> Response:
         "message.html",
         status=rejected.status,
         headers=tuple(item for item in rejected.headers if item[0] != b"www-authenticate"),
-        title=_TITLES.get(rejected.status, "That did not work"),
+        person=None,
+        title=TITLES.get(rejected.status, "That did not work"),
         message=rejected.message,
         suggestion=rejected.suggestion,
     )

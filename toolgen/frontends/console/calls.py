@@ -1,7 +1,4 @@
-"""Calls in the console: by filter, taken away as a file, one with everything on record, and those that wait for an answer.
-
-What is shown of a waiting call is exactly what an answer is bound to.
-"""
+"""Calls in the console: found by filters, exported as a file, and one with everything on record."""
 
 from __future__ import annotations
 
@@ -9,41 +6,24 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
-from msgspec.structs import replace
-
 from toolgen.audit.reports import csv_line
 from toolgen.core.canonical import decoded, texts
 from toolgen.core.errors import ConfigError
-from toolgen.core.json_codec import decode_json, encode_json
-from toolgen.frontends.console.grants import in_force, roles
+from toolgen.core.json_codec import encode_json
 from toolgen.frontends.console.http import Visit, download, shown
 from toolgen.frontends.console.policies import RuleText, rule_text
 from toolgen.frontends.console.records import STATUSES, Filters, Row
 from toolgen.frontends.console.seen_calls import seen_calls
-from toolgen.gateway.approvals.approvers import in_words
-from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
-from toolgen.gateway.approvals.terms import DecisionOptions, GrantRequest
 from toolgen.gateway.approvals.view import recorded_rows
 from toolgen.gateway.asgi.request import Rejected, Response
-from toolgen.gateway.operations.call_rows import (
-    ValueRow,
-    argument_rows,
-    below_first_screen,
-    in_schema_order,
-    request_rows,
-)
+from toolgen.gateway.operations.call_rows import ValueRow, request_rows
 from toolgen.gateway.policy_replay import hidden_note
-from toolgen.model.result import Error
-from toolgen.model.schema import JsonObject
-from toolgen.state.invocations import Invocation
 
-__all__ = ["answer", "exported", "filters_of", "listed", "one", "search", "sending_of", "story"]
+__all__ = ["exported", "filters_of", "rule_of", "search", "sending_of", "story"]
 
 _PAGE = 50
 _MAX_TEXT_LENGTH = 200
-_MAX_NUMBER = 100_000
 _HIDDEN = "hmac-sha256:"
-_WARNING_LINES = 3
 _FIELDS = ("principal", "tool", "status", "rule", "text")
 _MAX_EXPORTED = 10_000
 _COLUMNS = (
@@ -221,127 +201,3 @@ def _moment(text: str, name: str) -> float | None:
     except ValueError:
         raise Rejected(400, "validation", f"{name} is not a time like 2027-01-31T12:00") from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-
-
-_STATUS = {"forbidden": 403, "not_found": 404, "conflict": 409, "expired": 409}
-
-
-async def listed(visit: Visit) -> Response:
-    """GET /console/approvals"""
-    done = visit.request.parameters("done").get("done", "")
-    waiting = await visit.gateway.tool_calls.approvals.answerable(visit.person.principal)
-    return visit.page(
-        "approvals.html",
-        at="approvals",
-        waiting=[(item, argument_rows(item.arguments, _schema(visit, item.tool), item.bound)) for item in waiting],
-        done=done if done in {"approve", "deny"} else "",
-        grants=[
-            (grant, recorded_rows(grant.get("arguments", {}), _schema(visit, str(grant["tool"])), ()))
-            for grant in await in_force(visit)
-        ],
-        roles=await roles(visit),
-    )
-
-
-async def one(visit: Visit) -> Response:
-    """GET /console/approvals/ID"""
-    visit.request.parameters()
-    return await _shown(visit, await _waiting(visit))
-
-
-async def answer(visit: Visit) -> Response:
-    """POST /console/approvals/ID: an answer, which counts when it is the first, and for the digest that was on the page."""
-    visit.request.parameters()
-    known = await _waiting(visit)
-    decision, note = visit.form.get("decision", ""), visit.form.get("note", "").strip()
-    if visit.form.get("digest") != known.digest or decision not in {"approve", "edit", "deny"}:
-        raise Rejected(409, "conflict", "this is not the call that was on your page", suggestion="look at it again")
-    if len(note) > MAX_NOTE_LENGTH:
-        return await _shown(visit, known, fault=f"The note has more than {MAX_NOTE_LENGTH} characters.", note=note)
-    terms = DecisionOptions(digest=known.digest, shown=visit.form.get("shown", ""), channel="console")
-    if decision != "deny" and visit.form.get("remember"):
-        grant_request = _wish(visit.form)
-        if grant_request is None:
-            return await _shown(visit, known, fault="What is to be remembered takes numbers from 1 on.", note=note)
-        terms = replace(terms, remember=grant_request)
-    if decision == "edit":
-        written = visit.form.get("arguments", "")
-        try:
-            changed = decode_json(written.encode())
-        except ValueError:
-            changed = None
-        if not isinstance(changed, dict):
-            return await _shown(visit, known, fault="The arguments are no JSON object.", note=note, written=written)
-        terms = replace(terms, arguments=changed)
-    told = await visit.gateway.tool_calls.approvals.decide(
-        known.id, approve=decision != "deny", note=note, principal=visit.person.principal, terms=terms
-    )
-    if isinstance(told, Error):
-        own = terms.arguments is not None or terms.remember is not None
-        if told.code == "validation" or (told.code == "forbidden" and own):
-            fault = f"Nothing was done: {told.message}"
-            return await _shown(visit, known, fault=fault, note=note, written=visit.form.get("arguments", ""))
-        raise Rejected(_STATUS.get(told.code, 409), told.code, told.message, suggestion=told.suggestion)
-    answered = replace(visit, waiting=max(0, visit.waiting - 1))
-    return answered.page("answered.html", at="approvals", known=told, decision=decision)
-
-
-def _wish(form: Mapping[str, str]) -> GrantRequest | None:
-    """For which later calls the form says that the answer counts; None for what is no number."""
-    minutes, calls = (form.get(name, "").strip() for name in ("minutes", "calls"))
-    if not all(
-        text == "" or (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_NUMBER) for text in (minutes, calls)
-    ):
-        return None
-    return GrantRequest(
-        seconds=60.0 * int(minutes) if minutes else None,
-        calls=int(calls) if calls else None,
-        session=form.get("session") == "yes",
-        any_arguments=form.get("any_arguments") == "yes",
-    )
-
-
-async def _waiting(visit: Visit) -> Invocation:
-    """The call of the path, when this person may answer for it; otherwise the same as none at all."""
-    found = await visit.gateway.tool_calls.approvals.answerable(visit.person.principal)
-    known = next((item for item in found if item.id == visit.part), None)
-    if known is None:
-        raise Rejected(
-            404,
-            "not_found",
-            "no call with this id waits for your answer",
-            suggestion="it may be answered, expired or taken back by now",
-        )
-    return known
-
-
-def _schema(visit: Visit, name: str) -> JsonObject | None:
-    tool = visit.gateway.current.compiled_policy.tool(name)
-    return None if tool is None else tool.input_schema
-
-
-async def _shown(visit: Visit, known: Invocation, *, fault: str = "", note: str = "", written: str = "") -> Response:
-    view, schema = await visit.gateway.tool_calls.approvals.shown_to_approver(known), _schema(visit, known.tool)
-    return visit.page(
-        "approval.html",
-        at="approvals",
-        status=400 if fault else 200,
-        known=known,
-        tool=visit.gateway.manifest.tools.get(known.tool),
-        rule=rule_of(visit, known.rule),
-        view=view,
-        below=below_first_screen(
-            view.arguments, _WARNING_LINES * (len(visit.warnings) + bool(visit.gateway.operations.ready()))
-        ),
-        original=None if known.approval.original is None else argument_rows(known.approval.original, schema),
-        statement=request_rows({"sql": known.approval.sql}) if known.approval.sql else (),
-        editable=in_schema_order(known.arguments, schema),
-        longest_note=MAX_NOTE_LENGTH,
-        fault=fault,
-        note=note,
-        written=written,
-        needs=in_words(known.approval.needs),
-        several=sum(need.quorum for need in known.approval.needs) > 1,
-        bounds=visit.gateway.policy.approval.remember,
-        given=visit.form,
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from toolgen.frontends.console.http import Visit, redirect
+from toolgen.frontends.console.http import Visit
 from toolgen.gateway.approvals.grants import grant_json
 from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.gateway.role_grants import role_grant_json
@@ -35,7 +35,8 @@ async def agree(visit: Visit) -> Response:
         raise Rejected(404, "not_found", "there is nothing to agree to")
     approve = decision == "approve"
     grants, name = visit.gateway.role_grants, visit.form.get("grant", "")
-    return _done(await grants.decide(name, approve=approve, principal=visit.person.principal))
+    answer = await grants.decide(name, approve=approve, principal=visit.person.principal)
+    return _done(visit, answer, "agreed" if approve else "denied")
 
 
 async def revoke(visit: Visit) -> Response:
@@ -43,12 +44,12 @@ async def revoke(visit: Visit) -> Response:
     visit.request.parameters()
     name, who = visit.form.get("grant", ""), visit.person.principal
     if name.startswith("role_"):
-        return _done(await visit.gateway.role_grants.end(name, who))
+        return _done(visit, await visit.gateway.role_grants.end(name, who), "revoked")
     grants = visit.gateway.tool_calls.approvals.grants
-    return _done(await grants.end(name, who))
+    return _done(visit, await grants.end(name, who), "revoked")
 
 
-def _done(answer: object) -> Response:
+def _done(visit: Visit, answer: object, kind: str) -> Response:
     if isinstance(answer, Error):
         raise Rejected(_STATUS[answer.code], answer.code, answer.message)
-    return redirect("/console/approvals")
+    return visit.done("/console/approvals", kind, visit.form.get("grant", ""))

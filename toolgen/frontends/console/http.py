@@ -7,6 +7,7 @@ then when somebody looks, and never twice at once.
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import logging
 import re
@@ -16,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from markupsafe import Markup
 from msgspec import Struct, field
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 __all__ = [
+    "TITLES",
+    "ActionResult",
     "ConsoleContext",
     "Cookie",
     "Header",
@@ -51,6 +54,7 @@ __all__ = [
     "cookie_header",
     "cookies",
     "download",
+    "figure",
     "form_of",
     "moment",
     "page",
@@ -102,6 +106,24 @@ def moment(value: object) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def iso(seconds: float) -> str:
+    """Seconds since the epoch as RFC 3339, for scripts."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def minute(seconds: float) -> str:
+    """Seconds since the epoch as a field for date and time takes them, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M")
+
+
+def figure(value: float) -> str:
+    """A number to three significant digits, never with an exponent: 0.046, 4.2, 42,600."""
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    text = f"{value:.3g}"
+    return f"{value:.6f}".rstrip("0") if "e" in text else text
+
+
 def ago(seconds: float | None, now: float) -> str:
     """How long ago, or how long until, a time is."""
     if seconds is None:
@@ -146,7 +168,16 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"pretty": pretty, "moment": moment, "ago": ago, "span": in_words, "breakable": breakable}
+    environment.filters |= {
+        "pretty": pretty,
+        "moment": moment,
+        "ago": ago,
+        "span": in_words,
+        "breakable": breakable,
+        "iso": iso,
+        "figure": figure,
+        "minute": minute,
+    }
     return environment
 
 
@@ -273,6 +304,11 @@ class Verification:
         self._task = asyncio.create_task(self._run())
         return True
 
+    async def ended(self, within_s: float) -> None:
+        """Wait until the verification under way has ended, but no longer than that."""
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=within_s)
+
     async def close(self) -> None:
         """Breaks off what is under way."""
         self._stop = True
@@ -336,6 +372,24 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     began: float
 
 
+class ActionResult(Struct, frozen=True):
+    """Result of an action, shown first on the page and in its title. `kind` is `ok` or `bad`; `field` is the id of the form field that has
+    to be changed, and `label` its name."""
+
+    title: str
+    text: str = ""
+    kind: str = "ok"
+    field: str = ""
+    label: str = ""
+
+
+_DONE = frozenset({"paused", "resumed", "revoked", "agreed", "denied", "verified"})
+_MAC_LENGTH = 32
+TITLES: Mapping[int, str] = MappingProxyType(
+    {400: "That cannot be read", 401: "Sign in first", 403: "Not for you", 404: "Nothing here", 405: "Not this way"}
+)
+
+
 class Visit(Struct, frozen=True, kw_only=True):
     """A request of somebody who is signed in. `part` is what the path names, `form` what was posted; `again` looks again who that is, None
     once the session has ended. `waiting` is how many calls wait for this person's answer."""
@@ -364,9 +418,16 @@ class Visit(Struct, frozen=True, kw_only=True):
         return (*self.gateway.operations.warnings(), *own)
 
     def page(
-        self, name: str, *, at: str, status: int = 200, headers: tuple[Header, ...] = (), **values: object
+        self,
+        name: str,
+        *,
+        at: str,
+        status: int = 200,
+        headers: tuple[Header, ...] = (),
+        notice: ActionResult | None = None,
+        **values: object,
     ) -> Response:
-        """A page below the console's head, where `at` is the section it belongs to."""
+        """A page below the console's head, where `at` is the section it belongs to. `notice` says what an action did."""
         return page(
             name,
             status=status,
@@ -374,12 +435,46 @@ class Visit(Struct, frozen=True, kw_only=True):
             at=at,
             person=self.person,
             form_token=self.session.form_token,
+            notice=notice,
             waiting_calls=self.waiting,
             ready=self.gateway.operations.ready(),
             warnings=self.warnings,
             now=self.now,
             **values,
         )
+
+    def refusal(self, rejected: Rejected, *, title: str = "", at: str = "") -> Response:
+        """The page for a request that was refused, below the console's head."""
+        return self.page(
+            "message.html",
+            at=at,
+            status=rejected.status,
+            headers=tuple(item for item in rejected.headers if item[0] != b"www-authenticate"),
+            title=title or TITLES.get(rejected.status, "That did not work"),
+            message=rejected.message,
+            suggestion=rejected.suggestion,
+        )
+
+    def json(self, value: object) -> Response:
+        """JSON for the console's own script."""
+        return Response(body=json.dumps(value).encode(), headers=_HEADERS, media_type=b"application/json")
+
+    def done(self, path: str, kind: str, what: str = "") -> Response:
+        """Redirect to a page that says what was done. The address carries a MAC of this session, so that no link can claim it."""
+        said = f"{kind}.{what}"
+        return redirect(f"{path}?{urlencode({'done': self._mac(said) + said})}")
+
+    def done_notice(self, said: str) -> ActionResult | None:
+        """Return the notice that `done` put into the address; None for an address of another session."""
+        mac, text = said[:_MAC_LENGTH], said[_MAC_LENGTH:]
+        if not hmac.compare_digest(mac.encode(), self._mac(text).encode()):
+            return None
+        kind, _, what = text.partition(".")
+        return ActionResult(kind.capitalize() if kind in _DONE else "Done", what)
+
+    def _mac(self, text: str) -> str:
+        key = self.session.form_token.encode()
+        return hmac.new(key, text.encode("utf-8", "replace"), "sha256").hexdigest()[:_MAC_LENGTH]
 
 
 def person_of(gateway: Administration, settings: ConsoleSettings, principal: Principal) -> Person:

@@ -20,7 +20,8 @@ from msgspec import Struct
 from toolgen.audit.files import segments, stream_names
 from toolgen.audit.keys import public_keys
 from toolgen.core.errors import AuditError, ConfigError
-from toolgen.frontends.console.http import Visit, redirect
+from toolgen.frontends.console.approvals import waiting_rows
+from toolgen.frontends.console.http import ActionResult, Verified, Visit, figure
 from toolgen.frontends.console.records import STATUSES, Figures, Filters
 from toolgen.gateway.asgi.request import Response
 
@@ -130,7 +131,7 @@ def _nice(most: float) -> float:
 
 def _scale(top: float, unit: str) -> tuple[Tick, ...]:
     return tuple(
-        Tick(at=round(_up(top * part, top), 1), label=f"{top * part:,.4g}{unit if part else ''}")
+        Tick(at=round(_up(top * part, top), 1), label=f"{figure(top * part)}{unit if part else ''}")
         for part in (0, 0.5, 1)
     )
 
@@ -167,7 +168,7 @@ async def show(visit: Visit) -> Response:
     until = (visit.now // step + 1) * step  # whole steps, so that a reload moves nothing but the newest
     figures = await visit.context.records.figures(since=until - length, until=until, steps=steps)
     refused = await visit.context.records.calls(Filters(status="refused", since=until - length), limit=8)
-    waiting = await visit.gateway.tool_calls.approvals.answerable(visit.person.principal)
+    rows = await waiting_rows(visit)
     return visit.page(
         "overview.html",
         at="overview",
@@ -178,7 +179,9 @@ async def show(visit: Visit) -> Response:
         lines=lines(figures),
         statuses=STATUSES,
         refused=refused.rows,
-        waiting=waiting,
+        rows=rows,
+        oldest=min((row.item.asked for row in rows), default=None),
+        verdict=verdict_of(visit.context.verification.last),
         verification=visit.context.verification,
         pauses=visit.gateway.pausing.all(),
     )
@@ -189,8 +192,8 @@ _KINDS = ("principal", "source", "tool")
 
 async def show_pauses(visit: Visit) -> Response:
     """GET /console/pauses"""
-    visit.request.parameters()
-    return _page(visit)
+    given = visit.request.parameters("done")
+    return _page(visit, notice=visit.done_notice(given.get("done", "")))
 
 
 async def pause(visit: Visit) -> Response:
@@ -201,8 +204,12 @@ async def pause(visit: Visit) -> Response:
     try:
         wrong = await visit.gateway.pausing.pause(**target, reason=reason, by=visit.person.principal.id)
     except ConfigError as error:
-        return _page(visit, status=400, fault=error.message)
-    return _page(visit, fault=wrong) if wrong else redirect("/console/pauses")
+        return _page(
+            visit, status=400, notice=ActionResult("Not paused", error.message, kind="bad", field="name", label="Name")
+        )
+    if wrong:
+        return _page(visit, notice=ActionResult("Paused", wrong, kind="bad"))
+    return visit.done("/console/pauses", "paused", f"{kind} {name}")
 
 
 async def resume(visit: Visit) -> Response:
@@ -212,13 +219,13 @@ async def resume(visit: Visit) -> Response:
     try:
         await visit.gateway.pausing.resume((principal, source, tool), by=visit.person.principal.id)
     except ConfigError as error:
-        return _page(visit, status=409, fault=error.message)
-    return redirect("/console/pauses")
+        return _page(visit, status=409, notice=ActionResult("Not resumed", error.message, kind="bad"))
+    return visit.done("/console/pauses", "resumed", principal or source or tool)
 
 
-def _page(visit: Visit, *, status: int = 200, fault: str = "") -> Response:
+def _page(visit: Visit, *, status: int = 200, notice: ActionResult | None = None) -> Response:
     return visit.page(
-        "pauses.html", at="pauses", status=status, fault=fault, pauses=visit.gateway.pausing.all(), given=visit.form
+        "pauses.html", at="pauses", status=status, notice=notice, pauses=visit.gateway.pausing.all(), given=visit.form
     )
 
 
@@ -228,14 +235,31 @@ class _StreamFigures(Struct, frozen=True, kw_only=True):
     bytes: int
 
 
+_WAIT_S = 1.0  # most logs are verified by then, and the page has the result at once
+
+
+def verdict_of(last: Verified | None) -> str:
+    """Return the result of a verification in words."""
+    if last is None:
+        return "Not verified"
+    if last.report is None:
+        return "Not readable"
+    if not last.report.ok:
+        return "Broken"
+    return "Intact" if last.report.signed else "Intact, unsigned"
+
+
 async def show_log(visit: Visit) -> Response:
     """GET /console/record"""
-    visit.request.parameters()
+    given = visit.request.parameters("done")
     folder = visit.gateway.settings.audit_dir
     streams, keys = await asyncio.to_thread(_disk, folder)
+    last = visit.context.verification.last
     return visit.page(
         "record.html",
         at="record",
+        asked=bool(given.get("done")),
+        verdict=verdict_of(last),
         verification=visit.context.verification,
         streams=streams,
         keys=keys,
@@ -248,7 +272,8 @@ async def verify(visit: Visit) -> Response:
     """POST /console/record/verify: begins it."""
     visit.request.parameters()
     visit.context.verification.begin()
-    return redirect("/console/record")
+    await visit.context.verification.ended(_WAIT_S)
+    return visit.done("/console/record", "verified")
 
 
 def _disk(folder: Path) -> tuple[tuple[_StreamFigures, ...], tuple[str, ...]]:

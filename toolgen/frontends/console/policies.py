@@ -16,7 +16,7 @@ from toolgen.core.files import read_file
 from toolgen.core.json_codec import encode_json
 from toolgen.core.spelling import nearest
 from toolgen.frontends.console.forms import FormError, FormField, arguments_of, fields_of
-from toolgen.frontends.console.http import Visit
+from toolgen.frontends.console.http import ActionResult, Visit
 from toolgen.gateway.asgi.request import Response
 from toolgen.model.schema import Json
 from toolgen.model.tool import Tool
@@ -141,8 +141,8 @@ def _page(
         "explain.html",
         at="policies",
         status=400 if fault else 200,
+        notice=ActionResult("Not explained", fault, kind="bad") if fault else None,
         given=form,
-        fault=fault,
         judged=judged,
         rules=rules,
         readings={name: [encode_json(value).decode() for value in values] for name, values in (readings or {}).items()},

@@ -223,6 +223,7 @@ class SignInPages:
             "message.html",
             status=401,
             headers=headers,
+            person=None,
             title="Sign in first",
             message="You are not signed in, or your session has ended. Nothing was done.",
             suggestion="",

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from toolgen.frontends.console.forms import FormError, arguments_of, fields_of
-from toolgen.frontends.console.http import Visit
+from toolgen.frontends.console.http import ActionResult, Visit
 from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.model.context import Prompt, Resource
 from toolgen.model.result import Envelope
@@ -147,13 +147,13 @@ def _shown(visit: Visit, tool: Tool, *, fault: str = "", envelope: Envelope | No
         "tool.html",
         at="tools",
         status=400 if fault else 200,
+        notice=ActionResult("Not called", fault, kind="bad", field="try-form", label="Try it") if fault else None,
         tool=tool,
         binding=tool.to_dict()["binding"],
         fields=() if offered is None else fields_of(offered.input_schema, visit.form),
         offered=offered,
         typed=visit.form.get("json", ""),
         once=secrets.token_urlsafe(18),
-        fault=fault,
         envelope=envelope,
         answer=None if envelope is None else envelope.to_dict(),
     )

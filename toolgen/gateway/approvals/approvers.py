@@ -19,6 +19,7 @@ __all__ = [
     "met",
     "open_roles",
     "roles_that_answer",
+    "votes_missing",
 ]
 
 
@@ -71,6 +72,12 @@ def _left(policy: Policy, vote: ApprovalVote) -> tuple[str, ...]:
 def met(needs: Sequence[Requirement], votes: Sequence[ApprovalVote], others: frozenset[str]) -> bool:
     """Return True if enough distinct people agreed to each requirement, with its roles or with the escalation roles `others`."""
     return all(len(_for(need, others, votes)) >= need.quorum for need in needs)
+
+
+def votes_missing(policy: Policy, known: Invocation, now: float) -> int:
+    """Return how many more people have to agree to a call."""
+    votes, others = counted(policy, known.approval.votes), escalated_to(policy, known.asked, now)
+    return sum(max(0, need.quorum - len(_for(need, others, votes))) for need in known.approval.needs)
 
 
 def _for(need: Requirement, others: frozenset[str], votes: Sequence[ApprovalVote]) -> set[str]:

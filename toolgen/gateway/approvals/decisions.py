@@ -73,15 +73,15 @@ class Approvals:
         """The calls that wait for an answer this principal may give, the oldest first."""
         if not self.may_answer(principal):
             return ()
-        found, now = await self.calls.store.unfinished(), await self.calls.store.now()
+        found, now = await self.waiting(), await self.calls.store.now()
         return tuple(
-            item
-            for item in found
-            if item.status == "pending"
-            and not is_expired(item, now)
-            and self._roles(principal, item, now)
-            and not self._concerned(principal, item)
+            item for item in found if self._roles(principal, item, now) and not self._concerned(principal, item)
         )
+
+    async def waiting(self) -> tuple[Invocation, ...]:
+        """All calls that wait for an answer, the oldest first, for those who may review what waits."""
+        found, now = await self.calls.store.unfinished(), await self.calls.store.now()
+        return tuple(item for item in found if item.status == "pending" and not is_expired(item, now))
 
     async def decide(
         self,

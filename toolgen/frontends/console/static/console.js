@@ -1,13 +1,100 @@
-// The live page: shows the newest rows as the gateway sends them. Every other page works the same without this.
+// Keeps the number of waiting calls, the queue and the live page current, and names on a button what it grants. Every page works without it.
 "use strict";
+
+// The number beside "Approvals", in the title of the queue, and the queue itself.
+(() => {
+  const LOOK_MS = 5000;
+  const badge = document.querySelector("[data-waiting]");
+  if (!badge) return;
+  const announced = document.getElementById("announced");
+  const queue = document.querySelector("[data-refresh]");
+  let shown = Number(badge.dataset.waiting);
+  let mark = "";
+
+  const refresh = async () => {
+    const found = await fetch(location.href);
+    if (!found.ok) return;
+    // The server escaped every value; a parsed document runs nothing.
+    const fresh = new DOMParser().parseFromString(await found.text(), "text/html").querySelector("[data-refresh]");
+    if (fresh && !queue.contains(document.activeElement)) queue.replaceChildren(...fresh.childNodes);
+  };
+
+  const show = (waiting) => {
+    const more = waiting > shown;
+    shown = waiting;
+    badge.dataset.waiting = String(waiting);
+    badge.replaceChildren();
+    if (waiting) {
+      const number = document.createElement("span"), words = document.createElement("span");
+      number.className = "badge";
+      words.className = "hidden";
+      words.textContent = " waiting";
+      number.append(String(waiting), words);
+      badge.append(" ", number);
+    }
+    document.title = document.title.replace(/^(?:\(\d+\) )?Approvals/, `${waiting ? `(${waiting}) ` : ""}Approvals`);
+    announced.textContent = `${waiting} ${waiting === 1 ? "call waits" : "calls wait"} for your answer${more ? "" : " now"}`;
+  };
+
+  const look = async () => {
+    if (document.hidden) return;
+    try {
+      const answer = await fetch("/console/waiting");
+      if (!answer.ok) return;
+      const found = await answer.json();
+      const changed = mark !== "" && mark !== found.mark;
+      mark = found.mark;
+      if (found.waiting !== shown) show(found.waiting);
+      if (queue && changed) await refresh();
+    } catch {
+      // The gateway does not answer now; the next look asks again.
+    }
+  };
+  setInterval(look, LOOK_MS);
+  look();
+  document.addEventListener("visibilitychange", look);
+})();
+
+// What an answer grants besides the call itself, in the words of its button.
+(() => {
+  const form = document.querySelector("form.answer");
+  const later = form && form.querySelector(".later");
+  if (!later) return;
+  const words = () => {
+    const of = (id) => { const field = document.getElementById(id); return field.value.trim() || field.dataset.most; };
+    const any = later.querySelector("#any_arguments"), session = later.querySelector("#session");
+    const calls = of("calls"), minutes = of("minutes");
+    const about = any && any.checked ? "whatever their arguments" : "with these arguments";
+    const text = `${calls} later ${calls === "1" ? "call" : "calls"} ${about} for ${minutes} ${minutes === "1" ? "minute" : "minutes"}${session && session.checked ? " in this session" : ""}`;
+    form.querySelector("[value=approve] .granting").textContent = `Approve, and ${text}`;
+    form.querySelector("[value=edit] .granting").textContent = `, and ${text}`;
+  };
+  later.addEventListener("input", words);
+  words();
+})();
+
+// The live page: shows the newest rows as the gateway sends them.
 (() => {
   const rows = document.getElementById("rows");
   if (!rows || !rows.dataset.live) return;
   const status = document.getElementById("live-status");
+  const announced = document.getElementById("announced");
   const button = document.getElementById("live-pause");
+  const TELL_MS = 5000;
   let paused = false;
   let opened = false;
   let newest = "";
+  let told = 0;
+  let fresh = 0;
+  let first = true;
+
+  const links = (part) => new Set([...part.querySelectorAll(".name a")].map((link) => link.getAttribute("href")));
+  const tell = () => {
+    if (!fresh || Date.now() - told < TELL_MS) return;
+    announced.textContent = `${fresh} new ${fresh === 1 ? "call" : "calls"}`;
+    told = Date.now();
+    fresh = 0;
+  };
 
   const show = () => {
     if (paused || !newest) return;
@@ -15,19 +102,25 @@
     const found = new DOMParser().parseFromString(newest, "text/html").querySelector("tbody");
     const focused = document.activeElement && rows.contains(document.activeElement);
     if (found && !focused) {
+      const before = links(rows);
+      fresh += first ? 0 : [...links(found)].filter((link) => !before.has(link)).length;
       rows.replaceChildren(...found.childNodes);
+      document.dispatchEvent(new Event("rows"));
       newest = "";
+      tell();
     }
     status.textContent = focused ? "Held while you are in the table" : "Following";
   };
+  setInterval(tell, TELL_MS);
 
   const source = new EventSource(rows.dataset.live);
   source.addEventListener("rows", (event) => {
     newest = event.data;
     show();
+    first = false;
   });
-  rows.addEventListener("focusout", () => setTimeout(show));
   source.addEventListener("open", () => { opened = true; });
+  rows.addEventListener("focusout", () => setTimeout(show));
   source.addEventListener("error", () => {
     // Closed for good: the answer was no stream. Of a page that was followed, that is because its session has ended, and it says so anew.
     if (source.readyState !== EventSource.CLOSED) status.textContent = "The gateway does not answer; trying again";

@@ -301,12 +301,18 @@ class Engine:
     """A private engine behind the gateway's own executor."""
 
     def __init__(
-        self, dialect: str, location: str, watched: Callable[[], Sequence[int]], idle: Callable[[], bool]
+        self,
+        dialect: str,
+        location: str,
+        watched: Callable[[], Sequence[int]],
+        idle: Callable[[], bool],
+        state: Callable[[], object] = lambda: None,
     ) -> None:
         self._dialect = dialect
         self._location = location
         self._watched = watched
         self._idle = idle
+        self.state = state  # what a statement could write or lock
 
     def run(self, asked: Sequence[Asked], judge: Callable[[Asked, Taken], None]) -> None:
         """Runs statements one after the other, and tells what each took."""
@@ -415,6 +421,20 @@ def engine(dialect: str, folder: Path) -> Iterator[Engine]:
 _TABLE: Final = "CREATE TABLE words (id INTEGER PRIMARY KEY, word VARCHAR(1000), amount NUMERIC(16, 2))"
 
 
+_POSTGRES_STATE: Final = (
+    "SELECT * FROM words ORDER BY id",
+    "SELECT relname FROM pg_class WHERE relkind IN ('r', 'v', 'S') AND relnamespace = 'public'::regnamespace ORDER BY 1",
+    "SELECT count(*) FROM pg_largeobject_metadata",
+    "SELECT locktype, mode FROM pg_locks WHERE pid <> pg_backend_pid()",
+)
+_MARIADB_STATE: Final = (
+    "SELECT * FROM words ORDER BY id",
+    "SHOW TABLES",
+    "SELECT count(*) FROM information_schema.innodb_trx",
+    "SELECT is_free_lock('a')",
+)
+
+
 def _postgres(location: str) -> Iterator[Engine]:
     folder = location.partition("socket=")[2]
     with psycopg.connect(host=folder, user="postgres", dbname="postgres", autocommit=True) as admin:
@@ -432,7 +452,10 @@ def _postgres(location: str) -> Iterator[Engine]:
             ).fetchone()
             return found == (0,)
 
-        yield Engine("postgres", location, watched, idle)
+        def state() -> object:
+            return [admin.execute(text.encode()).fetchall() for text in _POSTGRES_STATE]
+
+        yield Engine("postgres", location, watched, idle, state)
 
 
 def _mariadb(socket: Path) -> Iterator[Engine]:
@@ -453,7 +476,14 @@ def _mariadb(socket: Path) -> Iterator[Engine]:
             )
             return cursor.fetchone() == (0,)
 
-        yield Engine("mysql", f"mariadb://root@/lab?socket={socket}", lambda: [process], idle)
+        def state() -> object:
+            found: list[object] = []
+            for text in _MARIADB_STATE:
+                cursor.execute(text)
+                found.append(cursor.fetchall())
+            return found
+
+        yield Engine("mysql", f"mariadb://root@/lab?socket={socket}", lambda: [process], idle, state)
 
 
 def _children() -> list[int]:

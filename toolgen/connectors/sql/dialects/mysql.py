@@ -219,7 +219,24 @@ _TABLE_CLAUSES: Final = (
 )
 
 
+_HINTS: Final = (
+    (["AGAINST"], "write column LIKE '%word%' for each word; MATCH … AGAINST is not supported"),
+    (["OUTFILE"], "leave INTO OUTFILE out: the rows are the answer"),
+    (["DUMPFILE"], "leave INTO DUMPFILE out: the rows are the answer"),
+    (["PROCEDURE"], "leave PROCEDURE out"),
+    (["NEXT", "VALUE", "FOR"], "leave it out: this tool only reads; max(id) is the number given last"),
+    (["PREVIOUS", "VALUE", "FOR"], "leave it out: this tool only reads; max(id) is the number given last"),
+    (["FULL", "OUTER"], "join LEFT and RIGHT, and put both together with UNION"),
+    (["FULL", "JOIN"], "join LEFT and RIGHT, and put both together with UNION"),
+    (["GROUPING", "SETS"], "write GROUP BY a, b WITH ROLLUP, or join queries of one grouping each with UNION ALL"),
+    (["ESCAPE"], "write the character behind ESCAPE as a text"),
+)
+
+
 def _hint(words: Sequence[str]) -> str:
+    for clause, advice in _HINTS:
+        if any(words[place : place + len(clause)] == clause for place in range(len(words))):
+            return advice
     if "VALUES" in words:
         return "write rows as SELECT 1, 'a' UNION ALL SELECT 2, 'b'"
     if "JSON_TABLE" in words:

@@ -24,7 +24,7 @@ from toolgen.connectors.sql.dialects.record import (
     TreeRewrite,
     words,
 )
-from toolgen.connectors.sql.dialects.token_rewrites import enclose_limits, enclose_typed_texts
+from toolgen.connectors.sql.dialects.token_rewrites import enclose_limits, enclose_typed_texts, join_type_words
 from toolgen.connectors.sql.dialects.value_rows import select_from_values
 from toolgen.connectors.sql.dialects.whole_rows import name_fields, read_through_subqueries
 from toolgen.connectors.sql.dialects.writers import operator, prefix, word, write_power, write_row_test
@@ -93,9 +93,24 @@ def _estimated(schema: str, table: str) -> tuple[str, ...]:
     return (".".join(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in (schema or "public", table)),)
 
 
+_HINTS: Final = (
+    (["<", "<="], "write a << b OR a = b in place of a <<= b"),
+    ([">", ">="], "write a >> b OR a = b in place of a >>= b"),
+    (["IS", "JSON"], "write jsonb_typeof(column) for a document; texts are not tested"),
+    (["ESCAPE"], "write the character behind ESCAPE as a text"),
+    *(
+        ([shape], "compare numbers: sqrt(power(x1 - x2, 2) + power(y1 - y2, 2)) is the distance of two points")
+        for shape in ("POINT", "BOX", "CIRCLE", "LINE", "LSEG", "PATH", "POLYGON")
+    ),
+)
+
+
 def _hint(words: Sequence[str]) -> str:
     if any(word.startswith("XML") for word in words):
         return "make JSON in place of XML: json_build_object('name', value)"
+    for clause, advice in _HINTS:
+        if any(words[place : place + len(clause)] == clause for place in range(len(words))):
+            return advice
     return ""
 
 
@@ -181,7 +196,7 @@ DIALECT: Final = Dialect(
     estimate=RowEstimate(_ESTIMATE, _estimated),
     grammar=_GRAMMAR,
     types=words(
-        "cidr datemultirange int4multirange int8multirange macaddr macaddr8 nummultirange tsmultirange tsquery tsvector"
+        "cidr datemultirange int4multirange int8multirange macaddr macaddr8 nummultirange tsmultirange tsquery tsvector varbit"
     ),
     spellings=frozenset(
         {
@@ -205,6 +220,7 @@ DIALECT: Final = Dialect(
         TokenRewrite(TokenType.DCOLON, enclose_typed_texts),
         TokenRewrite(TokenType.VALUES, select_from_values),
         TokenRewrite(TokenType.ARROW, enclose_ordered_arrows),
+        *(TokenRewrite(word, join_type_words) for word in ("VARYING", "NATIONAL", TokenType.NCHAR)),
         TokenRewrite("SIMILAR", partial(separate_by_commas, function="SUBSTRING", words=("SIMILAR", "ESCAPE"))),
     ),
     tree_rewrites=(

@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-__all__ = ["enclose_interval_values", "enclose_limits", "enclose_typed_texts"]
+__all__ = ["enclose_interval_values", "enclose_limits", "enclose_typed_texts", "join_type_words"]
 
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
@@ -104,6 +104,41 @@ def _modulo_end(tokens: Sequence[Token], first: int) -> int:
     return index if first < modulo < index - 1 else 0
 
 
+_BEFORE_VARYING: Final = {
+    TokenType.BIT: (TokenType.VAR, "varbit"),
+    TokenType.NCHAR: (TokenType.VARCHAR, "varchar"),
+    TokenType.CHAR: (TokenType.VARCHAR, "varchar"),
+}
+
+
+def join_type_words(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`bit varying`, `nchar varying` and `national character` by the names that PostgreSQL has for them in one word.
+
+    The parser reads the second word as an alias, and the first as a type of one bit. VARYING is no alias without AS.
+    """
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
+        if token.text.upper() == "NATIONAL" and following is not None and following.token_type in _CHARACTERS:
+            index += 1  # the type behind it is the same
+        elif (
+            (joined := _BEFORE_VARYING.get(token.token_type)) is not None
+            and following is not None
+            and following.token_type is TokenType.VAR
+            and following.text.upper() == "VARYING"
+        ):
+            yield Token(*joined, token.line, token.col, token.start, following.end, [])
+            index += 2
+        elif token.token_type is TokenType.NCHAR:
+            yield Token(TokenType.CHAR, "char", token.line, token.col, token.start, token.end, [])
+            index += 1
+        else:
+            yield token
+            index += 1
+
+
+_CHARACTERS: Final = frozenset({TokenType.CHAR, TokenType.VARCHAR})
 _TYPES: Final = frozenset(Parser.TYPE_TOKENS) - {TokenType.INTERVAL, TokenType.IDENTIFIER, TokenType.STRING}
 
 

@@ -74,6 +74,8 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "Lambda": "write the values out, or use a subquery",
         "MatchAgainst": "write LIKE '%word%'",
         "Array": "write the values as rows: SELECT 1 UNION ALL SELECT 2",
+        **dict.fromkeys(("Insert", "Update", "Delete", "Merge"), _CHANGE),
+        "JSONArrayContains": "write json_contains(array, value)",
         "JSONTable": "write the path of one value in json_value()",
     }
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Final
 
 from toolgen.connectors.sql.dialects import RECORDS
@@ -23,6 +25,31 @@ _SERVER: Final = words(
 )
 
 
+_NO_WAIT: Final = "leave it out: no statement waits or holds a lock here"
+_SEND_IT: Final = "send the query in it as the statement"
+_KINDS: Final[Sequence[tuple[re.Pattern[str], str]]] = tuple(
+    (re.compile(pattern), advice)
+    for pattern, advice in (
+        (r"enum_(range|first|last)$", "call the tool describe_table: it lists the values of such a column"),
+        (r".*advisory|.*_lock$|.*_locks$|.*sleep|benchmark$|.*_wait$|wait_", _NO_WAIT),
+        (r"(next|set|curr?|last)val$", "leave it out: this tool only reads; max(id) is the number given last"),
+        (r"(query|cursor|table|schema|database)_to_xml|ts_stat$|ts_rewrite$|dblink|.*_query$", _SEND_IT),
+        (r"lo_|load_file$|pg_read_|pg_ls_|pg_stat_file|read_|readfile|writefile|glob$", "leave it out: files are not read"),
+        (r"set_config$|setseed$", "leave it out: each call is a session of its own; ORDER BY a key gives the same order again"),
+        (r"(pg|txid|wsrep|inet_client|inet_server)_", SESSION),
+        (r"st_|geometry|multipoint|multiline", "compare numbers: sqrt(power(x1 - x2, 2) + power(y1 - y2, 2)) is a distance"),
+        (r"column_(create|get|add|json|list|exists|check|delete)$", "use JSON: json_object('a', 1), json_value(x, '$.a')"),
+        (r".*crypt$|.*_encode$|.*password$|pgp_|gen_salt$|hmac$|digest$", "leave it out, or compare md5(text)"),
+        (r"xml|xpath", "make JSON in place of XML"),
+        (r"(json|jsonb)_", "read a document by its path, or as rows with the functions of this engine for JSON in FROM"),
+    )
+)  # fmt: skip
+_ORDINARY: Final = (
+    "write it with CASE, arithmetic, and functions such as coalesce, round, substr, replace, sum and row_number() OVER (…); "
+    "`functions:` of a policy adds others"
+)
+
+
 def function_advice(name: str, dialect: DialectName) -> str:
     """Return the equivalent of a function that this engine, or the gateway, does not have."""
     if name in _SERVER:
@@ -31,5 +58,8 @@ def function_advice(name: str, dialect: DialectName) -> str:
     if instead is not None:
         engine = RECORDS[dialect].engine
         return f"{engine} has for that, for example: {instead} (d, d2 dates; t text; n a number; j JSON)"
+    for kind, advice in _KINDS:
+        if kind.match(name):
+            return advice
     meant = near(name, FUNCTIONS[dialect])
-    return f"did you mean {meant}?" if meant else f"use the ordinary functions of {RECORDS[dialect].engine} for values"
+    return f"did you mean {meant}?" if meant else _ORDINARY

@@ -152,6 +152,10 @@ _TYPES = _arguments(
     """
 )
 _NESTED_TYPES = frozenset({"MAP", "STRUCT"})
+_TYPE_ADVICE: Final = {
+    "mysql": "convert it to CHAR, SIGNED, DOUBLE, DECIMAL(12, 2), DATE, DATETIME or TIME",
+    "postgres": "convert it to TEXT, INTEGER, NUMERIC, DATE, TIMESTAMP, INTERVAL, JSONB or an array of these",
+}
 _FRAMES = frozenset({"CURRENT ROW", "UNBOUNDED"})
 _SIDES = frozenset({"LEFT", "RIGHT", "FULL"})
 _JOINS = frozenset({"INNER", "CROSS", "OUTER", "SEMI", "ANTI", "STRAIGHT_JOIN"})
@@ -363,11 +367,17 @@ def _check_type(node: exp.Expr, dialect: DialectName, enums: EnumTypes | None) -
         known = _is_known(kind, dialect) if kind else _is_type(getattr(node.this, "name", ""), dialect)
     if not all(_is_small(size, _MAX_ARRAY) for size in node.args.get("values") or ()):
         refuse("type", "the size of an array is not a small number", "write a list, as INTEGER[]")
+    if isinstance(node.this, exp.Interval):
+        refuse(
+            "type",
+            "an interval has a field behind its type",
+            "write CAST(x AS INTERVAL), and date_trunc('day', x) to cut it",
+        )
     if not known and not (kind and enums is not None and enums.accepts(node)):
         refuse(
             "type",
             "a value is converted to a type that is not supported",
-            "use an ordinary type such as TEXT or INTEGER",
+            _TYPE_ADVICE.get(dialect, "convert it to TEXT, INTEGER, DOUBLE, DECIMAL(12, 2), DATE or TIMESTAMP"),
         )
 
 

@@ -204,6 +204,11 @@ _NO_CALLS = frozenset(
         ("NOT", "materialized"),
     }
 )
+_BEFORE_VALUES = {  # words of the standard behind which a value stands, with what stands before them
+    **dict.fromkeys(("PLACING", "SYMMETRIC", "ASYMMETRIC"), ""),
+    **dict.fromkeys(("LEADING", "TRAILING", "BOTH"), "("),
+    "ZONE": "TIME",
+}
 _OWN_GRAMMAR = frozenset({TokenType.FROM, TokenType.FOR, TokenType.IN, TokenType.USING, TokenType.ALIAS})
 
 
@@ -256,6 +261,7 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
         before
         and before.token_type in {TokenType.VAR, TokenType.R_PAREN}
         and token.token_type is TokenType.VAR
+        and not _introduces_a_value(tokens, index - 1)
         and not (record.select_modifiers and before.text.upper() in MODIFIERS)
         and not (record.comprehensions and before.text.upper() == "IF")  # `[x FOR x IN l IF length(x) > 1]`
     ):
@@ -279,6 +285,12 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
         or name in _ALSO_FUNCTIONS
         or (token.token_type in Parser.TYPE_TOKENS and name in FUNCTIONS[dialect])
     )
+
+
+def _introduces_a_value(tokens: Sequence[Token], index: int) -> bool:
+    """Return True at a word that a value follows, and no list of columns: `overlay(x PLACING lower(y) FROM 1)`."""
+    before = _BEFORE_VALUES.get(tokens[index].text.upper())
+    return before is not None and (not before or (index > 0 and tokens[index - 1].text.upper() == before))
 
 
 def _follows_exclusion(tokens: Sequence[Token], index: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Sequence
 from functools import cache
@@ -49,6 +50,7 @@ _UNFINISHED = frozenset(
         *(TokenType.SELECT, TokenType.GT, TokenType.LT, TokenType.LIKE, TokenType.BETWEEN, TokenType.UNION, TokenType.PLUS),
     }
 )  # fmt: skip
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[^\w\s'\"`$]{1,3}")
 _UNFINISHED_WORDS = frozenset({"OFFSET", "BY", "SET", "VALUES", "INTO"})
 _DISPATCHES: Final[dict[str, dict[type[exp.Expr], Any]]] = {}  # by dialect: how each kind of node is written
 CHANGES = frozenset({TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE})
@@ -167,6 +169,9 @@ def raise_unreadable(error: Exception, suggestion: str = "write it more simply")
     if isinstance(error, ParseError) and error.errors:
         first = error.errors[0]
         where = f" at line {first.get('line')}, column {first.get('col')}"
+        word = str(first.get("highlight") or "").removeprefix(CALL)
+        if _WORD.fullmatch(word):  # a text could be anything
+            where += f", near {shown(word)}"
     refuse("syntax", f"the statement could not be parsed{where}", suggestion)
 
 

@@ -20,6 +20,7 @@ from msgspec import Struct
 from tests.databases import duckdb_file, sql_call
 from tests.mariadb_server import mariadb_server
 from tests.postgres_server import postgres_server
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.functions import FUNCTIONS
 from toolgen.connectors.sql.guard.guard import guard
@@ -258,15 +259,23 @@ def _statement(expression: str, copies: int, wrapped: int) -> str:
     return f"SELECT {items} FROM words WHERE id < 7"
 
 
+def _from_statement(expression: str, copies: int) -> str:
+    """The expression in FROM, whose value is put together with itself and used as often."""
+    used = ", ".join(f"(v) IS NULL AS u{copy}, concat(v, v) IS NULL AS c{copy}" for copy in range(copies))
+    return f"SELECT {used} FROM words, {expression} AS v WHERE id < 7"
+
+
 def largest(dialect: str, seed: int) -> Asked | None:
     """The statement of a seed with the largest arguments that the guard lets through, used as often as it lets them; None for none."""
     known = database(dialect)
     maker = _Maker(dialect, seed)
     chance = random.Random(f"shape {dialect} {seed}")
     wrapped, several = chance.randrange(5) == 0, chance.randrange(2) == 0
+    in_from = bool(RECORDS[dialect].scalars_in_from) and chance.randrange(5) == 0
 
     def tried(exponent: int, copies: int) -> Asked | None:
-        sql = _statement(maker.expression(exponent), copies, wrapped)
+        expression = maker.expression(exponent)
+        sql = _from_statement(expression, copies) if in_from else _statement(expression, copies, wrapped)
         parameters = tuple(maker.parameters)
         if copies > 1 and not wrapped and dialect not in {"postgres", "duckdb"}:
             parameters *= copies
@@ -274,6 +283,9 @@ def largest(dialect: str, seed: int) -> Asked | None:
         return Asked(sql, parameters, verdict) if isinstance(verdict, Statement) else None
 
     exponent, found = _most(lambda exponent: tried(exponent, 1), _EXPONENTS)
+    if found is None and in_from:  # an operator, or an aggregate
+        in_from = False
+        exponent, found = _most(lambda exponent: tried(exponent, 1), _EXPONENTS)
     if found is None or not several:
         return found
     exponent = max(0, exponent - chance.randrange(8))

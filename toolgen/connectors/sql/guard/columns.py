@@ -261,7 +261,8 @@ class Columns:
         if node.args.get("table") is None:
             if isinstance(node.this, exp.Star):
                 refuse("syntax", "* stands where a column belongs", "name the column")
-            self.unqualified(node.this, scope)
+            if not self._is_row_test(node, scope):
+                self.unqualified(node.this, scope)
             return
         if isinstance(node.this, exp.Star):
             owner = self._owner(node, scope)
@@ -291,6 +292,31 @@ class Columns:
         """A column of a table that is null in no row: `count(t.*)` counts the rows in which it has a value."""
         keys = relation.table.primary_key if relation.table is not None else ()
         return next((one for one in keys if fold_column(self._dialect, one, quoted=True) in relation.names), None)
+
+    def _is_row_test(self, node: exp.Column, scope: SelectScope) -> bool:
+        """`count(t)` and `t IS NULL` of a table, which become tests of its key: a row whose key is null is one that an outer join added.
+
+        `t IS NOT NULL` is true only if no column is null, and stays what it is.
+        """
+        test, name = node.parent, self._spelling.column(node.this)
+        counted = self._called_with(node) == "count" and isinstance(test, exp.Anonymous) and len(test.expressions) == 1
+        tested = isinstance(test, exp.Is) and isinstance(test.expression, exp.Null) and not test.args.get("negate")
+        negated = test is not None and isinstance(test.parent, (exp.Not, exp.Paren))
+        if not self._record.whole_row_calls or not (counted or (tested and not negated)):
+            return False
+        relations = [relation for around in scope.chain() for relation in around.relations]
+        if any(name in around.lambdas for around in scope.chain()) or any(
+            name in one.names or name in one.hidden or None in one.names for one in relations
+        ):
+            return False  # a column, which comes first
+        owner = next((one for one in relations if one.alias == self._spelling.relation(node.this)), None)
+        key = self._visible_key(owner) if owner is not None and not owner.whole else None
+        if owner is None or owner.identifier is None or key is None:
+            return False
+        node.set("this", exp.to_identifier(key, quoted=True))
+        node.set("table", owner.identifier.copy())
+        self._touch(owner, fold_column(self._dialect, key, quoted=True))
+        return True
 
     def _called_with(self, node: exp.Column) -> str:
         """The function of PostgreSQL that is called with `alias.*`: `count` counts rows, others make JSON of them; "" for none."""
@@ -408,7 +434,7 @@ class Columns:
                     refuse(
                         "whole-row",
                         f"{shown(identifier.name)} is a whole row of a table",
-                        "name the columns you need, or give the alias another name",
+                        "name the columns you need; for rows that a LEFT JOIN found, write alias.key IS NOT NULL",
                     )
 
     def _touch(self, relation: QueryRelation, name: str) -> None:

@@ -113,3 +113,40 @@ def test_a_function_that_is_not_listed_or_needs_rows_does_not_stand_in_from(engi
     verdict = _judge(engine, sql)
     assert isinstance(verdict, Deny)
     assert verdict.rule == "sql:function"
+
+
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+@pytest.mark.parametrize("rows", [None, "1 = 1"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(employees) FROM employees",
+        "SELECT d.name, count(e) FROM departments d LEFT JOIN employees e ON e.department_id = d.id GROUP BY 1 ORDER BY 1",
+        "SELECT d.name FROM departments d LEFT JOIN employees e ON e.department_id = d.id AND e.salary > 90000 WHERE e IS NULL ORDER BY 1",
+        "SELECT count(*) FILTER (WHERE i IS NULL) FROM products p LEFT JOIN order_items i ON i.product_id = p.id",
+        "SELECT count(name) FROM departments name",
+        "SELECT d.id, (SELECT count(e) FROM employees e WHERE e.department_id = d.id) FROM departments d ORDER BY 1",
+    ],
+)
+def test_rows_that_an_outer_join_adds_are_told_by_their_table(engine: Engine, sql: str, rows: str | None) -> None:
+    verdict = guard(sql, [], database=engine.database, scope=open_scope(engine.database, rows), attributes={})
+    assert isinstance(verdict, Statement), verdict
+    assert engine.rows(verdict.sql) == engine.rows(sql)
+
+
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM employees e WHERE e IS NOT NULL",  # no column is null
+        "SELECT count(*) FROM employees e WHERE NOT e IS NULL",
+        "SELECT count(DISTINCT e) FROM employees e",
+        "SELECT max(e) FROM employees e",
+        "SELECT e FROM employees e",
+        "SELECT count(name) FROM employees name, departments d",  # a column comes first
+    ],
+)
+def test_other_uses_of_a_whole_row_are_refused_or_columns(engine: Engine, sql: str) -> None:
+    verdict = _judge(engine, sql)
+    assert isinstance(verdict, Deny)
+    assert verdict.rule == "sql:whole-row"

@@ -215,7 +215,7 @@ _GRAMMAR: Final = {
     **dict.fromkeys(words("Abs Any All ToMap Summarize"), "this"),
     **dict.fromkeys(words("Struct List"), "expressions"),
     **dict.fromkeys(words("Parameter Localtime Localtimestamp"), ""),
-    "Array": "expressions bracket_notation",
+    "Array": "expressions bracket_notation value_constructor",
     "Bracket": "this expressions offset safe returns_list_for_maps",
     "AtTimeZone": "this zone",
     "Substring": "this start length",

@@ -21,6 +21,8 @@ _CHANGE: Final = "this tool only reads; call the tool change, if the database ha
 _ALONE: Final = "leave it out: each call is a transaction and a session of its own"
 _WITH: Final = "keep intermediate results in WITH … AS (…), in one SELECT"
 SESSION: Final = "leave it out: the gateway says nothing about the server, its users and its sessions"
+_CLOSED: Final = "leave it out: other databases and files are closed; read the tables that the tool list_tables names"
+_READS: Final = "leave it out: this tool reads tables and changes nothing of the database"
 _NO_CALL: Final = "send a SELECT; this tool only reads"
 
 # By the first word of a statement.
@@ -32,6 +34,11 @@ _STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE", "UPSERT", "TRUNCATE"), _CHANGE),
         **dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "END", "SET", "RESET", "USE"), _ALONE),
         **dict.fromkeys(("CREATE", "DECLARE", "PREPARE", "EXECUTE"), _WITH),
+        **dict.fromkeys(("COPY", "EXPORT", "UNLOAD"), "send the SELECT alone: its rows are the answer"),
+        **dict.fromkeys(("ATTACH", "DETACH", "INSTALL", "LOAD", "IMPORT"), _CLOSED),
+        **dict.fromkeys(("CALL", "DO", "PERFORM"), "write SELECT … FROM, with a function that is in the list of the engine"),
+        **dict.fromkeys(("ALTER", "DROP", "VACUUM", "REINDEX", "CHECKPOINT", "GRANT", "REVOKE", "COMMENT"), _READS),
+        **dict.fromkeys(("KILL", "FLUSH", "LOCK", "UNLOCK", "HANDLER"), _READS),
     }
 )  # fmt: skip
 _CATALOGS: Final = frozenset(
@@ -52,6 +59,14 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "Dot": "write alias.column, without parentheses; call functions that give rows in FROM: FROM t, jsonb_each(t.x) AS e;"
         " a field of a composite column is to_jsonb(column) ->> 'field'",
         "ObjectIdentifier": "leave it out, and write the name of the table as a text",
+        "In.field": "write x IN (SELECT column FROM t), with the column by name",
+        "Match": "write LIKE '%word%'",
+        "Table.when": "leave it out: rows are read as they are now",
+        "Table.catalog": "leave the name of the database out: write the table, or schema.table",
+        "Table.version": "leave it out: rows are read as they are now",
+        "Command": _NO_CALL,
+        "Columns": "put parentheses around it, or name the columns",
+        "Transform": "put parentheses around it: (list_transform(…))",
         "Distance": "write sqrt(power(x1 - x2, 2) + power(y1 - y2, 2)) with the coordinates as numbers",
         "PositionalColumn": "name the column: #1 is read in ORDER BY alone",
         "Any": "write IN (SELECT …), or compare with (SELECT min(x) FROM …)",
@@ -68,7 +83,6 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "Select.match": "use window functions: lag(), lead(), sum() OVER (…)",
         "Star.ilike": "name the columns",
         "Limit.this": "write a subquery with LIMIT in FROM, and gather its rows",
-        "Command": _NO_CALL,
         "Describe": _DESCRIBE,
         **dict.fromkeys(("CurrentUser", "SessionUser", "CurrentSchema", "CurrentDatabase", "CurrentCatalog"), SESSION),
         "Lambda": "write the values out, or use a subquery",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -23,6 +24,7 @@ _SERVER: Final = words(
     sqlite_source_id sqlite_version system_user total_changes user version
     """
 )
+_MAX_LIKE: Final = 5
 
 
 _NO_WAIT: Final = "leave it out: no statement waits or holds a lock here"
@@ -34,13 +36,19 @@ _KINDS: Final[Sequence[tuple[re.Pattern[str], str]]] = tuple(
         (r".*advisory|.*_lock$|.*_locks$|.*sleep|benchmark$|.*_wait$|wait_", _NO_WAIT),
         (r"(next|set|curr?|last)val$", "leave it out: this tool only reads; max(id) is the number given last"),
         (r"(query|cursor|table|schema|database)_to_xml|ts_stat$|ts_rewrite$|dblink|.*_query$", _SEND_IT),
-        (r"lo_|load_file$|pg_read_|pg_ls_|pg_stat_file|read_|readfile|writefile|glob$", "leave it out: files are not read"),
-        (r"set_config$|setseed$", "leave it out: each call is a session of its own; ORDER BY a key gives the same order again"),
+        (
+            r"lo_|load_file$|pg_read_|pg_ls_|pg_stat_file|read|write|load|copy|export|import|glob$|edit|getenv|fs|http|sniff|open",
+            "leave it out: files, the environment and other servers are closed; read the tables that the tool list_tables names",
+        ),
+        (r"set_|setseed$|getvariable", "leave it out: each call is a session of its own; ORDER BY a key gives the same order again"),
         (r"(pg|txid|wsrep|inet_client|inet_server)_", SESSION),
         (r"st_|geometry|multipoint|multiline", "compare numbers: sqrt(power(x1 - x2, 2) + power(y1 - y2, 2)) is a distance"),
         (r"column_(create|get|add|json|list|exists|check|delete)$", "use JSON: json_object('a', 1), json_value(x, '$.a')"),
         (r".*crypt$|.*_encode$|.*password$|pgp_|gen_salt$|hmac$|digest$", "leave it out, or compare md5(text)"),
         (r"xml|xpath", "make JSON in place of XML"),
+        (r"query|exec|eval|json_(de)?serialize_(sql|plan)", "write the query itself in FROM (SELECT …) AS q"),
+        (r"error|raise|assert|signal", "select the rows that are wrong, with WHERE, in place of an error"),
+        (r"typeof|alias|type|get_type|enum_", "call the tool describe_table for types and values of columns"),
         (r"(json|jsonb)_", "read a document by its path, or as rows with the functions of this engine for JSON in FROM"),
     )
 )  # fmt: skip
@@ -61,5 +69,19 @@ def function_advice(name: str, dialect: DialectName) -> str:
     for kind, advice in _KINDS:
         if kind.match(name):
             return advice
-    meant = near(name, FUNCTIONS[dialect])
-    return f"did you mean {meant}?" if meant else _ORDINARY
+    if meant := near(name, FUNCTIONS[dialect]):
+        return f"did you mean {meant}?"
+    if alike := _alike(name, dialect):
+        return f"functions of this kind are {', '.join(alike)}"
+    return _ORDINARY
+
+
+def _alike(name: str, dialect: DialectName) -> list[str]:
+    """Functions that share a word with this name, those with its first word before others."""
+    parts = [part for part in name.split("_") if len(part) > 2]
+    found = [
+        (parts.index(next(part for part in parts if part in known.split("_"))), len(known), known)
+        for known in FUNCTIONS[dialect]
+        if not set(parts).isdisjoint(known.split("_"))
+    ]
+    return [known for *_, known in heapq.nsmallest(_MAX_LIKE, found)]

@@ -157,6 +157,7 @@ _TYPE_ADVICE: Final = {
     "postgres": "convert it to TEXT, INTEGER, NUMERIC, DATE, TIMESTAMP, INTERVAL, JSONB or an array of these",
 }
 _FRAMES = frozenset({"CURRENT ROW", "UNBOUNDED"})
+_SAMPLE_METHODS = frozenset({"bernoulli", "reservoir", "system"})
 _SIDES = frozenset({"LEFT", "RIGHT", "FULL"})
 _JOINS = frozenset({"INNER", "CROSS", "OUTER", "SEMI", "ANTI", "STRAIGHT_JOIN"})
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
@@ -449,6 +450,13 @@ def _check_star(node: exp.Expr, _dialect: DialectName) -> None:
         refuse("syntax", "* ILIKE stands outside of a SELECT list", "name the columns")
 
 
+def _check_sample(node: exp.Expr, _dialect: DialectName) -> None:
+    if (method := node.args.get("method")) is not None and method.name.lower() not in _SAMPLE_METHODS:
+        refuse(
+            "syntax", "a sample has a method that is not supported", "write USING SAMPLE 10 ROWS, or TABLESAMPLE 10%"
+        )
+
+
 def _check_modifiers(node: exp.Expr, _dialect: DialectName) -> None:
     for word in node.args.get("operation_modifiers") or ():
         if word.name.upper() not in MODIFIERS:
@@ -528,6 +536,7 @@ _CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, DialectName], None]] = {
     exp.Dot: _check_field,
     exp.Limit: _check_gathered_limit,
     exp.Star: _check_star,
+    exp.TableSample: _check_sample,
     exp.Kwarg: _check_named_argument,
     exp.ColumnDef: _check_declaration,
     exp.NullSafeEQ: _check_mysql,

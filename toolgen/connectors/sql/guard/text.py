@@ -93,7 +93,7 @@ def parse(sql: str, dialect: DialectName, starts: frozenset[TokenType] = QUERIES
     try:
         trees = _reader(dialect).parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
     except (SqlglotError, ValueError, RecursionError, AttributeError, TypeError, KeyError, IndexError) as error:
-        raise_unreadable(error, hint(tokens, dialect))
+        raise_unreadable(error, hint(tokens, dialect, _unreadable_token(tokens, error)))
     if len(trees) != 1 or not isinstance(trees[0], exp.Expr):
         refuse("one-statement", "there is not exactly one statement", "send one SELECT")
     settle(trees[0], dialect)
@@ -142,8 +142,30 @@ def _as_written(path: exp.Expr | None) -> exp.Expr | None:
     return path
 
 
-def hint(tokens: Sequence[Token], dialect: DialectName) -> str:
-    """Return a correction for a statement that could not be parsed, as far as its tokens show."""
+def _unreadable_token(tokens: Sequence[Token], error: Exception) -> int:
+    """Return the index of the token where the parser stopped, or 0 where it does not say."""
+    first = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    place = (first.get("line"), first.get("col"))
+    return next((index for index, token in enumerate(tokens) if (token.line, token.col) == place), 0)
+
+
+# By the word before the expression that could not be read.
+_BEFORE_UNREAD: Final = {
+    "ESCAPE": "write ESCAPE and one character in quotes",
+    "GLOB": "write the pattern in quotes, or select it in FROM: FROM t, (SELECT 'a*' AS p) AS q WHERE t.x GLOB q.p",
+    "SAMPLE": "write USING SAMPLE 10 ROWS, or TABLESAMPLE 10%",
+    "TABLESAMPLE": "write USING SAMPLE 10 ROWS, or TABLESAMPLE 10%",
+    "TIME": "write the time zone in quotes",
+    "LIMIT": "write LIMIT and a number",
+    "OFFSET": "write OFFSET and a number",
+    "FIRST": "write LIMIT and a number",
+    "OF": "leave AS OF out: rows are read as they are now",
+}
+_WORDS_BEFORE: Final = 3
+
+
+def hint(tokens: Sequence[Token], dialect: DialectName, stopped: int = 0) -> str:
+    """Return a correction for a statement that could not be parsed, as far as its tokens show. `stopped` is where the parser stopped."""
     kinds = [token.token_type for token in tokens]
     open_ones = sum(kind in _OPENING for kind in kinds) - sum(kind in _CLOSING for kind in kinds)
     if open_ones > 0:
@@ -160,7 +182,14 @@ def hint(tokens: Sequence[Token], dialect: DialectName) -> str:
         return "write LIMIT and the number at the end, instead of TOP"
     if kinds[-1] in _UNFINISHED or words[-1] in _UNFINISHED_WORDS:
         return f"write what belongs behind {shown(words[-1])}, or take that away"
-    return f"write it as {record.engine} does; {_QUOTES}{record.quote}"
+    before = reversed(words[max(stopped - _WORDS_BEFORE, 0) : stopped + 1])
+    if found := next((_BEFORE_UNREAD[word] for word in before if word in _BEFORE_UNREAD), ""):
+        return found
+    plain = f"write it as {record.engine} does; {_QUOTES}{record.quote}"
+    if not stopped:
+        return plain
+    word = shown(tokens[stopped].text.removeprefix(CALL))
+    return f"{word} does not fit there: an operator or comma is missing before it, or a word is misspelt; {plain}"
 
 
 def raise_unreadable(error: Exception, suggestion: str = "write it more simply") -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import json
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -166,10 +168,21 @@ def cli() -> None:
     """Turn API descriptions into tools for LLM agents, and govern every call to them."""
 
 
+def _write_every_character() -> None:
+    """Write UTF-8 into pipes and files, and escapes of what a terminal cannot show. The encoding of Windows (cp1252) has few characters."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+            if stream.isatty():
+                stream.reconfigure(errors="backslashreplace")
+            else:
+                stream.reconfigure(encoding="utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> Any:
     """Runs the command line. Exits 0 when all is well, 1 when a problem was found, 2 when it was misused."""
     if arguments is None:  # this is the program, and no test of it
         forbid_core_dumps()
+        _write_every_character()
     try:
         return cli.main(args=arguments, prog_name="toolgen")
     except ToolgenError as error:

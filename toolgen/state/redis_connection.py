@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import select
 from collections.abc import Callable
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
 from toolgen.core.background import SeldomLog
 from toolgen.core.clock import Clock
+from toolgen.core.socket_poll import HangUpPoll
 from toolgen.state.count_connection import TIMEOUT_S, LinkError, ReplyError, Script, StoreUnreachableError
 from toolgen.state.redis_location import RedisLocation
 from toolgen.state.redis_replies import link_error
@@ -27,9 +27,6 @@ __all__ = ["RedisClock", "RedisLink"]
 
 _TIME = Script("time", "return redis.call('TIME')")
 _KNOWN_S = 1.0
-_HANGUP = getattr(
-    select, "POLLRDHUP", select.POLLHUP
-)  # where the system does not tell of it, the event loop does, a moment later
 _logger = logging.getLogger(__name__)
 
 
@@ -46,7 +43,7 @@ class RedisLink:
         self._client: Redis | None = None
         self._place = f"{location.host}:{location.port}"
         self._stream: tuple[asyncio.StreamReader, asyncio.WriteTransport] | None = None
-        self._hung_up = select.poll()
+        self._hung_up = HangUpPoll()
         self._answered = SeldomLog(_logger)
         self._turn = asyncio.Lock()
         self._ahead: float | None = None  # its time, less that of the event loop
@@ -123,14 +120,14 @@ class RedisLink:
     def _watch(self, client: Any) -> None:
         writer = client.connection._writer
         self._stream = (client.connection._reader, writer.transport)
-        self._hung_up.register(writer.get_extra_info("socket").fileno(), _HANGUP)
+        self._hung_up.register(writer.get_extra_info("socket").fileno())
 
     def _has_ended(self) -> bool:
         """True if the other end closed the connection, also where the event loop has not read that yet."""
         if self._stream is None:
             return True
         reader, transport = self._stream
-        return bool(reader.at_eof() or transport.is_closing() or self._hung_up.poll(0))
+        return bool(reader.at_eof() or transport.is_closing() or self._hung_up.ended())
 
     async def close(self) -> None:
         """Closes the connection; what is asked afterwards makes another."""
@@ -161,7 +158,7 @@ class RedisLink:
 
     async def _drop(self) -> None:
         client, self._client, self._stream = self._client, None, None
-        self._hung_up = select.poll()
+        self._hung_up = HangUpPoll()
         if client is not None:
             with contextlib.suppress(Exception):
                 await client.aclose()

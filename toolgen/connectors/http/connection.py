@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-import select
 import ssl
 from collections.abc import AsyncIterator
 from typing import cast
@@ -119,12 +118,7 @@ class ClientConnection(asyncio.Protocol):
         # What the system has received already, the loop may still have to deliver: the end of the connection, or somebody else's answer.
         if self._loop.time() - self._heard >= self._idle_s:
             return False
-        poll, descriptor = self._watch.poll, transport.get_extra_info("socket").fileno()
-        poll.register(descriptor, select.POLLIN)
-        try:
-            return not poll.poll(0)
-        finally:
-            poll.unregister(descriptor)  # the others are asked about with it too
+        return not self._watch.poll.readable(transport.get_extra_info("socket").fileno())
 
     async def exchange(  # noqa: PLR0913 - one request, and how long it may take
         self,

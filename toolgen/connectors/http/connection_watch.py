@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-import select
 from typing import Protocol
+
+from toolgen.core.socket_poll import SocketPoll
 
 __all__ = ["ConnectionWatch", "WatchedConnection"]
 
@@ -21,12 +22,12 @@ class WatchedConnection(Protocol):
 
 
 class ConnectionWatch:
-    """For connections of one event loop. With `poll` one asks what the system has received on its socket; it is empty in between."""
+    """For connections of one event loop. With `poll` one asks what the system has received on its socket."""
 
     __slots__ = ("_steps", "poll")
 
     def __init__(self) -> None:
-        self.poll = select.poll()
+        self.poll = SocketPoll()
         self._steps: dict[int, set[WatchedConnection]] = {}
 
     def add(self, one: WatchedConnection, at: float) -> int:

@@ -46,6 +46,11 @@ def check_workers(count: int) -> None:
     """Raises `ConfigError` for a number of processes that no project is served by."""
     if not 1 <= count <= MAX_WORKERS:
         raise ConfigError(f"{count} workers: takes 1 to {MAX_WORKERS}", suggestion="use one for each processor core")
+    if count > 1 and os.name == "nt":
+        raise ConfigError(
+            "several workers do not run on Windows: no socket is passed on to them there",
+            suggestion="use `--workers 1`, or several gateways behind a proxy with `state: redis://…`",
+        )
 
 
 def serve_workers(

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from toolgen.core.pipe_buffer import POLLS_PIPES
 from toolgen.gateway.calls.json_body import MAX_BODY_SIZE, encode
 from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.gateway.mcp.client_channel import capabilities_of
@@ -296,10 +297,12 @@ def _bounded() -> Iterator[None]:
 
 
 def _unread(sink: BinaryIO) -> bool:
-    """Return True if the other end of a pipe or socket is closed; False for a file."""
+    """Return True if the other end of a pipe or socket is closed; False for a file, and where the system does not tell."""
     try:
         file = sink.fileno()
     except (OSError, ValueError):
+        return False
+    if not POLLS_PIPES:
         return False
     poll = select.poll()
     poll.register(file, 0)

@@ -41,7 +41,17 @@ _COMMIT_S: Final = 10.0  # a commit that was begun is given this long: a file is
 _RETRY_S: Final = 1.0
 _OVERHEAD: Final = 4_000_000  # bytes of an answer that are not rows: names and types of columns
 _PIECE: Final = 1 << 18  # bytes read at once; a longer answer is made an object of in a thread
-_KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ", "TZDIR", "LANG", "LC_ALL", "LC_CTYPE", ALLOWED)
+_KEPT: Final = (
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "TZ",
+    "TZDIR",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "SYSTEMROOT",
+    ALLOWED,
+)
 # Nothing on its command line but this: where to find the code comes over the pipe.
 _BEGIN: Final = (
     "import pickle, sys; module, sys.path[:] = pickle.load(sys.stdin.buffer.raw);"

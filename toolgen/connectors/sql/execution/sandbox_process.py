@@ -264,6 +264,8 @@ def _bound_memory(more: int) -> int:
 
 def _memory() -> int:
     """Bytes of address space (Linux: proc(5), statm); 0 where nothing says so."""
+    if not hasattr(os, "sysconf"):
+        return 0
     try:
         with open("/proc/self/statm", "rb", buffering=0) as statm:
             return int(statm.read(40).split()[0]) * os.sysconf("SC_PAGE_SIZE")

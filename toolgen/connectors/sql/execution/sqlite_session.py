@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -154,7 +153,7 @@ def writer(path: Path, statement: Statement, watch: StatementWatch) -> Iterator[
 
 def _opened(path: Path, statement: Statement, watch: StatementWatch) -> sqlite3.Connection:
     """A connection with every limit set. Raises `sqlite3.Error` when the file is not a database that can be opened."""
-    uri = f"file:{quote(str(path))}?mode={'rw' if statement.writes else 'ro'}"
+    uri = f"{path.absolute().as_uri()}?mode={'rw' if statement.writes else 'ro'}"
     connection = sqlite3.connect(
         uri,
         uri=True,

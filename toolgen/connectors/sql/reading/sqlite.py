@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote
 
 import sqlglot
 
@@ -102,7 +101,7 @@ def read_sqlite(path: Path) -> ReadSchema:
     if not path.is_file():
         raise DescriptionError("there is no such database file", suggestion="check the path after sqlite:///")
     try:
-        uri = f"file:{quote(str(path))}?mode=ro"
+        uri = f"{path.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5.0)) as connection:
             connection.execute("PRAGMA query_only=ON")
             connection.execute("PRAGMA trusted_schema=OFF")
@@ -211,7 +210,7 @@ def _references(connection: sqlite3.Connection, name: str) -> Iterator[tuple[str
 
 def prepare_sqlite(path: Path, statements: Sequence[Statement]) -> Iterator[tuple[str, ...] | str]:
     """Why each statement cannot be compiled, or nothing: SQLite types values, and not the columns of a result."""
-    uri = f"file:{quote(str(path))}?mode=ro"
+    uri = f"{path.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5.0)) as connection:
         connection.execute("PRAGMA query_only=ON")
         connection.execute("PRAGMA trusted_schema=OFF")

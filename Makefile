@@ -237,6 +237,7 @@ lock:
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra sql --group build --universal --python-version 3.11 \
 	  --constraint requirements-dev.lock --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-header --quiet \
 	  --output-file requirements.lock
+	$(VENV)-lock/bin/python -m tests.platforms.wheels $(VENV)-lock/bin/uv
 	for path in tests/frameworks/locks/*.in tests/bridged/*.in tests/deploy/tools.in; do \
 	  $(VENV)-lock/bin/uv pip compile $$path --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file $${path%.in}.txt || exit 1; \

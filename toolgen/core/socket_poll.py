@@ -10,7 +10,7 @@ _HAS_POLL = hasattr(select, "poll")
 
 
 class SocketPoll:
-    """One poll object for many sockets, which is empty in between."""
+    """Poll object for many sockets, which is empty in between."""
 
     __slots__ = ("_poll",)
 

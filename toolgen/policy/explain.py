@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -25,9 +25,11 @@ __all__ = [
     "Considered",
     "EarlierCall",
     "Explanation",
+    "Outlook",
     "SelfTest",
     "SelfTestResult",
     "explain",
+    "outlook",
     "readings_shown",
     "run",
     "why_hidden",
@@ -67,6 +69,25 @@ def explain(
                 applies=applies,
                 why=why,
             )
+
+
+class Outlook(Struct, frozen=True, kw_only=True):
+    """Verdict for calls of a tool by a principal before their arguments are known. `rules` are those about it, and `depends`
+    is True if the arguments or other properties of a call decide."""
+
+    verdict: Literal["allow", "ask", "deny", "hidden"]
+    rules: tuple[str, ...]
+    depends: bool
+
+
+def outlook(access: Access, principal: Principal, tool: Tool) -> Outlook:
+    """Return what a principal can expect of a tool: it is `hidden` if no rule is about it, and `deny` if none can allow it."""
+    about = [one for one in access.considered(principal, tool) if not one.rule.shadow]
+    rules, depends = tuple(one.rule.id for one in about), any(one.conditional for one in about)
+    if not access.visible(principal, tool):
+        denied = any(one.rule.verdict == "deny" for one in about)
+        return Outlook(verdict="deny" if denied else "hidden", rules=rules, depends=False)
+    return Outlook(verdict="ask" if access.asks(principal, tool) else "allow", rules=rules, depends=depends)
 
 
 def why_hidden(access: Access, principal: Principal, tool: Tool) -> str:

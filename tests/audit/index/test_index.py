@@ -27,7 +27,7 @@ from toolgen.audit.index import index as index_module
 from toolgen.audit.index.database import IndexDatabase, SqliteDatabase
 from toolgen.audit.index.index import RecordIndex
 from toolgen.audit.index.postgres import PostgresDatabase
-from toolgen.audit.index.row import RecordFilter
+from toolgen.audit.index.row import RecordFilter, micros
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import entries as read_entries
 from toolgen.audit.reader import merged
@@ -265,7 +265,8 @@ def test_one_call_in_several_streams_is_one_row(database: Open, tmp_path: Path) 
                 clock.advance(1)
             with RecordIndex(database(), tmp_path / "log") as index:
                 index.fill()
-                assert rows(index) == merged(read_entries(tmp_path / "log"))
+                found = [{name: item for name, item in row.items() if name != "asked"} for row in rows(index)]
+                assert found == merged(read_entries(tmp_path / "log"))
         await one.close()
         await other.close()
 
@@ -273,8 +274,46 @@ def test_one_call_in_several_streams_is_one_row(database: Open, tmp_path: Path) 
     with RecordIndex(database(), tmp_path / "log") as index:
         (row,) = rows(index)
         assert (row["stream"], row["status"], row["duration_ms"]) == ("gateway-2", "ok", 9.0)
+        assert row["asked"] < row["time"]
+        at = micros(row["asked"])
+        assert names(index, since=at, until=at + 1) == []
+        assert names(index, since=at, until=at + 1, any_entry=True) == ["call_1"]
         assert len(index.story("call_1")) == 4
         assert index.check() == []
+
+
+def test_words_are_looked_for_in_what_people_wrote_and_not_in_digests(database: Open, tmp_path: Path) -> None:
+    hidden = "hmac-sha256:" + "c14" * 21 + "c"
+    made = [
+        *call(1, arguments={"customer_id": "c14", "quoted": 'a "b"'}, tool_digest="sha256:" + "a" * 64),
+        *call(2, arguments={"customer_id": hidden}, session="session-c15", client="agent/7"),
+    ]
+    note = {"event": "decision", "call_id": "call_2", "principal": "ann", "verdict": "approve",
+            "arguments": {"note": "agreed by phone", "channel": "console", "shown": {"request": "sha256:" + "c14a" * 16}}}  # fmt: skip
+    record(tmp_path / "log", [*made, note])
+    wanted = {
+        "c14": ["call_1"], '"customer_id":"c14"': ["call_1"], 'a "b"': ["call_1"], "SESSION-C15": ["call_2"], "agent/7": ["call_2"],
+        "by phone": ["call_2"], "console": [], "sha256": [], "call_1": [], "%": [],
+    }  # fmt: skip
+    with RecordIndex(database(), tmp_path / "log") as index:
+        index.fill()
+        assert {text: names(index, words=text) for text in wanted} == wanted
+        assert index.count_calls(RecordFilter(words="customer"), most=10) == 2
+        assert index.count_calls(most=1) == 1
+        assert index.count_calls(RecordFilter(tools=()), most=5) == 0
+        assert sum(use.calls for use in index.rules()) == 2
+        assert index.check() == []
+
+
+def test_an_index_of_an_earlier_version_is_filled_again(tmp_path: Path) -> None:
+    write(tmp_path / "log", 3)
+    path = tmp_path / "index.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE audit_calls (id INTEGER PRIMARY KEY)")
+        connection.execute("PRAGMA user_version = 1")
+    with RecordIndex(SqliteDatabase(path), tmp_path / "log") as index:
+        index.fill()
+        assert index.count()[1] == 3
 
 
 def test_deleting_it_loses_nothing(tmp_path: Path) -> None:
@@ -329,8 +368,8 @@ TAMPERED = [
     ("UPDATE audit_calls SET status = 'error' WHERE call_id = 'call_2'", ""),
     ("DELETE FROM audit_calls WHERE call_id = 'call_2'", ""),
     (
-        "INSERT INTO audit_calls SELECT 7, 'call_x', time, principal, on_behalf_of, tool, verdict, rule, status, code, session, 1 "
-        "FROM audit_calls LIMIT 1",
+        "INSERT INTO audit_calls SELECT 7, 'call_x', time, principal, on_behalf_of, tool, verdict, rule, status, code, session, 1, "
+        "began, ended, words FROM audit_calls LIMIT 1",
         "",
     ),
 ]

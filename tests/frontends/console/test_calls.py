@@ -15,7 +15,7 @@ import pytest
 from tests.frontends.console.house import POLICY, House, house
 from tests.frontends.console.people import client, form_token
 from tests.gateway.governed import write_policy
-from toolgen.frontends.console.calls import sending_of
+from toolgen.frontends.console.story import sending_of
 
 EVENTS = "/console/live/events"
 

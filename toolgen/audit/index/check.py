@@ -10,8 +10,8 @@ from typing import Any
 from toolgen.audit.files import DamagedError, stream_names
 from toolgen.audit.index.database import IndexDatabase
 from toolgen.audit.index.indexer import begins, bodies, known_stream
-from toolgen.audit.index.row import STREAM_BITS, call_row, content_of
-from toolgen.audit.reader import hashes_from, merged
+from toolgen.audit.index.row import STREAM_BITS, call_rows, content_of
+from toolgen.audit.reader import hashes_from
 
 __all__ = ["differences", "here"]
 
@@ -112,7 +112,7 @@ def _changed_calls(database: IndexDatabase) -> Iterator[str]:
         stored = {
             row[1]: tuple(row) for row in database.rows(f"SELECT * FROM audit_calls WHERE call_id IN ({marks})", calls)
         }
-        made = {call.call_id: call.values() for call in map(call_row, merged(content_of(bodies(database, calls))))}
+        made = {call.call_id: call.values() for call in call_rows(content_of(bodies(database, calls)))}
         for call_id in sorted(stored.keys() | made.keys()):
             if stored.get(call_id) != made.get(call_id):
                 yield f"the call {call_id} is found by something else than its entries say"

@@ -16,7 +16,7 @@ from toolgen.model.database import DialectName
 
 __all__ = ["INDEXES", "TABLES", "VERSION", "IndexDatabase", "SqliteDatabase", "remove", "schema", "took_too_long"]
 
-VERSION = 1
+VERSION = 2
 """Of the tables below. An index of another version is made again."""
 
 TABLES = ("audit_calls", "audit_entries", "audit_streams", "audit_index")
@@ -34,7 +34,8 @@ CREATE TABLE IF NOT EXISTS audit_entries (
 CREATE TABLE IF NOT EXISTS audit_calls (
   id {key} PRIMARY KEY, call_id TEXT {sorted} NOT NULL UNIQUE, time BIGINT NOT NULL, principal TEXT {sorted} NOT NULL,
   on_behalf_of TEXT {sorted}, tool TEXT {sorted} NOT NULL, verdict TEXT {sorted} NOT NULL, rule TEXT {sorted} NOT NULL,
-  status TEXT {sorted} NOT NULL, code TEXT {sorted}, session TEXT {sorted}, duration_ms {real}
+  status TEXT {sorted} NOT NULL, code TEXT {sorted}, session TEXT {sorted}, duration_ms {real},
+  began BIGINT NOT NULL, ended BIGINT NOT NULL, words TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS audit_entries_call ON audit_entries (call_id) WHERE call_id IS NOT NULL
 """
@@ -213,7 +214,10 @@ class SqliteDatabase:
         if version == VERSION:
             return
         connection.execute("BEGIN IMMEDIATE")
-        if version not in {0, VERSION}:
+        if 0 < version < VERSION:  # filled again from the log, which has all of it
+            for table in TABLES:
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
+        elif version:
             raise AuditError(
                 "the index of the log was made by another version", where=str(self._path), suggestion=_AGAIN
             )

@@ -19,7 +19,7 @@ from toolgen.audit.index.row import NONE, STREAM_BITS, Condition, RecordFilter, 
 from toolgen.audit.reader import entry_at, merged, people_who_answered
 from toolgen.core.errors import AuditError, CanonicalError, ConfigError
 
-__all__ = ["MAX_SEARCH_S", "Cursor", "EntryPage", "FoundEntry", "PolicyUse", "RecordIndex", "Sample"]
+__all__ = ["MAX_SEARCH_S", "Cursor", "EntryPage", "FoundEntry", "PolicyUse", "RecordIndex", "RuleUse", "Sample"]
 
 Cursor = tuple[int, ...]
 """Where a page ended: opaque numbers, of the same listing's next page."""
@@ -76,6 +76,14 @@ class PolicyUse(Struct, frozen=True):
         )
 
 
+class RuleUse(Struct, frozen=True):
+    """How many calls a rule decided, and when the last of them began, in microseconds since the epoch."""
+
+    rule: str
+    calls: int
+    last: int
+
+
 class RecordIndex:
     """Over a database, of the log in `directory`. One thread at a time may use it; a context manager that closes it."""
 
@@ -116,6 +124,20 @@ class RecordIndex:
         )
         rows = self._told([call_id for _, _, call_id in found[:limit]])
         return EntryPage(rows=rows, next=(found[limit - 1][0], found[limit - 1][1]) if len(found) > limit else None)
+
+    def count_calls(self, wanted: RecordFilter = NONE, *, most: int) -> int:
+        """How many calls match, counted up to `most`."""
+        where, values = _where(call_conditions(wanted, self._database.dialect))
+        counted = f"SELECT count(*) FROM (SELECT 1 AS one FROM audit_calls c{where} LIMIT ?) found"
+        return int(self._database.search(counted, (*values, most), MAX_SEARCH_S)[0][0])
+
+    def rules(self, wanted: RecordFilter = NONE) -> list[RuleUse]:
+        """How often each rule decided the calls that match, the most used first."""
+        where, values = _where(call_conditions(wanted, self._database.dialect))
+        found = self._database.rows(
+            f"SELECT c.rule, count(*), max(c.time) FROM audit_calls c{where} GROUP BY c.rule ORDER BY 2 DESC, 1", values
+        )
+        return [RuleUse(*row) for row in found]
 
     def entries(self, wanted: RecordFilter = NONE, *, limit: int = 50, after: Cursor | None = None) -> EntryPage:
         """Entries, newest first; with what only calls have, those of the calls that match, newest call first."""
@@ -272,7 +294,8 @@ class RecordIndex:
         return EntryPage(rows=[self._entry(row) for row in found[:limit]], next=end)
 
     def _told(self, calls: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows of these calls, in their order; `answered_by` has the people who approved or denied one."""
+        """The rows of these calls, in their order; `answered_by` has the people who approved or denied one, and `asked` the time of the
+        first intent of a call that began again after it had waited."""
         entries: list[Entry] = []
         names: dict[int, str] = {}
         for start in range(0, len(calls), _SOME):
@@ -285,6 +308,10 @@ class RecordIndex:
                 names[number] = row[4]
                 entries.append({**self._entry(row), "stream": number})
         told = {row["call_id"]: {**row, "stream": names[row["stream"]]} for row in merged(entries)}
+        for entry in entries:
+            call = told.get(entry["call_id"], {})
+            if entry.get("event") == "intent" and entry["time"] < call.get("asked", call.get("time", "")):
+                call["asked"] = entry["time"]
         for call_id, people in people_who_answered(entries).items():
             if call_id in told:
                 told[call_id]["answered_by"] = people

@@ -16,8 +16,7 @@ from msgspec import Struct
 
 from toolgen.audit.files import DamagedError, SegmentFile, bounded, lines, opened, segments, stream_names
 from toolgen.audit.index.database import IndexDatabase
-from toolgen.audit.index.row import STREAM_BITS, EntryRow, call_row, content_of, row_of
-from toolgen.audit.reader import merged
+from toolgen.audit.index.row import STREAM_BITS, EntryRow, call_rows, content_of, row_of
 
 __all__ = ["Filled", "IndexedStream", "LinePosition", "begins", "bodies", "fill", "forget_log", "known_stream"]
 
@@ -101,7 +100,7 @@ _BATCH = 4000
 _SOME = 500  # parameters of a statement
 _MANY = 20_000  # entries; after so many new ones the indexes are looked after
 _PUT = "INSERT INTO audit_entries (id, stream, time, event, call_id, prev, hash, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_PUT_CALL = f"INSERT INTO audit_calls VALUES ({', '.join('?' * 12)})"
+_PUT_CALL = f"INSERT INTO audit_calls VALUES ({', '.join('?' * 15)})"
 _BROKEN = "what follows entry {seq} is not what was written, and is not shown; `toolgen audit verify` says what it is"
 _REPLACED = (
     "entry {seq} is not there any more as it was indexed; `toolgen audit verify` says what is wrong with the log, and "
@@ -308,14 +307,14 @@ def _put(database: IndexDatabase, stream: int, rows: Sequence[EntryRow]) -> None
             for row in rows
         ],
     )
-    fresh = merged(row.told for row in rows if row.call_id and row.call_id not in known)
+    fresh = call_rows(dict(row.told) for row in rows if row.call_id and row.call_id not in known)
     if known:
         again = sorted(known)
         for some in _portions(again):
             marks = ", ".join("?" * len(some))
             database.run(f"DELETE FROM audit_calls WHERE call_id IN ({marks})", some)
-        fresh += merged(content_of(bodies(database, again)))
-    database.many(_PUT_CALL, [call_row(call).values() for call in fresh])
+        fresh += call_rows(content_of(bodies(database, again)))
+    database.many(_PUT_CALL, [call.values() for call in fresh])
 
 
 def _known_calls(database: IndexDatabase, calls: Sequence[str]) -> Iterator[str]:
@@ -357,5 +356,5 @@ def _forget(database: IndexDatabase, stream: int, first: int) -> None:
             )
         ]
         database.run("DELETE FROM audit_calls WHERE id BETWEEN ? AND ?", ends)
-        again = merged(content_of(bodies(database, sorted(left))))
-        database.many(_PUT_CALL, [call_row(call).values() for call in again])
+        again = call_rows(content_of(bodies(database, sorted(left))))
+        database.many(_PUT_CALL, [call.values() for call in again])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -11,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.audit.entry import Entry, unsealed
+from toolgen.audit.reader import merged
 from toolgen.core.errors import ConfigError
 from toolgen.model.database import DialectName
 
@@ -24,7 +26,7 @@ __all__ = [
     "EntryRow",
     "RecordFilter",
     "call_conditions",
-    "call_row",
+    "call_rows",
     "content_of",
     "entry_conditions",
     "micros",
@@ -54,7 +56,9 @@ class _EntryLine(msgspec.Struct):
     status: str = ""
     code: str | None = None
     session: str = ""
+    client: str = ""
     duration_ms: float | None = None
+    arguments: msgspec.Raw = msgspec.Raw(b"")
 
 
 _line = msgspec.json.Decoder(_EntryLine).decode
@@ -89,6 +93,9 @@ class CallRow(Struct, frozen=True):
     code: str
     session: str
     duration_ms: float | None
+    began: int  # times of its first and last entries
+    ended: int
+    words: str  # what people search for: `words_of` its entries
 
     def values(self) -> tuple[object, ...]:
         """Return the values to store: null for empty fields, so that they take no space in indexes."""
@@ -105,6 +112,9 @@ class CallRow(Struct, frozen=True):
             self.code or None,
             self.session or None,
             self.duration_ms,
+            self.began,
+            self.ended,
+            self.words,
         )
 
 
@@ -131,6 +141,9 @@ def row_of(line: bytes, stream: int) -> EntryRow | None:
         value = getattr(found, name)
         if value is not None and value != "":
             told[name] = value
+    if found.call_id:
+        said = msgspec.json.decode(found.arguments) if found.arguments else None
+        told["words"] = words_of(found.event, said, found.session, found.client, found.code)
     return EntryRow(found.seq, micros(found.time), found.event, _short(found.call_id), prev, own, text, told)
 
 
@@ -139,17 +152,57 @@ def content_of(entries: Iterator[tuple[int, Entry]]) -> Iterator[dict[str, Any]]
     for stream, entry in entries:
         told = {name: entry[name] for name in _TOLD if name in entry}
         place = {name: entry.get(name) for name in ("seq", "time", "event")}
+        about = (str(entry.get(name) or "") for name in ("session", "client", "code"))
+        place["words"] = words_of(str(entry.get("event")), entry.get("arguments"), *about)
         yield {**told, **place, "stream": stream, "call_id": _short(str(entry.get("call_id", "")))}
 
 
-def call_row(call: Mapping[str, Any]) -> CallRow:
-    """The row of a call as `query.merged` gives it, of entries whose `stream` is a number."""
+_DIGEST = re.compile("(?:hmac-)?sha256:[0-9a-f]{64}")
+_MAX_WORDS = 20_000
+_NOTED = ("note", "edited", "reason", "message")
+
+
+def words_of(event: str, arguments: object, session: str = "", client: str = "", code: str | None = "") -> str:
+    """Return what people search for in an entry: arguments, notes, session, client and code, and neither digests nor ids."""
+    if event == "identity":
+        return ""
+    if event == "decision" and isinstance(arguments, Mapping):
+        arguments = {name: arguments[name] for name in _NOTED if name in arguments} or None
+    texts = [session, client, code or ""]
+    if arguments:
+        texts.insert(0, _DIGEST.sub("", msgspec.json.encode(arguments).decode("utf-8", "replace")))
+    return "\n".join(filter(None, texts))
+
+
+def call_rows(found: Iterable[dict[str, Any]]) -> list[CallRow]:
+    """The rows of calls, of entries as `content_of` gives them, whose `stream` is a number."""
+    words: dict[str, list[str]] = {}
+    times: dict[str, list[int]] = {}
+
+    def told() -> Iterator[dict[str, Any]]:
+        for entry in found:
+            call_id = str(entry["call_id"])
+            entry = dict(entry)  # noqa: PLW2901 - the words are for the row alone
+            if text := entry.pop("words", ""):
+                words.setdefault(call_id, []).append(text)
+            times.setdefault(call_id, []).append(micros(str(entry.get("time", ""))))
+            yield entry
+
+    return [
+        _call_row(call, times[call["call_id"]], "\n".join(words.get(call["call_id"], ()))) for call in merged(told())
+    ]
+
+
+def _call_row(call: Mapping[str, Any], times: Sequence[int], words: str) -> CallRow:
     duration = call.get("duration_ms")
     texts = {name: _short(str(call.get(name) or "")) for name in (*_TOLD[:-1], "call_id")}
     return CallRow(
         id=int(call["stream"]) << STREAM_BITS | int(call["seq"]),
         time=micros(str(call.get("time", ""))),
         duration_ms=float(duration) if isinstance(duration, int | float) else None,
+        began=min(times),
+        ended=max(times),
+        words=words[:_MAX_WORDS].replace("\0", "\ufffd"),
         **texts,
     )
 
@@ -180,7 +233,8 @@ class RecordFilter(Struct, frozen=True, kw_only=True):
 
     `tool` may be a glob (`shop__*`). `text` is searched in the whole entry except its hash chain, ignoring case, without an index:
     in as many entries as the other fields leave. `event`, `stream` and `before`, an exclusive upper bound of the number, apply to entries
-    only.
+    only. `words` is searched in what `words_of` says, and `tools` are the names of some tools. With `any_entry` a call matches by the time
+    from its first to its last entry.
     """
 
     since: int | None = None
@@ -198,16 +252,19 @@ class RecordFilter(Struct, frozen=True, kw_only=True):
     event: str = ""
     stream: str = ""
     before: int | None = None
+    words: str = ""
+    tools: tuple[str, ...] | None = None
+    any_entry: bool = False
 
     def __post_init__(self) -> None:
-        for name in (*_CALL, "tool", "text", "event", "stream"):
+        for name in (*_CALL, "tool", "text", "words", "event", "stream"):
             if len(getattr(self, name)) > _MAX_TEXT_LENGTH:
                 raise ConfigError(f"{name}: more than {_MAX_TEXT_LENGTH} characters are looked for in vain")
 
     @property
     def of_calls(self) -> bool:
         """True if a field is set that only calls have, so that entries are found by their calls."""
-        return any(getattr(self, name) for name in (*_CALL[:-1], "tool", "text"))
+        return any(getattr(self, name) for name in (*_CALL[:-1], "tool", "text", "words", "tools"))
 
 
 NONE = RecordFilter()
@@ -216,7 +273,14 @@ NONE = RecordFilter()
 def call_conditions(wanted: RecordFilter, dialect: DialectName) -> list[Condition]:
     """On `audit_calls c`."""
     found: list[Condition] = [(f"c.{name} = ?", (_kept(value),)) for name in _CALL if (value := getattr(wanted, name))]
-    found += _between("c.time", wanted)
+    found += _between("c.time", wanted) if not wanted.any_entry else _overlapping(wanted)
+    if wanted.words:
+        like = "LIKE" if dialect == "sqlite" else "ILIKE"
+        forms = dict.fromkeys((_kept(wanted.words), _in_json(wanted.words)))
+        either = " OR ".join([f"c.words {like} ? ESCAPE '!'"] * len(forms))
+        found.append((f"({either})", tuple(f"%{_plain(form)}%" for form in forms)))
+    if wanted.tools is not None:
+        found.append((f"c.tool IN ({', '.join('?' * len(wanted.tools)) or 'NULL'})", wanted.tools))
     if any(sign in wanted.tool for sign in "*?"):
         found.append(_glob("c.tool", wanted.tool, dialect))
     elif wanted.tool:
@@ -241,6 +305,19 @@ def entry_conditions(wanted: RecordFilter) -> list[Condition]:
     return found
 
 
+def _overlapping(wanted: RecordFilter) -> list[Condition]:
+    found: list[Condition] = []
+    if wanted.since is not None:
+        found.append(("c.ended >= ?", (wanted.since,)))
+    if wanted.until is not None:
+        found.append(("c.began < ?", (wanted.until,)))
+    return found
+
+
+def _in_json(text: str) -> str:
+    return msgspec.json.encode(_kept(text)).decode()[1:-1]
+
+
 def _between(column: str, wanted: RecordFilter) -> list[Condition]:
     found: list[Condition] = []
     if wanted.since is not None:
@@ -259,7 +336,7 @@ def _glob(column: str, pattern: str, dialect: DialectName) -> Condition:
 
 def _holds(column: str, text: str, dialect: DialectName) -> Condition:
     """A text as JSON has it within a string: quotes and control characters are escaped there."""
-    written = msgspec.json.encode(_kept(text)).decode()[1:-1]
+    written = _in_json(text)
     like = "LIKE" if dialect == "sqlite" else "ILIKE"
     return f"{column} {like} ? ESCAPE '!'", (f"%{_plain(written)}%",)
 

@@ -25,7 +25,9 @@ from toolgen.frontends.console import (
     overview,
     policies,
     policy_history,
+    principals,
     sources,
+    story,
     tools,
 )
 from toolgen.frontends.console.http import (
@@ -98,7 +100,7 @@ _ROUTES = (
     _route("GET", "/overview", overview.show, _viewer),
     _route("GET", "/calls", calls.search, _viewer),
     _route("GET", r"/calls\.(csv|jsonl)", calls.exported, _viewer),
-    _route("GET", f"/calls/{_CALL_ID}", calls.story, _viewer),
+    _route("GET", f"/calls/{_CALL_ID}", story.story, _viewer),
     _route("GET", "/live", live.newest, _viewer),
     _route("GET", "/pauses", overview.show_pauses, _viewer),
     _route("POST", "/pauses", overview.pause, _admin),
@@ -117,6 +119,7 @@ _ROUTES = (
     _route("POST", "/policies/explain", policies.explained, _viewer),
     _route("GET", "/policies/history", policy_history.listed, _viewer),
     _route("GET", "/policies/history/(sha256:[0-9a-f]{64})", policy_history.one, _viewer),
+    _route("GET", "/principals", principals.show, _viewer),
     _route("GET", "/sources", sources.listed, _viewer),
     _route("GET", r"/sources/([a-z][a-z0-9_]{0,63})", sources.one, _viewer),
     _route("GET", "/limits", limits.listed, _viewer),

@@ -11,9 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.core.json_codec import decode_json
-from toolgen.frontends.console.calls import rule_of
 from toolgen.frontends.console.grants import in_force, roles
 from toolgen.frontends.console.http import ActionResult, Person, Visit
+from toolgen.frontends.console.story import rule_of
 from toolgen.gateway.approvals.approvers import counted, in_words, votes_missing
 from toolgen.gateway.approvals.requests import MAX_EACH, MAX_NOTE_LENGTH, MAX_WAITING
 from toolgen.gateway.approvals.terms import DecisionOptions, GrantRequest

@@ -124,6 +124,29 @@ def figure(value: float) -> str:
     return f"{value:.6f}".rstrip("0") if "e" in text else text
 
 
+def instant(value: object) -> str:
+    """A time of the record, to the millisecond and in UTC."""
+    seconds = value if isinstance(value, int | float) else seconds_of(value)
+    if seconds is None:
+        return str(value)
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+_BRIEF = 90
+_DIGEST = re.compile(r"(?:hmac-)?sha256:[0-9a-f]{64}")
+
+
+def brief(arguments: object) -> str:
+    """The beginning of recorded arguments, in a line."""
+    if not isinstance(arguments, Mapping) or not arguments:
+        return ""
+    text = ", ".join(
+        f"{name}: {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in arguments.items()
+    )
+    text = escaped(_DIGEST.sub("…", text[: 10 * _BRIEF]))
+    return text if len(text) <= _BRIEF else f"{text[: _BRIEF - 1]}…"
+
+
 def ago(seconds: float | None, now: float) -> str:
     """How long ago, or how long until, a time is."""
     if seconds is None:
@@ -175,6 +198,8 @@ def _templates() -> Environment:
         "span": in_words,
         "breakable": breakable,
         "iso": iso,
+        "instant": instant,
+        "brief": brief,
         "figure": figure,
         "minute": minute,
     }

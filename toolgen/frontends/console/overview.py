@@ -168,6 +168,7 @@ async def show(visit: Visit) -> Response:
     until = (visit.now // step + 1) * step  # whole steps, so that a reload moves nothing but the newest
     figures = await visit.context.records.figures(since=until - length, until=until, steps=steps)
     refused = await visit.context.records.calls(Filters(status="refused", since=until - length), limit=8)
+    refusals = await visit.context.records.rules(Filters(status="refused", since=until - length))
     rows = await waiting_rows(visit)
     return visit.page(
         "overview.html",
@@ -180,6 +181,7 @@ async def show(visit: Visit) -> Response:
         statuses=STATUSES,
         refused=refused.rows,
         rows=rows,
+        refusals=refusals[:_MAX_REFUSALS],
         oldest=min((row.item.asked for row in rows), default=None),
         verdict=verdict_of(visit.context.verification.last),
         verification=visit.context.verification,
@@ -235,6 +237,7 @@ class _StreamFigures(Struct, frozen=True, kw_only=True):
     bytes: int
 
 
+_MAX_REFUSALS = 8
 _WAIT_S = 1.0  # most logs are verified by then, and the page has the result at once
 
 

@@ -17,6 +17,7 @@ from toolgen.core.json_codec import encode_json
 from toolgen.core.spelling import nearest
 from toolgen.frontends.console.forms import FormError, FormField, arguments_of, fields_of
 from toolgen.frontends.console.http import ActionResult, Visit
+from toolgen.frontends.console.records import Filters
 from toolgen.gateway.asgi.request import Response
 from toolgen.model.schema import Json
 from toolgen.model.tool import Tool
@@ -82,11 +83,15 @@ async def listed(visit: Visit) -> Response:
     """GET /console/policies"""
     visit.request.parameters()
     gateway, policy = visit.gateway, visit.gateway.policy
+    uses = {use.rule: use for use in await visit.context.records.rules(Filters())}
     return visit.page(
         "policies.html",
         at="policies",
         policy=policy,
-        rules=[(rule, rule_text(rule.id, policy, gateway.settings.policies)) for rule in policy.rules],
+        rules=[
+            (rule, rule_text(rule.id, policy, gateway.settings.policies), uses.get(rule.id)) for rule in policy.rules
+        ],
+        unused=[rule.id for rule in policy.rules if rule.id not in uses and not rule.shadow],
         results=await gateway.current.compiled_policy.check(),
         principals=sorted(policy.principals.values(), key=lambda entry: entry.id),
         issuers=sorted(policy.credentials.issuers.values(), key=lambda entry: entry.name),

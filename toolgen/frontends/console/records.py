@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct, field
 
 from toolgen.audit.index.filler import Filler
-from toolgen.audit.index.index import PolicyUse, RecordIndex
+from toolgen.audit.index.index import PolicyUse, RecordIndex, RuleUse
 from toolgen.audit.index.row import RecordFilter
 from toolgen.config.settings import Settings
 from toolgen.core.clock import Clock
@@ -25,6 +25,7 @@ from toolgen.core.errors import AuditError, SecretError
 from toolgen.gateway.wiring.audit_index import index_of
 
 __all__ = [
+    "MAX_COUNTED",
     "STATUSES",
     "CallPage",
     "CallRecords",
@@ -41,25 +42,31 @@ __all__ = [
 Row = Mapping[str, Any]
 STATUSES = ("ok", "refused", "error", "pending", "cancelled", "unfinished")
 """How a call stands, in the order charts have them."""
+MAX_COUNTED = 1_000_000
+"""Calls that are counted at most."""
 
 
 class Filters(Struct, frozen=True, kw_only=True):
-    """Which calls are looked for; "" and None leave a thing open. Times are seconds since the epoch; `text` is looked for in the record."""
+    """Which calls are looked for; "" and None leave a thing open. Times are seconds since the epoch, of any entry of a call.
+    `text` is looked for in arguments, notes, sessions, clients and codes; `tools` are the names of tools."""
 
     principal: str = ""
     tool: str = ""
     status: str = ""
     rule: str = ""
     text: str = ""
+    session: str = ""
+    tools: tuple[str, ...] | None = None
     since: float | None = None
     until: float | None = None
 
 
 class CallPage(Struct, frozen=True, kw_only=True):
-    """A page of calls, the newest first, and where the next one begins ("" at the end)."""
+    """A page of calls, the newest first, where the next one begins ("" at the end), and how many there are in all, up to `MAX_COUNTED`."""
 
     rows: tuple[Row, ...]
     cursor: str
+    count: int = 0
 
 
 class TimeBucket(Struct, frozen=True, kw_only=True):
@@ -104,8 +111,11 @@ class CallRecords(Protocol):
     def warnings(self) -> tuple[str, ...]:
         """Sentences that say why the records are incomplete, for example because the log is still being indexed."""
 
-    async def calls(self, filters: Filters, *, limit: int, cursor: str = "") -> CallPage:
+    async def calls(self, filters: Filters, *, limit: int, cursor: str = "", counted: bool = False) -> CallPage:
         """Calls that fit. Raises `ValueError` for a cursor that is none."""
+
+    async def rules(self, filters: Filters) -> tuple[RuleUse, ...]:
+        """How often each rule decided the calls that fit, the most used first."""
 
     async def story(self, call_id: str) -> tuple[Row, ...]:
         """Every entry of a call, in the order of their times."""
@@ -317,24 +327,20 @@ class IndexRecords:
     def warnings(self) -> tuple[str, ...]:
         return self._filler.warnings
 
-    async def calls(self, filters: Filters, *, limit: int, cursor: str = "") -> CallPage:
+    async def calls(self, filters: Filters, *, limit: int, cursor: str = "", counted: bool = False) -> CallPage:
         """The cursor is the index's own numbers."""
         after = _numbers(cursor) if cursor else None
-        wanted = RecordFilter(
-            principal=filters.principal,
-            tool=filters.tool,
-            status=filters.status,
-            rule=filters.rule,
-            text=filters.text,
-            since=_micros(filters.since),
-            until=_micros(filters.until),
-        )
+        wanted = _wanted(filters)
 
         def read(index: RecordIndex) -> CallPage:
             page = index.calls(wanted, limit=limit, after=after)
-            return CallPage(rows=tuple(page.rows), cursor="-".join(map(str, page.next or ())))
+            count = index.count_calls(wanted, most=MAX_COUNTED) if counted else 0
+            return CallPage(rows=tuple(page.rows), cursor="-".join(map(str, page.next or ())), count=count)
 
         return await self._run(read)
+
+    async def rules(self, filters: Filters) -> tuple[RuleUse, ...]:
+        return await self._run(lambda index: tuple(index.rules(_wanted(filters))))
 
     async def story(self, call_id: str) -> tuple[Row, ...]:
         return await self._run(lambda index: tuple(index.story(call_id)))
@@ -378,6 +384,21 @@ class IndexRecords:
                 return read(index)
             finally:
                 self._index = None
+
+
+def _wanted(filters: Filters) -> RecordFilter:
+    return RecordFilter(
+        principal=filters.principal,
+        tool=filters.tool,
+        status=filters.status,
+        rule=filters.rule,
+        words=filters.text,
+        session=filters.session,
+        tools=filters.tools,
+        since=_micros(filters.since),
+        until=_micros(filters.until),
+        any_entry=True,
+    )
 
 
 def _micros(seconds: float | None) -> int | None:

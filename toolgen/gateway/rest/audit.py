@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from toolgen.audit.index.index import Cursor
 from toolgen.audit.index.row import RecordFilter, micros
@@ -104,7 +104,7 @@ async def _read(work: Callable[[], T]) -> T:
 
 
 def _filter(query: Mapping[str, str]) -> RecordFilter:
-    texts = {name: query[name] for name in (*FILTERS, "event", "stream") if name in query}
+    texts: dict[str, Any] = {name: query[name] for name in (*FILTERS, "event", "stream") if name in query}
     before = whole(query, "before", default=0, most=2**40 - 1) if "before" in query else None
     try:
         return RecordFilter(before=before, since=_time(query, "since"), until=_time(query, "until"), **texts)

@@ -55,6 +55,37 @@
   document.addEventListener("visibilitychange", look);
 })();
 
+// Times as the clock of this browser has them: pages have them in UTC.
+(() => {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (!zone) return;
+  const two = (number, length = 2) => String(number).padStart(length, "0");
+  const local = () => {
+    for (const one of document.querySelectorAll("time.at:not([data-local])")) {
+      const time = new Date(one.dateTime);
+      if (Number.isNaN(time.getTime())) continue;
+      one.title = `${one.textContent} UTC`;
+      one.dataset.local = "";
+      one.textContent = `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${two(time.getMilliseconds(), 3)}`;
+    }
+  };
+  // A search that names a zone, or has no times of its own, is by the calendar of this browser.
+  const named = document.querySelector(".zone-name");
+  if (!named || named.value || !(document.getElementById("since").value || document.getElementById("until").value)) {
+    for (const one of document.querySelectorAll(".zone")) one.textContent = zone;
+    if (named) named.value = zone;
+    for (const link of document.querySelectorAll("a.zoned")) {
+      const url = new URL(link.href);
+      url.searchParams.set("zone", zone);
+      link.href = url;
+    }
+  } else {
+    for (const one of document.querySelectorAll("th .zone")) one.textContent = zone;
+  }
+  local();
+  document.addEventListener("rows", local);
+})();
+
 // What an answer grants besides the call itself, in the words of its button.
 (() => {
   const form = document.querySelector("form.answer");

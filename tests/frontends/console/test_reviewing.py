@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,9 @@ from playwright.sync_api import Browser
 
 from tests.frontends.console.axe import violations
 from tests.frontends.console.house import House, house
-from tests.frontends.console.people import chromium, client, needs_chromium, watched
+from tests.frontends.console.people import chromium, client, form_token, needs_chromium, watched
+from toolgen.core.clock import FixedClock
+from toolgen.frontends.console.http import Verification
 from toolgen.frontends.console.story import request_text, steps_of, waited
 
 
@@ -269,3 +272,42 @@ def test_pages_of_reviewers_are_accessible_and_fit(browser: Browser, home: House
         )
         assert clipped == []
         visitor.check()
+
+
+def test_a_broken_record_is_a_banner_on_every_page(tmp_path: Path) -> None:
+    with house(tmp_path / "project") as home, client(home, "rita") as http, client(home, "paul") as other:
+        home.call("orders__get_health", {})
+        home.call("orders__get_health", {})
+        token = form_token(http.get("/console/record").text)
+        page = http.post("/console/record/verify", data={"form_token": token}, follow_redirects=True).text
+        assert "Intact, unsigned" in page
+        assert "no key signs it" in page
+        (log,) = (home.root / "var" / "audit").glob("*.jsonl")
+        written = log.read_bytes()
+        assert b'"principal":"bot"' in written
+        log.write_bytes(written.replace(b'"principal":"bot"', b'"principal":"eve"', 1))
+        http.post("/console/record/verify", data={"form_token": token}, follow_redirects=True)
+        for path in ("overview", "calls", "approvals", "tools", "keys", "pauses"):
+            assert "The audit log is broken" in http.get(f"/console/{path}").text, path
+        assert "Broken" in http.get("/console/record").text.partition("</title>")[0]
+        assert "The audit log is broken" not in other.get("/console/tools").text  # paul reads no record
+
+
+def test_the_record_is_verified_once_a_day(tmp_path: Path) -> None:
+    clock = FixedClock(1_000_000.0)
+    (tmp_path / "audit").mkdir()
+
+    async def scenario() -> None:
+        verification = Verification(tmp_path / "audit", clock)
+        assert verification.due(clock.now())
+        assert verification.begin()
+        assert not verification.due(clock.now())
+        await verification.ended(60)
+        assert not verification.due(clock.now())
+        clock.advance(86_399)
+        assert not verification.due(clock.now())
+        clock.advance(1)
+        assert verification.due(clock.now())
+        await verification.close()
+
+    asyncio.run(scenario())

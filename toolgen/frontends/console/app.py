@@ -9,6 +9,7 @@ import hmac
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -125,7 +126,7 @@ _ROUTES = (
     _route("GET", "/limits", limits.listed, _viewer),
     _route("GET", "/keys", keys.listed, _viewer),
     _route("GET", "/record", overview.show_log, _viewer),
-    _route("POST", "/record/verify", overview.verify, _admin),
+    _route("POST", "/record/verify", overview.verify, _viewer),
 )
 
 
@@ -150,6 +151,8 @@ class Console:
             gateway=gateway, records=records, verification=self._verification, clock=clock, began=clock.now()
         )
         self._live = live.Live(records)
+        with suppress(RuntimeError):  # outside of an event loop it begins with the first request
+            self._verification.keep_daily()
         self._sign_in = SignInPages(gateway, authentication, self._sessions, provider=provider, clock=clock)
 
     async def close(self) -> None:
@@ -177,6 +180,7 @@ class Console:
         return _rejected(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
 
     async def _answer(self, request: Request) -> Response | EventStream:
+        self._verification.keep_daily()
         path = request.path.removeprefix(ROOT)
         if request.crowded is not None and await self._signed_in(request) is None:
             raise too_crowded(request.crowded)

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from toolgen.audit.verify import VerificationReport, verify
 from toolgen.config.console import ConsoleSettings
+from toolgen.core.background import cancel
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, place_of
 from toolgen.core.units import in_words
@@ -305,6 +306,10 @@ class Verified(Struct, frozen=True, kw_only=True):
     took_s: float
 
 
+_DAILY_S = 86_400.0
+_LOOK_S = 60.0
+
+
 class Verification:
     """Verifies in a thread when asked to. `done` and `total` are how many bytes of how many are behind it while it runs."""
 
@@ -313,6 +318,8 @@ class Verification:
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._stop = False
+        self._tried = -_DAILY_S
+        self._daily: asyncio.Task[None] | None = None
         self.last: Verified | None = None
         self.done = self.total = 0
 
@@ -321,11 +328,40 @@ class Verification:
         """True if the verification is running."""
         return self._task is not None and not self._task.done()
 
+    @property
+    def broken(self) -> str:
+        """Result of the last verification as a sentence if the log is broken, otherwise ""."""
+        if self.last is None or (self.last.report is not None and self.last.report.ok):
+            return ""
+        if self.last.report is None:
+            return f"The audit log could not be verified: {self.last.fault}."
+        return (
+            f"The audit log is broken: {len(self.last.report.faults)} of its entries or files are not what was written."
+        )
+
+    def due(self, now: float) -> bool:
+        """Return True if the last verification is a day old, or there was none since the start."""
+        began = self._tried if self.last is None else max(self._tried, self.last.began)
+        return not self.running and now >= began + _DAILY_S
+
+    def keep_daily(self) -> None:
+        """Verify soon, and once a day from then on, for as long as the gateway runs."""
+        if self._daily is None:
+            loop = asyncio.get_running_loop()
+            self._daily = loop.create_task(self._each_day())
+
+    async def _each_day(self) -> None:
+        while not self._stop:
+            await asyncio.sleep(_LOOK_S)
+            if self.due(self._clock.now()):
+                self.begin()
+
     def begin(self) -> bool:
         """Begins; False where it is under way already."""
         if self.running:
             return False
         self.done = self.total = 0
+        self._tried = self._clock.now()
         self._task = asyncio.create_task(self._run())
         return True
 
@@ -337,6 +373,8 @@ class Verification:
     async def close(self) -> None:
         """Breaks off what is under way."""
         self._stop = True
+        if self._daily is not None:
+            await cancel(self._daily)
         if self._task is not None:
             await asyncio.wait((self._task,))
 
@@ -464,6 +502,7 @@ class Visit(Struct, frozen=True, kw_only=True):
             waiting_calls=self.waiting,
             ready=self.gateway.operations.ready(),
             warnings=self.warnings,
+            broken=self.context.verification.broken if self.person.viewer else "",
             now=self.now,
             **values,
         )

@@ -14,6 +14,7 @@ from toolgen.core.units import in_words
 from toolgen.frontends.console.http import Visit, pretty, seconds_of
 from toolgen.frontends.console.policies import RuleText, rule_text
 from toolgen.frontends.console.records import Row
+from toolgen.frontends.console.refusals import refusal_of
 from toolgen.frontends.console.seen_calls import seen_calls
 from toolgen.gateway.approvals.view import recorded_rows
 from toolgen.gateway.asgi.request import Rejected, Response
@@ -38,6 +39,8 @@ async def story(visit: Visit) -> Response:
         at="calls",
         call=call,
         steps=steps_of(entries),
+        refusal=await refusal_of(visit, call),
+        would_send=_would_send(call),
         entries=entries,
         rule=rule_of(visit, str(call.get("rule", ""))),
         same_policy=call.get("policy_digest") == policy.digest,
@@ -50,6 +53,14 @@ async def story(visit: Visit) -> Response:
         hidden=_hidden_note(visit, call) if call.get("hidden") else "",
         again=f"/console/calls?{urlencode({'principal': call.get('principal', ''), 'tool': call.get('tool', '')})}",
     )
+
+
+_AFTER_APPROVAL = frozenset({"approval_required", "approval_denied", "expired", "cancelled"})
+
+
+def _would_send(call: Row) -> bool:
+    """Return True if the request of a call that was not sent would have been, had a person agreed."""
+    return call.get("verdict") == "ask" and str(call.get("code") or "") in _AFTER_APPROVAL
 
 
 def _asked(visit: Visit, call: Row) -> tuple[ValueRow, ...]:

@@ -45,6 +45,7 @@ class SignInAttempt(msgspec.Struct, frozen=True, kw_only=True):
     nonce: str
     verifier: str
     redirect: str
+    to: str = ""  # the page that was asked for
 
 
 class SignInSessions:

@@ -64,7 +64,7 @@ def test_without_a_session_no_page_shows_anything_and_no_form_does_anything(home
         for path in GETS:
             answer = http.get(path)
             assert answer.status_code == 401, path
-            assert "orders__" not in answer.text
+            assert "orders__" not in answer.text.replace(path, "")  # which names the page to go on to
         assert http.get("/console/live/events").status_code == 401
         for path in POSTS:
             assert http.post(path, data={"form_token": "x"}).status_code == 401, path

@@ -38,6 +38,7 @@ from toolgen.frontends.console.http import (
     Verification,
     Visit,
     asset,
+    check_origin,
     form_of,
     page,
     person_of,
@@ -198,6 +199,7 @@ class Console:
         request.accepted = True
         if path == "/sign-out":
             request.take("POST")
+            check_origin(request)
             _check_form(session, await form_of(request))
             return await self._sign_in.leave(request, person)
         if path in {"", "/"}:
@@ -227,6 +229,8 @@ class Console:
             raise Rejected(405, "bad_request", "this page is not asked for that way")
         route, part = chosen
         _check_may(visit.person, route.may)
+        if request.method == "POST":
+            check_origin(request)
         form = _check_form(visit.session, await form_of(request)) if request.method == "POST" else {}
         return await route.handler(replace(visit, part=part[1] if route.path.groups else "", form=form))
 

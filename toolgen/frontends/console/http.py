@@ -52,6 +52,7 @@ __all__ = [
     "Visit",
     "ago",
     "asset",
+    "check_origin",
     "cookie_header",
     "cookies",
     "download",
@@ -292,6 +293,12 @@ async def form_of(request: Request) -> Mapping[str, str]:
     if len(fields) != len(pairs):
         raise Rejected(400, "bad_request", "a field of the form was sent more than once")
     return fields
+
+
+def check_origin(request: Request) -> None:
+    """Refuse a form that a page of another origin sent, by what browsers say of it (W3C Fetch Metadata). Raises `Rejected`."""
+    if request.text(b"sec-fetch-site") not in {"", "same-origin"}:
+        raise Rejected(403, "forbidden", "a page of another origin sent this form, and nothing was done")
 
 
 _logger = logging.getLogger("toolgen.frontends.console")

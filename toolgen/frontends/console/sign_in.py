@@ -9,6 +9,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ from toolgen.frontends.console.http import (
     Cookie,
     Header,
     Person,
+    check_origin,
     cookie_header,
     cookies,
     form_of,
@@ -36,7 +38,7 @@ from toolgen.model.call import Principal
 from toolgen.model.secret import Secret
 from toolgen.state.sessions import SignInAttempt, SignInSession, SignInSessions
 
-__all__ = ["Ask", "Provider", "SignInPages"]
+__all__ = ["Ask", "Provider", "SignInPages", "page_asked"]
 
 Ask: TypeAlias = Callable[[str, bytes | None, Mapping[str, str]], Awaitable[tuple[int, bytes]]]
 """A URL, a form or None to get it, and headers in; status and body out. Raises `OSError` when there is no answer."""
@@ -204,12 +206,10 @@ class SignInPages:
                 return await self._by_key(request)
             case "/sign-in":
                 request.take("GET")
-                request.parameters()
-                return self._form(request)
+                return self._form(request, to=page_asked(request.parameters("to").get("to", "")))
             case "/oidc":
                 request.take("GET")
-                request.parameters()
-                return await self._elsewhere(request)
+                return await self._elsewhere(request, page_asked(request.parameters("to").get("to", "")))
             case "/oidc/callback":
                 request.take("GET")
                 return await self._back(request)
@@ -219,6 +219,12 @@ class SignInPages:
     def ended(self, request: Request) -> Response:
         """The answer to somebody who is not signed in, or not any more. Nothing was done."""
         headers = (cookie_header(self._session, ""),) if self.token_of(request) else ()
+        if request.method == "GET" and request.text(b"sec-fetch-dest") in {"", "document"}:
+            to = page_asked(_address_of(request))
+            if to and _from_elsewhere(request):
+                # Strict cookies are not sent with a link of another site. The page goes on by itself, as a request of this one.
+                return page("reload.html", to=to)
+            return self._form(request, status=401, asked=True, to=to, headers=headers)
         return page(
             "message.html",
             status=401,
@@ -236,7 +242,14 @@ class SignInPages:
         return redirect("/console/sign-in", cookie_header(self._session, ""))
 
     def _form(
-        self, request: Request, *, status: int = 200, fault: str = "", headers: tuple[Header, ...] = ()
+        self,
+        request: Request,
+        *,
+        status: int = 200,
+        fault: str = "",
+        headers: tuple[Header, ...] = (),
+        asked: bool = False,
+        to: str = "",
     ) -> Response:
         token = secrets.token_urlsafe(24)
         return page(
@@ -245,6 +258,8 @@ class SignInPages:
             headers=(*headers, cookie_header(self._form_held, token, age_s=_FORM_S)),
             form_token=token,
             fault=fault,
+            asked=asked,
+            to=to,
             open=self._open(request),
             elsewhere=self._provider.name if self._provider is not None else "",
         )
@@ -255,15 +270,17 @@ class SignInPages:
         return self._secure or host.strip("[]").lower() in LOOPBACK_HOSTS
 
     async def _by_key(self, request: Request) -> Response:
+        check_origin(request)
         form = await form_of(request)
+        to = page_asked(form.get("to", ""))
         held = cookies(request).get(self._form_held.name, "")
         if not held or not hmac.compare_digest(held.encode(), form.get("form_token", "").encode()):
-            return self._form(request, status=403, fault="This form was too old. Try again.")
+            return self._form(request, status=403, fault="This form was too old. Try again.", to=to)
         if not self._open(request):
             raise Rejected(403, "forbidden", "nobody signs in here without https")
         credential = form.get("credential", "").strip()
         if not 0 < len(credential) <= _MAX_KEY_LENGTH:
-            return self._form(request, status=400, fault="Type your key.")
+            return self._form(request, status=400, fault="Type your key.", to=to)
         try:
             principal = await self._authentication.admit(request, credential)
         except Rejected as rejected:
@@ -276,11 +293,14 @@ class SignInPages:
                 request,
                 status=rejected.status,
                 headers=wait,
+                to=to,
                 fault=fault.get(rejected.status, "This cannot be checked now. Try again in a while."),
             )
-        return await self._begin(request, principal, until=_ends(credential))
+        return await self._begin(request, principal, until=_ends(credential), to=to)
 
-    async def _begin(self, request: Request, principal: Principal, *, until: float = float("inf")) -> Response:
+    async def _begin(
+        self, request: Request, principal: Principal, *, until: float = float("inf"), to: str = ""
+    ) -> Response:
         """A new session, until a time at most, under a name that nobody could have given the browser before (OWASP: session fixation)."""
         if not person_of(self._gateway, self._settings, principal).welcome:
             await self._gateway.callers.note_session("sign_in_refused", principal.id, request.client)
@@ -300,7 +320,7 @@ class SignInPages:
         # A page and no redirect: coming from a provider, a redirect would count as that site's, and show no Strict cookie.
         cookie = cookie_header(self._session, token, age_s=expires - now)
         gone = cookie_header(self._form_held, ""), cookie_header(self._attempt, "")
-        return page("welcome.html", headers=(cookie, *gone), who=principal.id)
+        return page("welcome.html", headers=(cookie, *gone), who=principal.id, to=to or "/console")
 
     def _key_expires(self, principal: Principal) -> float:
         """When the key that somebody shows stops working; never, where it does not."""
@@ -309,7 +329,7 @@ class SignInPages:
         ends = [key.expires for key in entry.keys if key.sha256 == shown] if entry is not None else []
         return min((end for end in ends if end is not None), default=float("inf"))
 
-    async def _elsewhere(self, request: Request) -> Response:
+    async def _elsewhere(self, request: Request, to: str) -> Response:
         """Sends the browser to the provider (OpenID Connect Core 1.0, section 3.1.2.1; RFC 7636)."""
         provider = self._configured()
         attempt = SignInAttempt(
@@ -317,6 +337,7 @@ class SignInPages:
             nonce=secrets.token_urlsafe(24),
             verifier=secrets.token_urlsafe(48),
             redirect=f"{self._settings.url}/console/oidc/callback",
+            to=to,
         )
         try:
             location = await provider.begin(attempt)
@@ -350,12 +371,37 @@ class SignInPages:
             return self._form(
                 request, status=403, fault=f"The gateway's policy does not accept who {provider.name} says you are."
             )
-        return await self._begin(request, principal)
+        return await self._begin(request, principal, to=page_asked(attempt.to))
 
     def _configured(self) -> Provider:
         if self._provider is None:
             raise Rejected(404, "not_found", "there is nothing at this path")
         return self._provider
+
+
+# Pages of the console alone, in characters that mean nothing else anywhere: no other origin, no credential, and nothing but a path.
+_PAGE = re.compile(r"/console(?:/[A-Za-z0-9_.:-]+)*(?:\?[A-Za-z0-9_.:%&=+*,~/-]*)?\Z")
+_MAX_PAGE_LENGTH = 1000
+_NO_PAGES = ("/console/sign-in", "/console/sign-out", "/console/oidc", "/console/waiting", "/console/live/events")
+
+
+def page_asked(text: str) -> str:
+    """Return the address of a page of the console that a sign-in may go on to; "" for anything else."""
+    if len(text) > _MAX_PAGE_LENGTH or not _PAGE.match(text) or "/.." in text or text.startswith(_NO_PAGES):
+        return ""
+    return text
+
+
+def _address_of(request: Request) -> str:
+    query = request.query.decode("ascii", "replace")
+    return f"{request.path}?{query}" if query else request.path
+
+
+def _from_elsewhere(request: Request) -> bool:
+    """Return True if a page of another site led to this page (W3C Fetch Metadata); a page that was reloaded here has a referrer of ours."""
+    return request.text(b"sec-fetch-site") in {"cross-site", "same-site"} and not request.text(b"referer").partition(
+        "://"
+    )[2].startswith(f"{request.text(b'host')}/")
 
 
 def _ends(credential: str) -> float:

@@ -49,7 +49,6 @@ _KINDS: Final[Sequence[tuple[re.Pattern[str], str]]] = tuple(
         (r"query|exec|eval|json_(de)?serialize_(sql|plan)", "write the query itself in FROM (SELECT …) AS q"),
         (r"error|raise|assert|signal", "select the rows that are wrong, with WHERE, in place of an error"),
         (r"typeof|alias|type|get_type|enum_", "call the tool describe_table for types and values of columns"),
-        (r"(json|jsonb)_", "read a document by its path, or as rows with the functions of this engine for JSON in FROM"),
     )
 )  # fmt: skip
 _ORDINARY: Final = (

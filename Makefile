@@ -56,14 +56,18 @@ check: dev
 
 NO_BROWSER = command -v chromium >/dev/null || echo "Chromium is not installed: tests in a browser are skipped; \`make browser\` installs it" >&2
 PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# Tests of calls, which run with call plans in the whole run, and once more without them.
+PIPELINE_TESTS = tests/pipeline tests/gateway/calls
 test: dev
 	@$(NO_BROWSER)
 	$(PYTEST)
+	TOOLGEN_WITHOUT_PLANS=1 $(PYTEST) $(PIPELINE_TESTS)
 
 # Sweeps that take minutes: every case of those that `make test` tries a part of. docs/internals/testing.md lists them.
 exhaustive: dev tpc
 	@$(NO_BROWSER)
 	TOOLGEN_EXHAUSTIVE=1 $(PYTEST) -m "sweep or exhaustive"
+	TOOLGEN_WITHOUT_PLANS=1 $(PYTEST) tests/pipeline tests/gateway tests/attacks
 
 # Data and queries of TPC-H and TPC-DS, which extensions of DuckDB generate, in an environment of its own, as `deploy-tools` has. Where it cannot be
 # installed, the tests of these queries are skipped.

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.connectors.sql.execution.processes import shared_processes
 from tests.exhaustive import EXHAUSTIVE, examples
+from tests.without_plans import ABOUT_PLANS, WITHOUT_PLANS, switch_off_plans
 
 TESTS = Path(__file__).parent
 _MEMORY = Path("/dev/shm")
@@ -181,12 +182,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if is_hypothesis_test(getattr(item, "function", None)):
             item.add_marker("sweep")
+    if WITHOUT_PLANS:
+        items[:] = [item for item in items if item.path.stem not in ABOUT_PLANS]
     if EXHAUSTIVE:
         return
     left_out = [item for item in items if item.get_closest_marker("exhaustive")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _without_plans() -> Iterator[None]:
+    """Every call in the general way, where TOOLGEN_WITHOUT_PLANS asks for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if WITHOUT_PLANS:
+            switch_off_plans(patch)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

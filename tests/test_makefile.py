@@ -56,8 +56,11 @@ def test_where_there_is_no_browser_the_tests_say_what_to_run(target: str) -> Non
 
 
 def test_everything_is_the_suite_and_then_all_cases_of_its_sweeps() -> None:
-    suite, sweeps = [line for line in recipe("test-all").splitlines() if "-m pytest" in line]
+    suite, general, sweeps, all_general = [line for line in recipe("test-all").splitlines() if "-m pytest" in line]
     assert "TOOLGEN_EXHAUSTIVE" not in suite
+    assert "TOOLGEN_WITHOUT_PLANS" not in suite
+    assert general.startswith("TOOLGEN_WITHOUT_PLANS=1 ")
+    assert all_general.startswith("TOOLGEN_WITHOUT_PLANS=1 ")
     assert sweeps.startswith("TOOLGEN_EXHAUSTIVE=1 ")
     assert '-m "sweep or exhaustive"' in sweeps
 

@@ -21,6 +21,7 @@ __all__ = [
     "bare",
     "called_name",
     "digits_of",
+    "gathered_element",
     "is_negative",
     "is_smallest",
     "megabytes",
@@ -81,6 +82,21 @@ def digits_of(node: exp.Expr) -> int:
 def argument(node: exp.Expr, place: int) -> exp.Expr | None:
     arguments = node.expressions if isinstance(node, exp.Anonymous) else list(node.iter_expressions())
     return arguments[place] if place < len(arguments) else None
+
+
+def gathered_element(node: exp.Expr) -> exp.Expr | None:
+    """The value that `(array_agg(value ORDER BY key))[1]` takes one of; None for anything else."""
+    if not isinstance(node, exp.Bracket) or len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+        return None
+    array = node.this
+    while isinstance(array, (exp.Paren, exp.Filter, exp.Window)):
+        array = array.this
+    if called_name(array) != "array_agg" or len(array.expressions) != 1:
+        return None
+    value: exp.Expr = array.expressions[0]
+    while isinstance(value, exp.Order):
+        value = value.this
+    return value
 
 
 def bare(node: exp.Expr | None) -> exp.Expr | None:

@@ -28,6 +28,7 @@ from toolgen.connectors.sql.guard.bounds import (
     bare,
     called_name,
     digits_of,
+    gathered_element,
     megabytes,
     seconds,
     written_number,
@@ -252,10 +253,16 @@ class _Row:
             values = [value._replace(size=max(value.size, min(value.digits, MAX_DIGITS))) for value in values]
         if isinstance(node, (exp.DPipe, exp.Sub)) and any(value.json for value in values):
             cost = _JOINED_DOCUMENTS if isinstance(node, exp.DPipe) else _WITHOUT_KEYS
-        value = self._computed(node, cost, values)
+        value = self._of_one(node, self._computed(node, cost, values))
         if isinstance(node, (exp.Table, exp.Unnest, exp.Lateral, exp.Values)):
             self._name_source(node, value)
         return value
+
+    def _of_one(self, node: exp.Expr, value: Bound) -> Bound:
+        """The bound on one of the values that are gathered: `(array_agg(x))[1]`."""
+        element = gathered_element(node)
+        one = self._value(element) if element is not None else value
+        return value._replace(size=one.size, large=one.large, built=one.built)
 
     def _made_values(self, node: exp.Expr) -> list[Bound] | None:
         """The arguments of a call that makes a value of each element of a list, or of a comprehension; None for anything else.

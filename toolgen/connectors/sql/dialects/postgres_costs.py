@@ -14,7 +14,7 @@ POSTGRES_FUNCTIONS: Final = table(
         (
             Cost(),
             """
-            acosd acosh age array_dims array_length array_lower array_ndims array_upper ascii asind asinh atan2d atand
+            acosd acosh age array_position array_dims array_length array_lower array_ndims array_upper ascii asind asinh atan2d atand
             atanh bit_and bit_count bit_length bit_or bit_xor bool_and bool_or cardinality char_length
             character_length clock_timestamp corr cosd cosh cot cotd covar_pop covar_samp current_time
             current_timestamp date date_add date_bin date_part date_subtract erf erfc every extract family
@@ -39,7 +39,7 @@ POSTGRES_FUNCTIONS: Final = table(
         (
             Cost(result="sum"),
             """
-            abbrev abs array_append array_cat array_position array_positions array_prepend array_remove avg broadcast
+            abbrev abs array_append array_cat array_positions array_prepend array_remove avg broadcast
             ceil ceiling convert_from date_trunc datemultirange daterange decode floor int4multirange int4range
             int8range json_extract_path json_extract_path_text justify_interval left min_scale multirange
             nummultirange numrange range_intersect_agg range_merge reverse right row set_bit set_byte sum to_ascii

@@ -21,11 +21,12 @@ __all__ = [
     "bare",
     "called_name",
     "digits_of",
-    "gathered_element",
     "is_negative",
     "is_smallest",
     "megabytes",
+    "narrowed",
     "seconds",
+    "subtracts_numbers",
     "written_number",
 ]
 
@@ -45,6 +46,7 @@ class Bound(NamedTuple):
 
     `depth`: brackets that open in it. `large`: gathered from rows, and bounded while it is. `digits`: of the numbers with an
     exponent in a text, when they are written out. `json`: a document. `built`: put together by the statement, and not as a table has it.
+    `element`: size of the largest value in a gathered list; negative if it is not known.
     """
 
     size: float
@@ -55,6 +57,7 @@ class Bound(NamedTuple):
     digits: float = 0.0
     json: bool = False
     built: bool = True
+    element: float = -1.0
 
     def merged(self, other: Bound) -> Bound:
         """The larger of both in each respect."""
@@ -67,6 +70,7 @@ class Bound(NamedTuple):
             max(self.digits, other.digits),
             self.json or other.json,
             self.built or other.built,
+            max(self.element, other.element) if min(self.element, other.element) >= 0 else -1.0,
         )
 
 
@@ -84,19 +88,48 @@ def argument(node: exp.Expr, place: int) -> exp.Expr | None:
     return arguments[place] if place < len(arguments) else None
 
 
-def gathered_element(node: exp.Expr) -> exp.Expr | None:
-    """The value that `(array_agg(value ORDER BY key))[1]` takes one of; None for anything else."""
-    if not isinstance(node, exp.Bracket) or len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
-        return None
-    array = node.this
-    while isinstance(array, (exp.Paren, exp.Filter, exp.Window)):
-        array = array.this
-    if called_name(array) != "array_agg" or len(array.expressions) != 1:
-        return None
-    value: exp.Expr = array.expressions[0]
-    while isinstance(value, exp.Order):
-        value = value.this
+_HOLDERS: Final = (exp.Paren, exp.Filter, exp.Window, exp.Alias)
+_FIXED: Final = frozenset(
+    {
+        *(exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT, exp.DType.UINT, exp.DType.UBIGINT),
+        *(
+            exp.DType.FLOAT,
+            exp.DType.DOUBLE,
+            exp.DType.BOOLEAN,
+            exp.DType.DATE,
+            exp.DType.TIMESTAMP,
+            exp.DType.TIMESTAMPTZ,
+        ),
+    }
+)
+_NUMBERS: Final = _FIXED | {exp.DType.DECIMAL}
+
+
+def narrowed(node: exp.Expr, value: Bound, values: Bounds) -> Bound:
+    """The bound on a computed value by its kind: one of the values that `array_agg` gathered, or a number that a text is converted to."""
+    if not values:
+        return value
+    first = values[0]
+    if called_name(node) == "array_agg":
+        return value if first.large else value._replace(element=first.size)
+    if isinstance(node, _HOLDERS):
+        return value._replace(element=first.element)
+    if isinstance(node, exp.Bracket):
+        taken = len(node.expressions) == 1 and not isinstance(node.expressions[0], exp.Slice) and first.element >= 0
+        return value._replace(size=first.element, large=any(one.large for one in values[1:])) if taken else value
+    if isinstance(node, exp.Cast) and value.large:
+        if node.to.this in _FIXED:
+            return value._replace(size=NUMBER, large=False)
+        if node.to.this is exp.DType.DECIMAL:
+            return value._replace(size=min(value.size, MAX_DIGITS), large=False)
     return value
+
+
+def subtracts_numbers(node: exp.Expr) -> bool:
+    """Return True if one side of a minus is converted to a number: no list of keys is taken out of a document."""
+    return isinstance(node, exp.Sub) and any(
+        isinstance(side, exp.Cast) and side.to.this in _NUMBERS for side in (node.this, node.expression)
+    )
 
 
 def bare(node: exp.Expr | None) -> exp.Expr | None:

@@ -174,6 +174,27 @@ _CERTAIN: Final[Mapping[type[exp.Expr], str]] = {
 _TRIMS: Final = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
+def names_by_place(select: exp.Select, around: exp.Expr | None) -> list[str]:
+    """The names in lower case that the columns of a query have for the query around it, by their places; [] for their own.
+
+    Later operands of UNION give their columns the names of the first one. A `*` there has any number of columns: ["*"].
+    """
+    if around is None:
+        return []
+    if renamed := around.alias_column_names:
+        return [name.lower() for name in renamed]
+    first = around.this
+    while isinstance(first, (exp.SetOperation, exp.Subquery)):
+        first = first.this
+    if first is select or not isinstance(first, exp.Select):
+        return []
+    return (
+        ["*"]
+        if any(item.is_star for item in first.expressions)
+        else [computed_title(item).lower() for item in first.expressions]
+    )
+
+
 def computed_title(node: exp.Expr) -> str:
     """PostgreSQL's name for a column: FigureColname of its src/backend/parser/parse_target.c."""
     return _figured(node)[0] or "?column?"

@@ -28,12 +28,13 @@ from toolgen.connectors.sql.guard.bounds import (
     bare,
     called_name,
     digits_of,
-    gathered_element,
     megabytes,
+    narrowed,
     seconds,
+    subtracts_numbers,
     written_number,
 )
-from toolgen.connectors.sql.guard.column_names import computed_title
+from toolgen.connectors.sql.guard.column_names import computed_title, names_by_place
 from toolgen.connectors.sql.guard.functions import source_columns
 from toolgen.connectors.sql.guard.grants import ByIdentity
 from toolgen.connectors.sql.guard.json_paths import cost_of_path
@@ -253,16 +254,10 @@ class _Row:
             values = [value._replace(size=max(value.size, min(value.digits, MAX_DIGITS))) for value in values]
         if isinstance(node, (exp.DPipe, exp.Sub)) and any(value.json for value in values):
             cost = _JOINED_DOCUMENTS if isinstance(node, exp.DPipe) else _WITHOUT_KEYS
-        value = self._of_one(node, self._computed(node, cost, values))
+        value = narrowed(node, self._computed(node, cost, values), values)
         if isinstance(node, (exp.Table, exp.Unnest, exp.Lateral, exp.Values)):
             self._name_source(node, value)
         return value
-
-    def _of_one(self, node: exp.Expr, value: Bound) -> Bound:
-        """The bound on one of the values that are gathered: `(array_agg(x))[1]`."""
-        element = gathered_element(node)
-        one = self._value(element) if element is not None else value
-        return value._replace(size=one.size, large=one.large, built=one.built)
 
     def _made_values(self, node: exp.Expr) -> list[Bound] | None:
         """The arguments of a call that makes a value of each element of a list, or of a comprehension; None for anything else.
@@ -391,7 +386,7 @@ class _Row:
         work = cost.work * weight
         if large:
             work = max(work, min(cost.work, _SMALL_WORK) * _LARGE)
-        if cost.pairs and len(values) > 1:
+        if cost.pairs and len(values) > 1 and not subtracts_numbers(node):
             first, *others = (max(value.size, _LARGE * value.large) for value in values)
             work += cost.pairs * first * max(others)
         if cost.square and values and not (cost.result == "replace" and _shrinks(node)):
@@ -504,7 +499,9 @@ class _Row:
         for clause in ("from_", "joins", "laterals"):
             self._clause(select.args.get(clause))
         around = select.find_ancestor(exp.CTE, exp.Subquery) if select.parent is not None else None
-        renamed = [name.lower() for name in around.alias_column_names] if around is not None else []
+        renamed = names_by_place(select, around)
+        if renamed == ["*"]:  # any of the names
+            renamed = [*self._columns]
         once = around is not None and _is_computed_once(select, around)
         around_rows, self._rows = self._rows, self._rows_of(select)
         whole = _NOTHING

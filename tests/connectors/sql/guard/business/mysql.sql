@@ -670,3 +670,16 @@ SELECT p.id, JSON_UNQUOTE(JSON_EXTRACT(p.attributes, '$.ports[0]')) AS first_por
 SELECT SEC_TO_TIME(SUM(TIME_TO_SEC(TIMEDIFF(ends, starts)))) AS total_time FROM shifts WHERE ends > starts;
 SELECT DATE_FORMAT(day, '%d/%m') AS d, GROUP_CONCAT(CONCAT(employee_id, ' ', TIME_FORMAT(starts, '%H:%i')) ORDER BY starts SEPARATOR ', ') AS plan FROM shifts GROUP BY day ORDER BY day;
 SELECT id, name, MATCH_NAME FROM (SELECT id, name, name LIKE '%Laptop%' AS MATCH_NAME FROM categories) c ORDER BY id;
+SELECT SUBSTRING_INDEX(GROUP_CONCAT(total ORDER BY id), ',', 1) - SUBSTRING_INDEX(GROUP_CONCAT(total ORDER BY id DESC), ',', 1) AS d FROM orders;
+SELECT customer_id, SUBSTRING_INDEX(GROUP_CONCAT(total ORDER BY ordered_at DESC), ',', 1) / SUBSTRING_INDEX(GROUP_CONCAT(total ORDER BY ordered_at), ',', 1) AS growth FROM orders GROUP BY customer_id ORDER BY customer_id;
+SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(GROUP_CONCAT(total ORDER BY total SEPARATOR ','), ',', CEILING(COUNT(*) / 2)), ',', -1) AS median FROM orders;
+SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(GROUP_CONCAT(total ORDER BY total SEPARATOR ','), ',', 95 / 100 * COUNT(*) + 1), ',', -1) AS p95 FROM orders;
+SELECT LEFT(GROUP_CONCAT(name ORDER BY id SEPARATOR ', '), 50) AS names, LENGTH(GROUP_CONCAT(name)) AS l, UPPER(GROUP_CONCAT(name ORDER BY id)) AS u FROM products;
+SELECT JSON_EXTRACT(JSON_ARRAYAGG(total ORDER BY id), '$[0]') - JSON_VALUE(JSON_ARRAYAGG(total ORDER BY id), '$[1]') AS d FROM orders;
+SELECT path, COUNT(*) AS n FROM (SELECT user_id, GROUP_CONCAT(name ORDER BY occurred_at SEPARATOR ' > ') AS path FROM events GROUP BY user_id) p GROUP BY path ORDER BY n DESC, path;
+SELECT path LIKE '%cart%' AS c, path REGEXP 'purchase$' AS p, REPLACE(path, ' > ', '/') AS s, MD5(path) AS h FROM (SELECT user_id, GROUP_CONCAT(name ORDER BY occurred_at SEPARATOR ' > ') AS path FROM events GROUP BY user_id) p ORDER BY path;
+SELECT d.name, CONCAT(SUBSTRING_INDEX(e.names, ',', 1), ' and ', LENGTH(e.names) - LENGTH(REPLACE(e.names, ',', '')), ' others') AS who FROM departments d JOIN (SELECT department_id, GROUP_CONCAT(first_name ORDER BY id) AS names FROM employees GROUP BY department_id) e ON e.department_id = d.id ORDER BY 1;
+SELECT FIND_IN_SET('web', GROUP_CONCAT(channel ORDER BY id)) AS f, LOCATE('app', GROUP_CONCAT(channel ORDER BY id)) AS l, GROUP_CONCAT(channel ORDER BY id) LIKE 'web%' AS k FROM orders;
+SELECT user_id, FIND_IN_SET('purchase', names) - FIND_IN_SET('page_view', names) AS steps FROM (SELECT user_id, GROUP_CONCAT(name ORDER BY occurred_at) AS names FROM events GROUP BY user_id) q ORDER BY user_id;
+SELECT JSON_LENGTH(j) AS n, JSON_VALUE(j, '$[0].name') AS first, JSON_CONTAINS(j, '{"name": "Sales"}') AS has FROM (SELECT JSON_ARRAYAGG(JSON_OBJECT('id', id, 'name', name)) AS j FROM departments) q;
+SELECT x.ids, e.id FROM (SELECT GROUP_CONCAT(id) AS ids FROM employees WHERE salary > 60000) x JOIN employees e ON FIND_IN_SET(e.id, x.ids) ORDER BY e.id;

@@ -729,3 +729,17 @@ SELECT string_agg(CASE WHEN is_active THEN name END, ', ' ORDER BY name) AS acti
 SELECT department_id, (array_agg(salary ORDER BY salary DESC))[1] - (array_agg(salary ORDER BY salary))[1] AS spread FROM employees GROUP BY department_id ORDER BY 1;
 SELECT (array_agg(o.total ORDER BY o.ordered_at DESC) FILTER (WHERE o.status = 'shipped'))[1] - (array_agg(o.total ORDER BY o.ordered_at))[1] AS d, (array_agg(DISTINCT channel))[1] || (array_agg(channel))[2] FROM orders o;
 SELECT upper((array_agg(name ORDER BY id))[1]) || ' and ' || lower((array_agg(name ORDER BY id))[2]) FROM products;
+SELECT (percentile_cont(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY total))[2] - (percentile_cont(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY total))[1] AS iqr FROM orders;
+SELECT split_part(string_agg(total::text, ',' ORDER BY id), ',', 1)::numeric - split_part(string_agg(total::text, ',' ORDER BY id DESC), ',', 1)::numeric AS d FROM orders;
+SELECT left(string_agg(name, ', ' ORDER BY id), 50) || '...' AS names, length(string_agg(name, ', ')) FROM products;
+SELECT (jsonb_agg(total ORDER BY id) -> 0)::numeric - (jsonb_agg(total ORDER BY id) ->> 1)::numeric AS d FROM orders;
+SELECT (json_agg(total ORDER BY id) ->> 0)::numeric * 2 FROM orders;
+SELECT a[1] - a[2] AS d, a[1:2], array_length(a, 1), cardinality(a) * 2 FROM (SELECT array_agg(total ORDER BY id) AS a FROM orders) q;
+SELECT customer_id, a[1] AS first, a[cardinality(a)] AS last, a[cardinality(a)] - a[1] AS growth FROM (SELECT customer_id, array_agg(total ORDER BY ordered_at) AS a FROM orders GROUP BY customer_id) q ORDER BY 1;
+WITH h AS (SELECT customer_id, array_agg(total ORDER BY ordered_at) AS ts, string_agg(channel, '>' ORDER BY ordered_at) AS path FROM orders GROUP BY customer_id) SELECT customer_id, path, ts[1], round(ts[array_upper(ts, 1)] / nullif(ts[1], 0), 2) AS ratio, upper(path) FROM h WHERE path LIKE 'web%' OR path = 'app' ORDER BY customer_id;
+SELECT path, count(*) FROM (SELECT user_id, string_agg(name, ' > ' ORDER BY occurred_at) AS path FROM events GROUP BY user_id) p GROUP BY path ORDER BY 2 DESC, 1;
+SELECT user_id, names @> ARRAY['purchase'] AS bought, array_to_string(names, ' > '), array_position(names, 'purchase') - array_position(names, 'page_view') AS steps FROM (SELECT user_id, array_agg(name ORDER BY occurred_at) AS names FROM events GROUP BY user_id) q ORDER BY user_id;
+SELECT skills, skills - 1 FROM (SELECT 1 AS skills) x;
+SELECT d.name, e.names[1] || ' and ' || (cardinality(e.names) - 1) || ' others' AS who FROM departments d JOIN (SELECT department_id, array_agg(first_name ORDER BY id) AS names FROM employees GROUP BY 1) e ON e.department_id = d.id ORDER BY 1;
+SELECT string_agg(x, ',' ORDER BY x) || ';' || string_agg(x, '|') FROM unnest(ARRAY['a', 'b']) x;
+SELECT array_agg(id) || array_agg(customer_id), array_cat(array_agg(id), ARRAY[0::bigint]), array_remove(array_agg(employee_id), NULL) FROM orders;

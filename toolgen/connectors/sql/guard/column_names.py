@@ -174,6 +174,18 @@ _CERTAIN: Final[Mapping[type[exp.Expr], str]] = {
 _TRIMS: Final = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
+def named_query(select: exp.Select) -> exp.Expr | None:
+    """The common table expression or the subquery that a query is, or is an operand of, in parentheses or not; None for the statement."""
+    around = select.find_ancestor(exp.CTE, exp.Subquery) if select.parent is not None else None
+    while (
+        isinstance(around, exp.Subquery)
+        and not around.alias
+        and isinstance(around.parent, (exp.SetOperation, exp.Subquery, exp.CTE))
+    ):
+        around = around.find_ancestor(exp.CTE, exp.Subquery)
+    return around
+
+
 def names_by_place(select: exp.Select, around: exp.Expr | None) -> list[str]:
     """The names in lower case that the columns of a query have for the query around it, by their places; [] for their own.
 

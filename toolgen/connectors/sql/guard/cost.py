@@ -34,7 +34,7 @@ from toolgen.connectors.sql.guard.bounds import (
     subtracts_numbers,
     written_number,
 )
-from toolgen.connectors.sql.guard.column_names import computed_title, names_by_place
+from toolgen.connectors.sql.guard.column_names import computed_title, named_query, names_by_place
 from toolgen.connectors.sql.guard.functions import source_columns
 from toolgen.connectors.sql.guard.grants import ByIdentity
 from toolgen.connectors.sql.guard.json_paths import cost_of_path
@@ -498,7 +498,7 @@ class _Row:
         self._common(select)
         for clause in ("from_", "joins", "laterals"):
             self._clause(select.args.get(clause))
-        around = select.find_ancestor(exp.CTE, exp.Subquery) if select.parent is not None else None
+        around = named_query(select)
         renamed = names_by_place(select, around)
         if renamed == ["*"]:  # any of the names
             renamed = [*self._columns]

@@ -28,6 +28,7 @@ __all__ = [
     "selection_of",
     "title_of",
     "titles_of_columns",
+    "unnested_fields",
     "unpack_columns",
     "whole_selection",
 ]
@@ -309,3 +310,29 @@ def replaced(item: exp.Expr, selection: ColumnSelection, column: exp.Column) -> 
     for node in nodes:
         node.replace(column.copy())
     return copy
+
+
+def unnested_fields(item: exp.Expr) -> tuple[exp.Identifier, ...]:
+    """Return the columns that `unnest({'a': 1, 'b': 2})` gives, also of a list of such structs with `recursive := true`; () for others."""
+    if not isinstance(item, exp.Explode):
+        return ()
+    options = {
+        option.this.name.lower(): option.expression for option in item.expressions if isinstance(option, exp.PropertyEQ)
+    }
+    recursive = isinstance(options.get("recursive"), exp.Boolean) and bool(options["recursive"].this)
+    if len(item.expressions) != len(options) or options.keys() - {"recursive"}:
+        return ()
+    struct = (
+        item.this.expressions[0]
+        if recursive and isinstance(item.this, exp.Array) and item.this.expressions
+        else item.this
+    )
+    return tuple(_fields(struct, recursive)) if isinstance(struct, exp.Struct) else ()
+
+
+def _fields(struct: exp.Struct, recursive: bool) -> Iterator[exp.Identifier]:
+    for field in struct.expressions:
+        if recursive and isinstance(field.expression, exp.Struct):
+            yield from _fields(field.expression, recursive)
+        elif isinstance(field.this, exp.Identifier):
+            yield field.this

@@ -24,6 +24,7 @@ from toolgen.connectors.sql.dialects.duckdb_columns import (
     replaced,
     selection_of,
     title_of,
+    unnested_fields,
     whole_selection,
 )
 from toolgen.connectors.sql.dialects.whole_rows import ROW_FUNCTIONS
@@ -504,6 +505,8 @@ class Columns:
             self.use_all(relation)
 
     def output_names(self, item: exp.Expr, scope: SelectScope) -> Names:
+        if self._record.struct_fields and (fields := unnested_fields(item.unalias())):
+            return tuple(map(self._spelling.column, fields))
         match item:
             case exp.Alias():
                 return (self._spelling.column(item.args["alias"]),)

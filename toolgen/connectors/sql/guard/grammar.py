@@ -355,7 +355,7 @@ def _check_template(node: exp.Expr, name: str) -> None:
                 refuse(
                     "size",
                     f"a width in the template of {name} is not a number up to {_MAX_WIDTH}",
-                    "write a smaller width",
+                    "write the width as a number, or indent with substr('          ', 1, n) in place of *",
                 )
 
 

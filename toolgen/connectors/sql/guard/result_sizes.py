@@ -171,7 +171,7 @@ def _template(call: Arguments) -> float:
         refuse(
             "size",
             f"a width in the template of {shown(name)} is not a number up to {_MAX_WIDTH}",
-            "write a smaller width",
+            "write the width as a number, or indent with substr('          ', 1, n) in place of *",
         )
     width = max((int(number) for number in _INTEGER.findall(text)), default=0)
     places = text.count("%") + text.count("{")

@@ -238,7 +238,7 @@ lock:
 	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check uv
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements-dev.lock
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra sql --group build --universal --python-version 3.11 \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra sql --group build --group examples --universal --python-version 3.11 \
 	  --constraint requirements-dev.lock --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-header --quiet \
 	  --output-file requirements.lock
 	$(VENV)-lock/bin/python -m tests.platforms.wheels $(VENV)-lock/bin/uv

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,10 +21,12 @@ import toolgen
 from tests.projects import PETS, make_project
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
+from toolgen.connectors.mock_service import MockResponse
 from toolgen.connectors.openapi.mock.description import MockDescription
-from toolgen.connectors.openapi.mock.server import MockApp, mocked
+from toolgen.connectors.openapi.mock.server import MockApp
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import ConfigError, ToolgenError
+from toolgen.frontends.server.applications import served_in_thread
 from toolgen.gateway.in_process import of_openapi
 
 SECRET = "canary-credential"
@@ -59,11 +62,16 @@ def test_an_api_is_called_in_three_lines_with_its_credential(temporary: Path, sp
     app = MockApp(MockDescription(SourceConfig(name="pets", kind="openapi", location=str(spec))))
     seen: list[str] = []
 
-    async def noting(scope: Any, receive: Any, send: Any) -> None:
-        seen.append(dict(scope["headers"]).get(b"x-key", b"").decode())
-        await app(scope, receive, send)
+    class NotingApp:
+        """Mock that notes the credential of each request."""
 
-    with mocked(noting) as url:
+        def answer(
+            self, method: str, path: str, query: str, headers: Sequence[tuple[str, str]], body: bytes | None
+        ) -> MockResponse:
+            seen.append(dict(headers).get("x-key", ""))
+            return app.answer(method, path, query, headers, body)
+
+    with served_in_thread(NotingApp()) as url:
         gateway = toolgen.Gateway.from_openapi(spec, credentials=SECRET, server=url)
         with gateway as calls:
             assert calls.call("pets__get_pet", {"petId": 1}).status == "ok"

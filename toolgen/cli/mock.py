@@ -9,12 +9,11 @@ import click
 from toolgen.cli.options import config
 from toolgen.config.settings import from_specs
 from toolgen.config.settings import load as load_settings
-from toolgen.connectors.openapi.mock.description import MockDescription
-from toolgen.connectors.openapi.mock.server import MockApp, serve_mock
+from toolgen.connectors.mock_service import MockService
 from toolgen.connectors.registry import CONNECTORS
-from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
+from toolgen.frontends.server.applications import serve_application
 from toolgen.model.names import SOURCE_NAME
 
 
@@ -38,14 +37,18 @@ def command(spec: str, host: str, port: int, config_path: str) -> None:
     are checked. A request's `Prefer: code=429` chooses the answer, `Prefer: example=NAME` the example. Point `server:` in toolgen.yaml at
     the address and say `auth: none` there, and every tool can be tried, governed and without credentials.
     """
-    description = MockDescription(_source(spec, config_path).config)
-    if description.skipped:
-        click.echo(f"warning: {description.skipped} operation(s) are too broken to be served", err=True)
-    serve_mock(MockApp(description), host=host, port=port, title=f"{description.size} operations of {spec}")
+    mock = _mock(spec, config_path)
+    if mock.skipped:
+        click.echo(f"warning: {mock.skipped} operation(s) are too broken to be served", err=True)
+
+    def ready(url: str) -> None:
+        click.echo(f"toolgen mocks {mock.size} operations of {spec} on {url}", err=True)
+
+    serve_application(mock, host=host, port=port, ready=ready)
 
 
-def _source(spec: str, config_path: str) -> SourceSettings:
-    """A source where it can be the name of one and is no file; otherwise a description."""
+def _mock(spec: str, config_path: str) -> MockService:
+    """Return the mock of a source, or else of a description. A name that is a file is a description."""
     if Path(spec).exists() or not SOURCE_NAME.match(spec):
         (source,) = from_specs((spec,), Path.cwd()).values()
     else:
@@ -54,6 +57,7 @@ def _source(spec: str, config_path: str) -> SourceSettings:
             known = nearest(spec, sources) or f"; the sources are: {', '.join(sources)}"
             raise ConfigError(f"{spec!r} is neither a file nor a source{known}", where=config_path)
         source = sources[spec]
-    if not CONNECTORS[source.config.kind].describes_requests:
+    mock = CONNECTORS[source.config.kind].mock(source.config)
+    if mock is None:
         raise ConfigError(f"{spec} is {source.config.kind}; only OpenAPI descriptions can be served", where=spec)
-    return source
+    return mock

@@ -22,11 +22,10 @@ from toolgen.cli.options import KEY_VARIABLE, config, default_principal, logs
 from toolgen.config.policies import SECTIONS
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.connectors.openapi.mock.description import MockDescription
-from toolgen.connectors.openapi.mock.server import MockApp, mocked
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import ConfigError
+from toolgen.frontends.server.applications import served_in_thread
 from toolgen.frontends.server.http import Front, serve
 from toolgen.frontends.server.logs import Logs
 from toolgen.gateway.policy_reloader import file_states
@@ -134,19 +133,16 @@ def _made(specs: Sequence[str], config_path: str, *, mock: bool) -> str:
 
 @contextlib.contextmanager
 def _mocks(settings: Settings) -> Iterator[Mapping[str, str]]:
-    """A mock for each source that is described by OpenAPI; their URLs."""
+    """Serve a mock of each source that can be mocked; gives their URLs."""
     with contextlib.ExitStack() as stack:
         described = {
-            name: source
+            name: mock
             for name, source in settings.sources.items()
-            if CONNECTORS[source.config.kind].describes_requests
+            if (mock := CONNECTORS[source.config.kind].mock(source.config)) is not None
         }
         if not described:
             raise ConfigError("no source is described by OpenAPI, and no other can be mocked", where=str(settings.path))
-        yield {
-            name: stack.enter_context(mocked(MockApp(MockDescription(source.config))))
-            for name, source in described.items()
-        }
+        yield {name: stack.enter_context(served_in_thread(mock)) for name, mock in described.items()}
 
 
 def _gateway(settings: Settings, services: Mapping[str, str], keys: Sequence[tuple[str, ApiKey]]) -> Gateway:

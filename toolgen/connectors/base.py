@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from toolgen.connectors.functions.executor import FunctionRuntime
     from toolgen.connectors.http.credentials import Provision
     from toolgen.connectors.mcp.command_client import CommandClient
+    from toolgen.connectors.mock_service import MockService
     from toolgen.connectors.proof.verdicts import Prover
     from toolgen.connectors.secrets import SecretResolver
     from toolgen.model.account_report import DatabaseReport
@@ -169,6 +170,10 @@ class Connector(ABC):
     @abstractmethod
     def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
         """Return the executor of a source. It opens nothing before the first call. Raises `ConfigError`."""
+
+    def mock(self, config: SourceConfig) -> MockService | None:
+        """Return a mock of the system of a source; None for a kind that is not mocked. Raises `DescriptionError`."""
+        return None
 
     def prover(self, config: SourceConfig, info: SourceInfo, *, examples: int, seed: str) -> Prover | None:
         """Return the function that proves a tool of a source with up to `examples` generated calls; None for a kind without proofs."""

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
 from graphql import build_schema, graphql_sync
 from msgspec import Struct
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
 
 from toolgen.audit.keys import PRIVATE, make_key
 from toolgen.config.settings import from_mapping
-from toolgen.connectors.openapi.mock.description import MockDescription
-from toolgen.connectors.openapi.mock.server import MockApp, mocked
+from toolgen.connectors.mock_service import MockResponse
+from toolgen.connectors.registry import CONNECTORS
+from toolgen.core.json_codec import decode_json
+from toolgen.frontends.server.applications import served_in_thread
 from toolgen.policy.key_list import new_key
 
 __all__ = ["HIDDEN", "Shop", "shop"]
@@ -63,7 +62,7 @@ def shop(folder: Path) -> Iterator[Shop]:
     (folder / "policies").mkdir()
     made = Shop(folder=folder, description=_read("orders.yaml").encode(), has_sql=find_spec("sqlglot") is not None)
     (folder / "orders.yaml").write_bytes(made.description)
-    with mocked(_app(made)) as url:
+    with served_in_thread(_Services(made)) as url:
         words = {"PORT": str(urlsplit(url).port)}
         for name in ("agent", "ann", "lead"):
             made.keys[name], words[name.upper()] = new_key()
@@ -78,25 +77,33 @@ def shop(folder: Path) -> Iterator[Shop]:
         yield made
 
 
-def _app(made: Shop) -> Starlette:
-    schema = build_schema(_read("catalog.graphql"))
-    sources = from_mapping({"orders": {"openapi": str(made.folder / "orders.yaml")}}, made.folder)
+class _Services:
+    """The services on one port: the description, the GraphQL endpoint, and the REST service that is described."""
 
-    async def describe(_: Request) -> Response:
-        return Response(made.description, media_type="application/yaml")
+    def __init__(self, made: Shop) -> None:
+        self._made = made
+        self._schema = build_schema(_read("catalog.graphql"))
+        sources = from_mapping({"orders": {"openapi": str(made.folder / "orders.yaml")}}, made.folder)
+        config = sources["orders"].config
+        orders = CONNECTORS[config.kind].mock(config)
+        assert orders is not None  # noqa: S101 - it is described by OpenAPI
+        self._orders = orders
 
-    async def answer(request: Request) -> Response:
-        asked = await request.json()
-        found = graphql_sync(schema, asked["query"], _ROOT, variable_values=asked.get("variables"))
-        return JSONResponse(found.formatted)
-
-    return Starlette(
-        routes=[
-            Route("/openapi.yaml", describe),
-            Route("/graphql", answer, methods=["POST"]),
-            Mount("/", app=MockApp(MockDescription(sources["orders"].config))),
-        ]
-    )
+    def answer(
+        self, method: str, path: str, query: str, headers: Sequence[tuple[str, str]], body: bytes | None
+    ) -> MockResponse:
+        """Answer a request."""
+        match method, path:
+            case "GET", "/openapi.yaml":
+                kind = "application/yaml"
+                return MockResponse(status=200, media_type=kind, body=self._made.description, headers={})
+            case "POST", "/graphql":
+                asked = decode_json(body or b"{}")
+                found = graphql_sync(self._schema, asked["query"], _ROOT, variable_values=asked.get("variables"))
+                kind, written = "application/json", msgspec.json.encode(found.formatted)
+                return MockResponse(status=200, media_type=kind, body=written, headers={})
+            case _:
+                return self._orders.answer(method, path, query, headers, body)
 
 
 _ROOT = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.locations import file_or_url
+from toolgen.connectors.mock_service import MockService
 from toolgen.connectors.proof.verdicts import Prover
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
 from toolgen.model.binding_change import BindingChange
@@ -58,6 +59,13 @@ class OpenApiConnector(Connector):
         hidden = frozenset(one.name for one in schemes if one.type == "apiKey" and one.in_ == "query")
         inner = resilient(make(reader_for(followed)), source)
         return PollingExecutor(inner, default=source.poll, polls=source.tool_polls, hidden=hidden)
+
+    def mock(self, config: SourceConfig) -> MockService:
+        """Return a mock that answers with the examples of the description, or with values that its schemas accept."""
+        from toolgen.connectors.openapi.mock.description import MockDescription  # noqa: PLC0415 - for mocks alone
+        from toolgen.connectors.openapi.mock.server import MockApp  # noqa: PLC0415 - the same
+
+        return MockApp(MockDescription(config))
 
     def prover(self, config: SourceConfig, info: SourceInfo, *, examples: int, seed: str) -> Prover:
         """Return the prover that holds requests against the description."""

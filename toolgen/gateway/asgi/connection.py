@@ -35,7 +35,18 @@ MAX_LINGERED = 256 * 1024 * 1024
 """For how long, and of how many bytes, the rest of a body is read behind its answer."""
 _NEVER = float("inf")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+
+
+class _StatusLines(dict[int, bytes]):
+    """Status lines, of numbers without a phrase too."""
+
+    def __missing__(self, status: int) -> bytes:
+        return f"HTTP/1.1 {status} \r\n".encode()
+
+
+_STATUS_LINES = _StatusLines(
+    (status.value, f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()) for status in HTTPStatus
+)
 _UNSAFE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").search
 _CLOSE = (b"connection", b"close")
 

@@ -16,12 +16,13 @@ from xml.sax.saxutils import escape
 import jsonschema_rs
 from msgspec import Struct
 
+from toolgen.connectors.mock_service import MockResponse
 from toolgen.connectors.openapi.mock.description import DescribedResponse, Endpoint, MediaExample, MockDescription
 from toolgen.connectors.openapi.v3 import JSON
 from toolgen.generator.samples.json_schema import NoSampleError, sample
 from toolgen.model.schema import Json, Schema
 
-__all__ = ["MockResponse", "Preference", "negotiate", "preference", "problem", "render", "reply"]
+__all__ = ["Preference", "negotiate", "preference", "problem", "render", "reply"]
 
 _LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines", "application/json-lines")
 _PIXEL = base64.b64decode(
@@ -86,15 +87,6 @@ class Preference(Struct, frozen=True, kw_only=True):
 
     code: int = 0
     example: str = ""
-
-
-class MockResponse(Struct, frozen=True, kw_only=True):
-    """Response of the mock. `media_type` is "" if there is no body."""
-
-    status: int
-    media_type: str
-    body: bytes
-    headers: Mapping[str, str]
 
 
 def preference(header: str) -> Preference:

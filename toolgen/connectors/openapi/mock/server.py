@@ -1,44 +1,34 @@
-"""The mock: an ASGI application, one request in, one described answer out, in a process that listens on loopback and ends on a signal.
+"""The mock of a description: one request in, one described answer out.
 
 A request is refused where it lacks what the description requires, or holds something of another type.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import re
-import signal
-import socket
-import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import jsonschema_rs
-import uvicorn
 from msgspec import Struct
 from msgspec.structs import replace
-from starlette.requests import ClientDisconnect
-from starlette.requests import Request as HttpRequest
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
+from toolgen.connectors.mock_service import MockResponse
 from toolgen.connectors.openapi.mock.description import Endpoint, MockDescription
-from toolgen.connectors.openapi.mock.responses import MockResponse, preference, problem, reply
+from toolgen.connectors.openapi.mock.responses import preference, problem, reply
 from toolgen.connectors.openapi.operation import Parameter
 from toolgen.connectors.openapi.v3 import JSON
-from toolgen.core.errors import ConfigError
 from toolgen.core.json_codec import decode_json
 from toolgen.model.schema import Json
 
-__all__ = ["MockApp", "mocked", "serve_mock"]
+__all__ = ["MockApp"]
 
 # Which values of a style are the text that was sent; of a form there may be several under one name.
 _PLAIN = {"simple": ("integer", "number", "boolean", "string"), "form": ("integer", "number", "boolean")}
 _INTEGER = re.compile(r"-?[0-9]+\Z")
+_QUOTED = re.compile(r'"(.*)"')
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\Z")
 
 
@@ -166,49 +156,38 @@ def _plain(media_type: str) -> str:
     return media_type.partition(";")[0].strip().lower()
 
 
-_MAX_BODY_SIZE = 10 * 1024 * 1024
-_EXIT_S = 5.0
-
-
 class MockApp:
-    """Serves one description. Nothing is kept between requests: the same request always gets the same answer."""
+    """Application that answers as one description says. Nothing is kept between requests: the same request always gets the same answer."""
 
     def __init__(self, description: MockDescription) -> None:
         self._description = description
+        self.size, self.skipped = description.size, description.skipped
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        request = HttpRequest(scope, receive)
-        try:
-            body = await _body(request)
-        except ClientDisconnect:
-            return
+    def answer(
+        self, method: str, path: str, query: str, headers: Sequence[tuple[str, str]], body: bytes | None
+    ) -> MockResponse:
+        """Answer a request. `path` is encoded, header names are in lower case, and `body` is None if it is too large."""
         if body is None:
-            answer = problem(413, "Too large", f"a mock takes at most {_MAX_BODY_SIZE >> 20} MiB")
-        else:
-            answer = self._answer(request, body)
-        await _response(answer)(scope, receive, send)
-
-    def _answer(self, http: HttpRequest, body: bytes) -> MockResponse:
-        query = parse_qsl(http.url.query, keep_blank_values=True)
-        path = http.scope.get("raw_path") or http.url.path.encode()
-        found = self._description.find(path.decode("ascii", "replace").partition("?")[0], query)
+            return problem(413, "Too large", "a mock takes at most 10 MiB")
+        given = parse_qsl(query, keep_blank_values=True)
+        found = self._description.find(path, given)
         if not found:
             return problem(404, "Not found", "no path of the description matches")
-        meant = next((one for one in found if one[0].operation.method.upper() == http.method), None)
+        meant = next((one for one in found if one[0].operation.method.upper() == method), None)
         if meant is None:
             return _not_allowed({endpoint.operation.method.upper() for endpoint, _ in found})
         endpoint, captured = meant
-        request = MockRequest(path=captured, query=query, headers=_headers(http), cookies=http.cookies, body=body)
-        wanted = preference(", ".join(http.headers.getlist("prefer")))
+        by_name = dict(headers)
+        cookies = _cookies("; ".join(_values_of(headers, "cookie")))
+        request = MockRequest(path=captured, query=given, headers=by_name, cookies=cookies, body=body)
+        wanted = preference(", ".join(_values_of(headers, "prefer")))
         if not wanted.code:
             if unsupported(endpoint, request):
                 return problem(415, "Unsupported media type", f"this takes {', '.join(endpoint.accepts)}")
             if wrong := faults(self._description, endpoint, request):
                 detail = "the request is not what the description asks for"
                 return problem(400, "Bad request", detail, [fault.to_dict() for fault in wrong])
-        return reply(self._description, endpoint, wanted, ", ".join(http.headers.getlist("accept")))
+        return reply(self._description, endpoint, wanted, ", ".join(_values_of(headers, "accept")))
 
 
 def _not_allowed(methods: set[str]) -> MockResponse:
@@ -216,91 +195,16 @@ def _not_allowed(methods: set[str]) -> MockResponse:
     return replace(problem(405, "Method not allowed", f"this path takes {allowed}"), headers={"Allow": allowed})
 
 
-async def _body(request: HttpRequest) -> bytes | None:
-    """The whole body, or None when it is too large."""
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > _MAX_BODY_SIZE:
-            return None
-        parts.append(part)
-    return b"".join(parts)
+def _values_of(headers: Sequence[tuple[str, str]], wanted: str) -> list[str]:
+    return [value for name, value in headers if name == wanted]
 
 
-def _headers(request: HttpRequest) -> dict[str, str]:
-    return dict(request.headers.items())
-
-
-def _response(answer: MockResponse) -> Response:
-    headers = {**answer.headers, "Content-Type": answer.media_type} if answer.media_type else dict(answer.headers)
-    return Response(answer.body, status_code=answer.status, headers=headers)
-
-
-def serve_mock(app: MockApp, *, host: str, port: int, title: str) -> None:
-    """Serves until SIGINT or SIGTERM. `port` 0 takes a free one; the ready line names it. Raises `ConfigError` for an address in use."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-    except (OSError, UnicodeError) as error:
-        raise ConfigError(f"cannot listen on {host[:200]!r}: it is no address", suggestion="see --host") from error
-    with listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(address)
-        except OSError as error:
-            message = f"cannot listen on {host} port {port}: {error.strerror}"
-            raise ConfigError(message, suggestion="choose another with --port, 0 for a free one") from error
-        config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False)
-        asyncio.run(_Server(config, title).serve(sockets=[listener]))
-
-
-@contextlib.contextmanager
-def mocked(app: ASGIApp) -> Iterator[str]:
-    """Serves on a free port of loopback, in a thread, until the block ends. Gives its URL, which takes connections at once."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False)
-        server = _InThread(config)
-        thread = threading.Thread(target=server.run, args=([listener],), name="toolgen-mock", daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(_EXIT_S)
-
-
-class _InThread(uvicorn.Server):
-    """uvicorn beside what the main thread does: signals are that one's."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, which says when it accepts connections and ends quietly on a signal."""
-
-    def __init__(self, config: uvicorn.Config, title: str) -> None:
-        super().__init__(config)
-        self._title = title
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        for one in sockets or ():
-            host, port = one.getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
-            print(f"toolgen mocks {self._title} on http://{shown}:{port}", file=sys.stderr, flush=True)  # noqa: T201
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """uvicorn raises the signal again once it has stopped, which would look like a crash."""
-        loop = asyncio.get_running_loop()
-        signals = (signal.SIGINT, signal.SIGTERM)
-        for number in signals:
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        try:
-            yield
-        finally:
-            for number in signals:
-                loop.remove_signal_handler(number)
+def _cookies(header: str) -> dict[str, str]:
+    """Read a Cookie header as browsers write it (RFC 6265, section 5.4)."""
+    found = {}
+    for pair in header.split(";"):
+        name, separator, value = pair.partition("=")
+        if separator:
+            quoted = _QUOTED.fullmatch(value.strip())
+            found[name.strip()] = value.strip() if quoted is None else re.sub(r"\\(.)", r"\1", quoted[1])
+    return found

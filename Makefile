@@ -97,12 +97,15 @@ proxies:
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends haproxy nginx-light >/dev/null; } \
 	  || echo "The proxies cannot be installed here (it takes apt-get and root): the tests behind them are skipped" >&2
 
-# The tools that tests/deploy holds deploy/ against: Debian's nginx, Caddy and Prometheus, and JSON schemas of Kubernetes and of compose files in an
+# The tools that tests/deploy holds deploy/ against: Debian's nginx, Caddy, Prometheus and Go, and JSON schemas of Kubernetes and of compose files in an
 # environment of their own, as `frameworks` has.
 deploy-tools: dev .venv-deploy/.installed proxies
 	@command -v caddy >/dev/null || { echo "Installing the package caddy on this machine, with apt-get" \
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends caddy >/dev/null; } \
 	  || echo "Caddy cannot be installed here (it takes apt-get and root): its configuration is not checked" >&2
+	@command -v go >/dev/null || { echo "Installing the package golang-go on this machine, with apt-get" \
+	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends golang-go >/dev/null; } \
+	  || echo "Go cannot be installed here (it takes apt-get and root): the Helm chart is not rendered" >&2
 	@command -v promtool >/dev/null || { echo "Installing the package prometheus on this machine, with apt-get" \
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus >/dev/null; } \
 	  || echo "Prometheus cannot be installed here (it takes apt-get and root): alert rules and dashboard are held against our own metrics alone" >&2
@@ -241,6 +244,9 @@ lock:
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra sql --group build --group examples --universal --python-version 3.11 \
 	  --constraint requirements-dev.lock --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-header --quiet \
 	  --output-file requirements.lock
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra cel --extra redis --extra postgres --extra mysql --universal --python-version 3.11 \
+	  --constraint requirements-dev.lock --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-header --quiet \
+	  --output-file deploy/requirements.lock
 	$(VENV)-lock/bin/python -m tests.platforms.wheels $(VENV)-lock/bin/uv
 	for path in tests/frameworks/locks/*.in tests/bridged/*.in tests/deploy/tools.in; do \
 	  $(VENV)-lock/bin/uv pip compile $$path --universal --python-version 3.11 \

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from toolgen.model.detection import Detector, Finding
     from toolgen.model.middleware import CallView, Change, Middleware, Narrow, Refuse, ResultView, StepView, ToolView
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 __all__ = [
     "Audio",
     "CallError",

@@ -143,14 +143,16 @@ class Revoker:
     def key(self, beginning: str) -> str:
         """Takes a key away by how its hash begins. Returns and raises as `principal` does."""
         found = self._credentials()
-        entries = found.principals.values() if found is not None else ()
+        entries = tuple(found.principals.values()) if found is not None else ()
         keys = {key.sha256 for entry in entries for key in entry.keys if key.sha256.startswith(beginning)}
         if not keys and found is not None and self._usable():
             raise ConfigError(f"no key's hash begins with {beginning}", suggestion="see `toolgen keys list`")
         if len(keys) > 1:
             raise ConfigError(f"{len(keys)} keys begin with {beginning}", suggestion="give more of the id")
         digest = f"sha256:{next(iter(keys), beginning)}"
-        add_revocation(self.directory, {"key": digest}, lambda entry: str(entry.get("hash", "")).startswith(digest))
+        owners = [entry.id for entry in entries for key in entry.keys if key.sha256 in keys]
+        revocation = {"key": digest, **({"of": owners[0]} if len(set(owners)) == 1 else {})}
+        add_revocation(self.directory, revocation, lambda entry: str(entry.get("hash", "")).startswith(digest))
         return _said(keys) or f"revoked every key whose hash begins with {beginning}"
 
     def other(self, revocation: Mapping[str, Any]) -> None:

@@ -164,7 +164,8 @@ class CertificateRevocation(Struct, frozen=True, kw_only=True):
 class PolicyCredentials(Struct, frozen=True, kw_only=True):
     """Everything a policy says about who is who.
 
-    `revoked_keys` are hex SHA-256 digests of API keys, or how some begin. `revoked_principals` says of principals until when (seconds
+    `revoked_keys` are hex SHA-256 digests of API keys, or how some begin, and `revoked_owners` has the principals of some of them.
+    `revoked_principals` says of principals until when (seconds
     since the epoch) what they were given counts no more: keys, tokens and certificates alike.
     """
 
@@ -172,6 +173,7 @@ class PolicyCredentials(Struct, frozen=True, kw_only=True):
     issuers: Mapping[str, IssuerEntry]
     revocations: tuple[Revocation, ...]
     revoked_keys: frozenset[str]
+    revoked_owners: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     revoked_certificates: tuple[CertificateRevocation, ...] = ()
     revoked_principals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -234,6 +236,7 @@ class PolicyCredentials(Struct, frozen=True, kw_only=True):
             principals=principals,
             revocations=tuple(dict.fromkeys((*self.revocations, *taken.revocations))),
             revoked_keys=self.revoked_keys | taken.revoked_keys,
+            revoked_owners=MappingProxyType({**self.revoked_owners, **taken.revoked_owners}),
             revoked_certificates=tuple(dict.fromkeys((*self.revoked_certificates, *taken.revoked_certificates))),
             revoked_principals=MappingProxyType(until),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.frontends.console.axe import violations
-from tests.frontends.console.house import House, house
+from tests.frontends.console.house import POLICY, House, house
 from tests.frontends.console.people import chromium, client, form_token, needs_chromium, watched
+from toolgen.audit.reader import entries as read_entries
 from toolgen.core.clock import FixedClock
 from toolgen.frontends.console.http import Verification
 from toolgen.frontends.console.story import request_text, steps_of, waited
@@ -311,3 +313,39 @@ def test_the_record_is_verified_once_a_day(tmp_path: Path) -> None:
         await verification.close()
 
     asyncio.run(scenario())
+
+
+def test_a_key_is_revoked_by_an_admin_and_keeps_the_name_of_its_owner(tmp_path: Path) -> None:
+    with house(tmp_path / "project") as home, client(home, "olga") as http, client(home, "rita") as other:
+        page = http.get("/console/keys").text
+        assert "toolgen pause --principal NAME" in page
+        key_id = (
+            page.partition('<a href="/console/principals?name=bot">')[0].rpartition("<code>")[2].partition("</code>")[0]
+        )
+        assert f"toolgen keys revoke {key_id}" in page
+        assert f"toolgen keys revoke {key_id}" in other.get("/console/keys").text
+        form = {"form_token": form_token(page), "key": key_id}
+        asked = {"authorization": "Bearer key-of-bot"}
+        assert http.get("/v1/tools", headers=asked).status_code == 200
+        own = {**form, "form_token": form_token(other.get("/console/keys").text)}
+        assert other.post("/console/keys/revoke", data=own).status_code == 403
+        assert http.post("/console/keys/revoke", data={**form, "form_token": "x"}).status_code == 403
+        assert http.post("/console/keys/revoke", data={**form, "key": "nothing"}).status_code == 409
+        assert http.get("/v1/tools", headers=asked).status_code == 200
+        done = http.post("/console/keys/revoke", data=form, follow_redirects=True)
+        assert f"Revoked: key {key_id} of bot" in done.text.partition("</title>")[0]
+        assert http.get("/v1/tools", headers=asked).status_code == 401
+        row = http.get("/console/keys").text.partition(f"<code>{key_id}</code>")[2].partition("</tr>")[0]
+        assert "name=bot" in row
+        assert ">revoked<" in row
+        entries = [one for one in read_entries(home.root / "var" / "audit") if one.get("code") == "key_revoked"]
+        assert [one["arguments"] for one in entries] == [{"key": key_id, "of": "bot", "by": "olga"}]
+
+
+def test_a_revoked_key_that_left_the_list_keeps_the_name_of_its_owner(tmp_path: Path) -> None:
+    digest = hashlib.sha256(b"an old key").hexdigest()
+    policy = json.loads(json.dumps(POLICY))
+    policy["revoked"] = [{"key": f"sha256:{digest}", "of": "bot"}]
+    with house(tmp_path / "project", policy=policy) as home, client(home, "rita") as http:
+        row = http.get("/console/keys").text.partition(f"<code>{digest[:12]}")[2].partition("</tr>")[0]
+        assert "name=bot" in row

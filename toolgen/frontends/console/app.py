@@ -126,6 +126,7 @@ _ROUTES = (
     _route("GET", r"/sources/([a-z][a-z0-9_]{0,63})", sources.one, _viewer),
     _route("GET", "/limits", limits.listed, _viewer),
     _route("GET", "/keys", keys.listed, _viewer),
+    _route("POST", "/keys/revoke", keys.revoke, _admin),
     _route("GET", "/record", overview.show_log, _viewer),
     _route("POST", "/record/verify", overview.verify, _viewer),
 )

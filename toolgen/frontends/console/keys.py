@@ -7,11 +7,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from toolgen.frontends.console.http import Visit
+from toolgen.core.errors import ConfigError
+from toolgen.frontends.console.http import ActionResult, Visit
 from toolgen.gateway.asgi.request import Response
+from toolgen.gateway.key_revocation import revoke_key
 from toolgen.policy.credentials import ApiKey, PolicyCredentials
 
-__all__ = ["ApiKeyView", "keys_of", "listed"]
+__all__ = ["ApiKeyView", "keys_of", "listed", "revoke"]
 
 _SOON_S = 14 * 86_400.0
 _ORDER = ("expiring", "accepted", "expired", "revoked")
@@ -31,13 +33,32 @@ class ApiKeyView(Struct, frozen=True, kw_only=True):
 
 async def listed(visit: Visit) -> Response:
     """GET /console/keys"""
+    given = visit.request.parameters("done", "principal")
+    return await _page(visit, only=given.get("principal", ""), notice=visit.done_notice(given.get("done", "")))
+
+
+async def revoke(visit: Visit) -> Response:
+    """POST /console/keys/revoke: ends one key, for every gateway."""
     visit.request.parameters()
+    key_id = visit.form.get("key", "")
+    try:
+        owner = await revoke_key(visit.gateway, key_id, by=visit.person.principal.id, client="console")
+    except ConfigError as error:
+        return await _page(visit, status=409, notice=ActionResult("Not revoked", error.message, kind="bad"))
+    return visit.done("/console/keys", "revoked", f"key {key_id} of {owner}")
+
+
+async def _page(visit: Visit, *, status: int = 200, only: str = "", notice: ActionResult | None = None) -> Response:
     await visit.gateway.monitoring.history.note()
     credentials = visit.gateway.policy.credentials
     found = keys_of(credentials, await visit.gateway.monitoring.history.seen.uses(), visit.now)
+    found = tuple(key for key in found if only in {"", key.principal})
     return visit.page(
         "keys.html",
         at="keys",
+        status=status,
+        notice=notice,
+        only=only,
         keys=found,
         counts={state: sum(key.state == state for key in found) for state in _ORDER},
         others=_others(credentials),
@@ -65,10 +86,20 @@ def keys_of(credentials: PolicyCredentials, uses: Mapping[str, float], now: floa
         for name, entry in credentials.principals.items()
         for key in entry.keys
     ]
-    gone = {ApiKey(sha256=text).id for text in credentials.revoked_keys} - {key.id for key in found}
+    gone = {ApiKey(sha256=text).id: text for text in credentials.revoked_keys}
+    listed_ids = {key.id for key in found}
     found += [
-        ApiKeyView(id=name, principal="", state="revoked", created=None, expires=None, used=uses.get(name), where="")
-        for name in gone
+        ApiKeyView(
+            id=name,
+            principal=credentials.revoked_owners.get(text, ""),
+            state="revoked",
+            created=None,
+            expires=None,
+            used=uses.get(name),
+            where="",
+        )
+        for name, text in gone.items()
+        if name not in listed_ids
     ]
     return tuple(
         sorted(found, key=lambda key: (_ORDER.index(key.state), key.expires or math.inf, key.principal, key.id))

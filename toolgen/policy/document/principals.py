@@ -97,6 +97,7 @@ class PrincipalSections:
         self.issuers: dict[str, IssuerEntry] = {}
         self.revocations: list[Revocation] = []
         self.revoked_keys: set[str] = set()
+        self.revoked_owners: dict[str, str] = {}
         self.revoked_certificates: list[CertificateRevocation] = []
         self.revoked_principals: dict[str, float] = {}
         self._owners: dict[str, str] = {}  # of each key's digest
@@ -145,6 +146,7 @@ class PrincipalSections:
             issuers=MappingProxyType({}),
             revocations=tuple(self.revocations),
             revoked_keys=frozenset(self.revoked_keys),
+            revoked_owners=MappingProxyType(self.revoked_owners),
             revoked_certificates=tuple(self.revoked_certificates),
             revoked_principals=MappingProxyType(self.revoked_principals),
         )
@@ -321,11 +323,15 @@ class PrincipalSections:
                 "revokes either a key, or a certificate, or tokens by issuer, jwt_id, subject or before, or a principal",
                 where=where,
             )
+        if given.of is not None and given.key is None:
+            raise PolicyError("of: names the principal of a revoked key, and needs key:", where=where)
         before = None if given.before is None else instant(given.before, "before", where)
         if given.certificate is not None:
             self.revoked_certificates.append(_revoked(given.certificate, where))
         elif given.key is not None:
-            self.revoked_keys.add(_revoked_key(given.key, where))
+            self.revoked_keys.add(digest := _revoked_key(given.key, where))
+            if given.of is not None:
+                self.revoked_owners[digest] = given.of
         elif given.principal is not None:
             until = math.inf if before is None else before
             self.revoked_principals[given.principal] = max(until, self.revoked_principals.get(given.principal, until))

@@ -96,6 +96,7 @@ class RevokedCertificateShape(msgspec.Struct, forbid_unknown_fields=True):
 
 class RevokedShape(msgspec.Struct, forbid_unknown_fields=True):
     key: str | None = None
+    of: _Text | None = None
     principal: _Text | None = None
     certificate: RevokedCertificateShape | None = None
     issuer: _Text | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +226,24 @@ def test_conditions_that_text_always_fulfils(tmp_path: Path, condition: str, adv
     assert [(one.code, one.where) for one in found] == ([("number_of_text", "policies/p.yaml:3")] if advised else [])
     (tmp_path / "deny").mkdir()
     assert advice(tmp_path / "deny", rule.replace("VERDICT", "deny")) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "codes"),
+    [
+        (["bot", "agent-1", "\u0434\u043e\u043c", "staff:ann@example.com"], []),
+        (["<b>eve</b>"], ["principal_markup"]),
+        (["b\u043et"], ["principal_alike"]),
+        (["ann", "\u0430nn"], ["principal_alike", "principal_alike"]),  # of two scripts, and like the other
+        (["admin1", "adminl"], ["principal_alike"]),
+        (["ops", "OPS"], ["principal_alike"]),
+    ],
+)
+def test_names_of_principals_that_people_could_mistake(tmp_path: Path, names: list[str], codes: list[str]) -> None:
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    data = {"principals": {name: {"roles": ["bot"]} for name in names}}
+    (policies / "p.yaml").write_text(json.dumps(data), encoding="utf-8")
+    found = [*advise(load(policies, PAY), documents(policies), PAY)]
+    assert [one.code for one in found] == codes
+    assert all(one.where.startswith("policies/p.yaml:") and one.message.isascii() for one in found)

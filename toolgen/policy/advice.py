@@ -25,6 +25,7 @@ from toolgen.policy.advice_arguments import (
     optional_narrowings,
     texts_as_numbers,
 )
+from toolgen.policy.advice_names import NameRemark, principal_names
 from toolgen.policy.binding import bind_fault
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.redact import Redaction, column_of
@@ -129,8 +130,15 @@ class Advice(Struct, frozen=True, kw_only=True):
 def advise(policy: Policy, documents: Iterable[YamlDocument], manifest: Manifest) -> Iterator[Advice]:
     """Advice on a policy that is in order, file by file. `documents` are its files."""
     rules = {rule.id: rule for rule in policy.rules}
+    remarks: dict[str, list[NameRemark]] = {}
+    for name, about in principal_names(policy.principals):
+        remarks.setdefault(name, []).append(about)
     for document in documents:
         data: Mapping[str, Any] = document.data or {}
+        for name in data.get("principals") or ():
+            for about in remarks.pop(name, ()):
+                where = document.where("principals", name)
+                yield Advice(code=about.code, where=where, message=about.message, suggestion=about.suggestion)
         for index, entry in enumerate(data.get("rules") or ()):
             rule = rules.get(entry["id"])
             if rule is None:  # it is about prompts and resources, or about tools that are still to be added

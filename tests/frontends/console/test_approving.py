@@ -130,7 +130,7 @@ def test_after_each_action_the_title_says_what_happened_and_the_focus_goes_there
         page.goto(f"{home.url}/console/record")
         page.click("button:has-text('Verify now')")
         page.wait_for_selector("#verified[tabindex]")
-        expect(page).to_have_title(re.compile("^Intact"))
+        expect(page).to_have_title(re.compile("^Intact"), timeout=60_000)
         assert focused(page).startswith("Intact")
         # A tool, and a decision.
         page.goto(f"{home.url}/console/tools/orders__get_health")
@@ -308,11 +308,11 @@ def test_badge_title_and_queue_follow_by_themselves_and_say_so_politely(browser:
         assert announced.get_attribute("aria-live") == "polite"
         assert announced.inner_text() == "1 call waits for your answer"
         other = asked(home, "another")
-        expect(page).to_have_title(re.compile(r"^\(2\) "))
+        expect(page).to_have_title(re.compile(r"^\(2\) "), timeout=60_000)
         page.wait_for_selector(f".queue a[href$='{other}']")
         for number in (call_id, other):
             home.run(home.gateway.approvals.calls.cancel(number, home.gateway.principal("bot")))
-        expect(page).to_have_title(re.compile("^Approvals"))
+        expect(page).to_have_title(re.compile("^Approvals"), timeout=60_000)
         page.wait_for_selector("text=Nothing waits for your answer.")
         visitor.check()
 

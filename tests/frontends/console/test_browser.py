@@ -225,7 +225,7 @@ def test_nothing_an_upstream_or_a_token_says_runs_or_becomes_markup(browser: Bro
             who = f"staff:ann{CANARY}"[:126]
             visitor.page.goto(f"{home.url}/console/policies/explain")
             visitor.page.fill("[name=user]", who)
-            visitor.page.select_option("[name=tool]", "orders__list_orders")
+            visitor.page.fill("[name=tool]", "orders__list_orders")
             visitor.page.click("main form button[type=submit]")
             visitor.page.click("summary:has-text('JSON instead')")
             visitor.page.fill("[name=json]", json.dumps({CANARY: CANARY}))
@@ -319,9 +319,9 @@ def test_a_decision_is_explained_by_choosing_who_what_and_with_which_arguments(b
     with watched(browser, home, "rita") as visitor:
         page = visitor.page
         page.goto(f"{home.url}/console/policies/explain")
-        assert page.locator("#tool optgroup[label=orders] option").count() == len(home.gateway.manifest.tools)
+        assert page.locator("#known-tool option").count() == len(home.gateway.manifest.tools)
         page.select_option("#principal", "bot")
-        page.select_option("#tool", "orders__delete_order")
+        page.fill("#tool", "orders__delete_order")
         page.click("button:has-text('Go on to the arguments')")
         page.get_by_label("id").fill("o1")
         page.click("button:has-text('Explain')")

@@ -92,7 +92,7 @@ def test_a_refusal_names_column_table_and_the_part_of_the_policy(path: Path) -> 
         column, table, _ = pages
         assert "<dt>Column</dt><dd><code>salary</code>" in column
         assert "<dt>Table</dt><dd><code>people</code>" in column
-        assert "<code>sql.db.tables.people</code> in" in column
+        assert "<code>sql.db.tables.people</code> in policies/p.yaml:" in column
         assert "<code>sql.db.tables.other</code>" in table
         assert "which the policy does not have" in table
 

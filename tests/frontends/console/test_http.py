@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 from markupsafe import Markup
 
-from toolgen.frontends.console.http import moment, pretty, shown
+from toolgen.core.clock import FixedClock
+from toolgen.frontends.console.http import Verification, moment, pretty, shown
 from toolgen.frontends.console.overview import bars, lines
 from toolgen.frontends.console.records import Figures, TimeBucket
 
@@ -59,3 +63,23 @@ def test_charts_of_nothing_are_empty_and_lines_stop_where_nothing_was_measured()
     (name, runs), *_ = lines(figures(3, 4, 0, 5)).lines
     assert name == "p50"
     assert len(runs) == 2
+
+
+def test_the_record_is_verified_once_a_day(tmp_path: Path) -> None:
+    clock = FixedClock(1_000_000.0)
+    (tmp_path / "audit").mkdir()
+
+    async def scenario() -> None:
+        verification = Verification(tmp_path / "audit", clock)
+        assert verification.due(clock.now())
+        assert verification.begin()
+        assert not verification.due(clock.now())
+        await verification.ended(60)
+        assert not verification.due(clock.now())
+        clock.advance(86_399)
+        assert not verification.due(clock.now())
+        clock.advance(1)
+        assert verification.due(clock.now())
+        await verification.close()
+
+    asyncio.run(scenario())

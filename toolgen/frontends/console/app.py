@@ -219,6 +219,9 @@ class Console:
             return await self._dispatched(visit)
         except Rejected as rejected:
             return visit.refusal(rejected)
+        except (StateError, AuditError) as error:
+            _logger.error("the console cannot answer: %s", error)  # noqa: TRY400 - the error says all
+            return visit.refusal(Rejected.by_fault(error))
 
     async def _dispatched(self, visit: Visit) -> Response:
         request = visit.request

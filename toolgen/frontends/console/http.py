@@ -11,6 +11,7 @@ import hmac
 import json
 import logging
 import re
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -202,6 +203,7 @@ def _templates() -> Environment:
         "iso": iso,
         "instant": instant,
         "brief": brief,
+        "shell": shlex.quote,
         "figure": figure,
         "minute": minute,
     }

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from toolgen.core.background import cancel
 from toolgen.core.errors import AuditError, StateError
-from toolgen.frontends.console.calls import filters_of
+from toolgen.frontends.console.calls import filters_of, known_names
 from toolgen.frontends.console.http import Visit, render
 from toolgen.frontends.console.records import STATUSES, CallRecords, Filters
 from toolgen.gateway.asgi.request import EventStream, Rejected, Response
@@ -42,6 +42,7 @@ async def newest(visit: Visit) -> Response:
         rows=found.rows,
         given=given,
         statuses=STATUSES,
+        known=known_names(visit),
         filtered=bool(kept),
         events=f"/console/live/events{'?' if kept else ''}{kept}",
     )

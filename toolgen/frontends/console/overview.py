@@ -227,8 +227,23 @@ async def resume(visit: Visit) -> Response:
 
 def _page(visit: Visit, *, status: int = 200, notice: ActionResult | None = None) -> Response:
     return visit.page(
-        "pauses.html", at="pauses", status=status, notice=notice, pauses=visit.gateway.pausing.all(), given=visit.form
+        "pauses.html",
+        at="pauses",
+        status=status,
+        notice=notice,
+        pauses=visit.gateway.pausing.all(),
+        given=visit.form,
+        names=_names(visit),
     )
+
+
+def _names(visit: Visit) -> list[str]:
+    """Return the names that can be paused."""
+    return [
+        *visit.gateway.callers.principals,
+        *sorted(visit.gateway.manifest.sources),
+        *sorted(visit.gateway.manifest.tools),
+    ]
 
 
 class _StreamFigures(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ What a rule says in its author's own words: its lines of policies/, or a sentenc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -154,7 +154,7 @@ def _page(
         text=None if judged is None else rule_text(judged.verdict.rule, gateway.policy, gateway.settings.policies),
         principals=gateway.callers.principals,
         issuers=gateway.callers.issuers,
-        tools=_by_source(gateway.manifest.tools.values()),
+        tools=sorted(gateway.manifest.tools),
         chosen=gateway.manifest.tools.get(form.get("tool", "").strip()),
         fields=_fields(gateway.manifest.tools.get(form.get("tool", "").strip()), form),
         caller=_caller(form),
@@ -165,14 +165,6 @@ def _page(
 def _caller(form: Mapping[str, str]) -> str:
     """Who is asked about: a user of an issuer where one is named, otherwise the principal that was chosen."""
     return form.get("user", "").strip() or form.get("principal", "").strip()
-
-
-def _by_source(tools: Iterable[Tool]) -> Mapping[str, list[str]]:
-    """The names of tools under those of their sources, as a list to choose from shows them."""
-    found: dict[str, list[str]] = {}
-    for tool in sorted(tools, key=lambda tool: tool.name):
-        found.setdefault(tool.source, []).append(tool.name)
-    return found
 
 
 def _fields(tool: Tool | None, form: Mapping[str, str]) -> tuple[FormField, ...]:

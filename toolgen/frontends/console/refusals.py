@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.core.canonical import decoded, texts
-from toolgen.core.errors import ConfigError
+from toolgen.core.errors import ConfigError, PolicyError
+from toolgen.core.yaml_file import read
 from toolgen.frontends.console.http import Visit
 from toolgen.frontends.console.records import Row
 from toolgen.gateway.approvals.view import without_bound
@@ -31,10 +35,15 @@ class PolicyPart(Struct, frozen=True, kw_only=True):
     """Part of the policy by its keys (`sql.crm.tables.customers`), with its file and text. `missing` is True if the policy has
     no such key."""
 
-    path: str
+    keys: tuple[str, ...]
     file: str = ""
     text: str = ""
     missing: bool = False
+
+    @property
+    def path(self) -> str:
+        """The keys with dots between them."""
+        return ".".join(self.keys)
 
 
 class RefusalText(Struct, frozen=True, kw_only=True):
@@ -83,6 +92,8 @@ async def refusal_of(visit: Visit, call: Row) -> RefusalText | None:
         return RefusalText(message=judged.reason, suggestion=judged.suggestion)
     column, table = _names(judged.reason)
     parts = tuple(_parts(visit.gateway.policy.files, tool.source, table))
+    folder = visit.gateway.settings.policies
+    parts = tuple([await asyncio.to_thread(_with_line, part, folder) for part in parts])
     return RefusalText(message=judged.reason, suggestion=judged.suggestion, column=column, table=table, parts=parts)
 
 
@@ -102,14 +113,27 @@ def _parts(files: Mapping[str, Any], source: str, table: str) -> Sequence[Policy
             table.rpartition(".")[2] if not any(table in _at(data, keys, {}) for data in files.values()) else table
         )
     found = [
-        PolicyPart(path=".".join(keys), file=file, text=_yaml({keys[-1]: part}))
+        PolicyPart(keys=tuple(keys), file=file, text=_yaml({keys[-1]: part}))
         for file, data in files.items()
         if (part := _at(data, keys, None)) is not None
     ]
     if found:
         return found
     where = next((file for file, data in files.items() if _at(data, keys[:2], None) is not None), "")
-    return [PolicyPart(path=".".join(keys), file=where, missing=True)]
+    return [PolicyPart(keys=tuple(keys), file=where, missing=True)]
+
+
+def _with_line(part: PolicyPart, folder: Path) -> PolicyPart:
+    """The part with its line, where the file on the disk still has it."""
+    if not part.file or part.missing:
+        return part
+    name = Path(part.file).name
+    try:
+        document = read(folder / name, f"{folder.name}/{name}", PolicyError)
+    except PolicyError:
+        return part
+    where = document.where(*part.keys)
+    return replace(part, file=where or part.file)
 
 
 def _at(data: Any, keys: Sequence[str], default: Any) -> Any:

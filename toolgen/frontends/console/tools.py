@@ -46,8 +46,10 @@ async def listed(visit: Visit) -> Response:
     ]
     context = _context(visit, words, given.get("source", ""))
     start = int(given["from"]) if given.get("from", "").isdecimal() and len(given["from"]) < 8 else 0
+    pauses = visit.gateway.pausing.all()
     return visit.page(
         "tools.html",
+        paused={tool.name for tool in found if any(one.covers((), tool.source, tool.name) for one in pauses)},
         at="tools",
         tools=found[start : start + _PAGE],
         start=start,
@@ -149,6 +151,11 @@ def _shown(visit: Visit, tool: Tool, *, fault: str = "", envelope: Envelope | No
         status=400 if fault else 200,
         notice=ActionResult("Not called", fault, kind="bad", field="try-form", label="Try it") if fault else None,
         tool=tool,
+        pauses=[
+            one
+            for one in visit.gateway.pausing.all()
+            if one.covers((visit.person.principal.id,), tool.source, tool.name)
+        ],
         binding=tool.to_dict()["binding"],
         fields=() if offered is None else fields_of(offered.input_schema, visit.form),
         offered=offered,

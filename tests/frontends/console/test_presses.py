@@ -1,0 +1,133 @@
+"""Tasks of a reviewer by keyboard alone, each in at most twelve presses: what is typed into a field is not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.frontends.console.house import KEYS, House, house
+from tests.frontends.console.people import chromium, needs_chromium, watched
+
+pytestmark = needs_chromium
+
+MOST = 12
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[House]:
+    with house(tmp_path / "project") as found:
+        yield found
+
+
+@dataclass
+class Keyboard:
+    """A keyboard that counts."""
+
+    page: Page
+    presses: int = 0
+
+    def press(self, key: str, times: int = 1) -> None:
+        for _ in range(times):
+            self.page.keyboard.press(key)
+        self.presses += times
+
+    def to(self, selector: str, key: str = "Tab") -> None:
+        """Presses a key until an element has the focus."""
+        for _ in range(MOST):
+            if self.page.evaluate("found => document.activeElement.matches(found)", selector):
+                return
+            self.press(key)
+        raise AssertionError(f"{selector} takes more than {MOST} presses")
+
+    def done(self, wait_for: str) -> int:
+        """Presses Enter, waits for what that brings, and returns how many presses it took."""
+        self.press("Enter")
+        self.page.wait_for_selector(wait_for)
+        assert self.presses <= MOST
+        return self.presses
+
+
+def test_each_task_takes_twelve_presses_at_most(browser: Browser, home: House) -> None:
+    made = home.call("orders__list_orders", {"tenant_id": "acme", "status": "needle"})
+    waiting = home.call("orders__delete_order", {"id": "by-keyboard"})
+    taken = {}
+    with watched(browser, home) as visitor:
+        page = visitor.page
+        page.goto(f"{home.url}/console/sign-in")
+        hand = Keyboard(page)
+        page.keyboard.type(KEYS["olga"])  # the field has the focus
+        taken["sign in"] = hand.done("form.who")
+
+        page.goto(f"{home.url}/console/calls")
+        hand = Keyboard(page)
+        hand.press("Tab")
+        hand.press("Enter")  # skip to the content
+        hand.to("#text")
+        page.keyboard.type("needle")
+        taken["find"] = hand.done("#count:has-text('1 call found')")
+
+        hand = Keyboard(page)
+        hand.to("a[href='#count']")
+        hand.press("Enter")
+        hand.to(f"a[href$='{made.call_id}']")
+        taken["read"] = hand.done(".steps")
+
+        page.goto(f"{home.url}/console/calls")
+        hand = Keyboard(page)
+        hand.to("a[href='#count']")
+        hand.press("Enter")
+        hand.to("a.zoned[href*='when=yesterday']", "Shift+Tab")
+        taken["filter yesterday"] = hand.done("#count:has-text('0 calls found')")
+
+        page.goto(f"{home.url}/console/approvals")
+        hand = Keyboard(page)
+        hand.press("Tab")
+        hand.press("Enter")
+        hand.to(f"a[href$='{waiting.call_id}']")
+        taken["open a waiting call"] = hand.done("form.answer")
+
+        hand = Keyboard(page)
+        hand.to("a[href='#answer']")
+        hand.press("Enter")
+        hand.to("button.approve")
+        taken["approve"] = hand.done("h1:has-text('Approved')")
+
+        page.goto(f"{home.url}/console/record")
+        hand = Keyboard(page)
+        hand.press("Tab")
+        hand.press("Enter")
+        hand.to("main button")
+        taken["verify"] = hand.done("#notice, #verified[tabindex]")
+
+        page.goto(f"{home.url}/console/pauses")
+        hand = Keyboard(page)
+        hand.press("Tab")
+        hand.press("Enter")
+        hand.to("#name")
+        page.keyboard.type("orders")
+        page.keyboard.press("Home")
+        page.keyboard.press("Shift+End")
+        page.keyboard.type("bot")
+        taken["pause"] = hand.done("#notice:has-text('Paused')")
+
+        page.goto(f"{home.url}/console/keys?principal=bot")
+        hand = Keyboard(page)
+        hand.press("Tab")
+        hand.press("Enter")
+        hand.to("main summary")
+        hand.press("Enter")
+        hand.to("main button.deny")
+        taken["revoke"] = hand.done("#notice:has-text('Revoked')")
+        visitor.check()
+    assert max(taken.values()) <= MOST, taken
+    assert len(taken) == 9

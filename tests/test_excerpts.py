@@ -123,6 +123,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "connectors/sql/guard/changes.py": ("writable[:20]", "known[:40]"),
     "connectors/sql/guard/columns.py": ("known[:40]",),
     "connectors/sql/guard/corrections.py": ("typed[:_MAX_TOLD]",),
+    "connectors/sql/guard/enum_types.py": ("sorted(found.labels)[:_MAX_TOLD]",),
     "connectors/sql/guard/grammar.py": ("number[:9]",),
     "connectors/sql/guard/guard.py": (
         "[name for name in visible_columns(table, entry, database.dialect) if name not in entry.masks and name not in entry.unsampled][:_MAX_COLUMNS]",  # noqa: E501

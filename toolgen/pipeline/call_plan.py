@@ -1,8 +1,8 @@
 """Call plan: what is left of the pipeline for calls of principals with the same roles to one tool under one policy.
 
-When a plan is made, each stage says by its method `prepared` what it has to do for such calls: nothing, a plain function, or the general
-path. The plan runs the functions in the order of the stages, without a coroutine for each of them. A function that meets anything unusual
-answers `GENERAL`; then its own stage and all that follow run as in the general pipeline.
+When a plan is made, each stage says by its method `prepared` what it has to do for such calls: nothing, a plain function, or `GENERAL`, if
+it has to see each call as in the general pipeline. The plan runs the functions in the order of the stages, without a coroutine for each of
+them. A function that meets anything unusual answers `GENERAL`; then its own stage and all that follow run as in the general pipeline.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PreparedStage(Struct, frozen=True):
 
 
 Prepared: TypeAlias = PreparedStage | Literal[General.GENERAL] | None
-"""Answer of a stage about the calls of a plan: a prepared stage, the general path from here on, or None if there is nothing to do."""
+"""Answer of a stage about the calls of a plan: a prepared stage, `GENERAL` for the stage as it is, or None if there is nothing to do."""
 
 
 def unasked(_call: Call, call_context: CallContext) -> Literal[General.GENERAL] | None:

@@ -119,8 +119,7 @@ class Plans:
     """The pipeline under one policy. Calls of principals with the same roles to the same tool share a plan, made at the first of them.
 
     What changes while the policy is in force is checked at every call, as are the arguments. A call with anything unusual about it (a
-    user it acts for, toolsets, a conversation whose turns are counted, an idempotency key, an approval) takes the general pipeline. So does
-    what follows a stage that has no plan for such calls.
+    user it acts for, toolsets, a conversation whose turns are counted, an idempotency key, an approval) takes the general pipeline.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -155,20 +154,22 @@ class Plans:
         self._plans[tool.name, who.roles] = (tool, plan)
         return plan
 
-    def _plan(self, who: Principal, tool: Tool) -> Next:
-        """Return the stages that have something to do for these calls, as far as each has a plan, and the general pipeline behind them."""
+    def _plan(self, who: Principal, tool: Tool, first: int = 0) -> Next:
+        """Return the stages from a place on that have something to do for these calls. A stage that has to see each call stands in the plan
+        as it is, and a plan of what follows is behind it."""
         stages: list[PreparedStage] = []
         places: list[int] = []
-        last: Next = self._parts.deliver.prepared(who, tool)
-        for place, one in enumerate(self._placed):
+        last: Next | None = None
+        for place, one in enumerate(self._placed[first:], first):
             prepared: Prepared = one.stage.prepared(who, tool)
             if prepared is GENERAL:
-                last = self._rest(place)
+                last = _composed([one], self._plan(who, tool, place + 1))
                 break
             if prepared is not None and not (stages and stages[-1] == prepared):
                 stages.append(prepared)
                 places.append(place)
-        return CallPlan(stages, places, last, self._rest)
+        last = last or self._parts.deliver.prepared(who, tool)
+        return CallPlan(stages, places, last, self._rest) if stages else last
 
     def _rest(self, place: int) -> Next:
         """Return the general pipeline from a place on, behind the record."""

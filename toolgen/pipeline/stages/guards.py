@@ -201,13 +201,15 @@ class InspectStage(Struct, frozen=True, kw_only=True):
     def idle(self, tool: Tool) -> bool:
         """Return True if every call of the tool passes unchanged: the project's own code, or an open destination."""
         match tool.binding:
-            case HttpBinding(servers=(url, *_)) | McpBinding(url=url) if url:
+            case (
+                HttpBinding(servers=(url, *_)) | McpBinding(url=url) | GraphQLBinding(endpoint=url, subscription=None)
+            ) if url:
                 return isinstance(self.destination(url, tool.source), Allow)
             case binding:
                 return isinstance(binding, FunctionBinding | McpBinding | WorkflowBinding | CodeBinding | DeviceBinding)
 
     def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
-        """Return None if every call of the tool passes unchanged. SQL, documents and closed destinations take the general path."""
+        """Return None if every call of the tool passes unchanged. SQL and documents are read anew at each call."""
         return None if self.idle(tool) else GENERAL
 
     def _request(self, url: str, call: Call) -> Call | Refused:

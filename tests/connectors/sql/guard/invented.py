@@ -14,7 +14,7 @@ __all__ = ["invented"]
 _COUNTS: Final = (9, 1_000, 100_000)
 _BOTH: Final = (
     "WITH RECURSIVE r AS (SELECT 1 AS n, {text} AS t UNION ALL SELECT n + 1, concat(t, t) FROM r WHERE n < {n}) SELECT count(t) FROM r",
-    "WITH RECURSIVE r AS (SELECT 1 AS n, {text} AS t UNION ALL (SELECT n + 1, concat(t, t) FROM r WHERE n < {n})) SELECT max(length(t)) FROM r",
+    "WITH RECURSIVE r AS (SELECT 1 AS n, {text} AS t UNION ALL (SELECT n + 1, concat(t, t) FROM r WHERE n < {n})) SELECT count(t) FROM r",
     "WITH a AS (SELECT {text} AS t UNION ALL SELECT repeat('a', {n})), b AS (SELECT 'a' AS t UNION ALL SELECT replace(t, 'a', t) FROM a)"
     " SELECT max(length(replace(t, 'a', repeat('b', {n})))) FROM b",
     "SELECT max(length(replace(x, 'a', y))) FROM (SELECT 'a' AS x, 'b' AS y UNION (SELECT repeat('a', {n}), repeat('b', {n}))) q",

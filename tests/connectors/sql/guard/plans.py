@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.connectors.sql.guard.honest import Engine
 
-__all__ = ["plan"]
+__all__ = ["plan", "sqlite_steps"]
 
 _EXPLAIN: Final = {
     "sqlite": "EXPLAIN QUERY PLAN ",
@@ -21,6 +21,7 @@ _INTERVAL: Final = re.compile(r"::interval (year|month|day|hour|minute|second)\b
 _SORTED: Final = re.compile(r"((?:Sort|Presorted) Key:).*")
 _NODE: Final = re.compile(r'"name": "([A-Z_ ]+)"')
 _MYSQL_ROWS: Final = 8
+_STEPS: Final = 100
 _SORTS: Final = frozenset({"Using temporary", "Using filesort"})
 
 
@@ -44,6 +45,23 @@ def plan(engine: Engine, sql: str) -> list[str]:
         case _:
             return _NODE.findall(rows[0][1])
     return [_INTERVAL.sub("::interval", _SORTED.sub(r"\1", _SCHEMA.sub("", line))) for line in lines]
+
+
+def sqlite_steps(engine: Engine, sql: str) -> int:
+    """How many hundreds of instructions SQLite carries out for a statement, which is the same each time."""
+    counted = 0
+
+    def count() -> int:
+        nonlocal counted
+        counted += 1
+        return 0
+
+    engine.connection.set_progress_handler(count, _STEPS)
+    try:
+        engine.rows(sql)
+    finally:
+        engine.connection.set_progress_handler(None, 0)
+    return counted
 
 
 def _unsorted(number: int, extra: str) -> str:

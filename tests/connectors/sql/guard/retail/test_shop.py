@@ -10,7 +10,7 @@ import pytest
 
 from tests.connectors.sql.guard.analysts import open_scope
 from tests.connectors.sql.guard.honest import Engine, Rows, same_rows
-from tests.connectors.sql.guard.plans import plan
+from tests.connectors.sql.guard.plans import plan, sqlite_steps
 from tests.connectors.sql.guard.retail.shop import BENCHMARKS, Question, open_shop, questions
 from toolgen.connectors.sql.guard.guard import DIALECTS, guard
 from toolgen.model.call import Statement
@@ -35,6 +35,8 @@ OTHER_PLANS: Final[Mapping[tuple[str, str], frozenset[int]]] = {
 }
 _LIMIT: Final = 1000
 _DIGITS: Final = 9
+_MOST_STEPS: Final = 1.1  # of SQLite with the guard, for each without it
+_FEW_STEPS: Final = 5
 
 
 def test_every_number_of_a_benchmark_has_a_question() -> None:
@@ -94,6 +96,10 @@ def _plan_fault(engine: Engine, benchmark: str, question: Question, written: str
     bare = f"{question.sql} LIMIT {_LIMIT}" if written.endswith(f"LIMIT {_LIMIT}") else question.sql
     found, wanted = plan(engine, written), plan(engine, bare)
     excused = question.number in OTHER_PLANS.get((benchmark, engine.dialect), ())
+    if engine.dialect == "sqlite":
+        steps, bare_steps = sqlite_steps(engine, written), sqlite_steps(engine, bare)
+        if steps > _MOST_STEPS * bare_steps + _FEW_STEPS:
+            return [f"{steps} steps for {bare_steps}"]
     return [] if (found != wanted) == excused else [f"plan: {found}\n  for {wanted}"]
 
 

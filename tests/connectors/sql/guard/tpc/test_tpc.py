@@ -9,7 +9,7 @@ import pytest
 
 from tests.connectors.sql.guard.analysts import open_scope
 from tests.connectors.sql.guard.honest import Engine, same_rows
-from tests.connectors.sql.guard.plans import plan
+from tests.connectors.sql.guard.plans import plan, sqlite_steps
 from tests.connectors.sql.guard.tpc.benchmarks import BENCHMARKS, Query, is_generated, open_benchmark, queries
 from toolgen.connectors.sql.guard.guard import DIALECTS, guard
 from toolgen.model.call import Statement
@@ -19,6 +19,8 @@ pytestmark = [
     pytest.mark.skipif(not is_generated(), reason="the benchmarks were not generated: make tpc"),
 ]
 
+_MOST_STEPS: Final = 1.1  # of SQLite with the guard, for each without it
+_FEW_STEPS: Final = 5
 # Queries that an engine has no words for.
 CANNOT_RUN: Final = {
     ("tpcds", "mysql"): {70, 86},  # GROUPING
@@ -43,6 +45,10 @@ def _judge(engine: Engine, benchmark: str, query: Query, limit: int) -> list[str
     excused = query.number in OTHER_PLANS.get((benchmark, engine.dialect), ())
     if engine.dialect != "duckdb" and (plan(engine, verdict.sql) != plan(engine, bare)) != excused:
         faults.append(f"plan: {plan(engine, verdict.sql)} for {plan(engine, bare)}")
+    if engine.dialect == "sqlite":
+        steps, bare_steps = sqlite_steps(engine, verdict.sql), sqlite_steps(engine, bare)
+        if steps > _MOST_STEPS * bare_steps + _FEW_STEPS:
+            faults.append(f"{steps} steps for {bare_steps}")
     return faults
 
 

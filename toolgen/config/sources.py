@@ -46,7 +46,7 @@ def read_source(document: YamlDocument, name: str, root: Path, warnings: list[st
     if CONNECTORS[kind].free_headers:
         check_headers(auth, document, ("sources", name, "auth"))
     server = McpServer() if source.mcp is None else read_mcp(source.mcp, document, name, warnings, bool(auth))
-    location = server.location if kind == "mcp" else CONNECTORS[kind].place or getattr(source, kind)
+    location = server.location if source.mcp is not None else CONNECTORS[kind].place or getattr(source, kind)
     adopted: Adopted = ""
     if source.python is not None and (source.python or not resource):
         location, adopted = read_python(source.python, document, name)
@@ -54,7 +54,7 @@ def read_source(document: YamlDocument, name: str, root: Path, warnings: list[st
         location, auth = _parted(location, auth, where)
         if auth and source.auth == "none":
             raise ConfigError("auth: none stands beside a password in the location", where=where)
-    if resource and kind == "python":
+    if resource and CONNECTORS[kind].runs_functions:
         location = location or Path(resource).name
     return SourceSettings(
         config=SourceConfig(

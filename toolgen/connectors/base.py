@@ -102,6 +102,8 @@ class Connector(ABC):
     """True if a remote description is the system's own list of tools, so that a build tells how the system answered."""
     renewable: ClassVar[bool] = False
     """True if a changed description needs a new executor."""
+    runs_functions: ClassVar[bool] = False
+    """True if calls run functions of the project, in modules that a source names."""
     shares_executors: ClassVar[bool] = False
     """True if what an executor runs on is shared by all sources of the kind, so that it is not closed with one of them."""
     bindings: ClassVar[frozenset[str]] = frozenset()

@@ -29,6 +29,7 @@ class FunctionConnector(Connector):
     failure_advice = "a function runs in the gateway itself"
     auth_refusal = "a function has its credentials from its own surroundings"
     renewable = True
+    runs_functions = True
     shares_executors = True
     no_proof = "the tool is a function of the project, whose annotations are its description"
 

@@ -11,6 +11,7 @@ import msgspec
 
 from toolgen.config.settings import Settings
 from toolgen.connectors.functions.signature import imported
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.gateway.catalog.tool_overlay import Added, Overlay, ToolOverrides, added_tool
 from toolgen.model.manifest import Manifest
@@ -34,7 +35,7 @@ class SharedFunctions:
         self._roots = {
             one.location.partition(":")[0].partition(".")[0]: one.root
             for one in sources
-            if one.kind == "python" and not one.resource
+            if CONNECTORS[one.kind].runs_functions and not one.resource
         }
         bare = in_process and all(one.prefix == "none" for one in sources)
         self._prefix = "" if bare else join(ADDED, "")

@@ -126,7 +126,7 @@ def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
     # How large a page may be is a matter of a project's, and there is none.
     graph = GraphOptions(max_page=MAX_INT)
     config = SourceConfig(name=tool.source, kind=info.kind, location=location, graph=graph)
-    if config.kind == "mcp":
+    if tool.is_bridged:
         return SourceSettings(
             config=config, auth={}
         )  # its schemes are the ways that `auth:` can name, and not its server's

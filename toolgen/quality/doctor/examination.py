@@ -244,7 +244,7 @@ async def _function_faults(gateway: Gateway) -> tuple[str, ...]:
     runtime = make_function_runtime()
     for name, source in gateway.settings.sources.items():
         config = source.config
-        if config.kind != "python":
+        if not CONNECTORS[config.kind].runs_functions:
             continue
         tools = [tool for tool in gateway.manifest.tools.values() if tool.source == name]
         load = partial(

@@ -166,8 +166,6 @@ def _original(config: SourceConfig, info: SourceInfo) -> Original:
             return Original(operations={}, texts=tuple(_graphql_texts(schema)), files={})
         case "mcp":
             return Original(operations={}, texts=tuple(_listed_texts(Path(config.file))), files={})
-        case "device":
-            return Original(operations={}, texts=(), files={})
         case _:
             return Original(operations={}, texts=tuple(_database_texts(info)), files={})
 

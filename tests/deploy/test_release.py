@@ -96,3 +96,16 @@ def test_a_version_is_the_same_wherever_it_stands() -> None:
         text = (ROOT / path).read_text(encoding="utf-8")
         found = set(re.findall(r"(?:toolgen:|newTag: )(\d[\w.]*)", text))
         assert found == {toolgen.__version__}, path
+
+
+def test_the_changelog_says_what_breaks_first_and_is_short() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    (section,) = re.findall(
+        rf"^## {re.escape(toolgen.__version__)} - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL
+    )
+    assert len(section.splitlines()) <= 150
+    assert re.findall(r"^### (.*)$", section, re.MULTILINE)[0] == "Breaking changes"
+
+
+def test_the_page_on_upgrades_names_the_version() -> None:
+    assert f"| {toolgen.__version__} |" in (ROOT / "docs" / "how-to" / "upgrade.md").read_text(encoding="utf-8")

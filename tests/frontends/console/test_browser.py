@@ -32,6 +32,7 @@ PAGES = (
     "tools/orders__list_orders",
     "policies",
     "policies/history",
+    "principals?name=bot",
     "sources",
     "sources/orders",
     "limits",
@@ -164,6 +165,8 @@ def test_nothing_an_agent_writes_runs_or_becomes_markup(browser: Browser, tmp_pa
                 *PAGES,
                 *(f"calls/{call.call_id}" for call in (*made, waiting, denied)),
                 f"approvals/{waiting.call_id}",
+                f"principals?{urlencode({'name': '<b>eve</b>'})}",
+                f"principals?{urlencode({'name': 'bot', 'find': CANARY[:150]})}",
             ]
             for path in paths:
                 visitor.visit(f"{home.url}/console/{path}")
@@ -173,7 +176,7 @@ def test_nothing_an_agent_writes_runs_or_becomes_markup(browser: Browser, tmp_pa
             visitor.page.goto(f"{home.url}/console/live")
             visitor.page.wait_for_selector("#live-status:has-text('Following')")
             assert visitor.page.locator("main img, main script").count() == 0
-            for word in ("text", "principal", "tool"):
+            for word in ("text", "principal", "tool", "rule", "session"):
                 visitor.page.goto(f"{home.url}/console/calls")
                 visitor.page.fill(f"#{word}", CANARY)
                 visitor.page.click(".filters button")

@@ -32,6 +32,7 @@ GETS = (
     "/console/limits",
     "/console/keys",
     "/console/policies/history",
+    "/console/principals?name=bot",
     "/console/calls.csv",
 )
 POSTS = (
@@ -42,6 +43,9 @@ POSTS = (
     "/console/record/verify",
     "/console/pauses",
     "/console/pauses/resume",
+    "/console/keys/revoke",
+    "/console/grants/revoke",
+    "/console/grants/agree",
 )
 
 
@@ -79,7 +83,7 @@ def test_each_role_opens_its_own_pages_and_no_others(home: House) -> None:
     calls = {"/console/overview", "/console/calls", "/console/live", "/console/pauses", "/console/record"}
     tools = {"/console/tools", "/console/tools/orders__list_orders"}
     calls |= {"/console/sources", "/console/sources/orders", "/console/limits", "/console/keys", "/console/calls.csv"}
-    calls |= {"/console/policies/history", "/console/approvals"}
+    calls |= {"/console/policies/history", "/console/approvals", "/console/principals?name=bot"}
     opened = {
         "rita": calls | tools | {"/console/policies", "/console/policies/explain"},
         "paul": {"/console/approvals", "/console/tools"},  # who answers is not who reads the record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -53,6 +54,21 @@ def test_who_and_what_a_pause_covers(
     pauses = Pauses(tmp_path / "pauses.json")
     pauses.change(lambda known: (pause,))
     assert covered(pauses, principal=principal, source=source, tool=tool) is held
+
+
+def test_a_turn_of_the_loop_looks_once_and_the_next_one_again(tmp_path: Path) -> None:
+    mine, other = Pauses(tmp_path / "pauses.json"), Pauses(tmp_path / "pauses.json")
+    pause = Pause(tool="*", since=1.0)
+
+    async def main() -> list[tuple[Pause, ...]]:
+        seen = [mine.all()]
+        other.change(lambda _: (pause,))
+        await asyncio.sleep(0)
+        seen.append(mine.all())
+        mine.change(lambda _: ())
+        return [*seen, mine.all()]
+
+    assert asyncio.run(main()) == [(), (pause,), ()]
 
 
 def test_whom_a_caller_acts_for_is_paused_with_it(tmp_path: Path) -> None:

@@ -254,7 +254,7 @@ def _same(path: Path, file: BinaryIO | None) -> bool:
 
 
 _CHUNK = 1024 * 1024
-_LEVEL = 4
+_LEVEL = 1  # 4.0 us of CPU a call; level 4 takes 7.4 for files that are 8 % smaller
 
 
 def pack(segment: SegmentFile) -> None:

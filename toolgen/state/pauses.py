@@ -53,6 +53,7 @@ class Pauses:
         self._path, self._name = path, str(path)
         self._state: tuple[int, ...] | None = None
         self._found: tuple[Pause, ...] = ()
+        self._turn: tuple[asyncio.AbstractEventLoop, tuple[Pause, ...]] | None = None
 
     stale, known = False, True
     """What a file says is never old."""
@@ -68,7 +69,25 @@ class Pauses:
         """There is nothing to close."""
 
     def all(self) -> tuple[Pause, ...]:
-        """Everything that is paused now, the oldest first. The file is read when it is another than before: one `stat` a call."""
+        """Return everything that is paused, the oldest first. A turn of an event loop looks at the file once, for all of its calls."""
+        turn = self._turn
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # of another thread, or no loop
+            return self._look()
+        if turn is not None and turn[0] is loop:
+            return turn[1]
+        found = self._look()
+        if turn is None:
+            self._turn = (loop, found)
+            loop.call_soon(self._end_turn)
+        return found
+
+    def _end_turn(self) -> None:
+        self._turn = None
+
+    def _look(self) -> tuple[Pause, ...]:
+        """Return what is paused by the file, which is read when it is another than before."""
         try:
             status = os.stat(self._name)
         except FileNotFoundError:
@@ -113,6 +132,7 @@ class Pauses:
             with locked(self._path):
                 changed = edit(self.read())
                 write_whole(self._path, msgspec.json.encode(changed))
+                self._end_turn()
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise StateUnavailableError(f"what is paused cannot be written: {reason}", where=str(self._path)) from error

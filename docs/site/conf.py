@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from pygments.lexers.special import TextLexer
 
 project = "toolgen"
 extensions = ["myst_parser"]
-root_doc = "README"
+root_doc = "docs/home"
 include_patterns = ["*.md", "docs/*.md", "docs/**/*.md"]
 exclude_patterns = [".venv*", "dist", "var", "generated", "tests", "toolgen"]  # many files, and no page among them
 templates_path: list[str] = []
@@ -26,10 +26,11 @@ html_show_sphinx = False
 html_show_copyright = False
 
 CHAPTERS = {
+    "Start here": ["README", "docs/tutorials/first-tool", "docs/explanation/concepts"],
     "Tutorials": ["docs/tutorials/*"],
     "How-to guides": ["docs/how-to/*"],
     "Reference": ["docs/reference/*"],
-    "Explanation": ["docs/explanation/concepts", "docs/explanation/*"],
+    "Explanation": ["docs/explanation/security-reviewers", "docs/explanation/*"],
     "Internals": ["ARCHITECTURE", "docs/README", "docs/internals/*", "docs/internals/decisions/*"],
     "Project": ["CHANGELOG", "CONTRIBUTING", "SECURITY"],
 }
@@ -39,17 +40,49 @@ def add_chapters(_app: object, name: str, source: list[str]) -> None:
     """The chapters beside every page: the first page names them, and readers of the file itself do not see that."""
     if name == root_doc:
         trees = (
-            "\n".join((f"```{{toctree}}\n:hidden:\n:glob:\n:caption: {title}\n", *pages, "```"))
+            "\n".join(
+                (f"```{{toctree}}\n:hidden:\n:glob:\n:caption: {title}\n", *(f"/{page}" for page in pages), "```")
+            )
             for title, pages in CHAPTERS.items()
         )
         source[0] = "\n\n".join((source[0], *trees))
 
 
 def begin_at_index(app: Any, failed: Exception | None) -> None:
-    """The first page is where a browser looks for it, too."""
-    first = Path(app.outdir, f"{root_doc}.html")
-    if failed is None and first.is_file():
-        shutil.copyfile(first, first.with_name("index.html"))
+    """Lead to the first page from where a browser looks, and write the pages as text for coding agents."""
+    if failed is not None or not Path(app.outdir, f"{root_doc}.html").is_file():
+        return
+    lead = f'<!doctype html><meta charset="utf-8"><title>{project}</title><meta http-equiv="refresh" content="0; url={root_doc}.html">'
+    link = f'<a href="{root_doc}.html">{project}</a>'
+    Path(app.outdir, "index.html").write_text(f"{lead}{link}\n", encoding="utf-8")
+    write_texts(Path(app.srcdir), Path(app.outdir))
+
+
+def write_texts(source: Path, to: Path) -> None:
+    """llms.txt lists the pages by chapter with their first sentence; llms-full.txt has them whole (https://llmstxt.org)."""
+    home = (source / f"{root_doc}.md").read_text(encoding="utf-8")
+    listed, whole, seen = [f"# {project}\n\n> {sentence(home)}\n"], [home], {f"{root_doc}.md"}
+    for title, patterns in CHAPTERS.items():
+        listed.append(f"\n## {title}\n\n")
+        for path in (path for pattern in patterns for path in sorted(source.glob(f"{pattern}.md"))):
+            name = path.relative_to(source).as_posix()
+            if name in seen:
+                continue
+            seen.add(name)
+            text = path.read_text(encoding="utf-8")
+            heading = text.lstrip("# ").partition("\n")[0]
+            listed.append(f"- [{heading}]({name.removesuffix('.md')}.html): {sentence(text)}\n")
+            whole.append(f"<!-- {name} -->\n\n{text}")
+    (to / "llms.txt").write_text("".join(listed), encoding="utf-8")
+    (to / "llms-full.txt").write_text("\n\n".join(whole), encoding="utf-8")
+
+
+def sentence(text: str) -> str:
+    """The first sentence of a page, without links and marks."""
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    paragraphs = (part for part in prose.split("\n\n") if part and (part[0].isalpha() or part[0] in "`*["))
+    plain = re.sub(r"\[([^\]]+)\]\([^)]*\)|[*`]", r"\1", " ".join(next(paragraphs, "").split()))
+    return re.split(r"(?<=[.:?!]) ", plain)[0]
 
 
 def setup(app: Any) -> None:

@@ -49,14 +49,26 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_page_is_in_the_site(site: Path, page: Path) -> None:
     built = site / page.with_suffix(".html")
     assert built.is_file()
-    text = (site / "index.html").read_text(encoding="utf-8")
+    text = (site / "README.html").read_text(encoding="utf-8")
     assert page.name == "README.md" or f'href="{page.with_suffix(".html")}"' in text, "name it in docs/site/conf.py"
 
 
 @installed
 @pytest.mark.exhaustive
 def test_it_begins_where_a_browser_looks(site: Path) -> None:
-    assert (site / "index.html").read_bytes() == (site / "README.html").read_bytes()
+    assert "url=docs/home.html" in (site / "index.html").read_text(encoding="utf-8")
+    assert (site / "docs" / "home.html").is_file()
+
+
+@installed
+@pytest.mark.exhaustive
+def test_coding_agents_have_the_pages_as_text(site: Path) -> None:
+    listed = (site / "llms.txt").read_text(encoding="utf-8")
+    whole = (site / "llms-full.txt").read_text(encoding="utf-8")
+    for page in PAGES:
+        assert f"({page.with_suffix('.html')})" in listed or page.name == "home.md", page
+        assert page.read_text(encoding="utf-8") in whole, page
+    assert listed.index("first-tool") < listed.index("docs/how-to/")
 
 
 @installed
@@ -86,6 +98,7 @@ def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
 def test_what_is_broken_is_an_error(tmp_path: Path, broken: str, said: str) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "page.md").write_text("# A page\n\n## A part\n", encoding="utf-8")
+    (tmp_path / "docs" / "home.md").write_text("# Home\n", encoding="utf-8")
     (tmp_path / "README.md").write_text(f"# First\n\n{broken}\n", encoding="utf-8")
     done = build(tmp_path, tmp_path / "out")
     assert done.returncode == 1

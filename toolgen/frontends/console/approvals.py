@@ -65,7 +65,9 @@ async def waiting_rows(visit: Visit) -> tuple[WaitingRow, ...]:
     approvals = visit.gateway.tool_calls.approvals
     answerable = await approvals.answerable(visit.person.principal)
     own = {item.id for item in answerable}
-    return tuple(_row(visit, item, own) for item in (await approvals.waiting() if visit.person.viewer else answerable))
+    found = await approvals.waiting() if visit.person.viewer else answerable
+    pauses = visit.gateway.pausing.all()
+    return tuple(_row(visit, item, own, pauses) for item in found)
 
 
 async def open_count(gateway: Administration, principal: Principal) -> int:
@@ -78,14 +80,14 @@ def _agreed(gateway: Administration, item: Invocation, principal: Principal) -> 
     return any(vote.by == principal.id for vote in counted(gateway.policy, item.approval.votes))
 
 
-def _row(visit: Visit, item: Invocation, own: set[str]) -> WaitingRow:
+def _row(visit: Visit, item: Invocation, own: set[str], pauses: Sequence[Pause]) -> WaitingRow:
     agreed = _agreed(visit.gateway, item, visit.person.principal)
     state = "closed" if item.id not in own else "agreed" if agreed else "open"
     return WaitingRow(
         item=item,
         state=state,
         missing=votes_missing(visit.gateway.policy, item, visit.now),
-        paused=bool(pauses_of(visit, item)),
+        paused=bool(pauses) and bool(pauses_of(visit, item)),
     )
 
 
@@ -126,7 +128,8 @@ async def listed(visit: Visit) -> Response:
         filtered=any(name != "sort" for name in kept),
         ages=_AGES,
         sorts=_SORTS,
-        full=len(await visit.gateway.tool_calls.approvals.waiting()) >= MAX_WAITING,
+        full=(len(rows) if visit.person.viewer else len(await visit.gateway.tool_calls.approvals.waiting()))
+        >= MAX_WAITING,
         full_of=sorted(name for name, count in per_principal.items() if count >= MAX_EACH),
         most=MAX_WAITING,
         grants=[

@@ -211,7 +211,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "shown[:60]",
     ),
     "connectors/openapi/mock/server.py": (
-        "host[:200]",
         "text[:100]",
         "wrong.message[:300]",
     ),

@@ -41,12 +41,12 @@ __all__ = [
 ]
 
 
-class _Link(msgspec.Struct):
+class _ChainLink(msgspec.Struct):
     seq: int
     hash: str
 
 
-_link = msgspec.json.Decoder(_Link)
+_link = msgspec.json.Decoder(_ChainLink)
 
 
 def entries(directory: Path, stream: str = "", start: int = 1) -> Iterator[Entry]:

@@ -62,7 +62,7 @@ class NewProject(Unprinted, frozen=True, kw_only=True):
     variables: Mapping[str, tuple[str, ...]]
 
 
-class _Source(Struct, frozen=True, kw_only=True):
+class _NewSource(Struct, frozen=True, kw_only=True):
     """A source that is looked for: its entry, what a build reads, and the file that is copied into the project, or None."""
 
     entry: StarterSource
@@ -82,7 +82,7 @@ def make_project(root: Path, specs: Sequence[str], *, name: str = "", server: st
     """
     _refuse_to_overwrite(root)
     with tempfile.TemporaryDirectory(prefix="toolgen-init-") as folder:
-        found: dict[str, _Source] = {}
+        found: dict[str, _NewSource] = {}
         for spec in specs:
             source = _source(spec, root, name or _name(spec, Path(folder), found), server)
             found[source.entry.name] = source
@@ -102,7 +102,7 @@ def make_sample(root: Path) -> NewProject:
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript(_SAMPLE)
         entry = StarterSource(name="notes", kind="sql", location="sqlite:///specs/notes.db")
-        source = _Source(entry=entry, given={"sql": f"sqlite:///{path}"}, copied=path)
+        source = _NewSource(entry=entry, given={"sql": f"sqlite:///{path}"}, copied=path)
         sources = from_mapping({"notes": source.given}, root.resolve())
         return _write(root, [source], [entry], (build_sources(sources), sources), without=("private_notes",))
 
@@ -117,7 +117,7 @@ def _refuse_to_overwrite(root: Path) -> None:
             )
 
 
-def _name(spec: str, folder: Path, taken: Mapping[str, _Source]) -> str:
+def _name(spec: str, folder: Path, taken: Mapping[str, _NewSource]) -> str:
     """By the title of an OpenAPI document, else by the file, the host or the database."""
     kind, location = described_as(spec, Path.cwd())
     if CONNECTORS[kind].describes_requests:
@@ -134,7 +134,7 @@ def _fetched(url: str, folder: Path) -> Path:
     return pin.path if pin is not None else folder
 
 
-def _source(spec: str, root: Path, name: str, server: str) -> _Source:
+def _source(spec: str, root: Path, name: str, server: str) -> _NewSource:
     if not SOURCE_NAME.match(name):
         raise ConfigError(f"'{name[:40]}' is no name of a source", suggestion="use up to 20 letters, digits and _")
     if "://" not in spec and not Path(spec).is_file():
@@ -149,14 +149,14 @@ def _source(spec: str, root: Path, name: str, server: str) -> _Source:
     if server:
         given[connector.server_key] = server
     if (written := connector.written(location)) != location:
-        return _Source(entry=entry, given={kind: written})
+        return _NewSource(entry=entry, given={kind: written})
     if "://" in spec and not spec.startswith(("sqlite:", "duckdb:")):
-        return _Source(entry=_without_password(entry), given=given)
+        return _NewSource(entry=_without_password(entry), given=given)
     path = Path(location.partition(":///")[2] if kind == "sql" else spec).resolve()
     prefix = location.partition(":///")[0] + ":///" if kind == "sql" else ""
     below = path.is_relative_to(root.resolve())
     inside = path.relative_to(root.resolve()).as_posix() if below else str(path)
-    return _Source(
+    return _NewSource(
         entry=replace(entry, location=prefix + inside),
         given={**given, kind: f"{prefix}{path}"},
         copied=None if below or kind == "sql" else path,
@@ -169,7 +169,7 @@ def _without_password(entry: StarterSource) -> StarterSource:
     return replace(entry, location=location, password=bool(password)) if entry.kind == "sql" else entry
 
 
-def _placed(source: _Source, root: Path, alone: bool) -> StarterSource:
+def _placed(source: _NewSource, root: Path, alone: bool) -> StarterSource:
     """The entry with the file where it will be: a copy below specs/, or where it is, if descriptions are made of several files."""
     if source.copied is None:
         return source.entry
@@ -187,7 +187,7 @@ def _built(sources: Mapping[str, SourceSettings], folder: Path) -> tuple[Built, 
 
 def _write(
     root: Path,
-    found: Sequence[_Source],
+    found: Sequence[_NewSource],
     entries: Sequence[StarterSource],
     built: tuple[Built, Mapping[str, SourceSettings]],
     *,

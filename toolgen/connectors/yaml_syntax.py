@@ -17,7 +17,7 @@ _MAX_MERGED = 1_000_000
 _MERGE = "tag:yaml.org,2002:merge"
 
 
-class _Loader(yaml.CSafeLoader):
+class _SyntaxLoader(yaml.CSafeLoader):
     """YAML 1.2's core schema (what OpenAPI asks for): `on`, `no`, `010` and dates stay text; keys are always text."""
 
     # Of its own, or the resolvers added below would be added to PyYAML's.
@@ -88,67 +88,69 @@ def _merged(node: yaml.MappingNode, merging: list[yaml.Node]) -> Iterator[yaml.M
             yield part
 
 
-def _key(loader: _Loader, node: yaml.Node) -> str:
+def _key(loader: _SyntaxLoader, node: yaml.Node) -> str:
     """The key as it is written: response codes are written as integers, and `null` or `true` as a property name is a name."""
     if isinstance(node, yaml.ScalarNode):
         return str(node.value)
     raise yaml.constructor.ConstructorError(None, None, "a mapping key must be text", node.start_mark)
 
 
-def _construct_map(loader: _Loader, node: yaml.MappingNode) -> Any:
+def _construct_map(loader: _SyntaxLoader, node: yaml.MappingNode) -> Any:
     built: dict[str, Any] = {}
     yield built
     built.update(loader.construct_mapping(node))
 
 
-def _construct_list(loader: _Loader, node: yaml.SequenceNode) -> Any:
+def _construct_list(loader: _SyntaxLoader, node: yaml.SequenceNode) -> Any:
     built: list[Any] = []
     yield built
     built.extend(loader.construct_sequence(node))
 
 
-def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
+def _construct_int(loader: _SyntaxLoader, node: yaml.ScalarNode) -> int:
     text = str(loader.construct_scalar(node))
     if len(text) > 1000:
         raise yaml.constructor.ConstructorError(None, None, "a number has more than 1000 digits", node.start_mark)
     return int(text, 0) if text[:2] in {"0x", "0o"} else int(text)
 
 
-def _construct_float(loader: _Loader, node: yaml.ScalarNode) -> float:
+def _construct_float(loader: _SyntaxLoader, node: yaml.ScalarNode) -> float:
     return float(str(loader.construct_scalar(node)).replace(".inf", "inf").replace(".nan", "nan"))
 
 
-def _construct_text(loader: _Loader, node: yaml.ScalarNode) -> str:
+def _construct_text(loader: _SyntaxLoader, node: yaml.ScalarNode) -> str:
     return str(loader.construct_scalar(node))
 
 
-_Loader.add_implicit_resolver(
+_SyntaxLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), list("tTfF")
 )
-_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"(?:~|null|Null|NULL|)\Z"), ["~", "n", "N", ""])
-_Loader.add_implicit_resolver(
+_SyntaxLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:null", re.compile(r"(?:~|null|Null|NULL|)\Z"), ["~", "n", "N", ""]
+)
+_SyntaxLoader.add_implicit_resolver(
     "tag:yaml.org,2002:int", re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z"), list("-+0123456789")
 )
-_Loader.add_implicit_resolver(
+_SyntaxLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z"),
     list("-+.0123456789"),
 )
-_Loader.add_implicit_resolver(_MERGE, re.compile(r"<<\Z"), ["<"])
-_Loader.add_constructor("tag:yaml.org,2002:map", _construct_map)
-_Loader.add_constructor("tag:yaml.org,2002:set", _construct_map)  # so that every value is one of JSON's
-_Loader.add_constructor("tag:yaml.org,2002:omap", _construct_list)
-_Loader.add_constructor("tag:yaml.org,2002:pairs", _construct_list)
-_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
-_Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
-_Loader.add_constructor("tag:yaml.org,2002:timestamp", _construct_text)
-_Loader.add_constructor("tag:yaml.org,2002:binary", _construct_text)
+_SyntaxLoader.add_implicit_resolver(_MERGE, re.compile(r"<<\Z"), ["<"])
+_SyntaxLoader.add_constructor("tag:yaml.org,2002:map", _construct_map)
+_SyntaxLoader.add_constructor("tag:yaml.org,2002:set", _construct_map)  # so that every value is one of JSON's
+_SyntaxLoader.add_constructor("tag:yaml.org,2002:omap", _construct_list)
+_SyntaxLoader.add_constructor("tag:yaml.org,2002:pairs", _construct_list)
+_SyntaxLoader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+_SyntaxLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+_SyntaxLoader.add_constructor("tag:yaml.org,2002:timestamp", _construct_text)
+_SyntaxLoader.add_constructor("tag:yaml.org,2002:binary", _construct_text)
 
 
 def read_yaml(text: str, where: str) -> ParsedDocument:
     """The value of a YAML text. Raises `DescriptionError`, with file and line, for what is none."""
     try:
-        loader = _Loader(text)
+        loader = _SyntaxLoader(text)
         try:
             node = loader.get_single_node()
             value = None if node is None else loader.construct_document(node)

@@ -50,7 +50,7 @@ class StepBudget:
             raise JsonPathError(f"needs more than {self._limit} steps")
 
 
-class _Search(threading.local):
+class _PathSearch(threading.local):
     """The search that this thread carries out. The library has no place for it where it compares."""
 
     budget = StepBudget(0)
@@ -58,7 +58,7 @@ class _Search(threading.local):
     patterns: set[str] = set()  # noqa: RUF012 - replaced by each search
 
 
-_search = _Search()
+_search = _PathSearch()
 
 
 @contextmanager

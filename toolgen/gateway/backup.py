@@ -48,7 +48,7 @@ _FILES = ("pauses.json", "tools.json")
 _BLOCK = 1024 * 1024
 
 
-class _Key(msgspec.Struct, frozen=True):
+class _BackupKey(msgspec.Struct, frozen=True):
     file: str
     sha256: str
 
@@ -61,7 +61,7 @@ class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
     entries: int
     streams: int
     files: dict[str, str]
-    keys: tuple[_Key, ...]
+    keys: tuple[_BackupKey, ...]
 
 
 def back_up(settings: Settings, folder: Path) -> tuple[BackupContents, VerificationReport]:
@@ -89,7 +89,7 @@ def back_up(settings: Settings, folder: Path) -> tuple[BackupContents, Verificat
         entries=report.entries,
         streams=report.streams,
         files={str(path.relative_to(folder)): _digest(path) for path in _all(folder)},
-        keys=tuple(_Key(file=path.name, sha256=_digest(path)) for path in key_files(settings.audit_dir)),
+        keys=tuple(_BackupKey(file=path.name, sha256=_digest(path)) for path in key_files(settings.audit_dir)),
     )
     for path in _all(folder):
         _sync(path)

@@ -62,7 +62,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     left_out: list[str]
 
 
-class _Shape(msgspec.Struct):
+class _MemberShape(msgspec.Struct):
     """Schemas of an object's members: by name, by pattern, and for any other name."""
 
     names: dict[str, Schema] = {}
@@ -94,7 +94,7 @@ class SchemaMembers:
     def __init__(self, root: Schema) -> None:
         self._root = root
         # Each with the schemas that it was made of, so that their identity stays theirs.
-        self._shapes: dict[tuple[int, ...], tuple[list[Schema], _Shape]] = {}
+        self._shapes: dict[tuple[int, ...], tuple[list[Schema], _MemberShape]] = {}
         self._types: dict[int, frozenset[str]] = {}
         self._unknown = 0
         self._parts = 0
@@ -161,19 +161,19 @@ class SchemaMembers:
             schema = names[step] if step in names else self._items(schema)[1]
         return near(last, self._of(schema, {}).names) if isinstance(schema, Mapping) else ""
 
-    def _of(self, schema: Schema, value: Mapping[str, Json]) -> _Shape:
+    def _of(self, schema: Schema, value: Mapping[str, Json]) -> _MemberShape:
         """Return the schemas of an object's members. Branches of a choice count if the constants in the value do not exclude them."""
         used = [schema, *self._other_branches(schema, value, 0)]
         key = tuple(map(id, used))
         if key not in self._shapes:
             self._parts = 0
-            shape = _Shape()
+            shape = _MemberShape()
             closed = self._gather(schema, shape, 0, frozenset(key[1:]))
             shape.closed = closed and bool(shape.names)
             self._shapes[key] = (used, shape)
         return self._shapes[key][1]
 
-    def _gather(self, schema: object, shape: _Shape, depth: int, left: frozenset[int]) -> bool:
+    def _gather(self, schema: object, shape: _MemberShape, depth: int, left: frozenset[int]) -> bool:
         """Adds what a schema says, without the branches that are `left`. False where other members are allowed, or cannot be told from
         what stands behind a choice."""
         self._parts += 1
@@ -202,9 +202,9 @@ class SchemaMembers:
                     self._join(kept, shape, depth + 1, left)
         return closed
 
-    def _join(self, branches: list[Schema], shape: _Shape, depth: int, left: frozenset[int]) -> None:
+    def _join(self, branches: list[Schema], shape: _MemberShape, depth: int, left: frozenset[int]) -> None:
         """Adds what branches say of which any may be meant: a member has to fit one of its schemas."""
-        shapes = [_Shape() for _ in branches]
+        shapes = [_MemberShape() for _ in branches]
         for branch, one in zip(branches, shapes, strict=True):
             self._gather(branch, one, depth, left)
             shape.required |= one.required

@@ -186,7 +186,7 @@ _MAX_BATCH = 256
 _UNREACHABLE = Excess(reason="unreachable", retry_after_s=1.0)
 
 
-class _Group(Struct):
+class _TurnGroup(Struct):
     """Calls of one conversation in flight in this process, under one lease from the start of the first call to the end of the last."""
 
     who: str
@@ -201,14 +201,14 @@ class _Step(Struct):
     """Something that the counting store is to be told, until it was."""
 
     what: int
-    group: _Group
+    group: _TurnGroup
     done: asyncio.Future[Excess | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class _SharedSeat(TurnLease):
     __slots__ = ("_group", "_turns")
 
-    def __init__(self, turns: SharedTurns, group: _Group) -> None:
+    def __init__(self, turns: SharedTurns, group: _TurnGroup) -> None:
         super().__init__()
         self._turns = turns
         self._group = group
@@ -241,7 +241,7 @@ class SharedTurns:
         self._lease_s = lease_s
         self._process = secrets.token_hex(8)
         self._made = 0
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _TurnGroup] = {}
         self._steps: list[_Step] = []
         self._sending: asyncio.Task[None] | None = None
         self._staying: asyncio.Task[None] | None = None
@@ -253,10 +253,10 @@ class SharedTurns:
         group = self._groups.get(name)
         if group is None:
             self._made += 1
-            group = self._groups[name] = _Group(_digest(parties), name, f"{self._process}:{self._made}")
+            group = self._groups[name] = _TurnGroup(_digest(parties), name, f"{self._process}:{self._made}")
         return _SharedSeat(self, group)
 
-    async def enter(self, group: _Group) -> Excess | None:
+    async def enter(self, group: _TurnGroup) -> Excess | None:
         """Counts one call. It stands in the turn that is in flight anywhere, or begins one."""
         if not self._reachable and self._clock.monotonic() < self._down_until:
             return _UNREACHABLE
@@ -265,7 +265,7 @@ class SharedTurns:
         group.entered = True
         return await self._tell(_ENTER, group)
 
-    def leave(self, group: _Group) -> None:
+    def leave(self, group: _TurnGroup) -> None:
         """Nothing of it is in flight here any more. Where the counting store cannot be told, it finds out when the lease is over."""
         del self._groups[group.name]
         if group.entered:
@@ -279,7 +279,7 @@ class SharedTurns:
             await asyncio.wait((self._sending,))
         await self._link.close()
 
-    def _tell(self, what: int, group: _Group) -> asyncio.Future[Excess | None]:
+    def _tell(self, what: int, group: _TurnGroup) -> asyncio.Future[Excess | None]:
         step = _Step(what, group)
         self._steps.append(step)
         if self._sending is None or self._sending.done():

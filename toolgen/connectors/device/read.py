@@ -36,7 +36,7 @@ _REFERENCE = re.compile(r"#/\$defs/[^/]+\Z")
 _MAX_DISPLAY = 500
 
 
-class _FaultError(Exception):
+class _DeviceFileError(Exception):
     """Fault of one tool, and the path of the key that it is about."""
 
     def __init__(self, message: str, *path: str) -> None:
@@ -85,7 +85,7 @@ def read_device(config: SourceConfig) -> SourceReading:
         given = decode(document, ("tools", key), _Given, DescriptionError)
         try:
             tool = _tool(config, key, given, common)
-        except _FaultError as fault:
+        except _DeviceFileError as fault:
             place = document.where("tools", key, *fault.path)
             problems.append(_problem(config, "error", key, "bad_device_tool", f"{place}: {fault}; it has no tool"))
             continue
@@ -122,21 +122,21 @@ def _text(data: bytes, name: str) -> str:
 
 
 def _tool(config: SourceConfig, key: str, given: _Given, common: float) -> Tool:
-    """Build one tool. Raises `_FaultError`."""
+    """Build one tool. Raises `_DeviceFileError`."""
     name = join(config.name, key)
     if not _KEY.match(key) or not TOOL_NAME.match(name):
-        raise _FaultError(
+        raise _DeviceFileError(
             f"{name[:80]} is no tool's name: small letters, digits and _, at most {MAX_NAME_LENGTH} of them"
         )
     if not _METHOD.match(given.method):
         message = f"'{given.method[:60]}' is no method: letters, digits and _ . / : -, and rpc. begins none"
-        raise _FaultError(message, "method")
+        raise _DeviceFileError(message, "method")
     timeout = _seconds(given.timeout) if given.timeout else common
     if timeout is None:
-        raise _FaultError(_no_timeout(given.timeout), "timeout")
+        raise _DeviceFileError(_no_timeout(given.timeout), "timeout")
     arguments = {"type": "object", **given.arguments}
     if arguments["type"] != "object" or not isinstance(arguments.get("properties", {}), dict):
-        raise _FaultError("arguments: is the JSON Schema of an object", "arguments")
+        raise _DeviceFileError("arguments: is the JSON Schema of an object", "arguments")
     _check_references(arguments, "arguments")
     names = tuple(arguments.get("properties", {}))
     shown = _placeholders(given.display, names)
@@ -167,17 +167,17 @@ def _params(given: _Given, names: tuple[str, ...], shown: set[str]) -> dict[str,
     if given.params is None:
         if shown:
             message = f"display: shows {', '.join(sorted(shown))}; write params: too, with what is sent (params: {{}} for nothing)"
-            raise _FaultError(message, "display")
+            raise _DeviceFileError(message, "display")
         return {name: f"$.{name}" for name in names}
     try:
         used = tuple(paths(given.params))
     except ValueError as error:
-        raise _FaultError(f"params: {error}", "params") from error
+        raise _DeviceFileError(f"params: {error}", "params") from error
     for text, path in used:
         if not path:
-            raise _FaultError("params: $ is all arguments; name one, as $.name", "params")
+            raise _DeviceFileError("params: $ is all arguments; name one, as $.name", "params")
         if path[0] not in names:
-            raise _FaultError(
+            raise _DeviceFileError(
                 f"params: {text}: there is no argument '{path[0]}'{nearest(str(path[0]), names)}", "params"
             )
     return given.params
@@ -194,13 +194,13 @@ def _output(given: _Given) -> dict[str, Any] | None:
         tuple(paths(given.transform))
         return None if result is None else derived(given.transform, result)
     except ValueError as error:
-        raise _FaultError(f"transform: {error}", "transform") from error
+        raise _DeviceFileError(f"transform: {error}", "transform") from error
 
 
 def _placeholders(display: str, names: tuple[str, ...]) -> set[str]:
     shown = set(PLACEHOLDER.findall(display))
     for name in sorted(shown.difference(names)):
-        raise _FaultError(f"display: there is no argument '{name}'{nearest(name, names)}", "display")
+        raise _DeviceFileError(f"display: there is no argument '{name}'{nearest(name, names)}", "display")
     return shown
 
 
@@ -212,9 +212,9 @@ def _check_references(schema: Schema, key: str) -> None:
         if isinstance(value, Mapping):
             reference = value.get("$ref")
             if isinstance(reference, str) and not _REFERENCE.match(reference):
-                raise _FaultError(f"{key}: '{reference[:80]}': a reference leads to #/$defs/NAME", key)
+                raise _DeviceFileError(f"{key}: '{reference[:80]}': a reference leads to #/$defs/NAME", key)
             if "$dynamicRef" in value:
-                raise _FaultError(f"{key}: $dynamicRef is not supported", key)
+                raise _DeviceFileError(f"{key}: $dynamicRef is not supported", key)
             todo += value.values()
         elif isinstance(value, list):
             todo += value

@@ -71,7 +71,7 @@ _LIFETIMES = frozenset({"vary", "cache-control"})
 _MAX_TEMPLATES = 20_000
 
 
-class _Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class _HttpAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """Of one call, redirects and new tokens included: whether breaking it off is harmless, and when it is over then (the loop's time)."""
 
     call: Call
@@ -150,7 +150,7 @@ class HttpExecutor:
             return Failed(error=fault_error(error, "a file of the call cannot be read, so nothing was sent"))
         harmless = call.tool.idempotent or repeatable(call, self._key_header)
         ends = asyncio.get_running_loop().time() + self._total_s if harmless else math.inf
-        course = _Attempt(call=call, binding=binding, harmless=harmless, until=ends)
+        course = _HttpAttempt(call=call, binding=binding, harmless=harmless, until=ends)
         for hop in range(MAX_HOPS + 1):
             outcome = await self._once(request, course)
             further = self._further(request, outcome) if hop < MAX_HOPS and outcome.delivery.location else None
@@ -204,7 +204,7 @@ class HttpExecutor:
         verdict = self._permit(Destination(host=target.host, port=target.port, service="redirect"))
         return further if isinstance(verdict, Allow) else None
 
-    async def _once(self, request: HttpRequest, course: _Attempt, *, renewed: bool = False) -> Success | Failed:
+    async def _once(self, request: HttpRequest, course: _HttpAttempt, *, renewed: bool = False) -> Success | Failed:
         """Send one request to its URL, with the credentials of its operation.
 
         A token that the server rejects (401: nothing was done) is replaced once, and the request is sent again with the new one.
@@ -250,7 +250,7 @@ class HttpExecutor:
         return replace(again, delivery=replace(again.delivery, attempts=2))
 
     async def _prepared(
-        self, request: HttpRequest, course: _Attempt
+        self, request: HttpRequest, course: _HttpAttempt
     ) -> tuple[Signed, Target, tuple[str, ...]] | Failed:
         """The request with its credentials, and the addresses to send it to, each of them permitted."""
         binding = course.binding

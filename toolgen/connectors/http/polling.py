@@ -68,7 +68,7 @@ def reader_for(polls: Collection[PollConfig]) -> _HeaderReader:
     return _HeaderReader({_RETRY_AFTER, *(place.header for place in places if place.header)})
 
 
-class _Operation(Struct):
+class _PolledOperation(Struct):
     """Operation that is polled: the URL of its status, the first and the latest response, and the number of requests."""
 
     url: str
@@ -151,7 +151,7 @@ class _Following:
         if found is None:
             return _bare(first)
         url, state = found
-        followed = _Operation(url=url, first=first, latest=first, requests=first.delivery.attempts or 1)
+        followed = _PolledOperation(url=url, first=first, latest=first, requests=first.delivery.attempts or 1)
         self._hear(followed, first)
         if state is OperationState.RUNNING and not url:
             return self._broken(followed, "the status of the operation is where it may not be asked for")
@@ -162,7 +162,7 @@ class _Following:
                 await self._call_off(followed, ending)
             raise
 
-    async def _follow(self, followed: _Operation, state: OperationState) -> Success | Failed:
+    async def _follow(self, followed: _PolledOperation, state: OperationState) -> Success | Failed:
         loop = asyncio.get_running_loop()
         ends = loop.time() + self._poll.total_s
         while state is OperationState.RUNNING:
@@ -182,7 +182,7 @@ class _Following:
             case _:
                 return self._broken(followed, "its status does not say how it stands")
 
-    async def _look(self, followed: _Operation) -> OperationState | Success | Failed:
+    async def _look(self, followed: _PolledOperation) -> OperationState | Success | Failed:
         """How the operation stands now, or what the call comes to."""
         asking = self._request("GET", followed.url)
         if (post := self._poll.post) is not None:
@@ -210,7 +210,7 @@ class _Following:
             self._tell(followed)
         return state
 
-    def _missed(self, followed: _Operation, answer: Failed | Refused) -> Failed | None:
+    def _missed(self, followed: _PolledOperation, answer: Failed | Refused) -> Failed | None:
         """Return the failure of a call whose status cannot be read; None if the fault may be temporary and polling continues."""
         followed.misses += 1
         for_the_moment = isinstance(answer, Refused) or transient(answer)
@@ -218,7 +218,7 @@ class _Following:
             return None
         return self._broken(followed, f"its status cannot be read: {answer.error.message}", cause=answer.error)
 
-    async def _done(self, followed: _Operation, ends: float) -> Success | Failed:
+    async def _done(self, followed: _PolledOperation, ends: float) -> Success | Failed:
         poll, latest = self._poll, followed.latest
         if poll.error and value_at(latest.data, poll.error) not in (None, "", {}, []):
             return self._failed(followed)
@@ -229,7 +229,7 @@ class _Following:
         data = value_at(latest.data, poll.result) if poll.result else latest.data
         return msgspec.structs.replace(latest, data=data, delivery=self._delivery(followed, latest.delivery))
 
-    async def _result(self, followed: _Operation, url: str, ends: float | None = None) -> Success | Failed:
+    async def _result(self, followed: _PolledOperation, url: str, ends: float | None = None) -> Success | Failed:
         """Read the result of a successful operation from its URL."""
         why = "it is where it may not be asked for"
         loop = asyncio.get_running_loop()
@@ -255,7 +255,7 @@ class _Following:
         )
         return Failed(error=error, delivery=self._delivery(followed, Delivery()))
 
-    def _failed(self, followed: _Operation) -> Failed:
+    def _failed(self, followed: _PolledOperation) -> Failed:
         """Return the failure of the operation with the service's reason."""
         data = value_at(followed.latest.data, self._poll.error) if self._poll.error else None
         data = followed.latest.data if data is None else data
@@ -268,7 +268,7 @@ class _Following:
         return Failed(error=error, data=data, delivery=self._delivery(followed, followed.latest.delivery))
 
     def _broken(
-        self, followed: _Operation, why: str, *, code: ErrorCode = "upstream_error", cause: Error | None = None
+        self, followed: _PolledOperation, why: str, *, code: ErrorCode = "upstream_error", cause: Error | None = None
     ) -> Failed:
         """How a call ends whose operation was begun, and nobody knows how that ends."""
         if self._call.tool.effect is Effect.READ:
@@ -285,14 +285,14 @@ class _Following:
         )
         return Failed(error=error, delivery=self._delivery(followed, Delivery(broken=True)))
 
-    def _delivery(self, followed: _Operation, last: Delivery) -> Delivery:
+    def _delivery(self, followed: _PolledOperation, last: Delivery) -> Delivery:
         """Of the whole call: how often anything was sent for it, and what its last answer was."""
         first = followed.first.delivery
         return msgspec.structs.replace(
             last, attempts=followed.requests, retried=first.retried, unsent=False, headers=None, location=""
         )
 
-    def _hear(self, followed: _Operation, answer: Success | Failed | Refused) -> None:
+    def _hear(self, followed: _PolledOperation, answer: Success | Failed | Refused) -> None:
         """Read the wait that a response asks for."""
         if isinstance(answer, Refused | Failed):
             followed.wait_s = answer.error.retry_after_s or 0.0
@@ -300,11 +300,11 @@ class _Following:
             asked = (answer.delivery.headers or {}).get(_RETRY_AFTER)
             followed.wait_s = (retry_after(asked, self._clock.now()) or 0.0) if asked else 0.0
 
-    def _pause(self, followed: _Operation) -> float:
+    def _pause(self, followed: _PolledOperation) -> float:
         """Never shorter than the interval, and never longer than the longest, whatever the service asks for."""
         return max(self._poll.interval_s, min(followed.wait_s, self._poll.longest_interval_s))
 
-    def _tell(self, followed: _Operation) -> None:
+    def _tell(self, followed: _PolledOperation) -> None:
         line = self._call.line
         if line is None:
             return
@@ -314,7 +314,7 @@ class _Following:
         elif not self._poll.percent:
             line.progress(followed.requests - 1, None, progress.message)
 
-    async def _ask(self, followed: _Operation, asking: Call) -> Success | Failed | Refused:
+    async def _ask(self, followed: _PolledOperation, asking: Call) -> Success | Failed | Refused:
         """Send one polling request, unless the policy withholds the call by now."""
         if self._call.withheld is not None and (held := await self._call.withheld(self._call)) is not None:
             return Failed(error=held)
@@ -352,7 +352,7 @@ class _Following:
         withheld = None if call.withheld is None else partial(_withheld, call)
         return msgspec.structs.replace(call, tool=tool, arguments={}, idempotency_key="", line=None, withheld=withheld)
 
-    async def _call_off(self, followed: _Operation, ending: set[asyncio.Task[None]]) -> None:
+    async def _call_off(self, followed: _PolledOperation, ending: set[asyncio.Task[None]]) -> None:
         """Asks the service to end the operation. The call is over whatever it answers, so that is waited for a moment only."""
         place, url = self._poll.cancel_url, followed.url
         if place is not None:

@@ -39,7 +39,7 @@ _MAX_SCHEMA_DEPTH = 24
 _REFERENCES = ("$ref", "$dynamicRef")
 
 
-class _UnusableError(Exception):
+class _UnusableToolError(Exception):
     """The tool has none of what it takes; the text says what."""
 
 
@@ -98,7 +98,7 @@ def _made(config: SourceConfig, listing: ServerTools) -> tuple[list[Tool], list[
         try:
             _check(tool, named, listed[tool.name])
             made, hidden = _tool(config, tool, names[tool.name])
-        except (_UnusableError, CanonicalError) as error:
+        except (_UnusableToolError, CanonicalError) as error:
             message = f"{error}; it has no tool here"
             problems.append(_problem(config, "error", origin, "unusable_tool", message))
             continue
@@ -121,9 +121,9 @@ def _remarks(config: SourceConfig, origin: str, tool: ListedTool, hidden: bool) 
 
 def _check(tool: ListedTool, named: set[str], times: int) -> None:
     if tool.name not in named:
-        raise _UnusableError("its name has other characters than letters, digits and _-./, or too many")
+        raise _UnusableToolError("its name has other characters than letters, digits and _-./, or too many")
     if times > 1:
-        raise _UnusableError(f"{times} tools of the server have this name")
+        raise _UnusableToolError(f"{times} tools of the server have this name")
 
 
 def _problem(config: SourceConfig, level: str, origin: str, code: str, message: str) -> Problem:
@@ -179,20 +179,20 @@ class _Texts(Struct):
         return _cut(kept.strip(), limit)
 
     def schema(self, schema: Mapping[str, Json], what: str) -> dict[str, Json]:
-        """The schema with its prose made fit. Raises `_UnusableError` for one that is too large, refers elsewhere or hides something
+        """The schema with its prose made fit. Raises `_UnusableToolError` for one that is too large, refers elsewhere or hides something
         where it cannot be taken out: in names and values. An input schema describes an object; an output schema may describe anything
         (SEP-2106, MCP 2026-07-28)."""
         if what == "input" and schema.get("type") != "object":
-            raise _UnusableError(f"its {what} schema describes no object")
+            raise _UnusableToolError(f"its {what} schema describes no object")
         if len(msgspec.json.encode(schema)) > _MAX_SCHEMA_SIZE:
-            raise _UnusableError(f"its {what} schema is larger than {_MAX_SCHEMA_SIZE} bytes")
+            raise _UnusableToolError(f"its {what} schema is larger than {_MAX_SCHEMA_SIZE} bytes")
         made = self._walk(schema, what, 0)
         assert isinstance(made, dict)  # noqa: S101 - as it came
         return made
 
     def _walk(self, value: Json, what: str, depth: int) -> Json:
         if depth > _MAX_SCHEMA_DEPTH:
-            raise _UnusableError(f"its {what} schema is nested more than {_MAX_SCHEMA_DEPTH} levels deep")
+            raise _UnusableToolError(f"its {what} schema is nested more than {_MAX_SCHEMA_DEPTH} levels deep")
         match value:
             case str():
                 return _plain(value, what)
@@ -207,13 +207,13 @@ class _Texts(Struct):
         if key in {"description", "title", "$comment"} and isinstance(value, str):
             return self.text(value, _MAX_DESCRIPTION_LENGTH)
         if key in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
-            raise _UnusableError(f"its {what} schema refers to another document, which is never fetched")
+            raise _UnusableToolError(f"its {what} schema refers to another document, which is never fetched")
         return self._walk(value, what, depth)
 
 
 def _plain(text: str, what: str) -> str:
     if _visible(text) != text:
-        raise _UnusableError(f"its {what} schema holds characters that nobody sees in a name or a value")
+        raise _UnusableToolError(f"its {what} schema holds characters that nobody sees in a name or a value")
     return text
 
 

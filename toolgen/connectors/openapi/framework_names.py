@@ -72,7 +72,7 @@ _LINKING = frozenset({"by", "for", "from", "in", "of", "on", "to", "with", "as",
 _JOINING = frozenset({"or", "and"})
 
 
-class _Route(NamedTuple):
+class _NamedRoute(NamedTuple):
     """Route of an operation: method, path, tags, and the path segments that are not parameters."""
 
     method: str
@@ -87,7 +87,7 @@ def framework_names(identifier: str, method: str, path: str, tags: Iterable[str]
     The others have what else the path says, from right to left: they are for those whose first would be that of another operation.
     """
     fixed = tuple(found for segment in path.split("/") if not PARAMETER.search(segment) and (found := words(segment)))
-    route = _Route(method=method.lower(), path=path, fixed=fixed, tags=tuple(tags))
+    route = _NamedRoute(method=method.lower(), path=path, fixed=fixed, tags=tuple(tags))
     for read in _CONVENTIONS:
         if found := read(identifier, route):
             names = [found, *_other_words(identifier, found)]
@@ -107,7 +107,7 @@ def _other_words(identifier: str, found: tuple[str, ...]) -> Iterator[tuple[str,
         yield words(identifier)
 
 
-def _telling(route: _Route) -> Iterator[tuple[str, ...]]:
+def _telling(route: _NamedRoute) -> Iterator[tuple[str, ...]]:
     """The segments that tell an operation from others: last those that a provider's paths all have."""
     plain = _plain(route.fixed)
     provider = {words(segment) for segment in route.path.split("/") if "." in segment} | {("providers",)}
@@ -115,13 +115,13 @@ def _telling(route: _Route) -> Iterator[tuple[str, ...]]:
     yield from (segment for segment in reversed(plain) if segment in provider)
 
 
-def _fastapi(identifier: str, route: _Route) -> tuple[str, ...]:
+def _fastapi(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
     """`{function}{path}_{method}`, whatever is no letter, digit or underscore as an underscore (fastapi.routing, generate_unique_id)."""
     made = f"{re.sub(r'[^A-Za-z0-9_]', '_', route.path)}_{route.method}"
     return words(identifier.removesuffix(made)) if identifier.endswith(made) else ()
 
 
-def _spring(identifier: str, route: _Route) -> tuple[str, ...]:
+def _spring(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
     """`getUserUsingGET_1` of springfox, and `findAll_1` of springdoc, which numbers handlers of one name."""
     if (found := _SPRING.fullmatch(identifier)) and found[2].lower() == route.method:
         return _of_handler(words(found[1]), _thing(route), route) or _of_verb(words(found[1]), route) or words(found[1])
@@ -130,7 +130,7 @@ def _spring(identifier: str, route: _Route) -> tuple[str, ...]:
     return ()
 
 
-def _of_verb(does: tuple[str, ...], route: _Route) -> tuple[str, ...]:
+def _of_verb(does: tuple[str, ...], route: _NamedRoute) -> tuple[str, ...]:
     """A handler that is called by another verb alone: `search` of /orders/search is `search_orders`."""
     if len(does) != 1 or does[0] not in VERBS:
         return ()
@@ -140,12 +140,12 @@ def _of_verb(does: tuple[str, ...], route: _Route) -> tuple[str, ...]:
     return (*does, *(things[-1] if several else _one(things[-1]))) if things else ()
 
 
-def _bare_handler(identifier: str, route: _Route) -> tuple[str, ...]:
+def _bare_handler(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
     """`findAll` of springdoc, where it is the only one of its name: a verb alone names no tool."""
     return _of_handler(words(identifier), _thing(route), route) if identifier in _BARE else ()
 
 
-def _nest(identifier: str, route: _Route) -> tuple[str, ...]:
+def _nest(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
     """`UsersController_findAll`."""
     found = _NEST.fullmatch(identifier)
     if found is None:
@@ -156,7 +156,7 @@ def _nest(identifier: str, route: _Route) -> tuple[str, ...]:
     return _of_handler(does, words(found[1]), route) or _verb_noun(does, words(found[1]))
 
 
-def _grouped(identifier: str, route: _Route) -> tuple[str, ...]:
+def _grouped(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
     """`Users_GetAll` of NSwag, `VirtualMachines_CreateOrUpdate` of Azure."""
     found = _GROUPED.fullmatch(identifier)
     if found is None or _METHOD_BEFORE.fullmatch(identifier):
@@ -184,7 +184,7 @@ def _of_group(does: tuple[str, ...], group: tuple[str, ...]) -> tuple[str, ...]:
     return (*does[:end], *(one[:-1] if noun[0] == one[-1] else one), *noun)
 
 
-def _method_behind(identifier: str, route: _Route) -> tuple[str, ...]:
+def _method_behind(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
     """`OrdersGET2` of NSwag, `ApiOrdersByIdGet` of Swashbuckle: the path, and the method."""
     plain = _plain(route.fixed)
     found = _METHOD_BEHIND.fullmatch(identifier)
@@ -197,13 +197,13 @@ def _method_behind(identifier: str, route: _Route) -> tuple[str, ...]:
     return from_route(route.method, route.path)[0] if whole else ()
 
 
-def _method_before(identifier: str, route: _Route) -> tuple[str, ...]:
+def _method_before(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
     """`GET_DescribeVpcs`, where a service takes its actions by several methods."""
     found = _METHOD_BEFORE.fullmatch(identifier)
     return words(found[2]) if found and found[1].lower() == route.method else ()
 
 
-def _django(identifier: str, route: _Route) -> tuple[str, ...]:
+def _django(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
     """`api_v1_users_partial_update` of Django REST framework: the path without its parameters, and what is done."""
     if not _SNAKE.fullmatch(identifier):
         return ()
@@ -227,7 +227,7 @@ def _django(identifier: str, route: _Route) -> tuple[str, ...]:
     return ()
 
 
-def _dotted(identifier: str, route: _Route) -> tuple[str, ...]:
+def _dotted(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
     """`users.index` of Laravel, `youtube.videos.list` of Google."""
     if not _DOTTED.fullmatch(identifier):
         return ()
@@ -244,13 +244,13 @@ def _dotted(identifier: str, route: _Route) -> tuple[str, ...]:
     return (*does, *(group if does[0] == "batch" else _one(group)))  # a method of its own: /messages/batchDelete
 
 
-def _dated(identifier: str, _: _Route) -> tuple[str, ...]:
+def _dated(identifier: str, _: _NamedRoute) -> tuple[str, ...]:
     """`RunInstances_2016_11_15` and `ListFunctions20150331` of AWS."""
     found = _DATED.fullmatch(identifier)
     return words(found[1]) if found else ()
 
 
-def _kubernetes(identifier: str, route: _Route) -> tuple[str, ...]:
+def _kubernetes(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
     """`readCoreV1NamespacedPod`: verb, group, version and kind, the version as in the path."""
     found = _KUBERNETES.fullmatch(identifier)
     if found is None or found[1] not in VERBS or f"/{found[3].lower()}/" not in f"{route.path.lower()}/":
@@ -258,7 +258,7 @@ def _kubernetes(identifier: str, route: _Route) -> tuple[str, ...]:
     return (found[1], *words(found[4]))
 
 
-_CONVENTIONS: Sequence[Callable[[str, _Route], tuple[str, ...]]] = (
+_CONVENTIONS: Sequence[Callable[[str, _NamedRoute], tuple[str, ...]]] = (
     _fastapi,
     _nest,
     _spring,
@@ -273,7 +273,7 @@ _CONVENTIONS: Sequence[Callable[[str, _Route], tuple[str, ...]]] = (
 )
 
 
-def _of_handler(does: tuple[str, ...], thing: tuple[str, ...], route: _Route) -> tuple[str, ...]:
+def _of_handler(does: tuple[str, ...], thing: tuple[str, ...], route: _NamedRoute) -> tuple[str, ...]:
     """Verb and noun of a handler that is called by what it does alone, where its method does that."""
     verb, methods = _HANDLERS.get(" ".join(does), ("", frozenset[str]()))
     if not thing or route.method not in methods:
@@ -295,7 +295,7 @@ def _verb_noun(does: tuple[str, ...], thing: tuple[str, ...]) -> tuple[str, ...]
     return (*does[:end], *(thing if plural else _one(thing)), *does[end:])
 
 
-def _thing(route: _Route) -> tuple[str, ...]:
+def _thing(route: _NamedRoute) -> tuple[str, ...]:
     """Return the subject of a route: the last segment of its path that is not a parameter, or its tag."""
     plain = _plain(route.fixed)
     if plain:
@@ -308,7 +308,7 @@ def _plain(fixed: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [segment for segment in fixed if not VERSION.fullmatch("".join(segment))]
 
 
-def _ends_with_parameter(route: _Route) -> bool:
+def _ends_with_parameter(route: _NamedRoute) -> bool:
     return bool(PARAMETER.search(route.path.rstrip("/").rpartition("/")[2]))
 
 

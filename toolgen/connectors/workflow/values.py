@@ -33,7 +33,7 @@ _MAX_TEXT = 262_144
 _OPTIONAL = frozenset({"inputs"})
 
 
-class _Nothing:
+class _NoValue:
     """In place of a value that was not given, and need not be."""
 
     __slots__ = ()
@@ -42,7 +42,7 @@ class _Nothing:
         return "nothing"
 
 
-NOTHING = _Nothing()
+NOTHING = _NoValue()
 
 
 class MissingError(ValueError):

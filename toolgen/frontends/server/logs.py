@@ -30,7 +30,7 @@ def configure(logs: Logs) -> None:
     """Sets up the logs of this process. The level is toolgen's own; of libraries only warnings are logged, as they may quote URLs."""
     form, level = logs
     handler = logging.StreamHandler()
-    handler.setFormatter(_TextFormatter() if form == "text" else _Json())
+    handler.setFormatter(_TextFormatter() if form == "text" else _JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -42,7 +42,7 @@ class _TextFormatter(logging.Formatter):
         return " ".join((_time(record), record.levelname.lower().ljust(7), _message(record)))
 
 
-class _Json(logging.Formatter):
+class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         said = {
             "time": _time(record),

@@ -50,7 +50,7 @@ KeySet: TypeAlias = "Mapping[tuple[str, str], PyJWK]"
 """Key id and algorithm -> the key, ready to verify."""
 
 
-class _Known(Struct):
+class _KnownKeys(Struct):
     keys: KeySet | None = None
     fetched: float = 0.0
     tried: float = float("-inf")
@@ -64,7 +64,7 @@ class KeySets:
     def __init__(self, fetch: Fetch, clock: Clock) -> None:
         self._fetch = fetch
         self._clock = clock
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownKeys] = {}
 
     async def verify(self, token: SignedToken, location: str) -> None:
         """Holds a token's signature against the key it names. Raises `RefusedTokenError`.
@@ -81,7 +81,7 @@ class KeySets:
             raise RefusedTokenError("its signature is wrong")
 
     async def _key(self, token: SignedToken, location: str) -> PyJWK:
-        known = self._known.setdefault(location, _Known())
+        known = self._known.setdefault(location, _KnownKeys())
         now = self._clock.monotonic()
         if known.keys is None or now - known.fetched >= FRESH_S or _chosen(known.keys, token) is None:
             await self._refresh(location, known)
@@ -92,7 +92,7 @@ class KeySets:
             raise RefusedTokenError("no key of its issuer has its key id and algorithm")
         return key
 
-    async def _refresh(self, location: str, known: _Known) -> None:
+    async def _refresh(self, location: str, known: _KnownKeys) -> None:
         """Fetch the keys: one fetch at a time, at most one in `RETRY_S` seconds. All callers wait for the same fetch."""
         if known.task is None:
             if self._clock.monotonic() - known.tried < RETRY_S:
@@ -110,7 +110,7 @@ class KeySets:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _fetched(self, location: str, known: _Known) -> None:
+    async def _fetched(self, location: str, known: _KnownKeys) -> None:
         try:
             known.keys = parse_key_set(await self._fetch(location, MAX_KEY_SET_SIZE))
             known.fetched, known.failed = self._clock.monotonic(), False

@@ -66,7 +66,7 @@ async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO,
     aborts the process.
     """
     session = _StdioSession(gateway, principal, sink)
-    lines = _Lines(source)
+    lines = _LineReader(source)
     async with asyncio.TaskGroup() as group:
         speaking = [
             group.create_task(work) for work in (session.speak(), session.watch(), session.tell(), session.update())
@@ -320,7 +320,7 @@ def _write_all(sink: BinaryIO, data: bytes) -> None:
         return
 
 
-class _Lines:
+class _LineReader:
     """Lines as a thread reads them: any kind of file works, and a read that never returns does not keep the process alive."""
 
     def __init__(self, source: BinaryIO) -> None:

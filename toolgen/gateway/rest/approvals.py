@@ -35,7 +35,7 @@ class _Remember(msgspec.Struct, forbid_unknown_fields=True):
     any_arguments: bool = False
 
 
-class _Decision(msgspec.Struct, forbid_unknown_fields=True):
+class _DecisionBody(msgspec.Struct, forbid_unknown_fields=True):
     decision: Literal["approve", "deny"]
     note: Annotated[str, msgspec.Meta(max_length=MAX_NOTE_LENGTH)] = ""
     arguments: dict[str, Any] | None = None
@@ -75,7 +75,7 @@ class RestApprovals:
     async def _decide(self, request: Request, principal: Principal, call_id: str) -> Response:
         """An answer: a no ends the call, and a yes counts once, as it was asked or with other arguments."""
         request.parameters()
-        body: _Decision = decoded(await read_json_body(request), _Decision)
+        body: _DecisionBody = decoded(await read_json_body(request), _DecisionBody)
         approve = body.decision == "approve"
         remember = None if body.remember is None else _wish(body.remember)
         terms = DecisionOptions(

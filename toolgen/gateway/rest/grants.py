@@ -37,7 +37,7 @@ class _Wish(msgspec.Struct, forbid_unknown_fields=True):
     reason: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON_LENGTH, pattern=SOME_TEXT)]
 
 
-class _Answer(msgspec.Struct, forbid_unknown_fields=True):
+class _GrantAnswer(msgspec.Struct, forbid_unknown_fields=True):
     decision: Literal["approve", "deny"]
 
 
@@ -85,7 +85,7 @@ class RestGrants:
     async def _decide(self, request: Request, principal: Principal, grant_id: str) -> Response:
         """The second person's answer to a role that takes two."""
         request.parameters()
-        body: _Answer = decoded(await read_json_body(request), _Answer)
+        body: _GrantAnswer = decoded(await read_json_body(request), _GrantAnswer)
         approve = body.decision == "approve"
         found = _given(await self._roles.decide(grant_id, approve=approve, principal=principal))
         return json_response(role_grant_json(found))

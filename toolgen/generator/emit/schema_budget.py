@@ -69,7 +69,7 @@ class UnknownFieldError(Exception):
     """A path leads to no field of a schema."""
 
 
-class _TooLargeError(Exception):
+class _OverBudgetError(Exception):
     pass
 
 
@@ -234,7 +234,7 @@ def _within(schema: Schema, room: int, deepest: int = DEEPEST) -> tuple[Schema, 
         )  # the whole of what thousands of tools share is never looked at
         try:
             cut = _Cut(schema, middle, room)
-        except _TooLargeError:
+        except _OverBudgetError:
             high = middle - 1
             continue
         if _cost(cut.schema) <= room:
@@ -248,7 +248,7 @@ class _Cut:
     """A schema down to a number of levels of fields. A definition stands once, as deep as the nearest reference to it allows."""
 
     def __init__(self, root: Schema, limit: int, room: int | None = None) -> None:
-        """Raises `_TooLargeError` where it has more parts than `room`."""
+        """Raises `_OverBudgetError` where it has more parts than `room`."""
         self._root = root
         self._left = room
         self._limit = limit
@@ -269,7 +269,7 @@ class _Cut:
         if self._left is not None:
             self._left -= 1
             if self._left < 0:
-                raise _TooLargeError
+                raise _OverBudgetError
         if depth > self._limit and self._deep(node):
             self.open.append(path)
             return self._left_open(node)

@@ -83,7 +83,7 @@ FORM = "application/x-www-form-urlencoded"
 _DELIMITERS: Mapping[str, str] = {"spaceDelimited": "%20|\\+", "pipeDelimited": r"\||%7[Cc]", "tabDelimited": "%09"}
 
 
-class _Part(Struct, frozen=True, kw_only=True):
+class _BodyPart(Struct, frozen=True, kw_only=True):
     name: str
     filename: str | None
     content_type: str
@@ -288,7 +288,7 @@ def _same_multipart(
     return f"the part {parts[0].name!r} was not given" if parts else undefined
 
 
-def _same_part(part: _Part, value: Any, how: Mapping[str, Any], wants_file: bool) -> str | None:
+def _same_part(part: _BodyPart, value: Any, how: Mapping[str, Any], wants_file: bool) -> str | None:
     if wants_file and isinstance(value, Mapping) and "base64" in value:
         if not _is_file(part.content, value):
             return "has other bytes than the file"
@@ -309,7 +309,7 @@ def _browser(text: str) -> str:
     return text.replace("\n", "%0A").replace("\r", "%0D").replace('"', "%22")
 
 
-def _parts(received: Received) -> list[_Part]:
+def _parts(received: Received) -> list[_BodyPart]:
     """The parts of a multipart body (RFC 2046, section 5.1.1)."""
     found = re.search(r'boundary="?([^";]+)"?', received.content_type)
     if found is None:
@@ -334,7 +334,7 @@ def _parts(received: Received) -> list[_Part]:
         if name is None or not disposition.startswith("form-data"):
             raise UnreadableError("a part has no name")
         parts.append(
-            _Part(
+            _BodyPart(
                 name=_unquoted(name[1]),
                 filename=filename[1] if filename else None,
                 content_type=headers.get("content-type", ""),

@@ -35,7 +35,7 @@ _CALL = f"call_{'0a' * 12}"
 _NOBODY = Principal(id="verify")
 
 
-class _Ledger(Struct, kw_only=True):
+class _ProofLedger(Struct, kw_only=True):
     """Results of a proof, argument by argument."""
 
     seen: set[str] = set()  # was in an example
@@ -86,7 +86,7 @@ class ToolProof:
         self._described = described
         self._judge = RequestJudge(described)
         self._valid = valid_for(tool.input_schema)
-        self._ledger = _Ledger()
+        self._ledger = _ProofLedger()
         self._listed = {one["name"]: _listed(described, one) for one in described.parameters if one["in"] == "path"}
 
     def run(self, arguments: Mapping[str, Any]) -> str | None:

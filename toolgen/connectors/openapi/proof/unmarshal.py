@@ -47,7 +47,7 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
-class _Request:
+class _ReceivedRequest:
     """openapi-core's Request protocol."""
 
     def __init__(self, described: SpecOperation, received: Received) -> None:
@@ -110,7 +110,7 @@ def unmarshal(reader: Any, described: SpecOperation, received: Received) -> Unma
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            result = reader.unmarshal(_Request(described, received))
+            result = reader.unmarshal(_ReceivedRequest(described, received))
         except Exception as error:
             raise BrokenJudgeError(f"openapi-core ends with {type(error).__name__}: {error}"[:200]) from error
     values: dict[tuple[str, str], Any] = {}

@@ -55,7 +55,7 @@ class RankedTool(Struct, frozen=True):
     score: float
 
 
-class _Document(Struct, frozen=True):
+class _IndexedText(Struct, frozen=True):
     """Indexed tool: the count of each term in each field, the lengths of the fields, and the terms of its name, in order."""
 
     counts: Mapping[str, tuple[int, ...]]
@@ -71,7 +71,7 @@ class ToolIndex:
     """
 
     def __init__(self, tools: Manifest | Iterable[Tool] = ()) -> None:
-        self._documents: dict[str, _Document] = {}
+        self._documents: dict[str, _IndexedText] = {}
         self._graph = ToolGraph()
         self._actions: dict[str, ToolAction] = {}
         self._postings: dict[str, dict[str, None]] = {}
@@ -201,7 +201,7 @@ class ToolIndex:
         place = next((at for at, hit in enumerate(hits) if allowed(intent, self._actions[hit.id])), 0)
         return [hits[place], *hits[:place], *hits[place + 1 :]] if place else hits
 
-    def _put(self, id_: str, document: _Document, role: ToolRole, action: ToolAction = NO_ACTION) -> None:
+    def _put(self, id_: str, document: _IndexedText, role: ToolRole, action: ToolAction = NO_ACTION) -> None:
         self.remove(id_)
         self._actions[id_] = action
         self._graph.put(id_, role)
@@ -210,7 +210,7 @@ class ToolIndex:
             self._postings.setdefault(term, {})[id_] = None
         self._changed(document, 1)
 
-    def _changed(self, document: _Document, sign: int) -> None:
+    def _changed(self, document: _IndexedText, sign: int) -> None:
         self._lengths = [total + sign * own for total, own in zip(self._lengths, document.lengths, strict=True)]
         self._weighted.clear()
         self._rarities.clear()
@@ -277,7 +277,7 @@ def _of_names(intent: Intent) -> Iterator[str]:
         yield from stems(["create"])
 
 
-def _saturated(document: _Document, term: str, scales: list[tuple[float, float, float]]) -> float:
+def _saturated(document: _IndexedText, term: str, scales: list[tuple[float, float, float]]) -> float:
     """Return the weight of a term in a document, from 0 to 1."""
     amount = 0.0
     for count, length, (weight, base, slope) in zip(document.counts[term], document.lengths, scales, strict=True):
@@ -288,14 +288,14 @@ def _saturated(document: _Document, term: str, scales: list[tuple[float, float, 
 
 # Indexes of several principals hold the same tools: each is read once. What is kept depends on these texts alone.
 @lru_cache(maxsize=8_192)
-def _read(name: str, title: str, text: str, parameters: tuple[str, ...], source: str) -> _Document:
+def _read(name: str, title: str, text: str, parameters: tuple[str, ...], source: str) -> _IndexedText:
     fields = (name, title, text, " ".join(parameters[:_MAX_PARAMETERS]), source)
     found = [terms(field[:_MAX_TEXT_LENGTH]) for field in fields]
     counts: dict[str, list[int]] = {}
     for at, field in enumerate(found):
         for term in field:
             counts.setdefault(term, [0] * len(fields))[at] += 1
-    return _Document(
+    return _IndexedText(
         counts={term: tuple(count) for term, count in counts.items()},
         lengths=tuple(map(len, found)),
         name=tuple(sorted(name_terms(name[:_MAX_TEXT_LENGTH]))),

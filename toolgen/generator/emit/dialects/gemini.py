@@ -41,13 +41,13 @@ def gemini_schema(schema: Schema) -> dict[str, Any]:
     """
     for deepest in _DEPTHS:
         try:
-            return _Lowering(schema.get("$defs", {}), deepest, _MAX_NODES).root(schema)
+            return _GeminiLowering(schema.get("$defs", {}), deepest, _MAX_NODES).root(schema)
         except _GeminiTooLargeError:
             continue
-    return _Lowering(schema.get("$defs", {}), _DEPTHS[-1], 0).root(schema)
+    return _GeminiLowering(schema.get("$defs", {}), _DEPTHS[-1], 0).root(schema)
 
 
-class _Lowering:
+class _GeminiLowering:
     """Conversion of one schema, written out down to a depth. `most` is the maximum number of nodes; 0 means no limit."""
 
     def __init__(self, definitions: Mapping[str, Any], deepest: int, most: int) -> None:

@@ -213,8 +213,11 @@ class Console:
             request.take("GET")
             _check_may(person, _viewer)
             return self._live.events(self._visit(request, person, session, waiting=0))
-        waiting = await approvals.open_count(self._gateway, person.principal) if person.approver else 0
+        queue = await approvals.queue_of(self._gateway, person.principal) if person.approver else None
+        waiting = 0 if queue is None else approvals.open_count(self._gateway, person.principal, queue)
         visit = self._visit(request, person, session, waiting=waiting)
+        if request.method == "GET":  # what a form changes is read again
+            visit = replace(visit, queue=queue)
         try:
             return await self._dispatched(visit)
         except Rejected as rejected:

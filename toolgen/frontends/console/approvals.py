@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from toolgen.core.json_codec import decode_json
 from toolgen.frontends.console.grants import in_force, roles
-from toolgen.frontends.console.http import ActionResult, Person, Visit
+from toolgen.frontends.console.http import ActionResult, Person, Queue, Visit
 from toolgen.frontends.console.story import rule_of
 from toolgen.gateway.approvals.approvers import counted, in_words, votes_missing
 from toolgen.gateway.approvals.requests import MAX_EACH, MAX_NOTE_LENGTH, MAX_WAITING
@@ -28,7 +28,7 @@ from toolgen.policy.document.approvals import RememberBounds
 from toolgen.state.invocations import Invocation
 from toolgen.state.pauses import Pause
 
-__all__ = ["WaitingRow", "answer", "count", "listed", "one", "open_count", "waiting_rows"]
+__all__ = ["WaitingRow", "answer", "count", "listed", "one", "open_count", "queue_of", "waiting_rows"]
 
 _PAGE = 50
 _WARNING_LINES = 3
@@ -62,18 +62,23 @@ class WaitingRow(Struct, frozen=True, kw_only=True):
 
 async def waiting_rows(visit: Visit) -> tuple[WaitingRow, ...]:
     """Return the waiting calls that a person may see: those they may answer and, for viewers, all others."""
-    approvals = visit.gateway.tool_calls.approvals
-    answerable = await approvals.answerable(visit.person.principal)
+    found, answerable = visit.queue or await queue_of(visit.gateway, visit.person.principal)
     own = {item.id for item in answerable}
-    found = await approvals.waiting() if visit.person.viewer else answerable
+    found = found if visit.person.viewer else answerable
     pauses = visit.gateway.pausing.all()
     return tuple(_row(visit, item, own, pauses) for item in found)
 
 
-async def open_count(gateway: Administration, principal: Principal) -> int:
+async def queue_of(gateway: Administration, principal: Principal) -> Queue:
+    """Return all calls that wait, and those of them that this person may answer, in one reading of the store."""
+    approvals = gateway.tool_calls.approvals
+    found = await approvals.waiting()
+    return found, await approvals.answerable(principal, found)
+
+
+def open_count(gateway: Administration, principal: Principal, queue: Queue) -> int:
     """Return how many calls wait for this person's answer: those they agreed to already are not counted."""
-    found = await gateway.tool_calls.approvals.answerable(principal)
-    return sum(not _agreed(gateway, item, principal) for item in found)
+    return sum(not _agreed(gateway, item, principal) for item in queue[1])
 
 
 def _agreed(gateway: Administration, item: Invocation, principal: Principal) -> bool:
@@ -128,8 +133,7 @@ async def listed(visit: Visit) -> Response:
         filtered=any(name != "sort" for name in kept),
         ages=_AGES,
         sorts=_SORTS,
-        full=(len(rows) if visit.person.viewer else len(await visit.gateway.tool_calls.approvals.waiting()))
-        >= MAX_WAITING,
+        full=len((visit.queue or await queue_of(visit.gateway, visit.person.principal))[0]) >= MAX_WAITING,
         full_of=sorted(name for name, count in per_principal.items() if count >= MAX_EACH),
         most=MAX_WAITING,
         grants=[

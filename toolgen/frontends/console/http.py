@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qsl, urlencode
 
 from markupsafe import Markup
@@ -36,6 +36,7 @@ from toolgen.gateway.operations.call_rows import escaped
 from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
 from toolgen.model.prompt_injection import ANY_INVISIBLE, spelled
+from toolgen.state.invocations import Invocation
 from toolgen.state.sessions import SignInSession
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ __all__ = [
     "Cookie",
     "Header",
     "Person",
+    "Queue",
     "Verification",
     "Verified",
     "Visit",
@@ -462,9 +464,14 @@ TITLES: Mapping[int, str] = MappingProxyType(
 )
 
 
+Queue: TypeAlias = tuple[tuple[Invocation, ...], tuple[Invocation, ...]]
+"""All calls that wait for people, and those of them that one person may answer."""
+
+
 class Visit(Struct, frozen=True, kw_only=True):
     """A request of somebody who is signed in. `part` is what the path names, `form` what was posted; `again` looks again who that is, None
-    once the session has ended. `waiting` is how many calls wait for this person's answer."""
+    once the session has ended. `waiting` is how many calls wait for this person's answer, and `queue` what waits, where it was read
+    already."""
 
     request: Request
     person: Person
@@ -474,6 +481,7 @@ class Visit(Struct, frozen=True, kw_only=True):
     part: str = ""
     form: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     waiting: int = 0
+    queue: Queue | None = None
 
     @property
     def gateway(self) -> Administration:

@@ -69,11 +69,13 @@ class Approvals:
         """Return True if a principal may decide about calls of others, which needs a role and no delegation."""
         return may_ever_answer(self.current.compiled_policy.policy, principal)
 
-    async def answerable(self, principal: Principal) -> tuple[Invocation, ...]:
-        """The calls that wait for an answer this principal may give, the oldest first."""
+    async def answerable(
+        self, principal: Principal, waiting: tuple[Invocation, ...] | None = None
+    ) -> tuple[Invocation, ...]:
+        """The calls that wait for an answer this principal may give, the oldest first; of the `waiting` ones where they are known."""
         if not self.may_answer(principal):
             return ()
-        found, now = await self.waiting(), await self.calls.store.now()
+        found, now = await self.waiting() if waiting is None else waiting, await self.calls.store.now()
         return tuple(
             item for item in found if self._roles(principal, item, now) and not self._concerned(principal, item)
         )

@@ -65,3 +65,13 @@ def test_the_rule_for_versions_names_what_is_public_in_python() -> None:
     text = (DOCS / "reference" / "versioning.md").read_text(encoding="utf-8")
     (sentence,) = re.findall(r"^The names in `toolgen\.__all__` are (.+)\.$", text, re.MULTILINE)
     assert re.findall(r"`(\w+)`", sentence) == sorted(toolgen.__all__)
+
+
+@pytest.mark.parametrize("name", ["how-to/approvals.md", "how-to/databases.md", "reference/policy.md"])
+def test_a_long_page_begins_with_its_example_and_has_short_lists(name: str) -> None:
+    text = (DOCS / name).read_text(encoding="utf-8")
+    assert re.match(r"# .+\n+(?:<!--.+?-->\n+)?```yaml\n", text), "begin with the example"
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    sections = {part.partition("\n")[0]: part for part in re.split(r"^#+ ", prose, flags=re.MULTILINE)}
+    lists = {title: len(re.findall(r"^(?:- |\d+\. )", part, re.MULTILINE)) for title, part in sections.items()}
+    assert {title: count for title, count in lists.items() if count > 7} == {}

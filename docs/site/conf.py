@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from pygments.lexers.special import TextLexer
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 project = "toolgen"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "search_index"]
 root_doc = "docs/home"
 include_patterns = ["*.md", "docs/*.md", "docs/**/*.md"]
 exclude_patterns = [".venv*", "dist", "var", "generated", "tests", "toolgen"]  # many files, and no page among them
-templates_path: list[str] = []
+templates_path = ["templates"]
+html_static_path = ["assets"]
+html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
 
 myst_heading_anchors = 4  # as hosts of repositories make them, so that one link serves both
 suppress_warnings = ["misc.highlighting_failure"]  # blocks with `…` in them are JSON to a reader, and not to a lexer
@@ -28,7 +34,7 @@ html_show_copyright = False
 CHAPTERS = {
     "Start here": ["README", "docs/tutorials/first-tool", "docs/explanation/concepts"],
     "Tutorials": ["docs/tutorials/*"],
-    "How-to guides": ["docs/how-to/*"],
+    "How-to guides": ["docs/how-to/recipes", "docs/how-to/*"],
     "Reference": ["docs/reference/*"],
     "Explanation": ["docs/explanation/security-reviewers", "docs/explanation/*"],
     "Internals": ["ARCHITECTURE", "docs/README", "docs/internals/*", "docs/internals/decisions/*"],
@@ -46,6 +52,23 @@ def add_chapters(_app: object, name: str, source: list[str]) -> None:
             for title, pages in CHAPTERS.items()
         )
         source[0] = "\n\n".join((source[0], *trees))
+
+
+# Faults of the theme that keep readers of the screen from finding their way: headings without a level, landmarks of one name.
+REPAIRS = {
+    '<p class="caption" role="heading">': '<p class="caption">',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    '<aside class="toc-drawer': '<aside aria-label="On this page" class="toc-drawer',
+    '<input class="sidebar-search"': '<input class="sidebar-search" type="search"',
+}
+
+
+def repair(app: Any, failed: Exception | None) -> None:
+    for path in Path(app.outdir).rglob("*.html") if failed is None else ():
+        text = path.read_text(encoding="utf-8")
+        for fault, repaired in REPAIRS.items():
+            text = text.replace(fault, repaired)
+        path.write_text(text, encoding="utf-8")
 
 
 def begin_at_index(app: Any, failed: Exception | None) -> None:
@@ -88,4 +111,5 @@ def sentence(text: str) -> str:
 def setup(app: Any) -> None:
     app.add_lexer("mermaid", TextLexer)  # hosts of repositories draw it; here it is read as the text it is
     app.connect("source-read", add_chapters)
+    app.connect("build-finished", repair)
     app.connect("build-finished", begin_at_index)

@@ -3,44 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SITE = ROOT / "docs" / "site"
-ENVIRONMENT = ROOT / ".venv-docs"
+from tests.pages.built_site import ROOT, SITE, build, installed
+
 PAGES = [path.relative_to(ROOT) for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))]
 # What a browser fetches by itself: scripts, styles, fonts, pictures, frames.
 FETCHED = re.compile(r"<(?:script|img|iframe|source|video|audio)\b[^>]*\bsrc=\"([^\"]+)|<link\b[^>]*\bhref=\"([^\"]+)")
-
-installed = pytest.mark.skipif(
-    not (ENVIRONMENT / ".installed").exists(), reason="the documentation's environment: `make docs` installs it"
-)
-
-
-def build(source: Path, to: Path) -> subprocess.CompletedProcess[str]:
-    command: list[str | Path] = [
-        ENVIRONMENT / "bin" / "python",
-        "-m",
-        "sphinx",
-        "-b",
-        "html",
-        "-W",
-        "--keep-going",
-        "--quiet",
-    ]
-    places: list[str | Path] = ["-c", SITE, "-d", to / "doctrees", source, to / "html"]
-    return subprocess.run([*command, *places], capture_output=True, text=True, check=False)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    done = build(ROOT, folder)
-    assert done.returncode == 0, done.stderr
-    return folder / "html"
 
 
 @installed

@@ -1,0 +1,110 @@
+"""Search of the documentation's site in a browser: the section that answers a question comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.frontends.console.people import chromium, needs_chromium
+from tests.pages.built_site import installed
+
+pytestmark = [installed, needs_chromium, pytest.mark.exhaustive]
+HELD = {
+    "limit an agent to one customer": "docs/how-to/recipes.html#limit-an-agent-to-one-customer",
+    "two people approve": "docs/how-to/recipes.html#two-people-approve",
+    "rotate a key": "docs/how-to/recipes.html#rotate-a-key",
+    "add a database read-only": "docs/how-to/recipes.html#add-a-database-read-only",
+    "why was a call refused": "docs/how-to/recipes.html#why-was-a-call-refused",
+    "run two gateways": "docs/how-to/recipes.html#run-two-gateways",
+    "high availability": "docs/how-to/recipes.html#high-availability",
+    "aproval": "docs/how-to/approvals.html",
+}
+FURTHER = {
+    "hide a column": "docs/how-to/databases.html#rows-and-columns-that-are-hidden",
+    "stop an agent at once": "docs/how-to/approvals.html#pausing",
+    "kubernetes": "docs/how-to/deploy.html",
+    "how fast is it": "docs/explanation/performance.html",
+    "prompt injection": "docs/explanation/faq.html#does-toolgen-stop-prompt-injection",
+    "slack notification": "docs/how-to/notifications.html#slack",
+    "verify the record without toolgen": "docs/reference/audit-format.html",
+    "rate limits per agent": "docs/reference/limits.html",
+    "disk is full": "docs/explanation/faq.html#what-happens-when-the-disk-is-full",
+    "secrets from vault": "docs/how-to/credentials.html#where-secrets-are",
+    "connect claude": "docs/tutorials/claude.html",
+    "moving to redis": "docs/how-to/recipes.html#move-to-redis",
+    "backup": "docs/how-to/recipes.html#back-up-and-restore",
+    "share with my team": "docs/how-to/recipes.html#share-a-gateway-with-a-team",
+    "log in with okta": "docs/how-to/identity.html",
+    "kuberntes": "docs/how-to/deploy.html",
+    "graphql budget": "docs/how-to/graphql.html",
+    "expired API key": "docs/how-to/recipes.html#rotate-a-key",
+    "four eyes principle": "docs/how-to/recipes.html#two-people-approve",
+    "downgrade to the old version": "docs/how-to/upgrade.html#go-back",
+}
+
+
+@pytest.fixture(scope="module")
+def page(site: Path) -> Iterator[Page]:
+    with chromium() as browser:
+        found = browser.new_page()
+        found.goto((site / "search.html").as_uri())
+        yield found
+
+
+def results(page: Page, query: str) -> dict[str, Any]:
+    found: dict[str, Any] = page.evaluate("query => searchSections(query)", query)
+    return found
+
+
+def addresses(page: Page, query: str) -> list[str]:
+    return [f"{one['page']}#{one['anchor']}".rstrip("#") for one in results(page, query)["found"]]
+
+
+@pytest.mark.parametrize(("query", "expected"), HELD.items())
+def test_the_right_section_is_first(page: Page, query: str, expected: str) -> None:
+    assert addresses(page, query)[:1] == [expected]
+
+
+def test_further_questions_find_their_section(page: Page) -> None:
+    first = {query: addresses(page, query)[:3] for query in FURTHER}
+    wrong = {query: found for query, found in first.items() if FURTHER[query] not in found[:1]}
+    assert len(wrong) <= len(FURTHER) // 10, wrong
+    assert {query: found for query, found in first.items() if FURTHER[query] not in found} == {}
+
+
+@pytest.mark.parametrize("query", ["approval", "redis", "policy", "breaking changes", "audit log"])
+def test_changelog_and_internals_come_last(page: Page, query: str) -> None:
+    last = [one.startswith(("CHANGELOG", "ARCHITECTURE", "docs/internals/")) for one in addresses(page, query)]
+    assert last == sorted(last)
+
+
+@pytest.mark.parametrize("query", ["approve", "approved", "approving", "aprove", "apprvoe"])
+def test_forms_and_near_spellings_of_a_word_are_found(page: Page, query: str) -> None:
+    assert any("approv" in one for one in addresses(page, query)[:3])
+
+
+@pytest.mark.parametrize(
+    "query", ["", "  ", "the", "zzzzzzzzzzqq", "<img src=x onerror=alert(1)>", "__proto__", "constructor", "a" * 5000]
+)
+def test_any_text_is_a_question(page: Page, query: str) -> None:
+    assert isinstance(results(page, query)["found"], list)
+
+
+def test_results_are_shown_and_lead_to_their_section(page: Page, site: Path) -> None:
+    page.goto((site / "docs" / "home.html").as_uri())
+    page.fill("input.sidebar-search", "rotate <b>a</b> key zzzzqqqq")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#search-results a")
+    assert page.locator("article b").count() == 0
+    assert "No page has zzzzqqqq." in page.inner_text("#search-status")
+    page.fill("#search-words", "rotate a key")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.title === 'rotate a key - Search'")
+    page.locator("#search-results a").first.click()
+    page.wait_for_url("**/recipes.html#rotate-a-key")
+    assert page.locator("#rotate-a-key h2").is_visible()
+    page.goto((site / "search.html").as_uri())

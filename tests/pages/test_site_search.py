@@ -44,6 +44,16 @@ FURTHER = {
     "expired API key": "docs/how-to/recipes.html#rotate-a-key",
     "four eyes principle": "docs/how-to/recipes.html#two-people-approve",
     "downgrade to the old version": "docs/how-to/upgrade.html#go-back",
+    "call my python function": "docs/how-to/functions.html",
+    "import an openapi spec": "docs/reference/openapi.html",
+    "sign in to the console": "docs/how-to/console.html#signing-in",
+    "retry failed requests": "docs/reference/failures.html",
+    "allow internal addresses": "docs/reference/egress.html",
+    "delete needs approval": "docs/how-to/policy-cookbook.html#approval-for-what-cannot-be-undone",
+    "export to siem": "docs/explanation/audit.html#reading-it",
+    "convert mcp server": "docs/how-to/bridging.html",
+    "tool name changed": "docs/reference/tool-names.html",
+    "systemd unit": "docs/how-to/deploy.html",
 }
 
 

@@ -31,9 +31,9 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def own_text(section: nodes.Element) -> tuple[str, str]:
-    """The text of a section without those within it, and its keywords."""
-    parts, keywords = [], []
+def own_text(section: nodes.Element) -> tuple[str, str, str]:
+    """The text of a section without those within it, its sentences alone, and its keywords."""
+    parts, prose, keywords = [], [], []
     for child in section.children:
         if isinstance(child, (nodes.section, nodes.title)):
             continue
@@ -42,19 +42,21 @@ def own_text(section: nodes.Element) -> tuple[str, str]:
             keywords.extend(found)
         elif not isinstance(child, (nodes.comment, nodes.raw)):
             parts.append(child.astext())
-    return "\n".join(parts), " ".join(keywords)
+            if isinstance(child, (nodes.paragraph, nodes.bullet_list, nodes.enumerated_list)):
+                prose.append(child.astext())
+    return "\n".join(parts), "\n".join(prose), " ".join(keywords)
 
 
-def sections(document: nodes.document) -> list[tuple[list[str], str, str, str]]:
-    """Each section's headings from the outermost, its anchor, its text and its keywords."""
+def sections(document: nodes.document) -> list[tuple[list[str], str, str, str, str]]:
+    """Each section's headings from the outermost, its anchor, its text, the sentences of it, and its keywords."""
     found = []
     for section in document.findall(nodes.section):
         headings, above = [], section
         while isinstance(above, nodes.section):
             headings.insert(0, above[0].astext())
             above = above.parent
-        text, keywords = own_text(section)
-        found.append((headings, section["ids"][0] if len(headings) > 1 else "", text, keywords))
+        text, prose, keywords = own_text(section)
+        found.append((headings, section["ids"][0] if len(headings) > 1 else "", text, prose, keywords))
     return found
 
 
@@ -65,7 +67,7 @@ def index(environment: Any, synonyms: Path) -> dict[str, Any]:
     spellings: dict[str, Counter[str]] = {}
     for name in sorted(environment.found_docs):
         rank = 2 if LAST.search(name) else 1 if LISTS.search(name) else 0
-        for headings, anchor, text, keywords in sections(environment.get_doctree(name)):
+        for headings, anchor, text, prose, keywords in sections(environment.get_doctree(name)):
             weights: Counter[str] = Counter()
             weighted = ((HEADING, headings[-1]), (KEYWORDS, keywords), (ABOVE, " ".join(headings[:-1])), (TEXT, text))
             for weight, part in weighted:
@@ -73,7 +75,7 @@ def index(environment: Any, synonyms: Path) -> dict[str, Any]:
                     stem = _stem(word)
                     weights[stem] += weight
                     spellings.setdefault(stem, Counter())[word] += 1
-            excerpt = " ".join(text.split())
+            excerpt = " ".join((prose or text).split())
             excerpt = excerpt if len(excerpt) <= EXCERPT else excerpt[:EXCERPT].rpartition(" ")[0] + " …"
             for stem, weight in weights.items():
                 postings.setdefault(stem, []).extend((len(listed), weight))

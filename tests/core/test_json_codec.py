@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -75,7 +76,7 @@ def test_a_text_that_is_decoded_in_turns_has_the_same_value_or_error(
         text = text[:at] + token + text[at:]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_codec, "PART", part)
-        found = _decoded(lambda body: asyncio.run(decode_json_in_turns(body)), text.encode())
+        found = _decoded(lambda body: asyncio.run(decode_json_in_turns(body, partial(asyncio.sleep, 0))), text.encode())
     assert found == _decoded(decode_json, text.encode())
 
 
@@ -91,7 +92,7 @@ def test_others_have_a_turn_while_a_long_text_is_decoded() -> None:
 
     async def main() -> Any:
         others = asyncio.create_task(count())
-        value = await decode_json_in_turns(body)
+        value = await decode_json_in_turns(body, partial(asyncio.sleep, 0))
         others.cancel()
         return value
 

@@ -6,12 +6,11 @@ than `MAX_DEPTH` levels deep is refused with `TooDeepError`, before a decoder ha
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -62,6 +61,7 @@ _EXPONENT = re.compile(
 )  # of a number, or of a text like one; a literal first is searched for quickly
 _POSITIVE_EXPONENT = re.compile(rb'"(?:[^"\\]++|\\.)*+"|([0-9])e(?=[0-9])', re.DOTALL)
 
+Turn: TypeAlias = Callable[[], Awaitable[object]]
 _decode = msgspec.json.Decoder().decode
 _split_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _split_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -98,29 +98,29 @@ def decode_json(body: bytes, limit: int = MAX_DEPTH) -> Any:
         raise TooDeepError from error
 
 
-async def decode_json_in_turns(body: bytes) -> Any:
-    """`decode_json` of a long text, part by part, with a turn of the event loop for others after each part of `PART` bytes."""
+async def decode_json_in_turns(body: bytes, turn: Turn) -> Any:
+    """`decode_json` of a long text, part by part. Awaits `turn`, which lets others go on, before each part of `PART` bytes."""
     body = body.removeprefix(_UTF8_MARK)
     if len(body) > PART and not deeper_than(body, MAX_DEPTH) and _MANY_DIGITS not in body.translate(_DIGITS_ALIKE):
         try:
-            return await _decoded_in_turns(body)
+            return await _decoded_in_turns(body, turn)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
     return decode_json(body)
 
 
-async def _decoded_in_turns(body: bytes) -> Any:
-    await asyncio.sleep(0)
+async def _decoded_in_turns(body: bytes, turn: Turn) -> Any:
+    await turn()
     first = body.lstrip()[:1] if len(body) > PART else b""
     if first == b"[":
-        return await _values(_split_list(body), len(body))
+        return await _values(_split_list(body), len(body), turn)
     if first == b"{":
         members = _split_object(body)
-        return dict(zip(members, await _values(list(members.values()), len(body)), strict=True))
+        return dict(zip(members, await _values(list(members.values()), len(body), turn), strict=True))
     return _decode(body)
 
 
-async def _values(items: list[msgspec.Raw], size: int) -> list[Any]:
+async def _values(items: list[msgspec.Raw], size: int, turn: Turn) -> list[Any]:
     """The values of JSON texts, which have so many bytes in all, with about `PART` bytes of them at a time."""
     values: list[Any] = []
     run = max(1, len(items) * PART // size)
@@ -128,10 +128,10 @@ async def _values(items: list[msgspec.Raw], size: int) -> list[Any]:
         part = items[at : at + run]
         joined = b"[%b]" % b",".join(part)
         if len(joined) <= 2 * PART:
-            await asyncio.sleep(0)
+            await turn()
             values += _decode(joined)
         else:
-            values += [await _decoded_in_turns(bytes(one)) for one in part]
+            values += [await _decoded_in_turns(bytes(one), turn) for one in part]
     return values
 
 

@@ -6,6 +6,7 @@ toolgen.yaml says.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import codecs
 import json
@@ -14,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from types import MappingProxyType
 
@@ -204,7 +205,7 @@ async def decoded_in_turns(content_type: str, body: bytes) -> Json | msgspec.Uns
     if len(body) <= PART or not (_JSON.match(media_type) or not media_type):
         return msgspec.UNSET
     try:
-        value: Json = await decode_json_in_turns(body)
+        value: Json = await decode_json_in_turns(body, partial(asyncio.sleep, 0))
     except ValueError:
         return msgspec.UNSET
     return value

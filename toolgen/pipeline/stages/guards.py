@@ -200,13 +200,16 @@ class InspectStage(Struct, frozen=True, kw_only=True):
 
     def idle(self, tool: Tool) -> bool:
         """Return True if every call of the tool passes unchanged: the project's own code, or an open destination."""
+        url = tool.http.servers[0] if tool.http is not None and tool.http.servers else ""
         match tool.binding:
-            case (
-                HttpBinding(servers=(url, *_)) | McpBinding(url=url) | GraphQLBinding(endpoint=url, subscription=None)
-            ) if url:
-                return isinstance(self.destination(url, tool.source), Allow)
+            case McpBinding(url=found) | GraphQLBinding(endpoint=found, subscription=None):
+                url = found
             case binding:
-                return isinstance(binding, FunctionBinding | McpBinding | WorkflowBinding | CodeBinding | DeviceBinding)
+                if isinstance(binding, FunctionBinding | WorkflowBinding | CodeBinding | DeviceBinding):
+                    return True
+        if url:
+            return isinstance(self.destination(url, tool.source), Allow)
+        return isinstance(tool.binding, McpBinding)
 
     def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
         """Return None if every call of the tool passes unchanged. SQL and documents are read anew at each call."""

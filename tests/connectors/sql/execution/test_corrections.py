@@ -114,7 +114,7 @@ def test_a_function_of_another_engine_is_answered_with_this_ones(
 
 def test_a_misspelt_function_is_answered_with_the_nearest() -> None:
     assert function_advice("cuont", "postgres") == "did you mean count?"
-    assert function_advice("frobnicate", "sqlite") == "use the ordinary functions of SQLite for values"
+    assert function_advice("frobnicate", "sqlite").startswith("write it with CASE, arithmetic, and functions such as")
     for engine in ENGINES:
         for name in RECORDS[engine].equivalents:
             assert name == name.lower()

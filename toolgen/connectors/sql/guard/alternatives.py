@@ -22,7 +22,7 @@ _ALONE: Final = "leave it out: each call is a transaction and a session of its o
 _WITH: Final = "keep intermediate results in WITH … AS (…), in one SELECT"
 SESSION: Final = "leave it out: the gateway says nothing about the server, its users and its sessions"
 _CLOSED: Final = "leave it out: other databases and files are closed; read the tables that the tool list_tables names"
-_READS: Final = "leave it out: this tool reads tables and changes nothing of the database"
+_READS: Final = "send a SELECT: this tool reads tables and changes nothing of the database"
 _NO_CALL: Final = "send a SELECT; this tool only reads"
 
 # By the first word of a statement.

@@ -119,5 +119,6 @@ def test_the_modules_a_page_names_are_there(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name in KINDS], ids=lambda page: page.name)
 def test_every_page_has_an_example_that_is_run(page: Path) -> None:
-    blocks = r"^```console$" if page.name == "recipes.md" else r"^```sh$"  # tests/pages/test_recipes.py runs those of recipes
+    # tests/pages/test_recipes.py runs the blocks of the recipes.
+    blocks = r"^```console$" if page.name == "recipes.md" else r"^```sh$"
     assert re.search(blocks, PAGES[page], re.MULTILINE), "add a block of ```sh: all of them are run"

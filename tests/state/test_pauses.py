@@ -71,6 +71,25 @@ def test_a_turn_of_the_loop_looks_once_and_the_next_one_again(tmp_path: Path) ->
     assert asyncio.run(main()) == [(), (pause,), ()]
 
 
+def test_a_loop_that_was_interrupted_in_its_turn_leaves_the_next_loop_its_own(tmp_path: Path) -> None:
+    mine, other = Pauses(tmp_path / "pauses.json"), Pauses(tmp_path / "pauses.json")
+
+    async def interrupted() -> None:
+        mine.all()
+        raise KeyboardInterrupt
+
+    async def main() -> list[tuple[Pause, ...]]:
+        first = mine.all()
+        other.change(lambda _: (ALL,))
+        return [first, mine.all()]
+
+    loop = asyncio.new_event_loop()
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(interrupted())
+    loop.close()
+    assert asyncio.run(main()) == [(), ()]
+
+
 def test_whom_a_caller_acts_for_is_paused_with_it(tmp_path: Path) -> None:
     pauses = Pauses(tmp_path / "pauses.json")
     pauses.change(lambda known: (Pause(principal="ann", since=0),))

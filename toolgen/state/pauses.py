@@ -78,7 +78,7 @@ class Pauses:
         if turn is not None and turn[0] is loop:
             return turn[1]
         found = self._look()
-        if turn is None:
+        if turn is None or turn[0].is_closed():
             self._turn = (loop, found)
             loop.call_soon(self._end_turn)
         return found

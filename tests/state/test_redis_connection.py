@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -126,6 +127,43 @@ def test_who_gives_up_in_the_queue_leaves_the_connection_to_the_others(server: R
             await waiting
         assert await one.ask(COUNT, "m") == 1  # it was not sent
         await one.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("waits_for", ["password", "greeting"])
+def test_a_link_closed_while_it_connects_leaves_no_connection(server: RedisServer, waits_for: str) -> None:
+    asked, closed = threading.Event(), threading.Event()
+
+    def password() -> str:
+        asked.set()
+        assert waits_for == "greeting" or closed.wait(60)
+        return ""
+
+    async def main() -> None:
+        assert server.pid is not None
+        other = Redis(port=server.port)
+        own = len(await other.client_list())
+        one = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), password)
+        if waits_for == "greeting":
+            os.kill(server.pid, signal.SIGSTOP)
+        try:
+            request = asyncio.create_task(one.ask(COUNT, "n"))
+            await asyncio.to_thread(asked.wait, 60)
+            if waits_for == "greeting":
+                await asyncio.sleep(0.2)  # the greeting is under way, and gets no answer
+            await one.close()
+        finally:
+            closed.set()
+            os.kill(server.pid, signal.SIGCONT)
+        with pytest.raises(StoreUnreachableError):
+            await request
+        async with asyncio.timeout(60):
+            while len(await other.client_list()) > own:  # noqa: ASYNC110 - until Redis has read the end
+                await asyncio.sleep(0.02)
+        assert await one.ask(COUNT, "n") == 1
+        await one.close()
+        await other.aclose()
 
     asyncio.run(main())
 

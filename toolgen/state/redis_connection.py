@@ -46,6 +46,7 @@ class RedisLink:
         self._hung_up = HangUpPoll()
         self._answered = SeldomLog(_logger)
         self._turn = asyncio.Lock()
+        self._closings = 0
         self._ahead: float | None = None  # its time, less that of the event loop
         self._asked = 0.0
 
@@ -106,14 +107,23 @@ class RedisLink:
             raise fault from None
 
     async def _ready(self) -> Any:
-        """The client, with a connection that has not ended: a request that went into a dead one might have been executed, so nobody could
-        send it again."""
+        """The client, with a connection that has not ended: a request sent on a dead one might have been executed, so it could not be sent
+        again. Raises `StoreUnreachableError` where the link was closed meanwhile: nothing would close the new connection."""
         if self._client is not None and self._has_ended():
             await self._drop()
         if self._client is None:
             # The store of the password (Vault, a keyring) may take its time, and nobody else waits for that.
-            client = self._client = self._connected(await asyncio.to_thread(self._password))
-            await client.initialize()
+            closings = self._closings
+            client = self._connected(await asyncio.to_thread(self._password))
+            try:
+                await client.initialize()
+            except BaseException:
+                await _end(client)
+                raise
+            if closings != self._closings:
+                await _end(client)
+                raise StoreUnreachableError("the connection was closed")
+            self._client = client
             self._watch(client)
         return self._client
 
@@ -130,7 +140,8 @@ class RedisLink:
         return bool(reader.at_eof() or transport.is_closing() or self._hung_up.ended())
 
     async def close(self) -> None:
-        """Closes the connection; what is asked afterwards makes another."""
+        """Close the connection, also one that is being made; a later request makes another."""
+        self._closings += 1
         await self._drop()
 
     def _connected(self, password: str) -> Redis:
@@ -160,8 +171,12 @@ class RedisLink:
         client, self._client, self._stream = self._client, None, None
         self._hung_up = HangUpPoll()
         if client is not None:
-            with contextlib.suppress(Exception):
-                await client.aclose()
+            await _end(client)
+
+
+async def _end(client: Redis) -> None:
+    with contextlib.suppress(Exception):
+        await client.aclose()
 
 
 async def _evaluated(client: Any, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:

@@ -25,6 +25,8 @@ from toolgen.state import store_watch
 from toolgen.state.encryption import SealedScript
 from toolgen.state.invocations_redis import RedisInvocations
 
+pytestmark = pytest.mark.redis_times_out
+
 LEASE_S = 1.0
 
 

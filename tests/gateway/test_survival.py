@@ -35,6 +35,8 @@ from toolgen.pipeline.stages import idempotency
 from toolgen.state import store_watch
 from toolgen.state.encryption import seal_of
 
+pytestmark = pytest.mark.redis_times_out
+
 POLICY: dict[str, Any] = {
     "rules": [
         {"id": "mail", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "ask"},

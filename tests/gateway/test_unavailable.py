@@ -31,6 +31,8 @@ from toolgen.gateway.rest.openapi_document import openapi_json
 from toolgen.gateway.service import Gateway
 from toolgen.state import redis_connection, sqlite_file
 
+pytestmark = pytest.mark.redis_times_out
+
 CALL = "call_" + "0" * 24
 TOKEN = "A" * 64
 KEY = "key-of-everybody"

@@ -82,7 +82,6 @@ def test_a_store_that_was_emptied_is_read_from_its_beginning(tmp_path: Path) -> 
         assert len(await one.news()) == 3
         server.stop()
         server.start()  # it saves nothing
-        await one.close()
         assert list(await one.news()) == []
         await one.add(note(9))
         assert list(await one.news()) == [note(9)]

@@ -46,7 +46,7 @@ class RedisLink:
         self._hung_up = HangUpPoll()
         self._answered = SeldomLog(_logger)
         self._turn = asyncio.Lock()
-        self._closings = 0
+        self._closed = False
         self._ahead: float | None = None  # its time, less that of the event loop
         self._asked = 0.0
 
@@ -108,21 +108,19 @@ class RedisLink:
 
     async def _ready(self) -> Any:
         """The client, with a connection that has not ended: a request sent on a dead one might have been executed, so it could not be sent
-        again. Raises `StoreUnreachableError` where the link was closed meanwhile: nothing would close the new connection."""
+        again. Raises `StoreUnreachableError` for a closed link: nothing would close the new connection."""
         if self._client is not None and self._has_ended():
             await self._drop()
         if self._client is None:
             # The store of the password (Vault, a keyring) may take its time, and nobody else waits for that.
-            closings = self._closings
+            self._refuse_closed()
             client = self._connected(await asyncio.to_thread(self._password))
             try:
                 await client.initialize()
+                self._refuse_closed()
             except BaseException:
                 await _end(client)
                 raise
-            if closings != self._closings:
-                await _end(client)
-                raise StoreUnreachableError("the connection was closed")
             self._client = client
             self._watch(client)
         return self._client
@@ -140,9 +138,13 @@ class RedisLink:
         return bool(reader.at_eof() or transport.is_closing() or self._hung_up.ended())
 
     async def close(self) -> None:
-        """Close the connection, also one that is being made; a later request makes another."""
-        self._closings += 1
+        """Close the connection for good, also one that is being made. Later requests raise `StoreUnreachableError`."""
+        self._closed = True
         await self._drop()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StoreUnreachableError("the connection was closed")
 
     def _connected(self, password: str) -> Redis:
         from redis.asyncio import Redis  # noqa: PLC0415 - an optional dependency

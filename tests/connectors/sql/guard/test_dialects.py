@@ -40,6 +40,27 @@ ALLOWED = [
     ("postgres", "SELECT U&'d!0061t' UESCAPE '!'", "SELECT 'dat' LIMIT 100"),
     ("duckdb", "SELECT o.detail.a.b FROM orders o", 'SELECT o.detail.a.b FROM "main"."orders" AS o LIMIT 100'),
     ("duckdb", "SELECT * FROM generate_series(5)", "SELECT * FROM generate_series(5) LIMIT 100"),
+    ("duckdb", "SELECT NULL::INT[100][100]", "SELECT CAST(NULL AS INT[100][100]) LIMIT 100"),
+    ("duckdb", "SELECT DISTINCT .25, -.5, 1 + .5e3", "SELECT DISTINCT .25, -.5, 1 + .5e3 LIMIT 100"),
+    ("sqlite", "SELECT DISTINCT .25 AS x", "SELECT DISTINCT .25 AS x LIMIT 100"),
+    ("mysql", "SELECT DISTINCT .25 AS x", "SELECT DISTINCT .25 AS x LIMIT 100"),
+    ("postgres", "SELECT 1 WHERE .5 = SOME (ARRAY[.5])", "SELECT 1 WHERE .5 = ANY(ARRAY[.5]) LIMIT 100"),
+    ("mysql", "SELECT SQL_CALC_FOUND_ROWS id FROM orders", "SELECT id FROM `orders` LIMIT 100"),
+    (
+        "mysql",
+        "SELECT DISTINCT SQL_CALC_FOUND_ROWS SQL_NO_CACHE 1 AS x",
+        "SELECT DISTINCT SQL_NO_CACHE 1 AS x LIMIT 100",
+    ),
+    (
+        "mysql",
+        "SELECT GROUP_CONCAT(id, ' ', status ORDER BY id DESC LIMIT 2) AS x FROM orders",
+        "SELECT GROUP_CONCAT(concat(id, ' ', status) ORDER BY id DESC SEPARATOR ',' LIMIT 2) AS x FROM `orders` LIMIT 100",
+    ),
+    (
+        "sqlite",
+        "SELECT printf('%*d', id, 1) AS x FROM orders",
+        'SELECT printf(\'%*d\', id, 1) AS x FROM "main"."orders" LIMIT 100',
+    ),
     ("postgres", "SELECT ID FROM Orders", 'SELECT ID FROM "public"."orders" LIMIT 100'),
     (
         "postgres",
@@ -241,6 +262,8 @@ _COUNTED = re.compile(r" FILTER\(WHERE CASE WHEN CAST\(set_config\(.*? ELSE TRUE
 
 
 REFUSED = [
+    ("duckdb", "SELECT NULL::INT[10000][10000]", "sql:type"),
+    ("duckdb", "SELECT NULL::STRUCT(a INT[100])[101]", "sql:type"),
     ("postgres", "SELECT to_jsonb(c) FROM customers c GROUP BY c.id", "sql:whole-row"),
     ("postgres", "SELECT (SELECT to_jsonb(c)) FROM customers c", "sql:whole-row"),
     ("postgres", "SELECT json_agg(c::text) FROM customers c", "sql:whole-row"),
@@ -304,7 +327,6 @@ REFUSED = [
     ("postgres", "SELECT ROW(c.*) FROM customers c", "sql:whole-row"),
     ("duckdb", "SELECT * REPLACE (ssn AS name) FROM customers", "sql:column"),
     ("duckdb", "SELECT c.* REPLACE ((SELECT password FROM users_secret) AS name) FROM customers c", "sql:table"),
-    ("mysql", "SELECT SQL_CALC_FOUND_ROWS id FROM orders", "sql:syntax"),
     ("mysql", "SELECT CONVERT(status USING evil) FROM orders", "sql:type"),
     ("postgres", 'SELECT secret FROM "Customers"', "sql:table"),
     ("postgres", "SELECT iban FROM hr.orders", "sql:table"),

@@ -24,7 +24,7 @@ DUCKDB_FUNCTIONS: Final = table(
             datepart datesub datetrunc day dayname dayofmonth dayofweek dayofyear days_in_month decade divide
             ends_with entropy epoch epoch_ms epoch_ns epoch_us era even factorial favg fdiv fmod format_bytes
             formatreadabledecimalsize formatreadablesize fsum gamma gcd gen_random_uuid geomean geometric_mean get_bit
-            get_current_timestamp greatest_common_divisor grouping grouping_id hamming hash hour instr
+            get_current_time get_current_timestamp greatest_common_divisor grouping grouping_id hamming hash hour instr
             is_histogram_other_bin isfinite isinf isnan isodow isoyear julian kahan_sum kurtosis kurtosis_pop last_day
             lcm least_common_multiple len length_grapheme lgamma list_approx_count_distinct list_bit_and list_bit_or
             list_bit_xor list_bool_and list_bool_or list_contains list_cosine_distance list_cosine_similarity
@@ -33,7 +33,7 @@ DUCKDB_FUNCTIONS: Final = table(
             list_stddev_pop list_stddev_samp list_var_pop list_var_samp make_date make_time make_timestamp
             make_timestamp_ms make_timestamp_ns make_timestamptz map_contains map_contains_entry map_contains_value
             md5 md5_number mean microsecond millennium millisecond minute mismatches month monthname multiply
-            nanosecond nextafter now octet_length ord pg_typeof position prefix product quarter random
+            nanosecond nextafter now octet_length ord parse_formatted_bytes pg_typeof position prefix product quarter random
             regexp_full_match regexp_matches regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
             regr_sxy regr_syy round_even second sem sha1 sha256 signbit sinh skewness starts_with stddev stddev_pop
             stddev_samp strlen strpos strptime struct_contains subtract suffix sumkahan tanh time_bucket timezone

@@ -13,6 +13,7 @@ from toolgen.connectors.sql.dialects.call_rewrites import spell_out_characters
 from toolgen.connectors.sql.dialects.computed_counts import MYSQL_COUNTS, bound_counts
 from toolgen.connectors.sql.dialects.equivalents import MYSQL_EQUIVALENTS
 from toolgen.connectors.sql.dialects.mysql_costs import MYSQL_FUNCTIONS, MYSQL_OPERATORS
+from toolgen.connectors.sql.dialects.mysql_searches import restore_parameters, search_for_parameters
 from toolgen.connectors.sql.dialects.mysql_sequences import is_sequence
 from toolgen.connectors.sql.dialects.record import (
     AccountStatements,
@@ -140,6 +141,15 @@ def _limit_before_separator(tokens: Sequence[Token]) -> Iterator[Token]:
             yield token
 
 
+def _without_counting(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`SELECT SQL_CALC_FOUND_ROWS` has the rows of `SELECT`, and the word is reserved: https://dev.mysql.com/doc/refman/8.4/en/information-functions.html."""
+    return (
+        token
+        for token in tokens
+        if token.token_type is not TokenType.VAR or token.text.upper() != "SQL_CALC_FOUND_ROWS"
+    )
+
+
 _SET_OPERATORS: Final = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
 
 
@@ -201,6 +211,7 @@ _GRAMMAR: Final = {
     "Substring": "this start length",
     "Trim": "this expression position",
     "StrPosition": "this substr",
+    "MatchAgainst": "this expressions modifier",
     "GroupConcat": "this separator",
     "Limit": "this expression offset",
     "LimitOptions": "rows with_ties",
@@ -220,7 +231,7 @@ _TABLE_CLAUSES: Final = (
 
 
 _HINTS: Final = (
-    (["AGAINST"], "write column LIKE '%word%' for each word; MATCH … AGAINST is not supported"),
+    (["AGAINST"], "write MATCH (column, column) AGAINST ('words' IN BOOLEAN MODE)"),
     (["OUTFILE"], "leave INTO OUTFILE out: the rows are the answer"),
     (["DUMPFILE"], "leave INTO DUMPFILE out: the rows are the answer"),
     (["PROCEDURE"], "leave PROCEDURE out"),
@@ -297,7 +308,7 @@ DIALECT: Final = Dialect(
     functions=MYSQL_FUNCTIONS,
     operators=MYSQL_OPERATORS,
     uninterruptible=True,
-    special_calls=words("cast convert extract position trim substring group_concat interval json_table"),
+    special_calls=words("cast convert extract position trim substring group_concat interval json_table match"),
     equivalents=MYSQL_EQUIVALENTS,
     format_takes_template=False,
     padded_types=frozenset({exp.DType.BINARY, exp.DType.BIT}),
@@ -312,11 +323,14 @@ DIALECT: Final = Dialect(
     json_tables=True,
     converts_to_types=True,
     character_sets=True,
+    searches_words=True,
     loose_null_safe=True,
     token_rewrites=(
         TokenRewrite(TokenType.INTERVAL, partial(enclose_interval_values, units=_UNITS)),
         TokenRewrite(TokenType.VALUES, _select_values),
         TokenRewrite("SEPARATOR", _limit_before_separator),
+        TokenRewrite("AGAINST", search_for_parameters),
+        TokenRewrite("SQL_CALC_FOUND_ROWS", _without_counting),
         TokenRewrite(TokenType.L_BRACE, _without_braces),
         *(TokenRewrite(name, spell_out_characters) for name in ("CHAR", "SUBSTR", "MID")),
     ),
@@ -324,6 +338,7 @@ DIALECT: Final = Dialect(
         TreeRewrite((exp.Interval,), _restore_values),
         TreeRewrite((exp.GroupConcat,), _replace_before_gathering),
         TreeRewrite((exp.Soundex,), _call_soundex),
+        TreeRewrite((exp.MatchAgainst,), restore_parameters, makes_nodes=False),
         TreeRewrite((exp.Anonymous,), bound_counts(MYSQL_COUNTS)),
         TreeRewrite((exp.Identifier,), quote_reserved_names("mysql"), makes_nodes=False, names=reserved_names("mysql")),
     ),

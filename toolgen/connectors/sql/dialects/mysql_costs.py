@@ -39,6 +39,9 @@ MYSQL_FUNCTIONS: Final = table(
         (Cost(result="sum", factor=4), "char chr"),
         (Cost(result="sum", factor=10), "date_format get_format time_format to_char"),
         (Cost(result="sum", factor=64), "export_set"),
+        (Cost(), "point st_x st_y"),
+        (Cost(result="sum", factor=4, work=100, memory=6), "st_astext st_geomfromtext"),
+        (Cost(pairs=200), "st_distance st_distance_sphere"),
         (Cost(result="repeat"), "repeat"),
         (Cost(result="pad", factor=4), "lpad rpad"),
         (Cost(result="pad"), "format round"),
@@ -57,7 +60,7 @@ MYSQL_FUNCTIONS: Final = table(
             Cost(result="json", work=100, memory=6),
             """
             json_array_append json_array_insert json_compact json_depth json_equals json_exists json_extract
-            json_insert json_keys json_length json_loose json_merge_patch json_merge_preserve json_query json_remove
+            json_insert json_keys json_length json_loose json_merge json_merge_patch json_merge_preserve json_query json_remove
             json_replace json_set json_type json_valid json_value
             """,
         ),
@@ -75,6 +78,7 @@ MYSQL_OPERATORS: Final = table(
         (Cost(pairs=12), "Like ILike"),
         (Cost(pairs=2), "StrPosition"),
         (Cost(pattern=1), "RegexpLike"),
+        (Cost(work=1000), "MatchAgainst"),
         (Cost(pairs=30, work=100), "MemberOf"),
         (Cost(result="json", work=100, memory=6), "JSONExtract JSONExtractScalar JSONTable"),
     ),

@@ -50,7 +50,7 @@ POSTGRES_FUNCTIONS: Final = table(
         (Cost(result="sum", factor=4), "convert_to encode"),
         (Cost(result="sum", factor=2), "quote_ident quote_literal quote_nullable"),
         (Cost(result="sum", factor=8), "to_char"),
-        (Cost(result="sum", factor=12, work=1000, memory=20, square=3), "normalize"),
+        (Cost(result="sum", factor=12, work=1000, memory=20, square=3), "is_normalized normalize"),
         (Cost(result="pad", factor=4), "lpad rpad"),
         (Cost(result="pad"), "round trunc"),
         (Cost(result="sum", factor=2), "overlay"),
@@ -76,7 +76,7 @@ POSTGRES_FUNCTIONS: Final = table(
         (
             Cost(result="sum", factor=2, work=200, memory=20, square=0.2),
             """
-            phraseto_tsquery plainto_tsquery to_tsquery websearch_to_tsquery
+            phraseto_tsquery plainto_tsquery to_tsquery tsquery_phrase websearch_to_tsquery
             """,
         ),
         (Cost(result="wrap", work=1500, memory=60, pair_memory=1_700), "ts_headline"),
@@ -109,7 +109,7 @@ POSTGRES_FUNCTIONS: Final = table(
             Cost(result="json", work=350, memory=60, path=1),
             """
             jsonb_path_exists jsonb_path_match jsonb_path_query jsonb_path_query_array jsonb_path_query_first
-            jsonb_path_query_tz
+            jsonb_path_exists_tz jsonb_path_match_tz jsonb_path_query_array_tz jsonb_path_query_first_tz jsonb_path_query_tz
             """,
         ),
         (Cost(result="sum", pairs=0.1), "div mod"),

@@ -132,6 +132,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     special_calls: frozenset[str] = frozenset()  # calls with a grammar of their own, which the parser reads as itself
     named_arguments: frozenset[str] = frozenset()  # functions that may be called with names of arguments
     equivalents: Mapping[str, str] = field(default_factory=dict)  # what there is for a function of other engines
+    bounded_values: bool = (
+        False  # the session bounds the size of each value, so that a width may be an argument: `printf('%*d', n, x)`
+    )
     format_takes_template: bool = True  # format() takes a template with widths
     padded_types: frozenset[exp.DType] = frozenset()  # types whose values are as long as the type says
     gathering: Gathering | None = None
@@ -156,6 +159,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     typed_json_arrows: bool = False  # an arrow is for JSON alone
     array_comparisons: bool = False  # `x <> ALL (array)`
     character_sets: bool = False  # `CAST(x AS CHAR CHARACTER SET utf8mb4)`
+    searches_words: bool = False  # `MATCH (a, b) AGAINST ('words')`
     loose_null_safe: bool = False  # `a <=> b < c` is `(a <=> b) < c`
     fields_may_be_calls: bool = False  # `(x).name` calls the function `name` where x has no such field
     text_rewrite: Callable[[str], str] | None = None  # before the text becomes tokens

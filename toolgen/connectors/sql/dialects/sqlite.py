@@ -80,6 +80,7 @@ DIALECT: Final = Dialect(
     special_calls=words("cast"),
     equivalents=SQLITE_EQUIVALENTS,
     types=frozenset({NUMERIC}),
+    bounded_values=True,
     spellings=frozenset({"affinities", "indexed_by", "null_tests"}),
     hint=_hint,
     radix_letters="xXbBoO",

@@ -14,7 +14,7 @@ SQLITE_FUNCTIONS: Final = table(
         (
             Cost(),
             """
-            acosh asinh atanh cosh date datetime glob instr julianday octet_length random sinh tanh time timediff
+            acosh asinh atanh cosh date datetime glob instr julianday octet_length random sinh subtype tanh time timediff
             total trunc typeof unicode unixepoch
             """,
         ),

@@ -33,6 +33,7 @@ from toolgen.connectors.sql.guard.placeholders import separate_null_tests
 from toolgen.connectors.sql.guard.plan import StatementPlan, bound, slots_of
 from toolgen.connectors.sql.guard.refusal import StatementRefusal, refuse, shown
 from toolgen.connectors.sql.guard.relations import QueryRelation, SelectScope
+from toolgen.connectors.sql.guard.searches import refuse_searches
 from toolgen.connectors.sql.guard.text import CHANGES, SLOT, parse, render, slot_number
 from toolgen.core.spelling import nearest
 from toolgen.model.call import Statement
@@ -115,6 +116,8 @@ class _Change:
         target = self._target(root, kind)
         _check_filter(target, kind)
         sets = self._changed(root, target)
+        if self._record.searches_words:
+            refuse_searches(root)
         paths = check_cost(root, self._database, self._scope, measured)
         _check_cascades(target, kind, sets)
         functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))

@@ -291,6 +291,43 @@ def _word(like: Token, kind: TokenType, text: str) -> Token:
     return Token(kind, text, like.line, like.col, like.start, like.end, [])
 
 
+def _any(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`= SOME (…)` is `= ANY (…)` (SQL:2016, 8.9); the parser reads the former before a query alone."""
+    for index, token in enumerate(tokens):
+        quantifies = token.token_type is TokenType.SOME and _kind(tokens, index + 1) is TokenType.L_PAREN
+        yield _word(token, TokenType.ANY, "ANY") if quantifies else token
+
+
+_POINT_ENDS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER, TokenType.PARAMETER})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+
+
+def _fractions(given: Sequence[Token]) -> Iterator[Token]:
+    """`.25` is one number, wherever a number may stand: the parser takes the point for a sign behind DISTINCT and the like."""
+    index = 0
+    while index < len(given):
+        token, number = given[index], given[index + 1] if index + 1 < len(given) else None
+        index += 1
+        if (
+            token.token_type is TokenType.DOT
+            and number is not None
+            and number.token_type is TokenType.NUMBER
+            and number.start == token.end + 1
+            and number.text[:1].isdigit()
+            and not (index > 1 and _ends_before_point(given[index - 2], token))
+        ):
+            yield Token(TokenType.NUMBER, f".{number.text}", token.line, token.col, token.start, number.end, [])
+            index += 1
+        else:
+            yield token
+
+
+def _ends_before_point(before: Token, point: Token) -> bool:
+    """Return True if a name or a value ends before the point, which then belongs to it; a word of the grammar has a space behind it."""
+    ends = before.token_type in _POINT_ENDS or before.token_type in _CLOSING
+    return ends or (before.end + 1 == point.start and before.text.isidentifier())
+
+
 _Respell: TypeAlias = Callable[[Sequence[Token]], Iterable[Token]]
 # By a word, or a kind of token, that is in the statement then, and the spelling that the dialect has, or "".
 _RESPELLINGS: Final[Sequence[tuple[str | TokenType, Spelling | Literal[""], _Respell]]] = (
@@ -306,6 +343,8 @@ _RESPELLINGS: Final[Sequence[tuple[str | TokenType, Spelling | Literal[""], _Res
     (TokenType.UNICODE_STRING, "unicode_texts", _decoded),
     (TokenType.INDEXED_BY, "indexed_by", _without_index),
     ("CAST", "affinities", _affinities),
+    (TokenType.SOME, "", _any),
+    (TokenType.DOT, "", _fractions),
     (TokenType.PLUS, "", enclose_signs),
     ("@", "absolutes", enclose_absolutes),
     ("UTC_DATE", "utc_words", _called),

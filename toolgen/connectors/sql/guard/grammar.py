@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType, NoneType
@@ -31,6 +32,7 @@ from toolgen.connectors.sql.guard.grants import check_name
 from toolgen.connectors.sql.guard.placeholders import CALL, RESERVED, SLOT, slot_number
 from toolgen.connectors.sql.guard.prefix_signs import is_sign
 from toolgen.connectors.sql.guard.refusal import refuse, shown
+from toolgen.connectors.sql.guard.searches import check_search
 from toolgen.model.database import DialectName
 
 __all__ = ["GRAMMAR", "called", "check_grammar"]
@@ -261,7 +263,7 @@ def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], def
             if not (isinstance(argument, exp.Literal) and argument.is_string and len(argument.name) <= _MAX_WIDTH):
                 refuse("size", f"the characters of {name} must be written out", "write them as a string")
     if name in FORMATTERS and record.format_takes_template:
-        _check_template(node, name)
+        _check_template(node, name, widths_as_arguments=record.bounded_values)
 
 
 def _check_named_argument(node: exp.Expr, dialect: DialectName) -> None:
@@ -345,18 +347,18 @@ def _is_small(node: exp.Expr, largest: int) -> bool:
     return _is_whole(node) and len(node.name) <= 9 and int(node.name) <= largest
 
 
-def _check_template(node: exp.Expr, name: str) -> None:
+def _check_template(node: exp.Expr, name: str, *, widths_as_arguments: bool) -> None:
     template = node.expressions[0] if node.expressions else None
     if not isinstance(template, exp.Literal) or not template.is_string:
         refuse("size", f"the template of {name} must be written out", "write the template as a string")
-    for width, precision in _WIDTH.findall(template.name):
-        for number in (width, precision):
-            if number == "*" or (number and int(number[:9]) > _MAX_WIDTH):
-                refuse(
-                    "size",
-                    f"a width in the template of {name} is not a number up to {_MAX_WIDTH}",
-                    "write the width as a number, or indent with substr('          ', 1, n) in place of *",
-                )
+    widths = {number for found in _WIDTH.findall(template.name) for number in found if number and number != "*"}
+    computed = "*" in template.name and not widths_as_arguments
+    if computed or any(int(number[:9]) > _MAX_WIDTH for number in widths):
+        refuse(
+            "size",
+            f"a width in the template of {name} is not a number up to {_MAX_WIDTH}",
+            "write the width as a number, or indent with substr('          ', 1, n) in place of *",
+        )
 
 
 def _check_type(node: exp.Expr, dialect: DialectName, enums: EnumTypes | None) -> None:
@@ -366,8 +368,8 @@ def _check_type(node: exp.Expr, dialect: DialectName, enums: EnumTypes | None) -
         known = node.args["kind"].name.upper() in _CHARACTER_SETS
     else:
         known = _is_known(kind, dialect) if kind else _is_type(getattr(node.this, "name", ""), dialect)
-    if not all(_is_small(size, _MAX_ARRAY) for size in node.args.get("values") or ()):
-        refuse("type", "the size of an array is not a small number", "write a list, as INTEGER[]")
+    if _elements(node) > _MAX_ARRAY:
+        refuse("type", f"the sizes of arrays come to more than {_MAX_ARRAY:,} elements", "write a list, as INTEGER[]")
     if isinstance(node.this, exp.Interval):
         refuse(
             "type",
@@ -380,6 +382,16 @@ def _check_type(node: exp.Expr, dialect: DialectName, enums: EnumTypes | None) -
             "a value is converted to a type that is not supported",
             _TYPE_ADVICE.get(dialect, "convert it to TEXT, INTEGER, DOUBLE, DECIMAL(12, 2), DATE or TIMESTAMP"),
         )
+
+
+def _elements(kind: exp.Expr) -> int:
+    """How many elements a value of a type has in arrays of a fixed size; DuckDB makes room for all of them, in many rows at once."""
+    parts = [part.args.get("kind") if isinstance(part, exp.ColumnDef) else part for part in kind.expressions]
+    within = sum(_elements(part) for part in parts if isinstance(part, exp.DataType))
+    sizes = [
+        int(size.name) if _is_small(size, _MAX_ARRAY) else _MAX_ARRAY + 1 for size in kind.args.get("values") or ()
+    ]
+    return math.prod(sizes) * max(within, 1)
 
 
 def _is_type(name: str, dialect: DialectName) -> bool:
@@ -440,6 +452,11 @@ def _check_mysql(node: exp.Expr, dialect: DialectName) -> None:
             refuse("type", "a text has a character set that is not supported", "write the text alone")
     elif RECORDS[dialect].loose_null_safe and isinstance(value, exp.Paren) and isinstance(value.this, _COMPARISONS):
         refuse("syntax", "<=> is followed by another comparison", "write the comparisons apart, joined by AND")
+
+
+def _check_words(node: exp.Expr, dialect: DialectName) -> None:
+    if RECORDS[dialect].searches_words:
+        check_search(node)
 
 
 def _check_star(node: exp.Expr, _dialect: DialectName) -> None:
@@ -541,6 +558,7 @@ _CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, DialectName], None]] = {
     exp.ColumnDef: _check_declaration,
     exp.NullSafeEQ: _check_mysql,
     exp.Introducer: _check_mysql,
+    exp.MatchAgainst: _check_words,
 }
 
 

@@ -41,6 +41,7 @@ from toolgen.connectors.sql.guard.placeholders import CALL, separate_null_tests,
 from toolgen.connectors.sql.guard.plan import StatementPlan, bound, slots_of
 from toolgen.connectors.sql.guard.refusal import StatementRefusal, refuse
 from toolgen.connectors.sql.guard.resolve import Resolver
+from toolgen.connectors.sql.guard.searches import check_filtered_search, searched_parameters
 from toolgen.connectors.sql.guard.text import parse, render
 from toolgen.model.call import Sampling, Statement
 from toolgen.model.database import Database, DialectName, Table
@@ -129,6 +130,10 @@ def _plan(
     repeated = separate_null_tests(root, dialect, parsed.asked)
     resolver = Resolver(database, scope)
     resolver.resolve(root)
+    searched = frozenset[int]()
+    if record.searches_words:
+        check_filtered_search(root, resolver.filtered)
+        searched = searched_parameters(root)
     columns = set(resolver.columns)
     called_functions = {called(node) for node in root.find_all(exp.Anonymous)}
     advice = corrections(root, columns, called_functions, database, scope)
@@ -179,6 +184,7 @@ def _plan(
         comparisons=comparisons,
         table_names=database.table_names,
         paths=paths,
+        searched=searched,
         row_notes=row_notes(database, scope, resolver.tables),
     )
 

@@ -181,8 +181,22 @@ def _settle_groups(root: exp.Expr, _dialect: DialectName) -> None:
     for group in root.find_all(exp.GroupConcat):
         if group.args.get("separator") is None:
             group.set("separator", exp.Literal.string(","))
+        _limit_all(group)
         for pieces in list(group.find_all(exp.Concat)):
             pieces.replace(exp.Anonymous(this=CALL + "concat", expressions=pieces.expressions))
+
+
+def _limit_all(group: exp.Expr) -> None:
+    """`GROUP_CONCAT(a, b ORDER BY c LIMIT 2)`: the parser puts order and limit around the last value alone."""
+    pieces = group.this
+    if not (isinstance(pieces, exp.Concat) and isinstance(pieces.expressions[-1], exp.Limit)):
+        return
+    limit = pieces.expressions[-1]
+    order = limit.this if isinstance(limit.this, exp.Order) else None
+    last = (order or limit).this
+    limit.replace(last.copy())
+    (order or limit).set("this", pieces.copy())
+    group.set("this", limit)
 
 
 def _settle_hints(root: exp.Expr, _dialect: DialectName) -> None:

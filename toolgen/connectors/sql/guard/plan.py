@@ -20,6 +20,7 @@ from toolgen.connectors.sql.guard.pagination import page_of
 from toolgen.connectors.sql.guard.placeholders import slot_number
 from toolgen.connectors.sql.guard.refusal import StatementRefusal, refuse, shown
 from toolgen.connectors.sql.guard.scope import Misfit
+from toolgen.connectors.sql.guard.searches import check_words
 from toolgen.connectors.sql.guard.text import parse
 from toolgen.model.call import Statement
 from toolgen.model.database import DialectName
@@ -93,6 +94,7 @@ class StatementPlan(Struct, frozen=True, kw_only=True):
     advice: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # by what an engine may find wrong
     comparisons: tuple[LabelComparison, ...] = ()  # that may be with a text that the schema does not have
     paths: frozenset[int] = frozenset()  # the parameters that are jsonpaths
+    searched: frozenset[int] = frozenset()  # the parameters that are words of a full text search
     row_notes: tuple[str, ...] = ()  # as of the statement
 
 
@@ -210,6 +212,8 @@ def _check_lengths(plan: StatementPlan, parameters: Sequence[Json]) -> None:
         total += length + (_ELEMENT * len(items) if items is value else 0)
         if index in plan.paths and isinstance(value, str) and "$" in value:
             check_path(value)
+        if index in plan.searched:
+            check_words(value)
     if total > _MAX_PARAMETERS_LENGTH:
         refuse(
             "parameters",

@@ -37,6 +37,7 @@ _WIDE: Final = 200_000
 _MANY: Final = 1_000
 _ASSUMED_DEPTH: Final = 50  # of a document in a column
 _MAX_WIDTH: Final = 1_000
+_ARGUMENT_WIDTH: Final = 262_144  # of `%*d`, where the session bounds values by it
 _INTEGER: Final = re.compile(r"[0-9]+")
 _Type = exp.DType
 DECIMAL: Final = frozenset({_Type.DECIMAL, _Type.UDECIMAL})
@@ -163,17 +164,13 @@ def _template(call: Arguments) -> float:
     if not isinstance(template, exp.Literal) or not template.is_string:
         refuse("size", f"the template of {shown(name)} must be written out", "write the template as a string")
     text = template.name
-    if (
-        any(int(number[:9]) > _MAX_WIDTH for number in _INTEGER.findall(text))
-        or "*" in text
-        or re.search(r"\{[^}]*\{", text)
-    ):
+    if any(int(number[:9]) > _MAX_WIDTH for number in _INTEGER.findall(text)) or re.search(r"\{[^}]*\{", text):
         refuse(
             "size",
             f"a width in the template of {shown(name)} is not a number up to {_MAX_WIDTH}",
             "write the width as a number, or indent with substr('          ', 1, n) in place of *",
         )
-    width = max((int(number) for number in _INTEGER.findall(text)), default=0)
+    width = _ARGUMENT_WIDTH if "*" in text else max((int(number) for number in _INTEGER.findall(text)), default=0)
     places = text.count("%") + text.count("{")
     return len(text) + places * (2 * max(call.sizes[1:], default=0) + 4 * width + NUMBER)
 

@@ -13,7 +13,6 @@ from toolgen.model.verdict import Deny
 # Words of advice that is the same whatever was refused.
 _GENERAL = ("write it as ", "write it with SELECT, joins", "write it more simply", "write it with CASE")
 ADVICE = [
-    ("postgres", "SELECT enum_range(NULL)", "describe_table"),
     ("postgres", "SELECT pg_sleep(1)", "waits"),
     ("postgres", "SELECT pg_advisory_lock(1)", "lock"),
     ("postgres", "SELECT nextval('s')", "max(id)"),
@@ -22,7 +21,6 @@ ADVICE = [
     ("postgres", "SELECT setseed(0.5)", "ORDER BY"),
     ("postgres", "SELECT pg_backend_pid()", "server"),
     ("postgres", "WITH q AS (DELETE FROM orders RETURNING id) SELECT * FROM q", "the tool change"),
-    ("postgres", "SELECT id <<= 1 FROM orders", "a << b OR a = b"),
     ("postgres", "SELECT '1 day'::interval hour", "date_trunc"),
     ("postgres", "SELECT box '((0,0),(2,2))'", "sqrt"),
     ("postgres", "SELECT id::geometry FROM orders", "TEXT"),

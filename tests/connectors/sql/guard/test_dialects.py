@@ -40,6 +40,18 @@ ALLOWED = [
     ("postgres", "SELECT U&'d!0061t' UESCAPE '!'", "SELECT 'dat' LIMIT 100"),
     ("duckdb", "SELECT o.detail.a.b FROM orders o", 'SELECT o.detail.a.b FROM "main"."orders" AS o LIMIT 100'),
     ("duckdb", "SELECT * FROM generate_series(5)", "SELECT * FROM generate_series(5) LIMIT 100"),
+    (
+        "duckdb",
+        "SELECT DISTINCT ON (status) upper(status), id FROM orders ORDER BY status",
+        'SELECT DISTINCT ON (status) upper(status), id FROM "main"."orders" ORDER BY status, 1, 2 LIMIT 100',
+    ),
+    (
+        "duckdb",
+        "WITH m AS (SELECT 1 AS a, 2 AS b) PIVOT m ON a IN (1) USING sum(b) AS s GROUP BY b",
+        "WITH m AS (SELECT 1 AS a, 2 AS b) SELECT * FROM (SELECT b, sum(b) FILTER(WHERE CAST(a AS VARCHAR) = '1') AS \"1_s\""
+        ' FROM m GROUP BY b) AS "unnamed_subquery" LIMIT 100',
+    ),
+    ("postgres", "SELECT id <<= id FROM orders", 'SELECT id <<= id FROM "public"."orders" LIMIT 100'),
     ("duckdb", "SELECT NULL::INT[100][100]", "SELECT CAST(NULL AS INT[100][100]) LIMIT 100"),
     ("duckdb", "SELECT DISTINCT .25, -.5, 1 + .5e3", "SELECT DISTINCT .25, -.5, 1 + .5e3 LIMIT 100"),
     ("sqlite", "SELECT DISTINCT .25 AS x", "SELECT DISTINCT .25 AS x LIMIT 100"),
@@ -262,6 +274,7 @@ _COUNTED = re.compile(r" FILTER\(WHERE CASE WHEN CAST\(set_config\(.*? ELSE TRUE
 
 
 REFUSED = [
+    ("postgres", "SELECT id OPERATOR(pg_catalog.+) 1 FROM orders", "sql:syntax"),
     ("duckdb", "SELECT NULL::INT[10000][10000]", "sql:type"),
     ("duckdb", "SELECT NULL::STRUCT(a INT[100])[101]", "sql:type"),
     ("postgres", "SELECT to_jsonb(c) FROM customers c GROUP BY c.id", "sql:whole-row"),

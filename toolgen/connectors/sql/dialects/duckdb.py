@@ -68,21 +68,36 @@ _NAMES: Final = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
 def _select_from_statement(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`PIVOT t … ORDER BY x` is `SELECT * FROM (PIVOT t …) ORDER BY x`, and so are UNPIVOT and SUMMARIZE."""
-    first = tokens[0]
+    """`PIVOT t … ORDER BY x` is `SELECT * FROM (PIVOT t …) ORDER BY x`, and so are UNPIVOT and SUMMARIZE, with WITH before them or not."""
+    begin = _statement_place(tokens)
+    first = tokens[begin]
     if first.token_type not in _STATEMENTS:
         yield from tokens
         return
-    end = len(tokens) if first.token_type is TokenType.SUMMARIZE else _statement_end(tokens)
+    end = len(tokens) if first.token_type is TokenType.SUMMARIZE else _statement_end(tokens, begin)
+    yield from tokens[:begin]
     yield from _select_all(first)
     yield _like(first, TokenType.L_PAREN, "(")
-    yield from tokens[:end]
+    yield from tokens[begin:end]
     yield _like(tokens[end - 1], TokenType.R_PAREN, ")")
     yield from tokens[end:]
 
 
-def _statement_end(tokens: Sequence[Token]) -> int:
-    end = depth = 0
+def _statement_place(tokens: Sequence[Token]) -> int:
+    """Where the statement begins: behind the common table expressions, if there are any."""
+    if tokens[0].token_type is not TokenType.WITH:
+        return 0
+    depth = 0
+    for place, token in enumerate(tokens):
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        follows = place > 0 and tokens[place - 1].token_type is TokenType.R_PAREN
+        if depth == 0 and follows and token.token_type in _STATEMENTS:
+            return place
+    return 0
+
+
+def _statement_end(tokens: Sequence[Token], begin: int) -> int:
+    end, depth = begin, 0
     while end < len(tokens) and not (depth == 0 and tokens[end].token_type in _AFTER_A_STATEMENT):
         depth += (tokens[end].token_type is TokenType.L_PAREN) - (tokens[end].token_type is TokenType.R_PAREN)
         end += 1

@@ -15,6 +15,7 @@ from toolgen.connectors.sql.dialects.dollar_signs import separate_parameters
 from toolgen.connectors.sql.dialects.equivalents import POSTGRES_EQUIVALENTS
 from toolgen.connectors.sql.dialects.postgres_costs import POSTGRES_FUNCTIONS, POSTGRES_OPERATORS
 from toolgen.connectors.sql.dialects.postgres_gathering import bound_gathering, may_gather
+from toolgen.connectors.sql.dialects.postgres_operators import name_operators, write_named_operator
 from toolgen.connectors.sql.dialects.record import (
     AccountStatements,
     Dialect,
@@ -70,6 +71,7 @@ _GRAMMAR: Final = {
     "LimitOptions": "rows with_ties",
     "Explode": "this expressions",
     "MatchAgainst": "this expressions",
+    "Operator": "this expression operator",
     "ColumnDef": "this kind",
     "With": "+ search cycle",
     "RecursiveWithSearch": "kind this expression using",
@@ -94,8 +96,6 @@ def _estimated(schema: str, table: str) -> tuple[str, ...]:
 
 
 _HINTS: Final = (
-    (["<", "<="], "write a << b OR a = b in place of a <<= b"),
-    ([">", ">="], "write a >> b OR a = b in place of a >>= b"),
     (["IS", "JSON"], "write jsonb_typeof(column) for a document; texts are not tested"),
     (["ESCAPE"], "write the character behind ESCAPE as a text"),
     *(
@@ -221,6 +221,8 @@ DIALECT: Final = Dialect(
         TokenRewrite(TokenType.VALUES, select_from_values),
         TokenRewrite(TokenType.ARROW, enclose_ordered_arrows),
         *(TokenRewrite(word, join_type_words) for word in ("VARYING", "NATIONAL", TokenType.NCHAR)),
+        TokenRewrite(TokenType.LTE, name_operators),
+        TokenRewrite(TokenType.GTE, name_operators),
         TokenRewrite("SIMILAR", partial(separate_by_commas, function="SUBSTRING", words=("SIMILAR", "ESCAPE"))),
     ),
     tree_rewrites=(
@@ -230,6 +232,7 @@ DIALECT: Final = Dialect(
     ),
     writers={
         exp.Not: write_row_test,
+        exp.Operator: write_named_operator,
         exp.CurrentTime: word("CURRENT_TIME"),  # sqlglot writes `CURRENT_TIME()`, which PostgreSQL does not read
         exp.Pow: write_power,
         exp.StartsWith: operator("^@"),

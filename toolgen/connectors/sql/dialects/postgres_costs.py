@@ -30,6 +30,7 @@ POSTGRES_FUNCTIONS: Final = table(
             """,
         ),
         (Cost(result="digest"), "chr md5 to_hex"),
+        (Cost(result="sum", factor=500), "enum_first enum_last enum_range"),  # labels of up to 63 bytes
         (
             Cost(result="one", work=1),
             """
@@ -137,6 +138,7 @@ POSTGRES_OPERATORS: Final = table(
             JSONBContainsAnyTopKeys JSONBContainsTopKey
             """,
         ),
+        (Cost(), "Operator"),
         (Cost(work=350, memory=60, path=1), "JSONBPathExists"),
         (Cost(result="sum", work=2, pattern=1, compiling=1_500), "Substring"),
         (Cost(work=20, memory=60, path=0), "MatchAgainst"),

@@ -13,6 +13,7 @@ from sqlglot import exp
 from toolgen.connectors.sql.dialects import RECORDS, ByDialect, Dialect
 from toolgen.connectors.sql.dialects.computed_counts import bounded_count
 from toolgen.connectors.sql.dialects.duckdb_series import is_bounded_series
+from toolgen.connectors.sql.dialects.postgres_operators import check_operator
 from toolgen.connectors.sql.guard.alternatives import SESSION, catalog_alternative, syntax_alternative
 from toolgen.connectors.sql.guard.bounds import is_negative, is_smallest
 from toolgen.connectors.sql.guard.enum_types import EnumTypes
@@ -151,6 +152,7 @@ _TYPES = _arguments(
     LIST ARRAY LONGTEXT MEDIUMINT MEDIUMTEXT MONEY NAME NCHAR NVARCHAR SMALLINT SMALLDATETIME TEXT TIME TIMETZ TIMESTAMP TIMESTAMPTZ
     TIMESTAMPNTZ TIMESTAMPLTZ TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS TINYINT TINYTEXT UBIGINT UDECIMAL UINT USMALLINT UTINYINT UUID VARBINARY
     ENUM VARCHAR YEAR INET INT4RANGE INT8RANGE NUMRANGE TSRANGE TSTZRANGE DATERANGE
+    INT4MULTIRANGE INT8MULTIRANGE NUMMULTIRANGE TSMULTIRANGE TSTZMULTIRANGE DATEMULTIRANGE
     """
 )
 _NESTED_TYPES = frozenset({"MAP", "STRUCT"})
@@ -559,6 +561,7 @@ _CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, DialectName], None]] = {
     exp.NullSafeEQ: _check_mysql,
     exp.Introducer: _check_mysql,
     exp.MatchAgainst: _check_words,
+    exp.Operator: lambda node, _dialect: check_operator(node),
 }
 
 

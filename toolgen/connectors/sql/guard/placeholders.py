@@ -263,6 +263,7 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
         and token.token_type is TokenType.VAR
         and not _introduces_a_value(tokens, index - 1)
         and not (record.select_modifiers and before.text.upper() in MODIFIERS)
+        and not _closes_distinct(tokens, index - 1)
         and not (record.comprehensions and before.text.upper() == "IF")  # `[x FOR x IN l IF length(x) > 1]`
     ):
         return False  # `(VALUES (1)) t(x)`, `series s(n)`: the alias of what stands before it
@@ -291,6 +292,18 @@ def _introduces_a_value(tokens: Sequence[Token], index: int) -> bool:
     """Return True at a word that a value follows, and no list of columns: `overlay(x PLACING lower(y) FROM 1)`."""
     before = _BEFORE_VALUES.get(tokens[index].text.upper())
     return before is not None and (not before or (index > 0 and tokens[index - 1].text.upper() == before))
+
+
+def _closes_distinct(tokens: Sequence[Token], closing: int) -> bool:
+    """Return True at the end of `DISTINCT ON (…)`: a value follows, and no alias."""
+    depth = 0
+    for place in range(closing, 1, -1):
+        kind = tokens[place].token_type
+        depth += (kind is TokenType.R_PAREN) - (kind is TokenType.L_PAREN)
+        if depth <= 0:
+            around = [token.token_type for token in tokens[place - 2 : place]]
+            return kind is TokenType.L_PAREN and around == [TokenType.DISTINCT, TokenType.ON]
+    return False
 
 
 def _follows_exclusion(tokens: Sequence[Token], index: int) -> bool:

@@ -48,6 +48,7 @@ check: dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file tests/mypy.ini --exclude tests/golden tests bench conformance examples docs/generate.py
+	$(BIN)/python -m tests.typed_examples
 	$(BIN)/toolgen build --check
 	$(BIN)/toolgen policy check
 	$(BIN)/python -m docs.generate --check

@@ -17,6 +17,7 @@ CHECKS = [
     "ruff format --check",
     "mypy",
     "mypy --config-file tests/mypy.ini",
+    "-m tests.typed_examples",
     "build --check",
     "policy check",
     "-m tests.names",

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(directory: Path, *, port: int = 0) -> Iterator[Running]:
+def running(directory: Path, *, port: int = 0) -> Generator[Running, None, None]:
     """Writes the project into a directory and runs all of it; `port` is the page's, 0 for a free one."""
     bot, ann = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     (directory / "policies").mkdir(parents=True)

@@ -47,7 +47,7 @@ class DeviceServer(ThreadingHTTPServer):
 
 
 class _Page(BaseHTTPRequestHandler):
-    server: DeviceServer
+    server: DeviceServer  # pyright: ignore[reportIncompatibleVariableOverride] - the server that made it
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -128,5 +128,5 @@ class _Page(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(length))
         self.end_headers()
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class names it
         """Nothing: what is asked of a device is its user's."""

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from typing import Any
 
 from agent_framework import MCPStreamableHTTPTool
 
@@ -14,7 +15,7 @@ URL = os.environ.get("TOOLGEN_URL", "http://127.0.0.1:8080") + "/mcp"
 HEADERS = {"Authorization": f"Bearer {os.environ['TOOLGEN_KEY']}"}
 
 
-async def main(tool, arguments):
+async def main(tool: str, arguments: dict[str, Any]) -> None:
     async with MCPStreamableHTTPTool("gateway", URL, static_headers=HEADERS, request_timeout=120) as gateway:
         functions = {one.name: one for one in gateway.functions}
         print([*functions])

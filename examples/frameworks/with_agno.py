@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from typing import Any
 
 from agno.tools.function import FunctionCall
 from agno.tools.mcp import MCPTools, StreamableHTTPClientParams
@@ -15,7 +16,7 @@ URL = os.environ.get("TOOLGEN_URL", "http://127.0.0.1:8080") + "/mcp"
 HEADERS = {"Authorization": f"Bearer {os.environ['TOOLGEN_KEY']}"}
 
 
-async def main(tool, arguments):
+async def main(tool: str, arguments: dict[str, Any]) -> None:
     params = StreamableHTTPClientParams(url=URL, headers=HEADERS)
     async with MCPTools(transport="streamable-http", server_params=params, timeout_seconds=120) as tools:
         functions = {**tools.functions, **tools.async_functions}

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from typing import Any
 
 from google.adk.tools.mcp_tool import McpToolset, StreamableHTTPConnectionParams
 
@@ -14,7 +15,7 @@ URL = os.environ.get("TOOLGEN_URL", "http://127.0.0.1:8080") + "/mcp"
 HEADERS = {"Authorization": f"Bearer {os.environ['TOOLGEN_KEY']}"}
 
 
-async def main(tool, arguments):
+async def main(tool: str, arguments: dict[str, Any]) -> None:
     connection = StreamableHTTPConnectionParams(url=URL, headers=HEADERS, timeout=120)
     toolset = McpToolset(connection_params=connection)
     tools = {one.name: one for one in await toolset.get_tools()}

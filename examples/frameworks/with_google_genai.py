@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from typing import Any
 
 import httpx2
 from mcp import ClientSession
@@ -16,7 +17,7 @@ URL = os.environ.get("TOOLGEN_URL", "http://127.0.0.1:8080") + "/mcp"
 HEADERS = {"Authorization": f"Bearer {os.environ['TOOLGEN_KEY']}"}
 
 
-async def main(tool, arguments):
+async def main(tool: str, arguments: dict[str, Any]) -> None:
     async with (
         httpx2.AsyncClient(headers=HEADERS, timeout=120) as http,
         streamable_http_client(URL, http_client=http) as (reading, writing),

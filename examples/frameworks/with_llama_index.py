@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from typing import Any
 
 from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
 
@@ -14,7 +15,7 @@ URL = os.environ.get("TOOLGEN_URL", "http://127.0.0.1:8080") + "/mcp"
 HEADERS = {"Authorization": f"Bearer {os.environ['TOOLGEN_KEY']}"}
 
 
-async def main(tool, arguments):
+async def main(tool: str, arguments: dict[str, Any]) -> None:
     client = BasicMCPClient(URL, headers=HEADERS, timeout=120)
     tools = {one.metadata.name: one for one in await McpToolSpec(client).to_tool_list_async()}
     print([*tools])

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from datetime import timedelta
+from typing import Any
 
 from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
@@ -13,7 +14,7 @@ URL = os.environ.get("TOOLGEN_URL", "http://127.0.0.1:8080") + "/mcp"
 HEADERS = {"Authorization": f"Bearer {os.environ['TOOLGEN_KEY']}"}
 
 
-async def main(tool, arguments):
+async def main(tool: str, arguments: dict[str, Any]) -> None:
     async with (
         streamablehttp_client(URL, headers=HEADERS, timeout=120) as (reading, writing, _),
         ClientSession(reading, writing, read_timeout_seconds=timedelta(seconds=120)) as session,

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from typing import Any
 
 from pydantic_ai.mcp import MCPToolset
 
@@ -14,11 +15,11 @@ URL = os.environ.get("TOOLGEN_URL", "http://127.0.0.1:8080") + "/mcp"
 HEADERS = {"Authorization": f"Bearer {os.environ['TOOLGEN_KEY']}"}
 
 
-async def person(message, *_):
+async def person(message: str, *_: object) -> dict[str, bool]:
     return {"approve": await asyncio.to_thread(input, f"{message}\nAgree? ") == "yes"}
 
 
-async def main(tool, arguments):
+async def main(tool: str, arguments: dict[str, Any]) -> None:
     toolset = MCPToolset(
         URL,
         headers=HEADERS,

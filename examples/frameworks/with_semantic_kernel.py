@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from typing import Any
 
 from semantic_kernel import Kernel
 from semantic_kernel.connectors.mcp import MCPStreamableHttpPlugin
@@ -16,7 +17,7 @@ URL = os.environ.get("TOOLGEN_URL", "http://127.0.0.1:8080") + "/mcp"
 HEADERS = {"Authorization": f"Bearer {os.environ['TOOLGEN_KEY']}"}
 
 
-async def main(tool, arguments):
+async def main(tool: str, arguments: dict[str, Any]) -> None:
     options = {"request_timeout": 120, "load_prompts": False}
     async with MCPStreamableHttpPlugin(name="gateway", url=URL, headers=HEADERS, **options) as plugin:
         kernel, history = Kernel(), ChatHistory()

@@ -6,6 +6,7 @@ An agent has the tools as `ToolCallingAgent(tools, model)`.
 import json
 import os
 import sys
+from typing import Any
 
 from smolagents import MCPClient
 
@@ -13,7 +14,7 @@ URL = os.environ.get("TOOLGEN_URL", "http://127.0.0.1:8080") + "/mcp"
 HEADERS = {"Authorization": f"Bearer {os.environ['TOOLGEN_KEY']}"}
 
 
-def main(tool, arguments):
+def main(tool: str, arguments: dict[str, Any]) -> None:
     server = {"url": URL, "transport": "streamable-http", "headers": HEADERS}
     patience = {"connect_timeout": 120, "client_session_timeout_seconds": 120}
     with MCPClient(server, patience, structured_output=False) as tools:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
 import uvicorn
@@ -19,7 +19,7 @@ from graphql import (
     GraphQLObjectType,
     GraphQLSchema,
     build_schema,
-    execute_sync,
+    execute_sync,  # pyright: ignore[reportUnknownVariableType] - a default of its own is not typed
     parse,
     validate,
 )
@@ -52,7 +52,7 @@ class Product:
     category: str
     added: str
     description: str | None = None
-    stock: Mapping[str, int] = field(default_factory=dict)
+    stock: Mapping[str, int] = field(default_factory=dict[str, int])
     related: tuple[str, ...] = ()
 
 
@@ -67,6 +67,7 @@ class Review:
 
 
 Thing: TypeAlias = Category | Product | Review
+Resolver: TypeAlias = Callable[..., Any]
 
 
 class Catalog:
@@ -139,13 +140,14 @@ def main() -> None:
 
 def _run(request: Request, schema: GraphQLSchema, body: bytes) -> Response:
     try:
-        asked = msgspec.json.decode(body)
+        asked: object = msgspec.json.decode(body)
     except ValueError:
         return _answer(request, 400, _refusal("the request is no JSON"))
-    if not isinstance(asked, dict) or not isinstance(asked.get("query"), str):
+    if not _is_object(asked) or not isinstance(asked.get("query"), str):
         return _answer(request, 400, _refusal("the request has no `query`"))
-    variables, name = asked.get("variables") or {}, asked.get("operationName")
-    if not isinstance(variables, dict) or not isinstance(name, str | None):
+    variables: object = asked.get("variables") or {}
+    name: object = asked.get("operationName")
+    if not _is_object(variables) or not isinstance(name, str | None):
         return _answer(request, 400, _refusal("`variables` is an object and `operationName` a string"))
     try:
         document: DocumentNode = parse(asked["query"], max_tokens=_TOKENS)
@@ -157,6 +159,10 @@ def _run(request: Request, schema: GraphQLSchema, body: bytes) -> Response:
         return _answer(request, refused, {"errors": [error.formatted for error in errors]})
     result = execute_sync(schema, document, variable_values=variables, operation_name=name)
     return _answer(request, refused if result.data is None and result.errors else 200, result.formatted)
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)  # keys of JSON are strings
 
 
 def _answer(request: Request, status: int, body: object, headers: Mapping[str, str] | None = None) -> Response:
@@ -186,34 +192,38 @@ def _schema(catalog: Catalog) -> GraphQLSchema:
     return schema
 
 
-def _resolvers(catalog: Catalog) -> dict[str, dict[str, Callable[..., Any]]]:
+def _resolvers(catalog: Catalog) -> dict[str, dict[str, Resolver]]:
+    product: dict[str, Callable[[Product, object], object]] = {
+        "price": lambda one, _: {"amount": one.amount, "currency": "EUR"},
+        "category": lambda one, _: catalog.categories[one.category],
+        "inStock": lambda one, _: sum(one.stock.values()) > 0,
+        "averageRating": lambda one, _: _average([review.rating for review in catalog.reviews_of(one.id)]),
+        "addedAt": lambda one, _: one.added,
+        "related": lambda one, _: [catalog.products[other] for other in one.related],
+        "legacyNumber": lambda one, _: int(one.id.removeprefix("p")),
+    }
+    review: dict[str, Callable[[Review, object], object]] = {
+        "writtenAt": lambda one, _: one.written,
+        "product": lambda one, _: catalog.products[one.product],
+    }
+
+    def reviews(one: Product, _: object, first: int, after: str | None = None) -> dict[str, object]:
+        return _page(catalog.reviews_of(one.id), first, after)
+
+    def products(one: Category, _: object, first: int, after: str | None = None) -> dict[str, object]:
+        return _page([other for other in catalog.products.values() if other.category == one.id], first, after)
+
     return {
         "Query": _queries(catalog),
         "Mutation": _mutations(catalog),
-        "Product": {
-            "price": lambda one, _: {"amount": one.amount, "currency": "EUR"},
-            "category": lambda one, _: catalog.categories[one.category],
-            "inStock": lambda one, _: sum(one.stock.values()) > 0,
-            "averageRating": lambda one, _: _average([review.rating for review in catalog.reviews_of(one.id)]),
-            "addedAt": lambda one, _: one.added,
-            "reviews": lambda one, _, first, after=None: _page(catalog.reviews_of(one.id), first, after),
-            "related": lambda one, _: [catalog.products[other] for other in one.related],
-            "legacyNumber": lambda one, _: int(one.id.removeprefix("p")),
-        },
-        "Category": {
-            "products": lambda one, _, first, after=None: _page(
-                [product for product in catalog.products.values() if product.category == one.id], first, after
-            )
-        },
-        "Review": {
-            "writtenAt": lambda one, _: one.written,
-            "product": lambda one, _: catalog.products[one.product],
-        },
+        "Product": {**product, "reviews": reviews},
+        "Category": {"products": products},
+        "Review": {**review},
         "WarehouseStock": {"count": _count},
     }
 
 
-def _queries(catalog: Catalog) -> dict[str, Callable[..., Any]]:
+def _queries(catalog: Catalog) -> dict[str, Resolver]:
     def product_by(_: object, __: object, by: Mapping[str, str]) -> Product | None:
         name = by.get("name", "").casefold()
         named = next((one for one in catalog.products.values() if name and one.name.casefold() == name), None)
@@ -247,23 +257,33 @@ def _queries(catalog: Catalog) -> dict[str, Callable[..., Any]]:
             "warehouses": [{"warehouse": name, "count": count} for name, count in counts.items()],
         }
 
+    def product(_: object, __: object, id: str) -> Product | None:  # noqa: A002 - the schema's name
+        return catalog.products.get(id)
+
+    def categories(_: object, __: object) -> list[Category]:
+        return list(catalog.categories.values())
+
+    def reviews(_: object, __: object, **asked: Any) -> list[Review]:
+        return [one for one in catalog.reviews_of(asked["productId"]) if one.rating >= asked["minRating"]]
+
+    def node(_: object, __: object, id: str) -> Thing | None:  # noqa: A002 - the schema's name
+        return catalog.find(id)
+
     return {
-        "product": lambda _, __, id: catalog.products.get(id),  # noqa: A006 - the schema's name
+        "product": product,
         "productBy": product_by,
         "products": products,
-        "categories": lambda _, __: list(catalog.categories.values()),
-        "reviews": lambda _, __, **asked: [
-            one for one in catalog.reviews_of(asked["productId"]) if one.rating >= asked["minRating"]
-        ],
+        "categories": categories,
+        "reviews": reviews,
         "search": search,
         "stock": stock,
-        "node": lambda _, __, id: catalog.find(id),  # noqa: A006 - the schema's name
+        "node": node,
     }
 
 
-def _mutations(catalog: Catalog) -> dict[str, Callable[..., Any]]:
+def _mutations(catalog: Catalog) -> dict[str, Resolver]:
     def add_review(_: object, __: object, input: Mapping[str, Any]) -> dict[str, object]:  # noqa: A002 - the schema's name
-        errors = []
+        errors: list[dict[str, Any]] = []
         if input["productId"] not in catalog.products:
             errors.append({"message": "there is no such product", "field": ["input", "productId"]})
         if not 1 <= input["rating"] <= 5:

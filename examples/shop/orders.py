@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 import uvicorn
@@ -68,7 +68,7 @@ class Order:
 class Shop:
     """The orders of one running service, and the number the next one gets."""
 
-    orders: dict[str, Order] = field(default_factory=dict)
+    orders: dict[str, Order] = field(default_factory=dict[str, Order])
     next_number: int = 1
 
     def add(self, **fields: Any) -> Order:
@@ -177,8 +177,9 @@ async def _get(shop: Shop, request: Request) -> Response:
 
 async def _create(shop: Shop, request: Request) -> Response:
     body = await _body(request, {"customer_id", "items", "note"})
-    customer, items, note = body.get("customer_id"), body.get("items"), body.get("note")
-    if not isinstance(customer, str) or not isinstance(items, list) or not 1 <= len(items) <= 50:
+    customer, note = body.get("customer_id"), body.get("note")
+    items: object = body.get("items")
+    if not isinstance(customer, str) or not _is_list(items) or not 1 <= len(items) <= 50:
         raise HTTPException(400, "an order has a customer_id and 1 to 50 items")
     if note is not None and (not isinstance(note, str) or len(note) > 500):
         raise HTTPException(400, "note is a text of at most 500 characters")
@@ -194,8 +195,16 @@ async def _create(shop: Shop, request: Request) -> Response:
     return _json(order.to_dict(), 201, {"location": f"/orders/{order.id}"})
 
 
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)  # keys of JSON are strings
+
+
 def _item(item: object) -> tuple[str, int]:
-    if not isinstance(item, dict) or set(item) != {"product_id", "quantity"}:
+    if not _is_object(item) or set(item) != {"product_id", "quantity"}:
         raise HTTPException(400, "an item has a product_id and a quantity, and nothing else")
     product, quantity = item["product_id"], item["quantity"]
     if not isinstance(quantity, int) or isinstance(quantity, bool) or not 1 <= quantity <= 1000:
@@ -236,10 +245,10 @@ async def _body(request: Request, known: set[str]) -> dict[str, Any]:
         if len(received) > _MAX_BODY_SIZE:
             raise HTTPException(400, f"the body is larger than {_MAX_BODY_SIZE} bytes")
     try:
-        body = msgspec.json.decode(received)
+        body: object = msgspec.json.decode(received)
     except ValueError as error:
         raise HTTPException(400, "the body is not JSON") from error
-    if not isinstance(body, dict) or set(body) - known:
+    if not _is_object(body) or set(body) - known:
         raise HTTPException(400, f"the body is an object with {', '.join(sorted(known))} and nothing else")
     return body
 

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +47,7 @@ class Shop:
 
 
 @contextlib.contextmanager
-def running(directory: Path, *, port: int = 0) -> Iterator[Shop]:
+def running(directory: Path, *, port: int = 0) -> Generator[Shop, None, None]:
     """Copies the sample project into a directory and runs all of it; `port` is the gateway's, 0 for a free one."""
     keys = {name: secrets.token_urlsafe(24) for name in ("support-bot", "ann", "auditor")}
     orders_port, catalog_port = _free_port(), _free_port()
@@ -102,7 +102,7 @@ def _lay_out(directory: Path, ports: dict[str, str], keys: dict[str, str]) -> No
 @contextlib.contextmanager
 def _process(
     command: list[str], directory: Path, environment: dict[str, str], errors: int | None = None
-) -> Iterator[subprocess.Popen[str]]:
+) -> Generator[subprocess.Popen[str], None, None]:
     process = subprocess.Popen(command, cwd=directory, env=environment, stderr=errors, text=True)
     try:
         yield process
@@ -119,7 +119,7 @@ def _process(
 
 def _ready_line(gateway: subprocess.Popen[str]) -> str:
     assert gateway.stderr is not None
-    said = []
+    said: list[str] = []
     for line in gateway.stderr:
         said.append(line)
         if "listening on " in line:

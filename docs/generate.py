@@ -17,6 +17,7 @@ import click
 import yaml
 from msgspec import inspect
 
+from docs.python_api import api_page
 from toolgen.audit.batch import AuditCounts
 from toolgen.audit.entry import FIELDS
 from toolgen.cli.lazy import LazyCommand
@@ -326,6 +327,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "errors.md": _errors,
     "record.md": _record,
     "metrics.md": _metrics,
+    "python.md": lambda: api_page(_NOTE),
 }
 
 

@@ -46,18 +46,11 @@ _logger = logging.getLogger(__name__)
 
 
 class Gateway:
-    """A project, loaded: its catalog, its policy, its executors and its audit log.
-
-    Others are given a part of it as a protocol (protocol.py): front ends and adapters `callers`, `tool_calls` and `operations`, the console
-    and commands the project and `pausing`, `unknown_outcomes` and `preview` beside.
+    """Gateway of a project, or of descriptions and functions of a program: catalog, policy, executors and audit log.
 
     An asynchronous context manager: entering opens the audit log, leaving waits for the calls in flight and closes everything.
-    `tools` lists tools, and adds and removes some while it is open. `stand_in` carries calls out, by source, in place of what the
-    settings name: for trial runs that must reach nobody. `above` are the ways of one of several workers to the process above it.
-    `reader` reads the policy from its files, where that is more than to read them, or it did before. `key` is the API key of the only
-    principal, of a gateway that was made in Python. `middleware` are checks of the program's own, inside of those of the project.
-    `apps` are applications of this process, by the source that each is. In code that is not asynchronous, `with gateway as calls:`
-    gives a `SyncGateway`, whose `call` waits.
+    `tools` lists tools, and adds and removes some while the gateway is open. `key` is the API key of the only principal of a gateway that
+    was made in Python. In code that is not asynchronous, `with gateway as calls:` gives a `SyncGateway`, whose `call` waits.
     """
 
     def __init__(
@@ -76,6 +69,12 @@ class Gateway:
         middleware: Sequence[object] = (),
         apps: Mapping[str, LocalApp] | None = None,
     ) -> None:
+        """Front ends and adapters use `callers`, `tool_calls` and `operations`, each through a protocol (protocol.py).
+
+        `stand_in` has executors by source, in place of those of the settings: for trial runs that must reach nobody. `above` has the
+        sockets of one of several workers to the supervisor. `reader` reads the policy from its files. `middleware` are checks of the
+        program, inside of those of the project. `apps` are applications of this process by source.
+        """
         self.settings, self.key, self.entered = settings, key, False
         options = AssemblyOptions(
             clock=clock or SystemClock(),
@@ -324,8 +323,8 @@ class Gateway:
         idempotency_key: str = "",
         caller_connection: CallerConnection | None = None,
     ) -> Envelope:
-        """Run a call as `SupportsToolCalls.call` does; without `principal`, as the only one. Raises `ConfigError` if there are several, or
-        if the gateway is closed."""
+        """Run a call, and return its answer; refusals and errors are answers too. Without `principal` the policy's only one calls.
+        Raises `ConfigError` if there are several, or if the gateway is closed."""
         self._refuse_closed()
         if caller_connection is None:
             caller_connection = CallerConnection()

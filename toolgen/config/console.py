@@ -104,11 +104,11 @@ def _seconds(text: str, name: str, document: YamlDocument) -> float:
 
 
 def _url(text: str, document: YamlDocument) -> str:
-    if not _is_origin(text, path=""):
+    if not _is_origin(text, path=None):
         raise ConfigError(
-            "url: takes the origin of the gateway, with https unless it is this machine",
+            "url: takes the address of the gateway, with https unless it is this machine",
             where=document.where("console", "url"),
-            suggestion="write it like https://gateway.example.com, without a path",
+            suggestion="write it like https://gateway.example.com, with the path that the gateway is mounted at, if there is one",
         )
     return text.rstrip("/")
 

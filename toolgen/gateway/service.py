@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -100,6 +101,7 @@ class Gateway:
         self._runner, self._is_closed = parts.runner, False
         self.context = parts.context
         self.context.servers.check()
+        self._mounted: list[MountedApp] = []
 
     @classmethod
     def load(
@@ -268,7 +270,7 @@ class Gateway:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.entered, self._is_closed = False, True
-        await self._leave()
+        await each(*(mounted.close for mounted in self._mounted), self._leave)
 
     @contextlib.asynccontextmanager
     async def short_session(self) -> AsyncIterator[Self]:
@@ -348,17 +350,26 @@ class Gateway:
         return await self.tool_calls.preview(name, arguments or {}, principal=self.callers.who(principal))
 
     def asgi(self, *, hosts: Collection[str] = (), url: str = "") -> MountedApp:
-        """MCP at `/mcp` and REST below `/v1` as an ASGI application, below whatever path it is mounted at.
+        """Return MCP at `/mcp`, REST below `/v1` and the console at `/console` as an ASGI application, for any path to mount it at.
 
-        `hosts` are the names in the `Host` header that are answered, beside those of this machine and that of `url`, the origin by which
-        agents know the gateway. The gateway opens with the server's lifespan, or with the first request where no lifespan is passed on.
+        A gateway that was made in Python has no console, as nobody could sign in to it. `hosts` are the names in the `Host` header that are
+        answered, beside those of this machine, of `console.url` and of `url`, the origin by which agents know the gateway. The gateway
+        opens with the server's lifespan, or with the first request where no lifespan is passed on.
         """
         from toolgen.gateway.asgi.app import App  # noqa: PLC0415 - front ends, which a program that only calls does not need
+        from toolgen.gateway.asgi.console_factory import CONSOLE_FACTORIES  # noqa: PLC0415
         from toolgen.gateway.asgi.mounted import MountedApp  # noqa: PLC0415
         from toolgen.gateway.asgi.request import LOOPBACK_HOSTS  # noqa: PLC0415
 
         names = LOOPBACK_HOSTS | {name.lower() for name in hosts}
-        return MountedApp(self, App(self, hosts=names, proxies=self.settings.trusted_proxies, url=url))
+        console_url = self.settings.console.url
+        names |= {urlsplit(console_url).hostname or ""} if console_url else set()
+        app = App(self, hosts=names, proxies=self.settings.trusted_proxies, url=url)
+        for console_of in CONSOLE_FACTORIES if not self.key else ():
+            app.open_console(console_of(self), console_url)
+        mounted = MountedApp(self, app)
+        self._mounted.append(mounted)
+        return mounted
 
     def principal(
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS

@@ -31,6 +31,7 @@ from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, place_of
 from toolgen.core.units import in_words
 from toolgen.frontends.console.records import CallRecords
+from toolgen.gateway.asgi.mount_path import mount_path
 from toolgen.gateway.asgi.request import Rejected, Request, Response
 from toolgen.gateway.operations.call_rows import escaped
 from toolgen.gateway.protocol import Administration
@@ -62,6 +63,7 @@ __all__ = [
     "figure",
     "form_of",
     "moment",
+    "mounted",
     "page",
     "person_of",
     "pretty",
@@ -184,15 +186,27 @@ _MAX_FIELDS = 500
 _FORM = b"application/x-www-form-urlencoded"
 
 
+# Links of templates are written from the root of the gateway.
+_LINK = re.compile(r'(?<=(?:href|tion)=")(?=/console)|(?<=src=")(?=/console)')
+
+
 @cache
 def _templates() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - where somebody asks for a page
+    from jinja2.ext import Extension  # noqa: PLC0415
+
+    class MountedLinks(Extension):
+        """Begins links with the path that the gateway is mounted at."""
+
+        def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+            return _LINK.sub("{{ mount_path() }}", source)
 
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=shown,
+        extensions=[MountedLinks],
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -208,7 +222,9 @@ def _templates() -> Environment:
         "shell": shlex.quote,
         "figure": figure,
         "minute": minute,
+        "mounted": mounted,
     }
+    environment.globals["mount_path"] = mount_path
     return environment
 
 
@@ -239,9 +255,14 @@ def asset(name: str) -> Response:
     return Response(body=_BYTES[name], headers=_HEADERS, media_type=_ASSETS[name])
 
 
+def mounted(path: str) -> str:
+    """Return an address of the gateway below the path that it is mounted at; other addresses stay."""
+    return f"{mount_path()}{path}" if path.startswith("/") else path
+
+
 def redirect(location: str, *headers: Header) -> Response:
     """Sends the browser on to a path of the console, with GET."""
-    return Response(status=303, headers=(*_HEADERS, (b"location", location.encode("ascii")), *headers))
+    return Response(status=303, headers=(*_HEADERS, (b"location", mounted(location).encode("ascii")), *headers))
 
 
 class Cookie(Struct, frozen=True, kw_only=True):
@@ -263,7 +284,7 @@ def cookie_header(cookie: Cookie, value: str, *, age_s: float | None = None) -> 
     age = 0 if not value else age_s
     parts = [
         f"{cookie.name}={value}",
-        f"Path={cookie.path}",
+        f"Path={cookie.path if cookie.path == '/' else mounted(cookie.path)}",
         "HttpOnly",
         f"SameSite={'Lax' if cookie.lax else 'Strict'}",
         *(["Secure"] if cookie.secure else []),

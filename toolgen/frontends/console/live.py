@@ -18,6 +18,7 @@ from toolgen.core.errors import AuditError, StateError
 from toolgen.frontends.console.calls import filters_of, known_names
 from toolgen.frontends.console.http import Visit, render
 from toolgen.frontends.console.records import STATUSES, CallRecords, Filters
+from toolgen.gateway.asgi.mount_path import mount_path, mounted_at
 from toolgen.gateway.asgi.request import EventStream, Rejected, Response
 
 __all__ = ["Live", "newest"]
@@ -67,7 +68,7 @@ class Live:
     def __init__(self, records: CallRecords) -> None:
         self._records = records
         self._open: Counter[str] = Counter()
-        self._watched: dict[Filters, _Watched] = {}  # as many as there are streams, at most
+        self._watched: dict[tuple[Filters, str], _Watched] = {}  # as many as there are streams, at most
         self._looking: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -93,7 +94,8 @@ class Live:
 
     async def _listened(self, visit: Visit, who: str, filters: Filters) -> AsyncIterator[bytes]:
         self._open[who] += 1
-        watched = self._watched.setdefault(filters, _Watched())
+        key = filters, mount_path()
+        watched = self._watched.setdefault(key, _Watched())
         watched.open += 1
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
@@ -103,7 +105,7 @@ class Live:
         finally:
             watched.open -= 1
             if not watched.open:
-                del self._watched[filters]
+                del self._watched[key]
             self._open[who] -= 1
             if not self._open[who]:
                 del self._open[who]
@@ -126,10 +128,11 @@ class Live:
 
     async def _look(self) -> None:
         while self._open and not self._closed:
-            for filters, watched in tuple(self._watched.items()):
+            for (filters, path), watched in tuple(self._watched.items()):
                 with suppress(AuditError):  # the page says by itself that nothing new comes
                     found = await self._records.calls(filters, limit=_ROWS)
-                    rows = _event(render("live_rows.html", rows=found.rows, filtered=filters != Filters()))
+                    with mounted_at(path):
+                        rows = _event(render("live_rows.html", rows=found.rows, filtered=filters != Filters()))
                     if rows != watched.rows:
                         watched.tell(rows)
             await asyncio.sleep(_LOOK_S)

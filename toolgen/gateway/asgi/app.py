@@ -16,6 +16,7 @@ from toolgen.core.errors import AuditError, StateError, place_of
 from toolgen.gateway.asgi.authentication import MCP, WELL_KNOWN, Authentication
 from toolgen.gateway.asgi.connections import InFlight, client_of
 from toolgen.gateway.asgi.cross_origin import CrossOrigin
+from toolgen.gateway.asgi.mount_path import mount_path
 from toolgen.gateway.asgi.request import (
     LOOPBACK_HOSTS,
     Answer,
@@ -204,7 +205,7 @@ class App:
             return await self._console.handle(request)
         if request.path == "/" and self._console is not None and b"text/html" in request.headers.get(b"accept", b""):
             request.take("GET")
-            return Response(status=302, headers=((b"location", b"/console"),))
+            return Response(status=302, headers=((b"location", f"{mount_path()}/console".encode("ascii")),))
         if request.path == "/metrics":
             request.take("GET")
             return await self._measured(request)

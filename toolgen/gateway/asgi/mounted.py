@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from toolgen.gateway.asgi.app import App, AsgiReceive, AsgiSend, Scope
+from toolgen.gateway.asgi.mount_path import mounted_at, path_of
 
 __all__ = ["MountedApp"]
 
@@ -43,7 +44,13 @@ class MountedApp:
             async with self._opening:
                 if not self._gateway.entered:
                     await self._gateway.__aenter__()
-        await self._app(below_root(scope), receive, send)
+        with mounted_at(path_of(scope.get("root_path", ""))):
+            await self._app(below_root(scope), receive, send)
+
+    async def close(self) -> None:
+        """End what web pages listen to, and close what they hold."""
+        self._app.end_streams()
+        await self._app.close()
 
     async def _live(self, receive: AsgiReceive, send: AsgiSend) -> None:
         async with AsyncExitStack() as stack:

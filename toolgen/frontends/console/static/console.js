@@ -4,6 +4,7 @@
 // The number beside "Approvals", in the title of the queue, and the queue itself.
 (() => {
   const LOOK_MS = 5000;
+  const waitingAddress = new URL("../waiting", document.currentScript.src); // below the path that the gateway is mounted at
   const badge = document.querySelector("[data-waiting]");
   if (!badge) return;
   const announced = document.getElementById("announced");
@@ -39,7 +40,7 @@
   const look = async () => {
     if (document.hidden) return;
     try {
-      const answer = await fetch("/console/waiting");
+      const answer = await fetch(waitingAddress);
       if (!answer.ok) return;
       const found = await answer.json();
       const changed = mark !== "" && mark !== found.mark;

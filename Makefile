@@ -16,7 +16,7 @@ $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-
 $(BIN)/python -m examples.shop.database specs/shop.db
 endef
 
-.PHONY: setup dev demo serve test exhaustive tpc faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers hybrid classifier peers docs golden lock clean
+.PHONY: setup dev demo serve test exhaustive tutorials tpc faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers hybrid classifier peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 # What toolgen needs, and nothing else. `make dev` adds what its tests and checks need.
@@ -81,6 +81,10 @@ tpc: dev .venv-tpc/.installed
 	  then $(@D)/bin/python tests/connectors/sql/guard/tpc/generate.py $(@D)/data && touch $@; \
 	  else cat $(@D)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(@D)/said; fi
 
+# Tutorials in fresh environments, with exactly their commands: twelve environments of what the pages install. It takes a quarter of an hour.
+tutorials: dev
+	TOOLGEN_EXHAUSTIVE=1 $(BIN)/python -m pytest tests/pages/test_fresh_tutorials.py
+
 # Calls under faults with real processes: gateways, Redis with a replica and Sentinel, clients. Three minutes, or TOOLGEN_FAULTS_S seconds.
 faults: dev
 	$(BIN)/python -m tests.faults.campaign
@@ -129,6 +133,7 @@ bench: dev peers
 	$(BIN)/python -m bench.audit
 	$(BIN)/python -m bench.index
 	$(BIN)/python -m bench.identity
+	$(BIN)/python -m bench.door
 	$(BIN)/python -m bench.calls
 	$(BIN)/python -m bench.calls --tools
 	$(BIN)/python -m bench.limits

@@ -31,12 +31,20 @@ html_show_sourcelink = False
 html_show_sphinx = False
 html_show_copyright = False
 
+LEARNING_ORDER = re.findall(r"\]\(([\w/-]+)\.md\)", Path(__file__).parents[1].joinpath("README.md").read_text("utf-8"))
+
+
+def in_order(folder: str) -> list[str]:
+    """Return the pages of a folder in the order of docs/README.md, which begins with what people need first."""
+    return [f"docs/{page}" for page in dict.fromkeys(LEARNING_ORDER) if page.startswith(f"{folder}/")]
+
+
 CHAPTERS = {
-    "Start here": ["README", "docs/tutorials/first-tool", "docs/explanation/concepts"],
-    "Tutorials": ["docs/tutorials/*"],
-    "How-to guides": ["docs/how-to/recipes", "docs/how-to/*"],
-    "Reference": ["docs/reference/*"],
-    "Explanation": ["docs/explanation/security-reviewers", "docs/explanation/*"],
+    "Start here": ["docs/tutorials/first-tool", "README", "docs/explanation/concepts"],
+    "Tutorials": in_order("tutorials"),
+    "How-to guides": in_order("how-to"),
+    "Reference": in_order("reference"),
+    "Explanation": in_order("explanation"),
     "Internals": ["ARCHITECTURE", "docs/README", "docs/internals/*", "docs/internals/decisions/*"],
     "Project": ["CHANGELOG", "CONTRIBUTING", "SECURITY"],
 }

@@ -15,7 +15,7 @@ from toolgen.core.canonical import canonical
 
 FROZEN = (
     "seq stream time event call_id principal tool tool_digest policy_digest verdict rule arguments status code duration_ms rows bytes "
-    "sql on_behalf_of session client parent attempts repaired bound labels hidden prev hash"
+    "sql on_behalf_of session client parent attempts repaired bound labels hidden message prev hash"
 )
 
 
@@ -67,10 +67,15 @@ def test_equal_values_have_equal_keyed_digests_and_other_keys_other_ones() -> No
     assert "4111" not in keyed_digest(b"k", "4111")
 
 
-def test_only_a_long_statement_of_an_ending_gives_way_to_its_digest() -> None:
+def test_only_a_message_and_a_long_statement_of_an_ending_give_way() -> None:
     long = {"event": "outcome", "call_id": "c", "sql": "x" * 1_000}
     key = bytes(32)
 
     assert shortened(long, key) == {**long, "sql": keyed_digest(key, "x" * 1_000)}
+    assert shortened({**long, "message": "m"}, key) == shortened(long, key)
+    assert shortened({"event": "outcome", "sql": "SELECT 1", "message": "m"}, key) == {
+        "event": "outcome",
+        "sql": "SELECT 1",
+    }
     for other in ({"event": "intent"}, {"sql": "SELECT 1"}, {"sql": None}, {"sql": ""}):
         assert shortened({**long, **other}, key) is None

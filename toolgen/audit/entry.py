@@ -61,6 +61,7 @@ FIELDS = (
     "bound",
     "labels",
     "hidden",
+    "message",
     "prev",
     "hash",
 )
@@ -157,12 +158,14 @@ def is_whole(entry: Entry | None) -> bool:
 
 
 def shortened(entry: Entry, key: bytes) -> Entry | None:
-    """An ending with a keyed digest in place of its statement, as a sensitive one has; None where that is not shorter."""
-    statement = entry.get("sql")
-    if (
-        entry.get("event") != "outcome"
-        or not statement
-        or (isinstance(statement, str) and len(statement) <= _DIGEST_LENGTH)
-    ):
+    """An ending without its message and with a keyed digest in place of its statement, as a sensitive one has; None if that is not
+    shorter."""
+    if entry.get("event") != "outcome":
         return None
-    return {**entry, "sql": keyed_digest(key, statement)}
+    statement = entry.get("sql")
+    short = {name: value for name, value in entry.items() if name != "message"}
+    if statement and not (isinstance(statement, str) and len(statement) <= _DIGEST_LENGTH):
+        short["sql"] = keyed_digest(key, statement)
+    elif not entry.get("message"):
+        return None
+    return short

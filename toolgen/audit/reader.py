@@ -206,6 +206,8 @@ def _told(before: _Chapter | None, entry: Entry) -> _Chapter:
             return replace(known, row=with_outcome(known.row.copy(), entry), until=until)
         case "decision" if "code" in entry:  # a person's, or time's, that ends the call
             ending = {"outcome_seq": entry.get("seq"), "status": entry.get("status"), "code": entry["code"]}
+            if "message" in entry:
+                ending["message"] = entry["message"]
             return replace(known, row=known.row | ending, until=until)
         case _:
             return known

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from markupsafe import escape
 from playwright.sync_api import Browser
 
 from tests.frontends.console.axe import violations
@@ -169,6 +170,23 @@ def test_text_is_looked_for_where_people_wrote_it(home: House, reader: httpx.Cli
     assert rows(reader, text=note) == []
     assert rows(reader, session="s-needle") == [made["needle"]]
     assert "1 call found" in reader.get("/console/calls", params={"text": "customer called"}).text
+
+
+def test_calls_are_found_by_what_the_gateway_said(home: House, reader: httpx.Client) -> None:
+    refused = home.call("orders__list_orders", {"tenant_id": "acme", "status": ["of-a-refusal"]})
+    assert refused.error is not None
+    home.upstream.faults["/check"] = 500
+    failed = home.call("orders__check_fraud", {"order": "of-a-fault"})
+    home.upstream.faults.clear()
+    assert failed.error is not None
+    assert rows(reader, text=refused.error.message, session="") == [refused.call_id]
+    said = failed.error.message.partition(":")[0]
+    assert failed.call_id in rows(reader, text=said)
+    for call, words in ((refused, refused.error.message), (failed, said)):
+        page = reader.get(f"/console/calls/{call.call_id}").text
+        assert escape(words) in page.partition('class="told">')[2].partition("</p>")[0]
+    exported = reader.get("/console/calls.csv", params={"text": "of-a-refusal"}).text
+    assert refused.error.message in exported
 
 
 def test_calls_are_found_by_effect_and_by_day(home: House, reader: httpx.Client) -> None:

@@ -16,6 +16,7 @@ from tests.catalogs import PETS
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import entries
 from toolgen.core.clock import FixedClock
+from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import AuditError
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.model.call import Call, Principal
@@ -53,6 +54,9 @@ class Concealed:
 
     def statement(self, call: Call, statement: Any) -> Any:
         return statement
+
+    def message(self, call: Call, text: str) -> str:
+        return text
 
 
 @pytest.mark.parametrize(
@@ -140,21 +144,30 @@ def test_intent_and_outcome_hold_who_what_for_whom_and_how_it_ended() -> None:
     ]
 
 
+def _error(code: ErrorCode, message: str = "x: y", rule: str = "") -> Error:
+    return Error(code=code, message=message, rule=rule)
+
+
 @pytest.mark.parametrize(
-    ("ending", "status", "code", "verdict"),
+    ("ending", "status", "code", "verdict", "message"),
     [
-        (Failed(error=Error(code="upstream_error", message="x")), "error", "upstream_error", "allow"),
-        (Refused(error=Error(code="sql_refused", message="x", rule="sql:column")), "refused", "sql_refused", "deny"),
-        (Pending(error=Error(code="approval_required", message="x")), "pending", "approval_required", "allow"),
-        (Cancelled(error=Error(code="cancelled", message="x")), "cancelled", "cancelled", "allow"),
-        (ValueError("broken"), "error", "internal", "allow"),
+        (Failed(error=_error("upstream_error", "it said no: x")), "error", "upstream_error", "allow", "it said no"),
+        (Failed(error=_error("handler_error"), quotes=True), "error", "handler_error", "allow", None),
+        (Refused(error=_error("sql_refused", rule="sql:column")), "refused", "sql_refused", "deny", "x: y"),
+        (Pending(error=_error("approval_required")), "pending", "approval_required", "allow", None),
+        (Cancelled(error=_error("cancelled")), "cancelled", "cancelled", "allow", "x: y"),
+        (ValueError("broken"), "error", "internal", "allow", "the gateway failed (ValueError)"),
+        (Success(data=1), "ok", None, "allow", None),
     ],
 )
-def test_every_ending_is_recorded(ending: Result | Exception, status: str, code: str, verdict: str) -> None:
+def test_every_ending_is_recorded(
+    ending: Result | Exception, status: str, code: str, verdict: str, message: str | None
+) -> None:
     journal = Journal()
     run(journal, ending)
     outcome = journal.entries[1]
-    assert (outcome["status"], outcome["code"], outcome["verdict"]) == (status, code, verdict)
+    assert (outcome["status"], outcome.get("code"), outcome["verdict"]) == (status, code, verdict)
+    assert outcome.get("message") == message
 
 
 def test_an_error_inside_the_gateway_shows_its_type_alone() -> None:

@@ -57,6 +57,7 @@ class _EntryLine(msgspec.Struct):
     code: str | None = None
     session: str = ""
     client: str = ""
+    message: str = ""
     duration_ms: float | None = None
     arguments: msgspec.Raw = msgspec.Raw(b"")
 
@@ -143,7 +144,7 @@ def row_of(line: bytes, stream: int) -> EntryRow | None:
             told[name] = value
     if found.call_id:
         said = msgspec.json.decode(found.arguments) if found.arguments else None
-        told["words"] = words_of(found.event, said, found.session, found.client, found.code)
+        told["words"] = words_of(found.event, said, (found.session, found.client, found.code or ""), found.message)
     return EntryRow(found.seq, micros(found.time), found.event, _short(found.call_id), prev, own, text, told)
 
 
@@ -152,23 +153,27 @@ def content_of(entries: Iterator[tuple[int, Entry]]) -> Iterator[dict[str, Any]]
     for stream, entry in entries:
         told = {name: entry[name] for name in _TOLD if name in entry}
         place = {name: entry.get(name) for name in ("seq", "time", "event")}
-        about = (str(entry.get(name) or "") for name in ("session", "client", "code"))
-        place["words"] = words_of(str(entry.get("event")), entry.get("arguments"), *about)
+        about = tuple(str(entry.get(name) or "") for name in ("session", "client", "code"))
+        place["words"] = words_of(
+            str(entry.get("event")), entry.get("arguments"), about, str(entry.get("message") or "")
+        )
         yield {**told, **place, "stream": stream, "call_id": _short(str(entry.get("call_id", "")))}
 
 
 _DIGEST = re.compile("(?:hmac-)?sha256:[0-9a-f]{64}")
+_CALL_ID = re.compile("call_[0-9a-f]{24}")
 _MAX_WORDS = 20_000
 _NOTED = ("note", "edited", "reason", "message")
 
 
-def words_of(event: str, arguments: object, session: str = "", client: str = "", code: str | None = "") -> str:
-    """Return what people search for in an entry: arguments, notes, session, client and code, and neither digests nor ids."""
+def words_of(event: str, arguments: object, about: Sequence[str] = (), message: str = "") -> str:
+    """Return what people search for in an entry: arguments, notes, message, and `about` (session, client and code), and neither digests
+    nor ids."""
     if event == "identity":
         return ""
     if event == "decision" and isinstance(arguments, Mapping):
         arguments = {name: arguments[name] for name in _NOTED if name in arguments} or None
-    texts = [session, client, code or ""]
+    texts = [*about, _CALL_ID.sub("", _DIGEST.sub("", message))]
     if arguments:
         texts.insert(0, _DIGEST.sub("", msgspec.json.encode(arguments).decode("utf-8", "replace")))
     return "\n".join(filter(None, texts))

@@ -34,7 +34,7 @@ _MAX_SHORT = 110
 _MAX_EXPORTED = 10_000
 _COLUMNS = (
     "time", "call_id", "principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "duration_ms", "session", "client",
-    "arguments", "tool_digest", "policy_digest",
+    "arguments", "tool_digest", "policy_digest", "message",
 )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ MAX_COUNTED = 1_000_000
 
 class Filters(Struct, frozen=True, kw_only=True):
     """Which calls are looked for; "" and None leave a thing open. Times are seconds since the epoch, of any entry of a call.
-    `text` is looked for in arguments, notes, sessions, clients and codes; `tools` are the names of tools."""
+    `text` is looked for in arguments, notes, messages, sessions, clients and codes; `tools` are the names of tools."""
 
     principal: str = ""
     tool: str = ""

@@ -58,7 +58,23 @@ class RefusalText(Struct, frozen=True, kw_only=True):
 
 
 async def refusal_of(visit: Visit, call: Row) -> RefusalText | None:
-    """Return why a call was refused, by the policy and the tool of the recorded digests; None for a call that was not refused by them."""
+    """Return what the caller of a call that did not succeed was told, and the part of the policy that decided.
+
+    Message and names are those on record. What is not on record is made again by the policy and the tool of the recorded digests, if they
+    are still in force. None if nothing is known.
+    """
+    message = str(call.get("message") or "")
+    made = await _made_again(visit, call)
+    if not message:
+        return made
+    if made is not None and not made.why:
+        return replace(made, message=message)
+    column, table = _names(message) if call.get("code") == "sql_refused" else ("", "")
+    return RefusalText(message=message, column=column, table=table)
+
+
+async def _made_again(visit: Visit, call: Row) -> RefusalText | None:
+    """Return the refusal of a call, made by the policy and the tool of the recorded digests; None if they did not refuse it."""
     if (
         call.get("status") != "refused"
         or call.get("hidden")

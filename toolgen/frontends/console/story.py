@@ -89,18 +89,21 @@ def rule_of(visit: Visit, name: str) -> RuleText:
     return rule_text(name, visit.gateway.policy, visit.gateway.settings.policies)
 
 
+_OF_OUTCOME = frozenset({"code", "duration_ms", "attempts", "message"})
+
+
 def _told(entries: tuple[Row, ...]) -> Row:
     """The call in one: what was intended last, and the last word on how it ended."""
     told: dict[str, object] = {}
     for entry in entries:
         match entry.get("event"):
             case "intent":
-                kept = {name: value for name, value in told.items() if name not in {"code", "duration_ms", "attempts"}}
+                kept = {name: value for name, value in told.items() if name not in _OF_OUTCOME}
                 told = {**kept, **entry, "status": "unfinished"}
             case "outcome":
                 told |= {name: value for name, value in entry.items() if name not in {"seq", "time", "stream", "event"}}
             case "decision" if "code" in entry:
-                told |= {"status": entry.get("status"), "code": entry["code"]}
+                told |= {"status": entry.get("status"), "code": entry["code"], "message": entry.get("message", "")}
             case _:
                 pass
     return told or entries[0]

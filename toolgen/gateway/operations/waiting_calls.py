@@ -400,7 +400,7 @@ class WaitingCalls:
         if recorded:
             _logger.warning("call %s of %s: the store lost it, and the record has its outcome", held.id, held.tool)
         else:
-            ending = {"status": status, "code": error.code}
+            ending = {"status": status, "code": error.code, "message": error.message}
             seq = await self.record(held, by=by, verdict=verdict, said=said, ending=ending)
         meta = Meta(duration_ms=0.0, truncated=False, audit_seq=seq)
         data = None if held.workflow.resume is None else {"done": done_so_far(held.workflow.resume)}

@@ -35,6 +35,7 @@ from toolgen.policy.arguments import excess, meant_names
 from toolgen.policy.document.context_selectors import context_tools
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.members import pointer_step
+from toolgen.policy.recorded_message import recorded_message
 from toolgen.policy.redact import all_but, replace_at, replace_places
 from toolgen.policy.rules import DecisionNote
 from toolgen.policy.sensitive_arguments import (
@@ -186,6 +187,21 @@ class AuditRedaction:
         if argument is None or (self._policy.plain is None and not self._policy.sensitive and not call.restored):
             return statement
         return statement if self._concealed(call).get(_STATEMENT) == argument else self._keyed(statement)
+
+    def message(self, call: Call, text: str) -> str:
+        """The message of an error about a call, without what the record conceals of its arguments; "" if that cannot be told."""
+        if not text:
+            return ""
+        if call.restored or not self.is_plain(call.tool):
+            if excess(call.arguments) is not None or excess(call.dropped) is not None:
+                return ""
+            try:
+                recorded = (self._concealed(call), self.dropped(call) if call.dropped else {})
+                text = recorded_message(text, (call.arguments, call.dropped), recorded)
+            except Exception as error:  # noqa: BLE001 - what cannot be concealed is not recorded
+                _logger.error("the message of call %s could not be concealed: %s", call.id, place_of(error))  # noqa: TRY400
+                return ""
+        return text.encode("utf-8", "replace").decode()  # an argument's name may hold half a surrogate pair
 
     def said(self, said: JsonObject) -> JsonObject:
         """Return the data of a user with sensitive values concealed."""
@@ -370,6 +386,8 @@ class Record(Struct, frozen=True, kw_only=True):
             ending["hidden"] = True
         if ending.get("sql"):
             ending["sql"] = self.conceal.statement(call, ending["sql"])
+        if not isinstance(result, Success):
+            ending["message"] = self.conceal.message(call, own_message(result))
         ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
         return ending
 
@@ -384,6 +402,8 @@ class Record(Struct, frozen=True, kw_only=True):
         if call_context.notes:
             await self._append_details(who, call_context.notes, ())
         ending = {"event": "outcome", **who, **_ending(result, call_context), "duration_ms": round(duration_ms, 3)}
+        if not isinstance(result, Success):
+            ending["message"] = self.conceal.message(call, own_message(result))
         return await self._append_outcome(call, call_context, result, ending)
 
     async def _append_outcome(
@@ -483,6 +503,18 @@ class Record(Struct, frozen=True, kw_only=True):
             "client": call.client[:MAX_NAME_LENGTH],
             "parent": call.parent[:MAX_NAME_LENGTH] or ("" if call.trace is None else call.trace.recorded),
         }
+
+
+def own_message(result: Result) -> str:
+    """Return the gateway's own words about a call that did not succeed; "" for a call that still waits. What another system or a function
+    said is left out: it may hold anything."""
+    match result:
+        case Refused(error=error) | Cancelled(error=error):
+            return error.message
+        case Failed(error=error, quotes=False):
+            return error.message.partition(":")[0]
+        case _:
+            return ""
 
 
 def _ending(result: Result, call_context: CallContext) -> dict[str, Any]:

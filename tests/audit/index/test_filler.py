@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.audit.logs import PLAIN, write
+from toolgen.audit.index import filler as filler_module
 from toolgen.audit.index.database import SqliteDatabase
 from toolgen.audit.index.filler import Filler, IndexCounts
 from toolgen.audit.index.index import RecordIndex
@@ -59,6 +60,19 @@ def test_a_long_filling_keeps_nobody_waiting_and_says_how_far_it_is(tmp_path: Pa
     HeldUp.go_on.set()
     assert filler.bring_up(LONG_S) == ()
     assert filler.counts() == IndexCounts()
+
+
+def test_nobody_waits_for_very_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filler_module, "_MANY", 9)
+    write(tmp_path, 5, PLAIN)
+    HeldUp.go_on = threading.Event()
+    filler = Filler(opened(tmp_path, HeldUp), tmp_path)
+    assert not filler.is_complete(LONG_S)  # ten entries, of which none is waited for
+    HeldUp.go_on.set()
+    while not filler.is_complete(LONG_S):
+        pass
+    with opened(tmp_path)() as index:
+        assert index.count() == (10, 5)
 
 
 def test_one_thread_at_a_time_fills_for_all_who_ask_at_once(tmp_path: Path) -> None:

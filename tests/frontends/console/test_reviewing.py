@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from playwright.sync_api import Browser
 from tests.frontends.console.axe import violations
 from tests.frontends.console.house import POLICY, House, house
 from tests.frontends.console.people import chromium, client, form_token, needs_chromium, watched
+from toolgen.audit.index import filler
+from toolgen.audit.index.index import RecordIndex
+from toolgen.audit.index.indexer import Filled
 from toolgen.audit.reader import entries as read_entries
 from toolgen.frontends.console.story import request_text, steps_of, waited
 
@@ -268,6 +272,32 @@ def test_rules_say_how_often_and_when_they_were_used(tmp_path: Path) -> None:
         assert "status=refused&amp;since=" in overview
         since = overview.partition('href="/console/calls?since=')[2].partition('"')[0]
         assert http.get(f"/console/calls?since={since}").status_code == 200
+
+
+def test_while_the_index_is_made_pages_say_so_and_nothing_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+    fill = RecordIndex.fill
+
+    def held_up(index: RecordIndex, progress: Callable[[int], None] = lambda entries: None) -> Filled:
+        assert goes_on.wait(120)
+        return fill(index, progress)
+
+    with house(tmp_path / "project") as home, client(home, "rita") as http:
+        home.call("orders__get_health", {})
+        monkeypatch.setattr(filler, "_MANY", 1)
+        monkeypatch.setattr(RecordIndex, "fill", held_up)
+        for path in ("overview", "sources", "calls", "policies/history"):
+            page = http.get(f"/console/{path}")
+            assert page.status_code == 200
+            assert "not everything is shown yet" in page.text, path
+            assert ("not counted yet" in page.text) is (path in {"overview", "sources"})
+        goes_on.set()
+        monkeypatch.setattr(filler, "_MANY", 1_000)
+        while "not counted yet" in (page := http.get("/console/overview").text):
+            pass
+        assert "Calls over time: 1 ok" in page
 
 
 @needs_chromium

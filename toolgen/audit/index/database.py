@@ -16,7 +16,7 @@ from toolgen.model.database import DialectName
 
 __all__ = ["INDEXES", "TABLES", "VERSION", "IndexDatabase", "SqliteDatabase", "remove", "schema", "took_too_long"]
 
-VERSION = 2
+VERSION = 3
 """Of the tables below. An index of another version is made again."""
 
 TABLES = ("audit_calls", "audit_entries", "audit_streams", "audit_index")
@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS audit_calls (
   id {key} PRIMARY KEY, call_id TEXT {sorted} NOT NULL UNIQUE, time BIGINT NOT NULL, principal TEXT {sorted} NOT NULL,
   on_behalf_of TEXT {sorted}, tool TEXT {sorted} NOT NULL, verdict TEXT {sorted} NOT NULL, rule TEXT {sorted} NOT NULL,
   status TEXT {sorted} NOT NULL, code TEXT {sorted}, session TEXT {sorted}, duration_ms {real},
-  began BIGINT NOT NULL, ended BIGINT NOT NULL, words TEXT NOT NULL
+  began BIGINT NOT NULL, ended BIGINT NOT NULL, policy_digest TEXT {sorted}, words TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS audit_entries_call ON audit_entries (call_id) WHERE call_id IS NOT NULL
 """
@@ -55,6 +55,7 @@ INDEXES = (
             ("status", False),
             ("code", True),
             ("session", True),
+            ("policy_digest", True),
         )
     ),
 )

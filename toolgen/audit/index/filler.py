@@ -17,6 +17,8 @@ from toolgen.core.errors import AuditError
 __all__ = ["Filler", "IndexCounts"]
 
 WAIT_S = 2.0
+_MANY = 5_000
+"""New entries that nobody waits for: readers are told that not everything is shown yet."""
 _TAIL = 1024 * 1024
 
 
@@ -44,9 +46,15 @@ class Filler:
         self._error: Exception | None = None
 
     def bring_up(self, wait_s: float = WAIT_S) -> tuple[str, ...]:
-        """Takes over what is new in the log and waits for it, but no longer than that. Returns what keeps the index from showing all.
+        """Takes over what is new in the log and waits for it, as `is_complete` does. Returns what keeps the index from showing all."""
+        self.is_complete(wait_s)
+        return self.warnings
 
-        Raises `AuditError` where it cannot be filled, and what opening it raises.
+    def is_complete(self, wait_s: float = WAIT_S) -> bool:
+        """Takes over what is new in the log. Returns True if all that was on record when this was called is in the index.
+
+        Waits at most so long for it, and not at all for the end of a filling with very many entries. Raises `AuditError` where it cannot be
+        filled, and what opening it raises.
         """
         until = time.monotonic() + wait_s
         with self._changed:
@@ -54,11 +62,11 @@ class Filler:
             while self._ended < wanted:
                 if self._ended == self._begun:
                     self._begin()
-                if not self._changed.wait(max(0.0, until - time.monotonic())):
+                if self._expected > _MANY or not self._changed.wait(max(0.0, until - time.monotonic())):
                     break
             if self._ended >= wanted and self._error is not None:
                 raise self._error
-            return self.warnings
+            return self._ended >= wanted
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -92,9 +100,10 @@ class Filler:
         error: Exception | None = None
         try:
             with self._opened() as index:
-                self._expected = max(
-                    0, sum(map(self._newest, stream_names(self._directory))) - sum(index.marks().values())
-                )
+                newest = sum(map(self._newest, stream_names(self._directory)))
+                with self._changed:
+                    self._expected = max(0, newest - sum(index.marks().values()))
+                    self._changed.notify_all()
                 faults = tuple(index.fill(self._count).faults)
         except Exception as failure:  # noqa: BLE001 - it is raised again where somebody waits for it
             error = failure

@@ -69,12 +69,6 @@ class PolicyUse(Struct, frozen=True):
     last: int
     calls: int
 
-    def with_(self, other: PolicyUse) -> PolicyUse:
-        """Both together, of one policy."""
-        return PolicyUse(
-            self.digest, min(self.first, other.first), max(self.last, other.last), self.calls + other.calls
-        )
-
 
 class RuleUse(Struct, frozen=True):
     """How many calls a rule decided, and when the last of them began, in microseconds since the epoch."""
@@ -211,26 +205,13 @@ class RecordIndex:
             marks[number] = seq
         return [self._entry(row) for row in sorted(found, key=lambda row: (row[6], row[0]))]
 
-    def policies(self, marks: dict[int, int]) -> list[PolicyUse]:
-        """Which policies decided the calls that were indexed since the last time; `marks` is what this keeps between times."""
-        digest = (
-            "e.body::json ->> 'policy_digest'"
-            if self._database.dialect != "sqlite"
-            else "json_extract(e.body, '$.policy_digest')"
+    def policies(self) -> list[PolicyUse]:
+        """Return which policies decided calls, the one of the latest call first."""
+        found = self._database.rows(
+            "SELECT policy_digest, min(time), max(time), count(*) FROM audit_calls WHERE policy_digest IS NOT NULL "
+            "GROUP BY policy_digest ORDER BY 3 DESC"
         )
-        found: dict[str, PolicyUse] = {}
-        for number, seq in self._database.rows("SELECT id, seq FROM audit_streams"):
-            ends = (number << STREAM_BITS | marks.get(number, 0), number << STREAM_BITS | seq)
-            for name, first, last, calls in self._database.rows(
-                f"SELECT {digest}, min(e.time), max(e.time), count(*) FROM audit_entries e "
-                "WHERE e.event = 'intent' AND e.id > ? AND e.id <= ? GROUP BY 1",
-                ends,
-            ):
-                if name:
-                    use = PolicyUse(name, first, last, calls)
-                    found[name] = use if name not in found else found[name].with_(use)
-            marks[number] = seq
-        return list(found.values())
+        return [PolicyUse(*row) for row in found]
 
     def marks(self) -> dict[int, int]:
         """Return the current position in each stream, for `newer`."""

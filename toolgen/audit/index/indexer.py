@@ -100,7 +100,7 @@ _BATCH = 4000
 _SOME = 500  # parameters of a statement
 _MANY = 20_000  # entries; after so many new ones the indexes are looked after
 _PUT = "INSERT INTO audit_entries (id, stream, time, event, call_id, prev, hash, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_PUT_CALL = f"INSERT INTO audit_calls VALUES ({', '.join('?' * 15)})"
+_PUT_CALL = f"INSERT INTO audit_calls VALUES ({', '.join('?' * 16)})"
 _BROKEN = "what follows entry {seq} is not what was written, and is not shown; `toolgen audit verify` says what it is"
 _REPLACED = (
     "entry {seq} is not there any more as it was indexed; `toolgen audit verify` says what is wrong with the log, and "

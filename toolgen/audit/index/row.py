@@ -37,7 +37,18 @@ STREAM_BITS = 40
 """A row's id is the number of its stream, and in so many lower bits the number of its entry: ids sort as streams do."""
 
 _MAX_LENGTH = 200
-_TOLD = ("principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "session", "duration_ms")
+_TOLD = (
+    "principal",
+    "on_behalf_of",
+    "tool",
+    "verdict",
+    "rule",
+    "status",
+    "code",
+    "session",
+    "policy_digest",
+    "duration_ms",
+)
 
 
 class _EntryLine(msgspec.Struct):
@@ -53,6 +64,7 @@ class _EntryLine(msgspec.Struct):
     tool: str = ""
     verdict: str = ""
     rule: str = ""
+    policy_digest: str = ""
     status: str = ""
     code: str | None = None
     session: str = ""
@@ -96,6 +108,7 @@ class CallRow(Struct, frozen=True):
     duration_ms: float | None
     began: int  # times of its first and last entries
     ended: int
+    policy_digest: str
     words: str  # what people search for: `words_of` its entries
 
     def values(self) -> tuple[object, ...]:
@@ -115,6 +128,7 @@ class CallRow(Struct, frozen=True):
             self.duration_ms,
             self.began,
             self.ended,
+            self.policy_digest or None,
             self.words,
         )
 

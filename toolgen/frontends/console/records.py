@@ -93,7 +93,7 @@ class Share(Struct, frozen=True, kw_only=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """The calls of a time, step by step and altogether."""
+    """The calls of a time, step by step and altogether. `counted` is False while the index lacks too many of them to count any."""
 
     since: float
     until: float
@@ -103,6 +103,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     tools: tuple[Share, ...]
     principals: tuple[Share, ...]
     every_tool: tuple[Share, ...] = ()
+    counted: bool = True
 
 
 class CallRecords(Protocol):
@@ -222,7 +223,7 @@ class TallyCache:
         self._steps: dict[tuple[float, int], tuple[CallTally, float]] = {}
         self._sums: dict[tuple[float, int, int], tuple[list[CallTally], CallTally]] = {}
 
-    def figures(self, since: float, until: float, steps: int) -> Figures:
+    def figures(self, since: float, until: float, steps: int, *, counted: bool = True) -> Figures:
         """Return the figures from `since` up to `until`, which are multiples of a step's length."""
         if len(self._steps) > _MAX_STEPS:
             self._steps.clear()
@@ -245,6 +246,7 @@ class TallyCache:
             tools=_shares(whole.tools),
             principals=_shares(whole.principals),
             every_tool=_shares(whole.tools, len(whole.tools)),
+            counted=counted,
         )
 
     def _make(self, grain: float, wanted: range) -> None:
@@ -320,9 +322,9 @@ class IndexRecords:
         self._filler = filler
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="console")
         self._index: RecordIndex | None = None
+        self._clock = clock
+        self._is_complete = True
         self._kept = TallyCache(self._samples, clock)
-        self._marks: dict[int, int] = {}
-        self._policies: dict[str, PolicyUse] = {}  # of what the marks are behind
 
     def warnings(self) -> tuple[str, ...]:
         return self._filler.warnings
@@ -346,23 +348,19 @@ class IndexRecords:
         return await self._run(lambda index: tuple(index.story(call_id)))
 
     async def policies(self) -> tuple[PolicyUse, ...]:
-        def read(index: RecordIndex) -> tuple[PolicyUse, ...]:
-            there = index.marks()
-            if any(there.get(number, 0) < mark for number, mark in self._marks.items()):  # it was made again
-                self._marks, self._policies = {}, {}
-            for use in index.policies(self._marks):
-                known = self._policies.get(use.digest)
-                self._policies[use.digest] = use if known is None else known.with_(use)
-            return tuple(sorted(self._policies.values(), key=lambda use: -use.last))
-
-        return await self._run(read)
+        return await self._run(lambda index: tuple(index.policies()))
 
     async def pairs(self, *, since: float, most: int) -> tuple[tuple[str, str], ...]:
         found = await self.calls(Filters(since=since), limit=most)
         return tuple({(str(row.get("principal") or ""), str(row.get("tool") or "")): None for row in found.rows})
 
     async def figures(self, *, since: float, until: float, steps: int) -> Figures:
-        return await self._run(lambda _: self._kept.figures(since, until, steps))
+        def read(_: RecordIndex) -> Figures:
+            if self._is_complete:
+                return self._kept.figures(since, until, steps)
+            return TallyCache(lambda *_: (), self._clock).figures(since, until, steps, counted=False)
+
+        return await self._run(read)
 
     def _samples(self, since: float, until: float) -> Iterable[RecordedCall]:
         if self._index is None:
@@ -373,7 +371,7 @@ class IndexRecords:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, read)
 
     def _work(self, read: Callable[[RecordIndex], T]) -> T:
-        self._filler.bring_up()
+        self._is_complete = self._filler.is_complete()
         try:
             opened = index_of(self._settings)
         except SecretError as error:

@@ -63,6 +63,7 @@ class SourceSummary(Struct, frozen=True, kw_only=True):
     problems: Mapping[str, int]
     paused: bool
     stale: bool
+    counted: bool = True
 
 
 async def listed(visit: Visit) -> Response:
@@ -150,6 +151,7 @@ def _view(visit: Visit, name: str, figures: Figures, built: float | None) -> Sou
         problems=_counted(manifest.problems, name),
         paused=any(pause.source == name for pause in visit.gateway.pausing.all()),
         stale=settings is not None and _is_stale(settings, built),
+        counted=figures.counted,
     )
 
 

@@ -19,7 +19,7 @@ from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 
-KEYS = {name: f"key-of-{name}" for name in ("bot", "rita", "paul", "olga", "nobody")}
+KEYS = {name: f"key-of-{name}" for name in ("bot", "rita", "paul", "olga", "lena", "nobody")}
 
 
 def _entry(name: str, *roles: str, **rest: Any) -> dict[str, Any]:

@@ -105,12 +105,19 @@ def watched(
         if who:
             page.goto(f"{house.url}/console")
             page.fill("#credential", KEYS[who])
-            page.click("button[type=submit]")
-            page.wait_for_url("**/console/*")
+            with arriving(page):
+                page.click("button[type=submit]")
             page.wait_for_selector("form.who")
         yield found
     finally:
         context.close()
+
+
+@contextmanager
+def arriving(page: Page) -> Iterator[None]:
+    """Waits until the page that a click or a key leads to has loaded: until then, everything that is asked is asked of the page before."""
+    with page.expect_navigation():
+        yield
 
 
 def tab_to(page: Page, selector: str) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.frontends.console.axe import violations
 from tests.frontends.console.house import POLICY, House, house
-from tests.frontends.console.people import chromium, client, needs_chromium, watched
+from tests.frontends.console.people import arriving, chromium, client, needs_chromium, watched
 from toolgen.gateway.approvals.requests import MAX_EACH, MAX_WAITING
 
 pytestmark = needs_chromium
@@ -71,8 +71,8 @@ def test_a_refused_answer_says_so_first_in_the_title_and_with_the_focus(
         for selector, text in fill.items():
             page.fill(selector, text)
         edited = "#arguments-field" in fill
-        page.click("button[value=edit]" if edited else "button.approve")
-        page.wait_for_selector("#notice")
+        with arriving(page):
+            page.click("button[value=edit]" if edited else "button.approve")
         assert page.title().startswith("Not approved: ")
         assert first_of_main(page).startswith("Not approved:")
         assert says in first_of_main(page)
@@ -82,7 +82,9 @@ def test_a_refused_answer_says_so_first_in_the_title_and_with_the_focus(
         assert box is not None
         assert box["y"] < 300
         page.click("#notice a")
-        assert page.evaluate("document.activeElement.id") == field if script else page.url.endswith(f"#{field}")
+        expect(page).to_have_url(re.compile(f"#{field}$"))
+        if script:
+            expect(page.locator(f"#{field}")).to_be_focused()
         assert page.locator(f"#{field}").get_attribute("aria-invalid") == "true"
         assert page.input_value(f"#{field}") == next(iter(fill.values()))
         assert page.locator(f"#{field}").is_visible()
@@ -97,8 +99,8 @@ def test_after_each_action_the_title_says_what_happened_and_the_focus_goes_there
         page = visitor.page
         for call_id, button, word in ((first, "button.approve", "Approved"), (second, "button.deny", "Denied")):
             page.goto(f"{home.url}/console/approvals/{call_id}")
-            page.click(button)
-            page.wait_for_selector(f"h1:has-text('{word}')")
+            with arriving(page):
+                page.click(button)
             assert page.title().startswith(f"{word}: ")
             expect_focus(page, word)
         # Somebody else was quicker.
@@ -107,24 +109,24 @@ def test_after_each_action_the_title_says_what_happened_and_the_focus_goes_there
             home.gateway.approvals.decide(third, approve=False, note="", principal=home.gateway.principal("paul"))
         )
         assert decided.id == third
-        page.click("button.approve")
-        page.wait_for_selector("h1:has-text('Not approved')")
+        with arriving(page):
+            page.click("button.approve")
         assert page.title().startswith("Not approved: ")
         expect_focus(page, "Not approved")
         assert page.locator("nav[aria-label=Console]").count() == 1
         # Pauses.
         page.goto(f"{home.url}/console/pauses")
         page.fill("#name", "nobody at all")
-        page.click("main button:has-text('Pause')")
-        page.wait_for_selector("#notice")
+        with arriving(page):
+            page.click("main button:has-text('Pause')")
         assert page.title().startswith("Not paused: ")
         page.fill("#name", "bot")
-        page.click("main button:has-text('Pause')")
-        page.wait_for_selector("#notice")
+        with arriving(page):
+            page.click("main button:has-text('Pause')")
         assert page.title().startswith("Paused: principal bot")
         expect_focus(page, "Paused: principal bot")
-        page.click("button:has-text('Resume')")
-        page.wait_for_selector("#notice:has-text('Resumed')")
+        with arriving(page):
+            page.click("button:has-text('Resume')")
         assert page.title().startswith("Resumed: bot")
         # The record.
         page.goto(f"{home.url}/console/record")
@@ -134,8 +136,8 @@ def test_after_each_action_the_title_says_what_happened_and_the_focus_goes_there
         expect_focus(page, re.compile("^Intact"))
         # A tool, and a decision.
         page.goto(f"{home.url}/console/tools/orders__get_health")
-        page.click("main button")
-        page.wait_for_selector("#answer")
+        with arriving(page):
+            page.click("main button")
         assert page.title().startswith("Ok")
         expect_focus(page, "ok")
 
@@ -164,19 +166,19 @@ def test_the_button_says_what_it_grants(browser: Browser, home: House) -> None:
             page.click("summary:has-text('Approve later calls too')")
             page.fill("#calls", "1")
             if script:
-                assert button.inner_text() == "Approve, and 1 later call with these arguments for 30 minutes"
+                expect(button).to_have_text(
+                    "Approve, and 1 later call with these arguments for 30 minutes", use_inner_text=True
+                )
             else:
-                assert button.inner_text() == "Approve, and later calls as filled in"
+                expect(button).to_have_text("Approve, and later calls as filled in", use_inner_text=True)
             page.fill("#calls", "")
-            assert button.inner_text() == "Approve once"
+            expect(button).to_have_text("Approve once", use_inner_text=True)
             page.check("#any_arguments")
             page.check("#session")
             page.fill("#minutes", "10")
             if script:
-                assert (
-                    button.inner_text()
-                    == "Approve, and 5 later calls whatever their arguments for 10 minutes in this session"
-                )
+                granted = "Approve, and 5 later calls whatever their arguments for 10 minutes in this session"
+                expect(button).to_have_text(granted, use_inner_text=True)
             for box in page.locator("input[type=checkbox]").all():
                 size, label = box.bounding_box(), page.locator(f"label[for={box.get_attribute('id')}]").bounding_box()
                 assert size is not None
@@ -225,8 +227,8 @@ def test_hundreds_of_waiting_calls_are_a_table_of_fifty(browser: Browser, crowd:
             seen |= {link.get_attribute("href") for link in page.locator(".queue a.button").all()}
             more = page.locator("a[rel=next]")
             if more.count():
-                more.click()
-                page.wait_for_selector(".queue")
+                with arriving(page):
+                    more.click()
         assert len(seen) == MAX_WAITING
         assert violations(page) == []
         for width in (390, 768):
@@ -243,15 +245,17 @@ def test_waiting_calls_are_filtered_and_sorted(browser: Browser, crowd: House) -
         page.click("summary:has-text('Filter and sort')")
         page.fill("#principal", "agent-07")
         page.select_option("#sort", "newest")
-        page.click("button:has-text('Show')")
-        page.wait_for_selector("text=20 found")
+        with arriving(page):
+            page.click("button:has-text('Show')")
+        assert page.locator("text=20 found").count() == 1
         rows = page.locator(".queue tbody tr").all_inner_texts()
         assert len(rows) == 20
         assert all("agent-07" in row for row in rows)
         assert f"o{7 + 19 * PEOPLE}" in rows[0]
         page.select_option("#age", "1d")
-        page.click("button:has-text('Show')")
-        page.wait_for_selector("text=No waiting call fits these filters.")
+        with arriving(page):
+            page.click("button:has-text('Show')")
+        assert page.locator("text=No waiting call fits these filters.").count() == 1
         for query, count in (("expiry=1h", 50), ("expiry=10m", 0), ("tool=DELETE", 50), ("tool=list", 0)):
             page.goto(f"{crowd.url}/console/approvals?{query}")
             assert page.locator(".queue tbody tr:not(:has(.empty))").count() == count, query
@@ -263,8 +267,9 @@ def test_who_agreed_is_told_so_and_the_badge_does_not_count_the_call(browser: Br
         page.goto(f"{crowd.url}/console/approvals")
         link = page.locator(".queue a.button").first.get_attribute("href")
         page.goto(f"{crowd.url}{link}")
-        page.click("button.approve")
-        page.wait_for_selector("h1:has-text('Agreed')")
+        with arriving(page):
+            page.click("button.approve")
+        assert page.locator("h1").inner_text() == "Agreed"
         page.goto(f"{crowd.url}/console/approvals")
         assert page.locator(".badge").inner_text().startswith(str(MAX_WAITING - 1))
         row = page.locator(f".queue tr:has(a[href='{link}'])")
@@ -281,16 +286,17 @@ def test_a_viewer_reads_the_queue_and_answers_for_nothing(browser: Browser, crow
         tile = page.locator(".tiles div:has(dt:text-is('Waiting'))")
         assert tile.inner_text().replace("\n", " ").startswith(f"Waiting {MAX_WAITING}")
         assert "oldest" in tile.inner_text()
-        tile.locator("a").click()
-        page.wait_for_selector(".queue")
+        with arriving(page):
+            tile.locator("a").click()
         text = page.locator("main").inner_text()
         assert "approvers answer" in text
         assert "Look and answer" not in text
         assert page.locator(".badge").count() == 0
         assert page.locator(".queue tbody tr").count() == 50
         assert page.locator("main form[method=post]").count() == 0
-        page.click(".queue tbody a >> nth=0")
-        page.wait_for_url("**/console/calls/*")
+        with arriving(page):
+            page.click(".queue tbody a >> nth=0")
+        assert "/console/calls/" in page.url
         assert "pending" in page.locator("main").inner_text()
         visitor.check()
 
@@ -303,10 +309,10 @@ def test_badge_title_and_queue_follow_by_themselves_and_say_so_politely(browser:
         call_id = asked(home, "live")
         page.wait_for_selector(".badge")
         page.wait_for_selector(f".queue a[href$='{call_id}']")
-        assert page.title().startswith("(1) Approvals")
+        expect(page).to_have_title(re.compile(r"^\(1\) Approvals"), timeout=60_000)
         announced = page.locator("#announced")
         assert announced.get_attribute("aria-live") == "polite"
-        assert announced.inner_text() == "1 call waits for your answer"
+        expect(announced).to_have_text("1 call waits for your answer")
         other = asked(home, "another")
         expect(page).to_have_title(re.compile(r"^\(2\) "), timeout=60_000)
         page.wait_for_selector(f".queue a[href$='{other}']")
@@ -314,6 +320,23 @@ def test_badge_title_and_queue_follow_by_themselves_and_say_so_politely(browser:
             home.run(home.gateway.approvals.calls.cancel(number, home.gateway.principal("bot")))
         expect(page).to_have_title(re.compile("^Approvals"), timeout=60_000)
         page.wait_for_selector("text=Nothing waits for your answer.")
+        visitor.check()
+
+
+def test_a_call_that_came_while_the_page_loaded_is_shown(browser: Browser, tmp_path: Path) -> None:
+    with house(tmp_path / "project") as home, watched(browser, home, "paul") as visitor:
+        page = visitor.page
+        made: list[str] = []
+
+        def late(route: Route) -> None:
+            if not made:  # between the page and the first look of its script
+                made.append(asked(home, "meanwhile"))
+            route.continue_()
+
+        page.route("**/console/waiting", late)
+        page.goto(f"{home.url}/console/approvals")
+        page.wait_for_selector(".badge")
+        page.wait_for_selector(f".queue a[href$='{made[0]}']")
         visitor.check()
 
 

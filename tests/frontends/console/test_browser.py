@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.exhaustive import spread
 from tests.frontends.console.axe import violations
 from tests.frontends.console.house import KEYS, POLICY, House, house
-from tests.frontends.console.people import chromium, needs_chromium, tab_to, watched
+from tests.frontends.console.people import arriving, chromium, needs_chromium, tab_to, watched
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
 
 pytestmark = needs_chromium
@@ -89,7 +89,8 @@ def test_the_sign_in_page_is_accessible(browser: Browser, home: House) -> None:
         visitor.visit(f"{home.url}/console/sign-in")
         assert violations(visitor.page) == []
         visitor.page.fill("#credential", "a key that nobody has")
-        visitor.page.click("button[type=submit]")
+        with arriving(visitor.page):
+            visitor.page.click("button[type=submit]")
         assert "not accepted" in visitor.page.locator("[role=alert]").inner_text()
         assert violations(visitor.page) == []
 
@@ -100,11 +101,13 @@ def test_an_approval_is_given_by_a_click_and_the_call_is_made(browser: Browser, 
     with watched(browser, home, "paul") as visitor:
         page = visitor.page
         page.goto(f"{home.url}/console/approvals")
-        page.click(f"a.button[href$='{waiting.call_id}']")
+        with arriving(page):
+            page.click(f"a.button[href$='{waiting.call_id}']")
         assert '"o77"' in page.locator(".values[aria-label=Arguments]").inner_text()
         page.fill("#note", "agreed with the customer")
-        page.click("button.approve")
-        page.wait_for_selector("h1:has-text('Approved')")
+        with arriving(page):
+            page.click("button.approve")
+        assert page.locator("h1").inner_text() == "Approved"
         visitor.check()
     outcome = home.run(home.gateway.approvals.calls.outcome(waiting.call_id, home.gateway.principal("bot"), 10))
     assert outcome.status == "ok"
@@ -123,8 +126,9 @@ def test_a_denied_call_is_never_made(browser: Browser, home: House) -> None:
     before = len(home.upstream.requests)
     with watched(browser, home, "paul") as visitor:
         visitor.page.goto(f"{home.url}/console/approvals/{waiting.call_id}")
-        visitor.page.click("button.deny")
-        visitor.page.wait_for_selector("h1:has-text('Denied')")
+        with arriving(visitor.page):
+            visitor.page.click("button.deny")
+        assert visitor.page.locator("h1").inner_text() == "Denied"
     outcome = home.run(home.gateway.approvals.calls.outcome(waiting.call_id, home.gateway.principal("bot"), 10))
     assert outcome.error.code == "approval_denied"
     assert len(home.upstream.requests) == before
@@ -179,7 +183,8 @@ def test_nothing_an_agent_writes_runs_or_becomes_markup(browser: Browser, tmp_pa
             for word in ("text", "principal", "tool", "rule", "session"):
                 visitor.page.goto(f"{home.url}/console/calls")
                 visitor.page.fill(f"#{word}", CANARY)
-                visitor.page.click(".filters button")
+                with arriving(visitor.page):
+                    visitor.page.click(".filters button")
                 assert visitor.page.input_value(f"#{word}") == CANARY
             visitor.check()
 
@@ -221,19 +226,21 @@ def test_nothing_an_upstream_or_a_token_says_runs_or_becomes_markup(browser: Bro
             for status in (200, 400, 500):
                 home.upstream.status = status
                 visitor.page.goto(f"{home.url}/console/tools/orders__get_health")
-                visitor.page.click("button:has-text('Call it')")
-                visitor.page.wait_for_selector("#answer")
+                with arriving(visitor.page):
+                    visitor.page.click("button:has-text('Call it')")
                 assert visitor.page.locator(PLANTED).count() == 0, status
                 assert status != 200 or "<img src=x" in visitor.page.locator("#answer").inner_text()
             who = f"staff:ann{CANARY}"[:126]
             visitor.page.goto(f"{home.url}/console/policies/explain")
             visitor.page.fill("[name=user]", who)
             visitor.page.fill("[name=tool]", "orders__list_orders")
-            visitor.page.click("main form button[type=submit]")
+            with arriving(visitor.page):
+                visitor.page.click("main form button[type=submit]")
             visitor.page.click("summary:has-text('JSON instead')")
             visitor.page.fill("[name=json]", json.dumps({CANARY: CANARY}))
-            visitor.page.click("button:has-text('Explain')")
-            visitor.page.wait_for_selector("#result")
+            with arriving(visitor.page):
+                visitor.page.click("button:has-text('Explain')")
+            assert visitor.page.locator("#result").count() == 1
             assert visitor.page.locator(PLANTED).count() == 0
             named = dict.fromkeys(("principal", "user", "on_behalf_of", "tool"), CANARY)
             visitor.page.goto(f"{home.url}/console/policies/explain?{urlencode(named)}")
@@ -243,8 +250,9 @@ def test_nothing_an_upstream_or_a_token_says_runs_or_becomes_markup(browser: Bro
             visitor.page.select_option("#kind", "tool")
             visitor.page.fill("#name", "orders__send_*")
             visitor.page.fill("#reason", CANARY)
-            visitor.page.click("button:has-text('Pause'):not(#live-pause)")
-            visitor.page.wait_for_selector("h2:has-text('Paused now')")
+            with arriving(visitor.page):
+                visitor.page.click("button:has-text('Pause'):not(#live-pause)")
+            assert visitor.page.locator("h2:has-text('Paused now')").count() == 1
             for path in ("pauses", "overview"):
                 visitor.page.goto(f"{home.url}/console/{path}")
                 assert "<img src=x" in visitor.page.locator("main").inner_text()
@@ -260,11 +268,13 @@ def test_a_tool_is_tried_with_a_form_made_from_its_schema(browser: Browser, home
         page.goto(f"{home.url}/console/tools/orders__list_orders")
         page.get_by_label("tenant_id").fill(CANARY)
         page.get_by_label("status", exact=True).fill("open")
-        page.click("main button")
-        page.wait_for_selector("#answer .status.ok")
+        with arriving(page):
+            page.click("main button")
+        assert page.locator("#answer .status.ok").count() == 1
         visitor.check()
         assert page.locator("main img").count() == 0
-        page.click("#answer a")
+        with arriving(page):
+            page.click("#answer a")
         assert "console" in page.locator("dl.facts").inner_text()
     assert len(home.upstream.requests) == before + 1
 
@@ -275,7 +285,7 @@ def test_the_live_page_shows_a_new_call_without_being_reloaded(browser: Browser,
         call = home.call("orders__get_health", {})
         visitor.page.wait_for_selector(f"a[href='/console/calls/{call.call_id}']")
         visitor.page.click("#live-pause")
-        assert visitor.page.locator("#live-status").inner_text() == "Paused"
+        expect(visitor.page.locator("#live-status")).to_have_text("Paused")
         visitor.check()
 
 
@@ -289,7 +299,8 @@ def test_everything_is_read_and_answered_without_script(browser: Browser, home: 
         call = home.call("orders__get_health", {})
         visitor.page.wait_for_selector(f"a[href='/console/calls/{call.call_id}']")
         visitor.page.goto(f"{home.url}/console/approvals/{waiting.call_id}")
-        visitor.page.click("button.deny")
+        with arriving(visitor.page):
+            visitor.page.click("button.deny")
         assert visitor.page.locator("h1").inner_text() == "Denied"
 
 
@@ -303,18 +314,19 @@ def test_a_reviewer_gets_by_with_the_keyboard_alone(browser: Browser, home: Hous
         page.keyboard.press("Enter")
         page.wait_for_url("**/console/approvals")
         page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.className") == "skip"
+        expect(page.locator(".skip")).to_be_focused()
         page.keyboard.press("Enter")
-        assert page.evaluate("document.activeElement.id") == "content"
+        expect(page.locator("#content")).to_be_focused()
         tab_to(page, f"a.button[href$='{waiting.call_id}']")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-        page.keyboard.press("Enter")
-        page.wait_for_url(f"**/approvals/{waiting.call_id}")
+        with arriving(page):
+            page.keyboard.press("Enter")
         tab_to(page, "#note")
         page.keyboard.type("by keyboard")
         tab_to(page, "button.deny")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("h1:has-text('Denied')")
+        with arriving(page):
+            page.keyboard.press("Enter")
+        assert page.locator("h1").inner_text() == "Denied"
         visitor.check()
 
 
@@ -325,10 +337,12 @@ def test_a_decision_is_explained_by_choosing_who_what_and_with_which_arguments(b
         assert page.locator("#known-tool option").count() == len(home.gateway.manifest.tools)
         page.select_option("#principal", "bot")
         page.fill("#tool", "orders__delete_order")
-        page.click("button:has-text('Go on to the arguments')")
+        with arriving(page):
+            page.click("button:has-text('Go on to the arguments')")
         page.get_by_label("id").fill("o1")
-        page.click("button:has-text('Explain')")
-        page.wait_for_selector("#result .verdict.ask")
+        with arriving(page):
+            page.click("button:has-text('Explain')")
+        assert page.locator("#result .verdict.ask").count() == 1
         assert page.input_value("[name='argument.id']") == "o1"
         assert page.input_value("#principal") == "bot"
         assert violations(page) == []
@@ -390,6 +404,6 @@ def test_every_page_of_a_project_without_a_call_says_what_to_do(browser: Browser
 def test_the_watch_sees_a_page_that_breaks_its_policy(browser: Browser, home: House) -> None:
     """Otherwise none of the above could fail."""
     with watched(browser, home, "olga") as visitor:
-        visitor.page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>')")
-        visitor.page.wait_for_timeout(50)
+        with visitor.page.expect_console_message(lambda said: "Content Security Policy" in said.text):
+            visitor.page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>')")
         assert any("Content Security Policy" in fault for fault in visitor.faults), visitor.faults

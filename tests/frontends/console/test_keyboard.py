@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.frontends.console.house import KEYS, POLICY, House, house
-from tests.frontends.console.people import chromium, needs_chromium, tab_to, watched
+from tests.frontends.console.people import arriving, chromium, needs_chromium, tab_to, watched
 from tests.gateway.governed import write_policy
 
 pytestmark = needs_chromium
@@ -96,13 +96,14 @@ def test_pages_of_operators_are_found_from_the_head_of_any_page(browser: Browser
             ("policies/history", "History of the policy"),
         ):
             tab_to(page, f"a[href='/console/{path}']")
-            page.keyboard.press("Enter")
-            page.wait_for_url(f"**/console/{path}")
+            with arriving(page):
+                page.keyboard.press("Enter")
             assert page.locator("h1").inner_text() == heading
         page.goto(f"{home.url}/console/sources")
         tab_to(page, "a[href='/console/sources/orders']")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#credentials")
+        with arriving(page):
+            page.keyboard.press("Enter")
+        assert page.locator("#credentials").count() == 1
         visitor.check()
 
 
@@ -114,10 +115,10 @@ def test_calls_are_filtered_and_exported_by_keyboard(browser: Browser, home: Hou
         page.keyboard.type("orders__list_*")
         tab_to(page, "#status")
         page.keyboard.type("ok")  # as a select takes it
-        assert page.input_value("#status") == "ok"
+        expect(page.locator("#status")).to_have_value("ok")
         tab_to(page, ".filters button[type=submit]")
-        page.keyboard.press("Enter")
-        page.wait_for_url("**/console/calls?*")
+        with arriving(page):
+            page.keyboard.press("Enter")
         assert page.locator("table.calls tbody tr").count() == 3
         saved = {}
         for ending in ("csv", "jsonl"):
@@ -130,12 +131,14 @@ def test_calls_are_filtered_and_exported_by_keyboard(browser: Browser, home: Hou
             assert {row["tool"] for row in csv.DictReader(file)} == {"orders__list_orders"}
         assert len([json.loads(line) for line in saved["jsonl"].read_text(encoding="utf-8").splitlines()]) == 3
         tab_to(page, ".filters a.button")
-        page.keyboard.press("Enter")
-        page.wait_for_url("**/console/calls")
+        with arriving(page):
+            page.keyboard.press("Enter")
+        assert page.url.endswith("/console/calls")
         page.goto(f"{home.url}/console/live")
         tab_to(page, "#principal")
         page.keyboard.type("nobody")
-        page.keyboard.press("Enter")
+        with arriving(page):
+            page.keyboard.press("Enter")
         page.wait_for_selector("text=No call fits these filters.")
         visitor.check()
 
@@ -150,9 +153,10 @@ def test_a_change_of_the_policy_is_read_by_keyboard(browser: Browser, home: Hous
         page = visitor.page
         page.goto(f"{home.url}/console/policies/history")
         tab_to(page, "tbody tr:has(.status.ok) th a")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#changed")
+        with arriving(page):
+            page.keyboard.press("Enter")
+        assert page.locator("#changed").count() == 1
         tab_to(page, ".diff")
         assert "stricter" in page.locator(".diff").inner_text()
-        assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Changes"
+        expect(page.locator("[aria-label=Changes]")).to_be_focused()
         visitor.check()

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.frontends.console.house import KEYS, House, house
-from tests.frontends.console.people import chromium, client, form_token, needs_chromium, sign_in
+from tests.frontends.console.people import arriving, chromium, client, form_token, needs_chromium, sign_in
 from toolgen.frontends.console.sign_in import page_asked
 
 MAIL = "http://mail.example/"
@@ -47,7 +47,8 @@ def mail(context: BrowserContext, body: str) -> Page:
 
 def signed_in(page: Page, who: str = "paul") -> None:
     page.fill("#credential", KEYS[who])
-    page.click("button[type=submit]")
+    with arriving(page):
+        page.click("button[type=submit]")
     page.wait_for_selector("form.who")
 
 
@@ -72,9 +73,10 @@ def test_a_link_from_mail_leads_through_the_sign_in_to_its_page(context: Browser
     letter = mail(context, f'<a href="{home.url}{address}">calls</a>')
     letter.click("a")
     letter.wait_for_selector("#credential")
-    assert letter.evaluate("document.activeElement.id") == "credential"
+    expect(letter.locator("#credential")).to_be_focused()
     letter.fill("#credential", "a wrong key")
-    letter.click("button[type=submit]")
+    with arriving(letter):
+        letter.click("button[type=submit]")
     letter.wait_for_selector("[role=alert]")
     signed_in(letter, "rita")
     assert letter.url.startswith(f"{home.url}{address}")
@@ -93,8 +95,8 @@ def test_a_form_of_another_site_does_nothing(context: BrowserContext, home: Hous
     inputs = "".join(f'<input name="{name}" value="{value}">' for name, value in fields.items())
     form = f'<form method="post" action="{home.url}/console/approvals/{waiting.call_id}">{inputs}<button>win</button></form>'
     letter = mail(context, form)
-    letter.click("button")
-    letter.wait_for_load_state()
+    with arriving(letter):
+        letter.click("button")
     assert home.run(home.gateway.approvals.calls.store.get(waiting.call_id)).status == "pending"
 
 

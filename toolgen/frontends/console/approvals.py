@@ -122,6 +122,7 @@ async def listed(visit: Visit) -> Response:
         at="approvals",
         notice=visit.done_notice(given.get("done", "")),
         rows=[(row, _arguments(visit, row)) for row in fitting[start : start + _PAGE]],
+        mark=_mark(rows),
         total=len(rows),
         found=len(fitting),
         open=sum(row.state == "open" for row in rows),
@@ -329,8 +330,13 @@ async def count(visit: Visit) -> Response:
     """GET /console/waiting: how many calls wait for this person, as JSON for the script of each page."""
     visit.request.parameters()
     rows = await waiting_rows(visit) if _may_see(visit.person) else ()
+    return visit.json({"waiting": visit.waiting, "mark": _mark(rows)})
+
+
+def _mark(rows: Sequence[WaitingRow]) -> str:
+    """Return a digest of what waits, which is another one once the queue shows something else."""
     told = "".join(f"{row.item.id} {row.state} {row.missing}\n" for row in rows)
-    return visit.json({"waiting": visit.waiting, "mark": hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()})
+    return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
 
 
 def _may_see(person: Person) -> bool:

@@ -10,14 +10,15 @@
   const announced = document.getElementById("announced");
   const queue = document.querySelector("[data-refresh]");
   let shown = Number(badge.dataset.waiting);
-  let mark = "";
 
   const refresh = async () => {
     const found = await fetch(location.href);
     if (!found.ok) return;
     // The server escaped every value; a parsed document runs nothing.
     const fresh = new DOMParser().parseFromString(await found.text(), "text/html").querySelector("[data-refresh]");
-    if (fresh && !queue.contains(document.activeElement)) queue.replaceChildren(...fresh.childNodes);
+    if (!fresh || queue.contains(document.activeElement)) return;
+    queue.replaceChildren(...fresh.childNodes);
+    queue.dataset.refresh = fresh.dataset.refresh;
   };
 
   const show = (waiting) => {
@@ -43,10 +44,8 @@
       const answer = await fetch(waitingAddress);
       if (!answer.ok) return;
       const found = await answer.json();
-      const changed = mark !== "" && mark !== found.mark;
-      mark = found.mark;
       if (found.waiting !== shown) show(found.waiting);
-      if (queue && changed) await refresh();
+      if (queue && queue.dataset.refresh !== found.mark) await refresh();
     } catch {
       // The gateway does not answer now; the next look asks again.
     }

@@ -29,7 +29,7 @@ from bench.agents import operation, sources
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
 from toolgen.cli import main as command_line
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
 
 STYLE = "2025-11-25"
 AUTH: Mapping[str, Any] = {

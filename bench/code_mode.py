@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.gateway.sandboxes import RUN, sandbox
 from tests.gateway.workflows import serving
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 MOST_MS = 20.0
 

@@ -22,8 +22,8 @@ from bench.index import make_log
 from tests.projects import POLICY, make_project
 from toolgen.core.clock import FixedClock
 from toolgen.frontends.console.app import console_of
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 KEY = "bench-key"
 NOW = 1_750_000_000.0 + 2_500

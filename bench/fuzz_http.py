@@ -23,7 +23,7 @@ from pathlib import Path
 import h11
 
 from tests.gateway.raw import serving
-from toolgen.gateway.asgi.http1 import BadRequest, Marker, RequestHead, RequestReader
+from toolgen.frontends.http.http1 import BadRequest, Marker, RequestHead, RequestReader
 
 _MAX_SIZE = 1 << 20
 

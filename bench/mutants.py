@@ -40,7 +40,7 @@ from bench import faults as planting
 from bench.faults import Fault, explained, faults_of, marked, planted, sample
 
 ROOT = planting.ROOT
-DRAWN_FROM = ("policy", "pipeline", "audit", "gateway")
+DRAWN_FROM = ("policy", "pipeline", "audit", "gateway", "frontends/http", "frontends/mcp", "frontends/rest")
 MAX_LIVING = 0.05
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".*_cache", ".hypothesis", "var", "dist")
 MAX_NEAR, MAX_FAR = 20.0, 240.0
@@ -125,10 +125,9 @@ def tests_of(module: Path) -> list[str]:
 
 
 def wider_tests_of(module: Path) -> list[str]:
-    """Every test file that imports a module, those that belong to a module which does, and those of the nearest folder that has any."""
-    folder = ROOT / Path("tests", *module.parts[1:-1])
-    while not (beside := list(folder.glob("test_*.py"))):
-        folder = folder.parent
+    """Every test file that imports a module, those that belong to a module which does, and those of its folder and of the folders above."""
+    folders = [Path("tests", *module.parts[1:place]) for place in range(2, len(module.parts))]
+    beside = [path for folder in folders for path in (ROOT / folder).glob("test_*.py")]
     found = [*beside, *_importing(module, sorted((ROOT / "tests").rglob("test_*.py")))]
     users = [path.relative_to(ROOT) for path in _importing(module, sorted((ROOT / "toolgen").rglob("*.py")))]
     return sorted({str(path.relative_to(ROOT)) for path in found} | {test for user in users for test in tests_of(user)})

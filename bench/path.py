@@ -29,9 +29,9 @@ from typing import Protocol, TypeVar
 import toolgen
 from bench.calls import ROUTES, UPSTREAM, request_of
 from tests.projects import POLICY, make_project
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.http import Front, Pulse, serve_worker
 from toolgen.frontends.server.sockets import bind
-from toolgen.gateway.service import Gateway
 
 # The most that a call may take: functions, modules, depth, bytes. No more than a tenth above what it took when this was last looked at.
 BOUNDS = {"REST": (178, 53, 23, 31_000), "MCP": (192, 59, 28, 38_300)}

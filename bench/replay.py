@@ -18,8 +18,8 @@ from typing import TypeVar
 from tests.gateway.governed import project
 from toolgen.audit.entry import seal, timestamp
 from toolgen.audit.files import active_path
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.policy_replay import replay, suggest
-from toolgen.gateway.service import Gateway
 
 BUDGET_S = 20.0
 Found = TypeVar("Found")

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from conformance import inspector
+from toolgen.frontends.http.app import App
+from toolgen.frontends.http.connection import HttpConnection
+from toolgen.frontends.http.connections import Connections, HttpServer
+from toolgen.frontends.http.request import Request, Send
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.sockets import bind
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.asgi.connection import HttpConnection
-from toolgen.gateway.asgi.connections import Connections, HttpServer
-from toolgen.gateway.asgi.request import Request, Send
-from toolgen.gateway.service import Gateway
 
 HERE = Path(__file__).parent
 PLACE = HERE.parent / ".venv-conformance"

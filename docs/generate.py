@@ -25,10 +25,10 @@ from toolgen.cli.main import EXIT_CODES, cli
 from toolgen.config.keys import FORMS, ConfigKey, FileKind, described, name_of, places, structures
 from toolgen.config.structure import alternatives
 from toolgen.connectors.executor import SystemHealth
+from toolgen.frontends.rest.openapi_document import openapi_json
+from toolgen.frontends.rest.tools import STATUS_OF_CODE
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.gateway.metrics.prometheus import DETAILS, NotificationCounts, Snapshot, rendered
-from toolgen.gateway.rest.openapi_document import openapi_json
-from toolgen.gateway.rest.tools import STATUS_OF_CODE
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Error, Failed, Refused, Success
 from toolgen.model.tool import Effect, NoBinding, Tool

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolgen.audit.reader import entries, entry_at
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 KEY = "test-key-of-the-bot"
 PETS = {

@@ -24,8 +24,8 @@ from toolgen.audit.keys import make_key
 from toolgen.config.policies import load_policy
 from toolgen.config.settings import load
 from toolgen.core.clock import FixedClock
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.project_files import catalog_of
-from toolgen.gateway.service import Gateway
 from toolgen.state.pauses import Pause
 from toolgen.state.redis_connection import RedisLink
 

@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 import pytest
 
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway import protocol
-from toolgen.gateway.service import Gateway
 
 ROOT = Path(__file__).parent.parent
 # Layers from the bottom; packages and modules of one group may import each other only in layer 0, 1, 3 and up, and never in a circle.
@@ -316,7 +316,7 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                 own = name in {
                     "toolgen.pipeline.stages.deliver",
                     "toolgen.gateway.assembly",
-                    "toolgen.gateway.service",
+                    "toolgen.frontends.python.gateway",
                     "toolgen.gateway.compiled_policy",
                 }
                 # A database's cursor has a method of that name too.
@@ -400,7 +400,7 @@ def test_there_is_one_path_to_an_executor() -> None:
         ("toolgen.audit.planted", "def late():\n    from toolgen.generator.emit import formats"),
         ("toolgen.core.canonical", "import toolgen.model.tool"),
         ("toolgen.policy.planted", "from ..state import rate_limits"),
-        ("toolgen.pipeline.planted", "from toolgen.gateway.service import Gateway"),
+        ("toolgen.pipeline.planted", "from toolgen.frontends.python.gateway import Gateway"),
         ("toolgen.policy.planted", "from toolgen import Gateway"),
         ("toolgen.policy.planted", "import toolgen"),
         ("toolgen.policy.planted", "import toolgen.nowhere"),
@@ -571,7 +571,7 @@ def changed_after_construction(text: str) -> list[int]:
 def test_nothing_is_assigned_to_an_object_of_the_gateway_after_it_was_built() -> None:
     parts, requests = (
         ("toolgen.gateway.", "toolgen.pipeline.", "toolgen.gateway.wiring."),
-        "toolgen.gateway.asgi.connection",
+        "toolgen.frontends.http.connection",
     )
     built = {name: text for name, text in modules().items() if name.startswith(parts) and name != requests}
     found = {name: changed_after_construction(text) for name, text in built.items()}
@@ -691,16 +691,16 @@ def test_the_protocols_of_front_ends_stay_narrow(protocol: type, most: int) -> N
 def test_others_take_the_protocols_and_not_the_gateway() -> None:
     """Who starts a gateway makes one, and the doctor tries it out; nobody else sees the whole of it."""
     ends = (
-        "toolgen.gateway.asgi.",
-        "toolgen.gateway.rest.",
-        "toolgen.gateway.mcp.",
+        "toolgen.frontends.http.",
+        "toolgen.frontends.rest.",
+        "toolgen.frontends.mcp.",
         "toolgen.frontends.adapters.",
         "toolgen.frontends.console.",
     )
     whole = [
         name
         for name, text in modules().items()
-        if name.startswith(ends) and "toolgen.gateway.service.Gateway" in set(imports(name, text))
+        if name.startswith(ends) and "toolgen.frontends.python.gateway.Gateway" in set(imports(name, text))
     ]
     assert whole == []
 

@@ -16,7 +16,17 @@ from toolgen.model.excerpt import bounded, masking
 from toolgen.model.result import Error
 
 ROOT = Path(__file__).parent.parent / "toolgen"
-PACKAGES = ("model", "pipeline", "policy", "connectors", "gateway")
+PACKAGES = (
+    "model",
+    "pipeline",
+    "policy",
+    "connectors",
+    "gateway",
+    "frontends/http",
+    "frontends/mcp",
+    "frontends/rest",
+    "frontends/python",
+)
 # Parts of them that no gateway runs: proofs of tools, for who wrote the description.
 OFFLINE = ("connectors/openapi/proof/", "connectors/proof/")
 SHORTEST = 6  # characters of a value that are told to nobody
@@ -83,15 +93,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "gateway/calls/inner_call.py": ("names[:_MAX_NAMED]", "shown[:_MAX_NAMED]"),
     "gateway/calls/json_body.py": ("names[:_MAX_DROPPED]",),
     "gateway/catalog/operation_names.py": ("identifier[:_MAX_LENGTH]",),
-    "gateway/mcp/messages.py": ("label[:_MAX_CLIENT_LENGTH]", "requested[:32]"),
-    "gateway/mcp/context_methods.py": ("uri[:_MAX_URI_LENGTH]",),
-    "gateway/mcp/server.py": ("uri[:_MAX_URI_LENGTH]",),
-    "gateway/mcp/sessions.py": ("text[:_MAX_SESSION_LENGTH + 1]",),
+    "frontends/mcp/messages.py": ("label[:_MAX_CLIENT_LENGTH]", "requested[:32]"),
+    "frontends/mcp/context_methods.py": ("uri[:_MAX_URI_LENGTH]",),
+    "frontends/mcp/server.py": ("uri[:_MAX_URI_LENGTH]",),
+    "frontends/mcp/sessions.py": ("text[:_MAX_SESSION_LENGTH + 1]",),
     "gateway/notify/messages.py": ("timestamp(known.expires)[:19]", "notice.rows[:_MAX_ROWS]"),
     "gateway/notify/role_messages.py": ("timestamp(grant.expires)[:19]",),
     "gateway/policy_replay.py": ("named[:_MAX_NAMED]",),
     "gateway/calls/response_shaping.py": ("token[:KEY_BYTES]", "links_in(result.data)[:MAX_LINKS]"),
-    "gateway/rest/tools.py": (
+    "frontends/rest/tools.py": (
         "request.headers.get(b'user-agent', b'').decode('latin-1').strip()[:_MAX_CLIENT_LENGTH]",
     ),
     "gateway/role_grants.py": ("text.encode('ascii', 'replace').decode()[:128]",),

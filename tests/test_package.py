@@ -14,7 +14,12 @@ import toolgen
 
 @pytest.mark.parametrize(
     "first",
-    ["toolgen.generator.build", "toolgen.gateway.wiring.preview", "toolgen.cli.main", "toolgen.gateway.service"],
+    [
+        "toolgen.generator.build",
+        "toolgen.gateway.wiring.preview",
+        "toolgen.cli.main",
+        "toolgen.frontends.python.gateway",
+    ],
 )
 def test_public_names_are_what_they_are_called_whatever_was_imported_first(first: str) -> None:
     says = f"import {first}, toolgen; print(*(callable(getattr(toolgen, name)) for name in toolgen.__all__))"

@@ -18,9 +18,9 @@ from toolgen.audit.entry import FIELDS
 from toolgen.cli.main import EXIT_CODES
 from toolgen.config.keys import FileKind, described
 from toolgen.core.error_codes import KnownCode
+from toolgen.frontends.rest.openapi_document import openapi_json
+from toolgen.frontends.rest.tools import STATUS_OF_CODE
 from toolgen.gateway.metrics.prometheus import DETAILS
-from toolgen.gateway.rest.openapi_document import openapi_json
-from toolgen.gateway.rest.tools import STATUS_OF_CODE
 
 ROOT = Path(__file__).parent.parent
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in pages()}

@@ -19,7 +19,7 @@ from tests.released import FUNCTIONS, NOW, SAMPLES, at_that_time, opened, replay
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.core.clock import FixedClock
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.state.redis_connection import RedisLink
 
 RELEASES = sorted(path.name for path in SAMPLES.iterdir())

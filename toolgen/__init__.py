@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from toolgen.connectors.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError, tool
     from toolgen.connectors.functions.prompts import Message, completes, prompt, resource
     from toolgen.core.errors import CallError
+    from toolgen.frontends.python.gateway import Gateway
     from toolgen.frontends.server.http import serve
     from toolgen.gateway.catalog.search.bm25 import ToolIndex
-    from toolgen.gateway.service import Gateway
     from toolgen.gateway.wiring.preview import preview
     from toolgen.generator.build import build
     from toolgen.model.detection import Detector, Finding
@@ -58,7 +58,7 @@ _HOMES = {
     "Detector": "toolgen.model.detection",
     "EmbeddedResource": "toolgen.connectors.functions.decorator",
     "Finding": "toolgen.model.detection",
-    "Gateway": "toolgen.gateway.service",
+    "Gateway": "toolgen.frontends.python.gateway",
     "Image": "toolgen.connectors.functions.decorator",
     "Message": "toolgen.connectors.functions.prompts",
     "Middleware": "toolgen.model.middleware",
@@ -96,7 +96,7 @@ if not TYPE_CHECKING:  # else a type checker takes every name for one of ours
         if name in _HOMES:
             value = globals()[name] = getattr(import_module(_HOMES[name]), name)
             if name == "Gateway":
-                import_module("toolgen.gateway.asgi.console_factory").CONSOLE_FACTORIES[:] = [_console_of]
+                import_module("toolgen.frontends.http.console_factory").CONSOLE_FACTORIES[:] = [_console_of]
             return value
         raise AttributeError(f"module 'toolgen' has no attribute '{name}'")
 

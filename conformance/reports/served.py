@@ -18,12 +18,12 @@ from typing import Any
 import httpx
 
 import toolgen
+from toolgen.frontends.http.app import App
+from toolgen.frontends.http.connection import HttpConnection
+from toolgen.frontends.http.connections import Connections, HttpServer
+from toolgen.frontends.http.cross_origin import CrossOrigin
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.sockets import bind
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.asgi.connection import HttpConnection
-from toolgen.gateway.asgi.connections import Connections, HttpServer
-from toolgen.gateway.asgi.cross_origin import CrossOrigin
-from toolgen.gateway.service import Gateway
 
 KEY = "reports-key"
 VERSIONS = ("2025-03-26", "2025-06-18", "2025-11-25")

@@ -27,7 +27,7 @@ from toolgen.connectors.http.credentials import SourceCredentials
 from toolgen.connectors.http.request_builder import HttpRequest, UnbindableError, bind
 from toolgen.connectors.secrets import SecretReference, SecretResolver
 from toolgen.core.errors import ToolgenError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBody, HttpPart
 

@@ -28,8 +28,8 @@ from tests.projects import make_project
 from tests.services.local import LocalServer, running
 from toolgen.audit.reader import entries, merged
 from toolgen.audit.verify import verify
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 pytestmark = pytest.mark.usefixtures("project")
 

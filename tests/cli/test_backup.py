@@ -22,7 +22,7 @@ from tests.served_workers import Served, serving, until
 from toolgen.audit.backup import copy_log
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 RULES = [
     {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"},

@@ -14,7 +14,7 @@ from tests.connectors.functions.projects import written
 from tests.gateway.catalog.test_runtime_tools import MODULE, OPEN, pay
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ import yaml
 from tests.cli.commands import Run, runner
 from tests.gateway.governed import project
 from toolgen.audit.reader import entries
+from toolgen.frontends.mcp.messages import ProtocolStyle
+from toolgen.frontends.mcp.results import Rendering, tool_result
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.json_body import envelope_json
 from toolgen.gateway.catalog.tool_lists import ToolListing
-from toolgen.gateway.mcp.messages import ProtocolStyle
-from toolgen.gateway.mcp.results import Rendering, tool_result
-from toolgen.gateway.service import Gateway
 from toolgen.model.result import Meta
 
 POLICY: dict[str, Any] = {

@@ -21,7 +21,7 @@ from tests.cli.commands import Run, runner
 from tests.projects import make_project
 from toolgen.cli.clients import CLIENTS
 from toolgen.cli.json_text import loads, put, removed
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 USUAL = {
     "claude-code": ".mcp.json",

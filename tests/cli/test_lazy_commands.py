@@ -118,7 +118,7 @@ def test_reading_the_audit_log_imports_no_gateway(name: str, project: Path) -> N
             for part in (
                 "build",
                 "frontends.console",
-                "gateway.service",
+                "frontends.python.gateway",
                 "pipeline.order",
                 "connectors.sql.guard",
                 "connectors.openapi.read",

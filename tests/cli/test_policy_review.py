@@ -15,8 +15,8 @@ from tests.gateway.governed import PRINCIPALS, project, upstream, write_policy
 from tests.gateway.issuer import ISSUER, jwk
 from tests.projects import POLICY, make_project
 from toolgen.audit.reader import entries
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.policy_acceptance import ACCEPTED
-from toolgen.gateway.service import Gateway
 
 READS = {"id": "reads", "to": ["bot"], "tools": ["orders__*"], "effects": ["read"], "verdict": "allow"}
 BOUND = {

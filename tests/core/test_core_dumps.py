@@ -26,7 +26,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 STATEMENT = """
 import asyncio, os, pathlib, sys
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 async def main():
     async with Gateway.load("toolgen.yaml") as gateway:
         envelope = await gateway.call("shop__query", {"sql": "SELECT count(*) FROM customers"}, principal="bot")

@@ -17,8 +17,8 @@ from typing import Any
 
 from tests.frameworks import environments
 from tests.frameworks.evaluation import Expected, Parts
+from tests.frontends.mcp.peers import OldPeer
 from tests.gateway.governed import PRINCIPALS
-from tests.gateway.mcp.peers import OldPeer
 from tests.services.all_kinds import ASKED, CASES, LATE, SLOW, Case, kinds_api, write_kinds_project
 
 __all__ = ["KEY", "Gateways", "gateways", "task"]

@@ -11,14 +11,15 @@ from functools import partial, wraps
 from typing import Any, ParamSpec
 
 import httpx
+import pytest
 import uvicorn
 
 from tests.gateway.gateways import KEY, FakeGateway
 from tests.stream_servers import stop_listening
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.asgi.connection import HttpConnection
-from toolgen.gateway.asgi.connections import Connections, HttpServer
-from toolgen.gateway.asgi.request import Handlers
+from toolgen.frontends.http.app import App
+from toolgen.frontends.http.connection import HttpConnection
+from toolgen.frontends.http.connections import Connections, HttpServer
+from toolgen.frontends.http.request import Handlers
 
 BASE = "http://127.0.0.1:8080"
 JSON = {"content-type": "application/json"}
@@ -31,6 +32,12 @@ def bearer(key: str = KEY) -> dict[str, str]:
 
 ADAPTER = "asgi"
 """How `client` brings requests to the application; the fixture `adapter` runs a test with each."""
+
+
+@pytest.fixture(params=["asgi", "connection"])
+def adapter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test with `client` over ASGI, and again over a socket of our own server: one set of rules for both."""
+    monkeypatch.setitem(globals(), "ADAPTER", request.param)
 
 
 @contextlib.asynccontextmanager

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gateway import clients
+from tests.gateway.clients import adapter
 from toolgen.state import redis_connection, shared_counts
+
+__all__ = ["adapter"]
 
 
 @pytest.fixture(autouse=True)
@@ -12,9 +14,3 @@ def _patient_redis(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     if request.node.get_closest_marker("redis_times_out") is None:
         for module in (redis_connection, shared_counts):
             monkeypatch.setattr(module, "TIMEOUT_S", 30.0)
-
-
-@pytest.fixture(params=["asgi", "connection"])
-def adapter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs a test with `clients.client` over ASGI, and again over a socket of our own server: one set of rules for both."""
-    monkeypatch.setattr(clients, "ADAPTER", request.param)

@@ -15,8 +15,8 @@ from tests.gateway.clients import listening
 from tests.gateway.governed import PRINCIPALS
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 PHONE = """
 title: Phone

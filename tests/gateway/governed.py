@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.services.local import LocalServer, running
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.inner_calls import NestedCalls
 from toolgen.gateway.operations.suspended_calls import SuspendedCalls
-from toolgen.gateway.service import Gateway
 
 PRINCIPALS: dict[str, Any] = {
     name: {"api_key": "sha256:" + hashlib.sha256(f"key-of-{name}".encode()).hexdigest(), **rest}

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from tests.gateway.clients import bearer, listening
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.mcp.stdio import serve_streams
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.mcp.stdio import serve_streams
+from toolgen.frontends.python.gateway import Gateway
 
 STATEFUL = {"mcp-protocol-version": "2025-11-25", "mcp-session-id": "0" * 32}
 META = {

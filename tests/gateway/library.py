@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.services.library import SDL
 from toolgen.config.settings import load as load_settings
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.generator.build import build_sources
 from toolgen.generator.emit.writer import MANIFEST, render_all
 from toolgen.model.result import Envelope

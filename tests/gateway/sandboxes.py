@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.gateway.workflows import ALLOWED, Service, project, record, serving
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 RUN = "sandbox__run_code"
 RUNS = {"id": "code", "to": ["bot"], "tools": [RUN], "effects": ["destructive"], "verdict": "allow"}

@@ -15,7 +15,7 @@ from tests.gateway.test_approvals import Client
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.core.clock import FixedClock
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
 

@@ -27,8 +27,8 @@ from tests.gateway.test_approvals import (
     write_policy,
 )
 from toolgen.audit.reader import entries
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.terms import DecisionOptions
-from toolgen.gateway.service import Gateway
 from toolgen.state.invocations import Invocation
 
 __all__ = ["project"]

@@ -24,13 +24,13 @@ from toolgen.audit.verify import verify
 from toolgen.config.policies import load_policy
 from toolgen.config.settings import load as load_settings
 from toolgen.core.clock import FixedClock
+from toolgen.frontends.http.app import App
+from toolgen.frontends.mcp.server import Caller, Mcp, ProtocolStyle, parse
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.requests import MAX_EACH
-from toolgen.gateway.asgi.app import App
 from toolgen.gateway.catalog.tool_lists import Listings
-from toolgen.gateway.mcp.server import Caller, Mcp, ProtocolStyle, parse
 from toolgen.gateway.project_files import catalog_of
-from toolgen.gateway.service import Gateway
 from toolgen.state.invocations import Invocation
 from toolgen.state.pauses import Pause
 

@@ -10,7 +10,7 @@ import yaml
 
 from tests.gateway.workflows import ALLOWED, Service, built, faults, within
 from toolgen.core.errors import DescriptionError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 DOCUMENT = """
 arazzo: 1.0.1

@@ -20,7 +20,7 @@ from toolgen.audit.reader import entries
 from toolgen.cli import main
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import PolicyError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.generator.emit.diff import compare
 from toolgen.generator.emit.formats import FORMATS
 from toolgen.model.argument_names import own_names

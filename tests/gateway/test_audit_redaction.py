@@ -13,7 +13,7 @@ from tests.projects import POLICY, make_project
 from toolgen.audit.reader import entries, find_value
 from toolgen.core.canonical import decoded
 from toolgen.core.errors import PolicyError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 CARD = "4111 1111 1111 1111"
 SQL = f"SELECT id FROM customers WHERE name = '{CARD}'"

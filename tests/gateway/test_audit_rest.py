@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from tests.projects import KEY, POLICY, make_project
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 BASE = "http://127.0.0.1:8080"
 REVIEWER_KEY = "reviewer-key"

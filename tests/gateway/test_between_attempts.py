@@ -14,7 +14,7 @@ import pytest
 from tests.connectors.failing import FINE, Server, saying
 from tests.gateway.governed import project, write_policy
 from toolgen.connectors.resilience import Chance, ResilientExecutor
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Principal
 from toolgen.policy.key_list import editing
 from toolgen.state.pauses import Pause

@@ -14,8 +14,8 @@ import pytest
 import toolgen
 from tests.gateway.governed import project, upstream
 from tests.projects import audit_entries
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.tool import Tool
 from toolgen.policy.binding import Binder, bind

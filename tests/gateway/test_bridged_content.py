@@ -11,11 +11,11 @@ import pytest
 
 from tests.cli.commands import Run, runner
 from tests.services.bridged import POLICY, hostile, listed, with_gateway, write_project
+from toolgen.frontends.mcp.messages import ProtocolStyle
+from toolgen.frontends.mcp.results import Rendering, tool_result
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.json_body import envelope_json
 from toolgen.gateway.catalog.tool_lists import ToolListing
-from toolgen.gateway.mcp.messages import ProtocolStyle
-from toolgen.gateway.mcp.results import Rendering, tool_result
-from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 from toolgen.policy.answer_redaction import WITHHELD
 

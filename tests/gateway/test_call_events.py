@@ -14,10 +14,10 @@ import pytest
 
 from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream, write_policy
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
+from toolgen.frontends.rest import calls
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
-from toolgen.gateway.rest import calls
-from toolgen.gateway.service import Gateway
 
 POLICY: dict[str, Any] = {
     "rules": [{"id": "asks", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "ask"}],

@@ -19,8 +19,8 @@ from tests.gateway.operations.test_background_calls import ended, http
 from tests.gateway.slow_databases import ENGINES, SLOW, slow_project
 from tests.gateway.test_call_events import read
 from tests.projects import KEY
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 _NUMBERS = itertools.count()
 TOOLS = '''

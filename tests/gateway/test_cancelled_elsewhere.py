@@ -16,8 +16,8 @@ from tests.gateway.test_shared_calls import machines, server
 from tests.redis_server import RedisServer
 from tests.served_workers import serving
 from toolgen.audit.reader import entries
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 __all__ = ["server"]
 

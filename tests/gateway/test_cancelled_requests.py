@@ -26,8 +26,8 @@ from tests.gateway.leaving_clients import (
 from tests.gateway.operations.test_background_calls import ended, http
 from tests.stream_servers import stream_server
 from toolgen.audit.reader import entries
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.pipeline.middleware import CallerConnection
 
 KEY = "key-of-bot"

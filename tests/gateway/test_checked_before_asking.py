@@ -13,7 +13,7 @@ import pytest
 from tests.gateway.clients import run
 from tests.gateway.governed import Upstream, project, upstream
 from toolgen.audit.reader import entries
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 POLICY: dict[str, Any] = {

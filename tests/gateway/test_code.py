@@ -18,7 +18,7 @@ from tests.gateway.governed import Upstream, upstream
 from tests.gateway.sandboxes import READS, RUN, RUNS, coded, ran, sandbox
 from tests.gateway.workflows import Service, record, serving
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 pytest.importorskip("pydantic_monty", reason="the extra `code` is not installed: nothing of the sandbox is tried")
 

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from tests.projects import POLICY, make_project
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 
 def test_a_database_that_the_policy_does_not_open_is_closed(tmp_path: Path) -> None:

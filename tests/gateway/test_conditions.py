@@ -11,7 +11,7 @@ import pytest
 
 from tests.gateway.governed import project, upstream
 from tests.projects import audit_entries
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 BROKEN = "args.amount_cents < principal.attributes.limit"  # `bare` has no such attribute
 

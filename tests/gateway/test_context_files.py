@@ -14,8 +14,8 @@ import toolgen
 from tests.gateway.clients import awaited
 from toolgen.cli.main import cli
 from toolgen.core.errors import ConfigError
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.context_policy import Reader
-from toolgen.gateway.service import Gateway
 
 PROMPT = """---
 title: Answer a ticket

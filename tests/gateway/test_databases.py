@@ -13,7 +13,7 @@ import pytest
 
 from tests.projects import POLICY, make_project
 from toolgen.cli import main
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 

@@ -14,7 +14,7 @@ from tests.gateway.governed import project, upstream
 from tests.gateway.sandboxes import coded, ran
 from tests.services.bridged import hostile, listed, over_http, with_gateway, write_project
 from toolgen.core.json_codec import MAX_DEPTH
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 RULE = {"id": "all", "to": ["bot"], "tools": ["*"], "effects": ["read", "write", "destructive"], "verdict": "allow"}

@@ -24,9 +24,9 @@ from tests.gateway.leaving_clients import (
 )
 from tests.gateway.slow_databases import ENGINES, SLOW, SlowProject, slow_project
 from tests.projects import KEY
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.mcp.stdio import serve_streams
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.mcp.stdio import serve_streams
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.pipeline.middleware import CallerConnection
 
 CALL = Asked(name="shop__query", arguments={"sql": SLOW}, key=KEY)

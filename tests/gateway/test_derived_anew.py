@@ -22,9 +22,9 @@ from toolgen.config.policies import load_policy as load
 from toolgen.core.canonical import digest
 from toolgen.core.clock import SystemClock
 from toolgen.frontends.adapters.calls import AdapterCaller
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.identity import Identity, KeySets, TokenRejected
 from toolgen.gateway.operations.kept_principals import of_party, party_of
-from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call, Principal
 from toolgen.pipeline.stages.approve import approval_digest
 from toolgen.policy.credentials import ALGORITHMS, IssuerEntry, PolicyCredentials, TokenRule, claims_read

@@ -16,7 +16,7 @@ from tests.databases import duckdb_file, mysql_database, postgres, postgres_data
 from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.reading.labels import enum_labels
 from toolgen.connectors.sql.reading.schema import plain_default
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 _SHOP = """
 CREATE TABLE customers (id integer PRIMARY KEY, name varchar(40) NOT NULL, secret_code varchar(40) UNIQUE, city varchar(40));

@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.frontends.mcp.peers import Peer, close_peers
 from tests.gateway.clients import listening
 from tests.gateway.governed import project
-from tests.gateway.mcp.peers import Peer, close_peers
 from toolgen.core.errors import PolicyError
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Principal
 from toolgen.policy.disclosure import Disclosure, disclosed
 

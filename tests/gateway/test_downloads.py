@@ -22,7 +22,7 @@ from tests.gateway.clients import listening
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
 from toolgen.cli import main as command_line
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
 
 SIZE = 50 * 1024 * 1024
 STEP = 256 * 1024

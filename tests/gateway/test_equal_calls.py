@@ -14,18 +14,18 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.frontends.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.clients import listening, run
 from tests.gateway.governed import Upstream, project, upstream
-from tests.gateway.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.operations.test_background_calls import http
 from tests.gateway.operations.test_call_results import peer_of, read, text
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
 from toolgen.config.settings import load as load_settings
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.operations import waiting_calls
 from toolgen.gateway.project_files import seal_file
-from toolgen.gateway.service import Gateway
 from toolgen.state.encryption import seal_of
 
 POLICY: dict[str, Any] = {

@@ -17,7 +17,7 @@ from tests.databases import duckdb_file
 from tests.exhaustive import part
 from tests.gateway.test_explained_guards import SDL
 from tests.gateway.test_graphql_outcomes import HASH
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Principal
 from toolgen.policy.access import EvaluationContext
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from tests.gateway.test_graphql_outcomes import HASH
 from toolgen.cli.main import cli
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 SDL = """
 type Post { id: ID! title: String secret: String }

@@ -12,7 +12,7 @@ from tests.connectors.failing import FINE, Behaviour, Server, closed, reset, say
 from tests.gateway.governed import project
 from tests.gateway.test_result_cache import outcomes
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 RULE = {"id": "all", "to": ["bot"], "tools": ["*"], "effects": ["read", "write"], "verdict": "allow"}
 LIST, OTHER, MAIL = "main__list_orders", "spare__list_orders", "main__send_mail"

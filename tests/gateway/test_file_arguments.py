@@ -23,9 +23,9 @@ from tests.patient import until
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
 from toolgen.cli import main as command_line
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.asgi.request import Rejected
-from toolgen.gateway.rest.files import _Form
+from toolgen.frontends.http.app import App
+from toolgen.frontends.http.request import Rejected
+from toolgen.frontends.rest.files import _Form
 from toolgen.model.media import media_type_of, settled_type
 from toolgen.state.pauses import Pause
 
@@ -441,8 +441,8 @@ def test_an_upload_that_is_cut_off_leaves_nothing(tmp_path: Path) -> None:
 def test_an_upload_that_only_trickles_is_ended_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolgen.gateway.asgi.request.SLOWEST_BODY_S", 0.5)
-    monkeypatch.setattr("toolgen.gateway.asgi.request._SLOWEST_RATE", 1_000_000)
+    monkeypatch.setattr("toolgen.frontends.http.request.SLOWEST_BODY_S", 0.5)
+    monkeypatch.setattr("toolgen.frontends.http.request._SLOWEST_RATE", 1_000_000)
 
     async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
         async def pieces() -> AsyncIterator[bytes]:

@@ -10,7 +10,7 @@ import pytest
 
 from bench.fuzz_http import fuzz
 from tests.exhaustive import size
-from tests.gateway.asgi.test_http1 import BAD
+from tests.frontends.http.test_http1 import BAD
 from tests.gateway.raw import CALL, CLOSE, Served, request, rest_of, serving, statuses
 
 FUZZ_S = size("TOOLGEN_FUZZ_S", 3, 60)

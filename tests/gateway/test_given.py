@@ -13,7 +13,7 @@ import pytest
 
 from tests.gateway.raw import CLOSE, Served, request, serving, statuses
 from tests.projects import audit_entries, make_project
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 from toolgen.pipeline.input_validation import no_json
 

@@ -15,7 +15,7 @@ from tests.gateway.library import call, code, with_gateway, write_project
 from tests.services.library import WRITTEN, application, serving
 from toolgen.audit.reader import entries
 from toolgen.core.errors import PolicyError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 from toolgen.state.pauses import Pause
 

@@ -16,7 +16,7 @@ from tests.services.tracker import SDL, application
 from toolgen.connectors.graphql.failed_fields import FailedFields
 from toolgen.connectors.graphql.options import GraphOptions
 from toolgen.core.clock import FixedClock
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Envelope, Failed, Shape, Success
 from toolgen.model.tool import absent

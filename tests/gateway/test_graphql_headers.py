@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.commands import Run, runner
 from tests.services.library import application, serving
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 SECRETS = {"LIB_TOKEN": "canary-31f0-token", "LIB_SESSION": "canary-88aa-session", "LIB_STORE": "canary-77bb-store"}

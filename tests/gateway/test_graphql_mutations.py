@@ -15,8 +15,8 @@ import pytest
 import toolgen
 from tests.cli.commands import runner
 from tests.services.library import SDL, WRITTEN, application, serving
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 READER, WRITER = "key-of-reader", "key-of-writer"
 ADD = {"title": "x"}

@@ -15,8 +15,8 @@ import pytest
 from tests.services.library import serving
 from tests.services.tracker import CHANGED, SDL, application
 from toolgen.audit.reader import entries
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 KEY = {"authorization": "Bearer key-of-bot", "accept": "application/json, text/event-stream"}

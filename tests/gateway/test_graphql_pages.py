@@ -13,7 +13,7 @@ import pytest
 from tests.gateway.test_graphql_outcomes import HASH
 from tests.services.library import serving
 from tests.services.tracker import SDL, application
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 PAGE_INFO = {"hasNextPage": True, "endCursor": "c"}

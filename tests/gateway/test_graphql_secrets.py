@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 SDL = """

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.exhaustive import examples
 from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 from toolgen.pipeline.middleware import CallerConnection
 

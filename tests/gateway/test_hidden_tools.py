@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.frontends.mcp.peers import BOTH, OldPeer, Peer, close_peers
 from tests.gateway.clients import listening
 from tests.gateway.governed import PRINCIPALS, nested, project
-from tests.gateway.mcp.peers import BOTH, OldPeer, Peer, close_peers
 from tests.gateway.workflows import ALLOWED, within
 from toolgen.frontends.adapters.calls import AdapterCaller
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Call
 from toolgen.state.pauses import Pause
 

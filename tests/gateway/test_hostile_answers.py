@@ -20,8 +20,8 @@ from tests.gateway.clients import BASE, bearer, run
 from tests.gateway.governed import Upstream, project, upstream
 from toolgen.cli.output import json_line, print_json
 from toolgen.frontends.adapters.calls import text_of, whole_data
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 ANSWERS = size("TOOLGEN_ANSWERS", 30, 2000)
 POLICY: dict[str, Any] = {

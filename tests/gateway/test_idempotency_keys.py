@@ -17,15 +17,15 @@ from msgspec.structs import replace
 
 from tests.connectors.failing import FINE, Server, closed, hang, reset, saying
 from tests.connectors.failing import call as plain_call
+from tests.frontends.mcp.test_streamable_http import META, modern_headers
 from tests.gateway.clients import JSON, client
 from tests.gateway.gateways import BOT, FakeGateway
 from tests.gateway.governed import project, upstream, write_policy
-from tests.gateway.mcp.test_streamable_http import META, modern_headers
 from tests.gateway.test_result_cache import outcomes
 from toolgen.core.clock import FixedClock, SystemClock
+from toolgen.frontends.mcp.server import Caller, Mcp, ProtocolStyle, RpcMessage
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.catalog.tool_lists import Listings
-from toolgen.gateway.mcp.server import Caller, Mcp, ProtocolStyle, RpcMessage
-from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call
 from toolgen.model.result import Pending, Result
 from toolgen.pipeline.middleware import CallContext
@@ -270,7 +270,7 @@ def killed(tmp_path: Path) -> tuple[str, str]:
     """A project whose gateway was killed while the system it called thought about its answer; the call, and the address."""
     script = (
         "import asyncio, sys\n"
-        "from toolgen.gateway.service import Gateway\n"
+        "from toolgen.frontends.python.gateway import Gateway\n"
         "async def main():\n"
         "    async with Gateway.load(sys.argv[1]) as gateway:\n"
         f"        await gateway.call({MAIL!r}, {ARGUMENTS!r}, principal='bot', idempotency_key='k1')\n"

@@ -17,7 +17,7 @@ from tests.gateway.governed import Upstream, project, upstream
 from tests.projects import audit_entries
 from tests.redis_server import RedisServer
 from toolgen.core.errors import ConfigError, PolicyError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 ALL = {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}

@@ -18,9 +18,9 @@ from tests.gateway.issuer import AUDIENCE, ISSUER, PRIVATE, jwk, signed, token
 from tests.gateway.issuer import claims as issuer_claims
 from tests.projects import audit_entries
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.identity import TokenRejected
-from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
 

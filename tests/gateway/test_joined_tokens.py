@@ -15,7 +15,7 @@ import pytest
 
 from tests.gateway.governed import PRINCIPALS
 from tests.projects import audit_entries
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 from toolgen.policy.detectors.tokens import Signer, Tokens
 

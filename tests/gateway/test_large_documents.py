@@ -19,8 +19,8 @@ from tests.gateway.clients import bearer, listening, run
 from tests.gateway.test_graphql_outcomes import HASH
 from toolgen.connectors.graphql.compiled_schema import compile_schema
 from toolgen.connectors.graphql.guard import check_document
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 _SDL = """
 input Filter { ids: [Int!] inner: Filter }

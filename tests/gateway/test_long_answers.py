@@ -26,7 +26,7 @@ from tests.gateway.clients import listening
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
 from toolgen.model.media import SHOWN
 from toolgen.model.result import Envelope
 from toolgen.state.pauses import Pause

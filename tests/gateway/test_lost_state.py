@@ -16,8 +16,8 @@ from tests.patient import until
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
 from toolgen.core.errors import StateError, StateUnavailableError
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.operations import approval_runner, background_calls, waiting_calls
-from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.pipeline.middleware import CallerConnection
 from toolgen.pipeline.stages import idempotency

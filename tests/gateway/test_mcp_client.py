@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from tests.gateway.clients import bearer, listening, run
 from tests.gateway.gateways import TOOLS, FakeGateway, tool
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
 
 ROOT = Path(__file__).parents[2]
 MODES = [("auto", "2026-07-28"), ("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")]

@@ -20,8 +20,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.gateway.clients import bearer, listening, run
 from tests.projects import audit_entries
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 _NUMBERS = itertools.count()
 MODES = ("legacy", "2026-07-28")
@@ -497,7 +497,7 @@ def test_listening_for_nothing_that_can_be_said_is_refused(
 
 
 def test_nobody_opens_streams_without_end(project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolgen.gateway.mcp.event_streams._MAX_EACH", 2)
+    monkeypatch.setattr("toolgen.frontends.mcp.event_streams._MAX_EACH", 2)
 
     async def main() -> None:
         async with serving(project()) as (_, url), httpx2.AsyncClient(headers=bearer("key-of-bot")) as http:

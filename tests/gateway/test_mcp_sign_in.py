@@ -22,8 +22,8 @@ from tests.gateway.clients import JSON, bearer, listening, run
 from tests.gateway.issuer import token
 from tests.gateway.sign_in_server import AuthorizationServer, authorization_server
 from tests.projects import KEY, POLICY, make_project
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 URL = "http://127.0.0.1:8089"
 RESOURCE = f"{URL}/mcp"

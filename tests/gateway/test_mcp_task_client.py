@@ -25,10 +25,10 @@ from mcp_types import (
     Result,
 )
 
+from tests.frontends.mcp.peers import OldPeer
+from tests.frontends.mcp.test_tasks import HEALTH, play
 from tests.gateway.clients import bearer
 from tests.gateway.governed import Upstream
-from tests.gateway.mcp.peers import OldPeer
-from tests.gateway.mcp.test_tasks import HEALTH, play
 
 
 class ByTask(RequestParams):

@@ -15,7 +15,7 @@ import pytest
 from tests.cli.commands import Run, runner
 from tests.projects import POLICY, make_project
 from toolgen import preview
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 QUERIES = """\

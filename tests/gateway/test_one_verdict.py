@@ -35,9 +35,9 @@ from toolgen.config.settings import load as load_settings
 from toolgen.frontends.adapters.langgraph import tools as langchain_tools
 from toolgen.frontends.adapters.openai_agents import tools as openai_tools
 from toolgen.frontends.adapters.pydantic_ai import GatewayToolset
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.mcp.stdio import serve_streams
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.mcp.stdio import serve_streams
+from toolgen.frontends.python.gateway import Gateway
 
 pytestmark = pytest.mark.usefixtures("sql_processes")
 POLICY: dict[str, Any] = {

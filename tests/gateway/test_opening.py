@@ -17,7 +17,7 @@ import pytest
 from tests.connectors.functions.projects import written
 from toolgen.core.background import each
 from toolgen.core.errors import AuditError, ConfigError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 MODULE = '''
 import toolgen

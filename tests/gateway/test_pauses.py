@@ -14,7 +14,7 @@ from tests.gateway.test_issuer_users import issuers
 from tests.gateway.test_policy_reloader import in_line
 from tests.patient import until
 from toolgen.core.clock import FixedClock
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.state.pauses import Pause
 
 

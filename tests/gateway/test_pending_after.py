@@ -12,8 +12,8 @@ import pytest
 from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.operations.test_background_calls import HEALTH, MAIL, POLICY, ended, http
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 Steps = Callable[[httpx.AsyncClient, Upstream, Gateway], Awaitable[None]]
 

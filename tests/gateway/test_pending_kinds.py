@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
+from tests.frontends.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.clients import listening, run
 from tests.gateway.governed import Upstream, project, upstream
-from tests.gateway.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.operations.test_background_calls import http
 from tests.gateway.operations.test_call_results import peer_of, read, text
 from toolgen.audit.reader import entries
 from toolgen.core.errors import PolicyError
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 _NUMBERS = count()
 FUNCTIONS = '''

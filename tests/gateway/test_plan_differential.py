@@ -25,8 +25,8 @@ from tests.without_plans import switch_off_plans
 from toolgen.audit.reader import entries
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import PolicyError
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 pytestmark = pytest.mark.usefixtures("sql_processes")
 WORLDS = size("TOOLGEN_PLAN_WORLDS", 25, 400)

@@ -24,10 +24,11 @@ from tests.patient import until
 from tests.projects import KEY, POLICY, audit_entries, make_project
 from toolgen.audit.reader import entries
 from toolgen.core.clock import FixedClock
-from toolgen.gateway import policy_reloader, service
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python import gateway as python_gateway
+from toolgen.frontends.python.gateway import Gateway
+from toolgen.gateway import policy_reloader
 from toolgen.gateway.policy_reloader import state_of
-from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.policy.document.policy_files import PolicyFiles, read_files
 from toolgen.state.rate_limits import WaitingBuckets
@@ -262,7 +263,7 @@ def test_an_edit_between_reading_and_starting_is_noticed(tmp_path: Path, monkeyp
 
     async def main() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(service, "read_files", edited_behind)
+            patch.setattr(python_gateway, "read_files", edited_behind)
             gateway = Gateway.load(project)
         before = gateway.policy.digest
         async with gateway:

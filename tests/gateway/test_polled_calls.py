@@ -19,8 +19,8 @@ from tests.gateway.operations.test_background_calls import ended, http
 from tests.gateway.test_call_events import read
 from tests.services.local import LocalServer, running
 from toolgen.audit.reader import entries
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 POLICY: dict[str, Any] = {"rules": [{"id": "mails", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "allow"}]}
 POLL = {

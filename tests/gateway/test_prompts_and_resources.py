@@ -36,9 +36,9 @@ from toolgen.audit.reader import entries
 from toolgen.cli.main import main as command_line
 from toolgen.core.errors import PolicyError
 from toolgen.frontends.console.app import console_of
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.context_policy import Reader
-from toolgen.gateway.service import Gateway
 
 # 2026-07-28 has logging in a request's `_meta`, and subscriptions in `subscriptions/listen`; older clients use these methods.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 KEY = "sha256:" + "1" * 64

@@ -18,9 +18,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.gateway.clients import BASE, JSON, bearer, listening, run
 from tests.projects import audit_entries
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.service import Gateway
 
 BOT_KEY = "bot-key-0123456789"
 CLERK_KEY = "clerk-key-0123456789"

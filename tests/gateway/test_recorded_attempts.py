@@ -10,7 +10,7 @@ from typing import Any
 from tests.connectors.failing import FINE, Server, saying
 from tests.gateway.governed import project
 from toolgen.audit.verify import verify
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 READS = {"id": "reads", "to": ["bot"], "tools": ["*"], "effects": ["read"], "verdict": "allow"}
 

@@ -10,7 +10,7 @@ from typing import Any
 from tests.gateway.governed import Upstream, project, upstream
 from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.reader import entries
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.wiring.audit_index import index_of
 
 POLICY: dict[str, Any] = {

@@ -13,8 +13,8 @@ import pytest
 
 from tests.gateway.governed import Upstream, project, upstream
 from toolgen.audit.reader import entries
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 KEY = {"authorization": "Bearer key-of-bot", "accept": "application/json, text/event-stream"}

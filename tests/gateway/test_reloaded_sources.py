@@ -22,7 +22,7 @@ from tests.patient import until
 from tests.services.local import LocalServer
 from tests.services.local import running as serving
 from toolgen.audit.reader import entries
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 PRINCIPALS = "principals: {bot: {roles: [bot]}}\n"
 POLICY = PRINCIPALS + (

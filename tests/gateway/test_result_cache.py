@@ -13,7 +13,7 @@ from tests.connectors.failing import Server, saying
 from tests.gateway.governed import project, upstream, write_policy
 from toolgen.core.clock import FixedClock
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 READS = {"id": "reads", "to": ["bot"], "tools": ["*"], "effects": ["read"], "verdict": "allow"}
 HEALTH = "orders__get_health"

@@ -15,11 +15,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from tests.cli.commands import Run
-from tests.gateway.asgi.test_authentication import BY_NAME, CERTIFICATE, certificate, der, identity, rfc9440
+from tests.frontends.http.test_authentication import BY_NAME, CERTIFICATE, certificate, der, identity, rfc9440
 from tests.gateway.governed import PRINCIPALS, project, upstream, write_policy
 from tests.gateway.test_identity_keys import gateways, toolgen
 from toolgen.core.errors import PolicyError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import CredentialProof, Principal
 from toolgen.policy.credentials import CertificateRevocation, Revocation
 from toolgen.policy.document.policy import load_credentials

@@ -20,7 +20,7 @@ from tests.gateway.clients import run
 from tests.gateway.issuer import AUDIENCE, ISSUER, provider, token
 from tests.gateway.test_identity_keys import project, toolgen
 from tests.projects import KEY, POLICY
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Principal
 
 __all__ = ["project", "toolgen"]

@@ -18,9 +18,9 @@ from tests.databases import duckdb_file, mysql_database, postgres_database
 from tests.gateway.test_hostile_answers import META
 from toolgen.connectors.inner_calls import RowNotes
 from toolgen.core.errors import PolicyError
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.answer_text import data_text, error_text
-from toolgen.gateway.service import Gateway
 
 _SHOP = """
 CREATE TABLE customers (id integer PRIMARY KEY, name varchar(40), tenant varchar(40));

@@ -14,7 +14,7 @@ import pytest
 
 from tests.projects import POLICY, make_project
 from toolgen.connectors.sql.execution.result_rows import shape
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 ROWS = [

@@ -13,7 +13,7 @@ import pytest
 from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream, write_policy
 from tests.projects import audit_entries
 from tests.redis_server import RedisServer
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 EVERYTHING = {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}
 CHECKED = {

@@ -12,8 +12,8 @@ from tests.gateway.governed import PRINCIPALS, Upstream
 from tests.gateway.test_shared_calls import POLICY, ask, both, ended, server
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.terms import AS_ASKED, DecisionOptions
-from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
 from toolgen.state.invocations import Invocation
 

@@ -14,8 +14,8 @@ from tests.gateway.governed import PRINCIPALS, Upstream, upstream
 from tests.gateway.test_shared_approvals import agree, status_of
 from tests.gateway.test_shared_calls import ask, both, ended, machines, server
 from tests.redis_server import RedisServer
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.terms import DecisionOptions, GrantRequest
-from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
 from toolgen.state.grants import CallGrant
 

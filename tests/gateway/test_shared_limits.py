@@ -13,7 +13,7 @@ from tests.projects import POLICY, audit_entries, make_project
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 
 def project(folder: Path, state: str, limits: list[dict[str, Any]], **policy: Any) -> Path:

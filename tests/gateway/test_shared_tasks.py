@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.frontends.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.clients import listening
 from tests.gateway.governed import upstream
-from tests.gateway.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.test_shared_calls import machines, server
 from tests.redis_server import RedisServer
 from tests.served_workers import serving
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 from toolgen.pipeline.middleware import CallerConnection
 

@@ -11,20 +11,20 @@ from typing import Any
 
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk
 from tests.projects import PETS, POLICY, make_project
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.generator.emit.writer import render_all, write
 
 STARTED = """
 import sys
 import toolgen.cli.serve
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.http import Front, _app
 gateway = Gateway.load("toolgen.yaml")
 _app(gateway, "127.0.0.1", Front.of(gateway.settings))
 print(*sys.modules)
 """
 RARE = {"graphql", "httpx", "jinja2", "jsonpath", "jwt", "openapi_core", "redis", "rich", "snowballstemmer", "sqlglot"}
-BUILDING = {"toolgen.generator.build", "toolgen.gateway.in_process", "toolgen.connectors.openapi.read"}
+BUILDING = {"toolgen.generator.build", "toolgen.frontends.python.in_process", "toolgen.connectors.openapi.read"}
 
 
 def started(root: Path) -> set[str]:

@@ -19,8 +19,8 @@ from tests.projects import POLICY, make_project
 from tests.redis_server import RedisServer
 from toolgen.core.background import FaultLog
 from toolgen.core.clock import FixedClock
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway import status
-from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import Shared
 from toolgen.state.pauses import SharedPauses
 

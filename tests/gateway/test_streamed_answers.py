@@ -19,8 +19,8 @@ from tests.gateway.governed import project
 from tests.gateway.operations.test_background_calls import ended, http
 from tests.gateway.test_call_events import read
 from tests.services.local import LocalServer, running
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 RULES: dict[str, Any] = {"rules": [{"id": "reads", "to": ["bot"], "tools": ["orders__get_health"], "verdict": "allow"}]}
 CALL = "/v1/tools/orders__get_health/call"

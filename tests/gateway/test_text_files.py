@@ -22,7 +22,7 @@ from tests.services.bridged import hostile, listed
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
 from toolgen.cli import main as command_line
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
 from toolgen.generator.build import build
 from toolgen.model.file_arguments import with_text_files
 

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 
 from tests.gateway.governed import project, upstream
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 RULES = [
     {"id": "reads", "to": ["bot", "user"], "tools": ["orders__*"], "effects": ["read"], "verdict": "allow"},

@@ -18,9 +18,9 @@ from tests.projects import KEY, audit_entries, make_project
 from tests.services.local import LocalServer, running
 from toolgen.config.settings import load
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.mcp.stdio import serve_streams
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.mcp.stdio import serve_streams
+from toolgen.frontends.python.gateway import Gateway
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"

@@ -17,9 +17,9 @@ from tests.projects import audit_entries
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.mcp.stdio import serve_streams
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.mcp.stdio import serve_streams
+from toolgen.frontends.python.gateway import Gateway
 
 POLICY: dict[str, Any] = {
     "rules": [

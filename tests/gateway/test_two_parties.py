@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.projects import KEY, audit_entries, make_project
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 
 async def post(gateway: Gateway, tool: str, arguments: dict[str, object], user: str | None) -> httpx.Response:

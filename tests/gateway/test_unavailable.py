@@ -24,11 +24,11 @@ from tests.gateway.clients import BASE, run
 from tests.gateway.devices import device_project
 from tests.redis_server import RedisServer
 from toolgen.audit import segment
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.mcp.messages import HANDSHAKE_VERSIONS, META_CAPABILITIES, META_VERSION, MODERN_VERSIONS, NAMED
+from toolgen.frontends.http.app import App
+from toolgen.frontends.mcp.messages import HANDSHAKE_VERSIONS, META_CAPABILITIES, META_VERSION, MODERN_VERSIONS, NAMED
+from toolgen.frontends.python.gateway import Gateway
+from toolgen.frontends.rest.openapi_document import openapi_json
 from toolgen.gateway.metrics.tracing import METHODS
-from toolgen.gateway.rest.openapi_document import openapi_json
-from toolgen.gateway.service import Gateway
 from toolgen.state import redis_connection, sqlite_file
 
 pytestmark = pytest.mark.redis_times_out

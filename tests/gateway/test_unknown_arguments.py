@@ -13,8 +13,8 @@ from tests.gateway.governed import project, upstream
 from tests.projects import audit_entries
 from toolgen.core.canonical import encodable
 from toolgen.core.spelling import near
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.answer_text import data_text, error_text
-from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 
 POLICY: dict[str, Any] = {

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from tests.projects import KEY, POLICY, make_project
 from toolgen.core.clock import FixedClock
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway import policy_reloader
 from toolgen.gateway.policy_acceptance import accept
 from toolgen.gateway.policy_reloader import SETTLED_S, PolicyReloader
-from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.verdict import Ask
@@ -92,7 +92,7 @@ def edited(
     async def main() -> None:
         clock = FixedClock()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("toolgen.gateway.service.SystemClock", lambda: clock)
+            patch.setattr("toolgen.frontends.python.gateway.SystemClock", lambda: clock)
             gateway = Gateway.load(project, serving=serving)
         async with gateway:
             await scenario(Edited(gateway, clock, folder))

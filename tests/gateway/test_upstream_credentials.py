@@ -30,8 +30,8 @@ from tests.services.authorization import Answered, Asked, Service, serving
 from tests.services.authorization import token as issued
 from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.frontends.console.app import console_of
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error
 

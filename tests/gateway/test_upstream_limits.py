@@ -9,7 +9,7 @@ import pytest
 
 from tests.projects import make_project
 from tests.stream_servers import stream_server
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 
 @pytest.mark.parametrize(

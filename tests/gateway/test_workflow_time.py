@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.workflows import ALLOWED, Service, built, faults, within
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.tool import WorkflowBinding
 
 FIND = {"id": "find", "call": "notes__search_issues", "with": {"q": "x"}}

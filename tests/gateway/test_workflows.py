@@ -15,7 +15,7 @@ from tests.gateway.workflows import ALLOWED, Service, project, record, serving, 
 from tests.patient import until
 from tests.redis_server import RedisServer
 from toolgen.core.json_codec import MAX_DEPTH
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.pipeline.middleware import CallerConnection
 from toolgen.state.invocations import Invocation
 from toolgen.state.invocations_redis import RedisInvocations

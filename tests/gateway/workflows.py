@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.gateway.governed import PRINCIPALS
 from tests.services.local import LocalServer, running
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.generator.build import build
 from toolgen.model.manifest import Manifest
 

@@ -11,7 +11,7 @@ import pytest
 
 import toolgen
 from tests.projects import audit_entries
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.middleware import CallView, Middleware, StepView, ToolView
 from toolgen.pipeline.event_loop_watch import WATCH
 from toolgen.pipeline.stages import middleware

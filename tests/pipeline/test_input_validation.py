@@ -15,8 +15,8 @@ import toolgen
 from tests.catalogs import http_tool
 from tests.gateway.clients import BASE, JSON, bearer, run
 from tests.projects import KEY, PETS, POLICY, audit_entries, make_project
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.generator.emit.formats import openai_strict_tool
 from toolgen.model.tool import Tool
 from toolgen.pipeline.input_validation import meant, no_json

@@ -25,8 +25,8 @@ from toolgen.connectors.mcp.executor import McpExecutor
 from toolgen.connectors.resilience import ResilientExecutor
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.core.errors import place_of
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.http import _told
-from toolgen.gateway.service import Gateway
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.approve import ApproveStage
 from toolgen.pipeline.stages.deliver import Deliver

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.frontends.mcp.test_answers import STATEFUL, STATELESS, Peer, tried
 from tests.gateway import answering
-from tests.gateway.mcp.test_answers import STATEFUL, STATELESS, Peer, tried
 from tests.generator.emit.test_listed_output import rooted, tool
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.generator.emit.listed_output import listed_output
 from toolgen.policy.redact import Redaction, replace_at
 from toolgen.policy.redacted_output import with_redactions

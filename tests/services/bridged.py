@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from toolgen.config.settings import load as load_settings
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.shared_state import WorkerSockets
 from toolgen.gateway.wiring.executors import make_command_server
 from toolgen.model.result import Envelope

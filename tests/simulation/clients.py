@@ -10,7 +10,7 @@ from tests.simulation.evidence import Told
 from tests.simulation.invariants import latest
 from tests.simulation.plan import Request
 from toolgen.core.errors import AuditError, StateError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 from toolgen.pipeline.middleware import CallerConnection
 

@@ -34,7 +34,7 @@ from tests.simulation.plan import HEAL_S, HUNG_S, LIMITED, Fault, Plan
 from tests.simulation.project import BURST, PER_MINUTE, served_project, settings_in
 from toolgen.audit.log import AuditCounts
 from toolgen.core.errors import AuditError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Call
 from toolgen.model.result import Delivery, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject

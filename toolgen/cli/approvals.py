@@ -17,12 +17,12 @@ from toolgen.cli.output import print_json, printable
 from toolgen.cli.remote_gateway import alone, request, url_option
 from toolgen.core.errors import ToolgenError
 from toolgen.core.units import parse_duration
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.listing import listed
 from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
 from toolgen.gateway.approvals.terms import AS_ASKED, DecisionOptions, GrantRequest
 from toolgen.gateway.operations.call_rows import ValueRow, argument_rows, escaped, isolated, request_rows
 from toolgen.gateway.protocol import Administration
-from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
 
 __all__ = ["approvers", "command"]

@@ -20,10 +20,10 @@ from toolgen.cli.completed import PRINCIPAL_NAME, TOOL_NAME
 from toolgen.cli.options import as_json, config, default_principal, json_object
 from toolgen.cli.output import print_json
 from toolgen.core.spelling import nearest
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.answer_text import dropped_text
 from toolgen.gateway.policy_replay import hidden_note
 from toolgen.gateway.protocol import Administration, Project
-from toolgen.gateway.service import Gateway
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope

@@ -13,7 +13,7 @@ from toolgen.cli.install import connections
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import no_warnings, print_json
 from toolgen.core.units import in_words
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.quality.doctor.examination import DoctorReport, examine
 
 if TYPE_CHECKING:

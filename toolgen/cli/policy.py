@@ -24,10 +24,10 @@ from toolgen.core.clock import SystemClock
 from toolgen.core.errors import AuditError, ConfigError, PolicyError, StateError
 from toolgen.core.garbage import uncollected
 from toolgen.core.spelling import nearest
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.policy_acceptance import Acceptance, accept
 from toolgen.gateway.policy_replay import hidden_note, missing_rule, replay, suggest
 from toolgen.gateway.protocol import Project
-from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import shared_acceptance
 from toolgen.model.call import Principal
 from toolgen.model.context import PROMPT, RESOURCE, resolved_context

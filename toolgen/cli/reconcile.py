@@ -14,10 +14,10 @@ from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.core.errors import ToolgenError
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
 from toolgen.gateway.operations.unknown_outcomes import OpenOutcomes
 from toolgen.gateway.protocol import Administration
-from toolgen.gateway.service import Gateway
 
 __all__ = ["reconcile"]
 

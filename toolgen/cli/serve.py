@@ -10,11 +10,11 @@ from toolgen.cli.call import CommandCaller, caller
 from toolgen.cli.greeting import greeting
 from toolgen.cli.install import note_client
 from toolgen.cli.options import config, logs
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.http import Front, check_reach, say_ready, serve, serve_stdio
 from toolgen.frontends.server.logs import Logs
 from toolgen.frontends.server.supervisor import check_workers, serve_workers
 from toolgen.gateway.protocol import Administration
-from toolgen.gateway.service import Gateway
 
 
 @click.command()

@@ -18,8 +18,8 @@ from toolgen.connectors.sql.guard.changes import guard_change
 from toolgen.connectors.sql.guard.guard import guard
 from toolgen.connectors.sql.guard.scope import row_attributes
 from toolgen.core.errors import ConfigError, PolicyError
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.protocol import Administration, Project
-from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal, Statement
 from toolgen.model.database import Database, DialectName
 from toolgen.model.schema import Json

@@ -15,13 +15,13 @@ from toolgen.cli.output import print_json, print_table
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import ManifestError, StateError
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.catalog.search.bm25 import ToolIndex
 from toolgen.gateway.catalog.search.hybrid import index_of
 from toolgen.gateway.catalog.shared_functions import SharedFunctions
 from toolgen.gateway.catalog.tool_discovery import MAX_QUERY_LENGTH
 from toolgen.gateway.catalog.tool_overlay import Overlay
 from toolgen.gateway.project_files import catalog_of
-from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import tool_changes_of
 from toolgen.generator.emit.formats import FORMATS, render
 from toolgen.generator.emit.writer import MANIFEST

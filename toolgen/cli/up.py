@@ -25,12 +25,12 @@ from toolgen.config.settings import load as load_settings
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import ConfigError
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.applications import served_in_thread
 from toolgen.frontends.server.http import Front, serve
 from toolgen.frontends.server.logs import Logs
 from toolgen.gateway.policy_reloader import file_states
 from toolgen.gateway.project_files import catalog_of
-from toolgen.gateway.service import Gateway
 from toolgen.generator.build import build_sources
 from toolgen.generator.starter import PRINCIPAL
 from toolgen.model.manifest import Manifest

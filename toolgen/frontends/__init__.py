@@ -1,1 +1,1 @@
-"""Front ends: the console, the server and its processes, and adapters for agent frameworks."""
+"""Front ends: MCP, REST, the console, the Python API, the HTTP server and its processes, and adapters for agent frameworks."""

@@ -1,1 +1,1 @@
-"""The gateway and its front ends."""
+"""Gateway without its front ends: policy in force, catalog, calls, approvals and operations."""

@@ -14,7 +14,7 @@ import yaml
 
 from tests.gateway.governed import upstream
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.quality.verify.source import verify_source
 
 _NUMBERS = itertools.count()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 _NUMBERS = itertools.count()
 POLICY = """

@@ -9,7 +9,7 @@ import pytest
 
 from tests.connectors.functions.projects import call, written
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 FASTMCP = '''
 from mcp.server.mcpserver import Image, MCPServer

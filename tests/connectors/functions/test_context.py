@@ -15,7 +15,7 @@ import pytest
 from tests.connectors.functions.projects import call, written
 from toolgen.audit.reader import entries
 from toolgen.connectors.functions import work_folder
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.tool import FunctionBinding
 from toolgen.quality.doctor.examination import examine
 

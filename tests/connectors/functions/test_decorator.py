@@ -15,9 +15,9 @@ import pytest
 
 import toolgen
 from toolgen.core.errors import ConfigError
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.file_links import READ_FILE
 from toolgen.gateway.catalog.search_tools import _FORMER, INPUTS
-from toolgen.gateway.service import Gateway
 from toolgen.model.names import META_TOOLS
 from toolgen.model.tool import FunctionBinding
 from toolgen.model.waiting import GET_CALL_RESULT

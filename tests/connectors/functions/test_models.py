@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.connectors.functions.projects import call, written
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 pytest.importorskip("pydantic")
 TOOLS = '''

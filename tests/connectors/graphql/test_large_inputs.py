@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from tests.services.deep_inputs import database_schema, tracker_schema
 from toolgen.connectors.proof.examples import Examples
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.generator.build import build
 from toolgen.generator.emit.dialects import ListedSchema
 from toolgen.generator.emit.formats import render

@@ -16,7 +16,7 @@ from tests.gateway.governed import project, upstream
 from tests.projects import audit_entries
 from tests.services.local import LocalServer, running
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 RULES = {"rules": [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}]}
 SECRET = "canary-of-the-decision-point"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.gateway.clients import run
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.context_policy import Reader
-from toolgen.gateway.service import Gateway
 from toolgen.generator.emit.diff import compare
 from toolgen.model.manifest import load
 

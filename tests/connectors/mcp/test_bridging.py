@@ -26,7 +26,7 @@ from tests.services.bridged import (
 )
 from toolgen.audit.reader import entries
 from toolgen.connectors.pins import LOCK
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 OFFICIAL = [sys.executable, str(ROOT / "tests" / "services" / "mcp_official.py")]

@@ -33,7 +33,7 @@ from tests.services.bridged import (
     with_worker,
     write_project,
 )
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
 from toolgen.model.result import Envelope
 
 SHORT = {"connect": "1s", "first_byte": "3s", "total": "3s"}

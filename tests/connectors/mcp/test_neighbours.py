@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.commands import Run, runner
 from tests.services.bridged import READING, ROOT, over_http, with_gateway, write_project
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 SHORT = {"connect": "1s", "first_byte": "10s", "total": "10s"}

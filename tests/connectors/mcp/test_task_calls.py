@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.commands import Run, runner
 from tests.services.bridged import POLICY, call, calls, hostile, listed, over_http, tell, with_gateway, write_project
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 MUST = {**listed("must")[0], "execution": {"taskSupport": "required"}, "annotations": {"readOnlyHint": True}}

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.gateway.governed import Upstream, project, upstream
 from toolgen.audit.reader import entries
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 READ = ("orders__list_orders", {"tenant_id": "acme"})
 WRONG = ("orders__list_orders", {"tenant_id": "acme", "status": "lost"})

@@ -21,8 +21,8 @@ from tests.gateway.answering import KINDS, Kind, upstream, write_project
 from tests.gateway.clients import run
 from toolgen.frontends.adapters.langgraph import tools as langgraph_tools
 from toolgen.frontends.adapters.openai_agents import tools as openai_tools
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.answer_text import written
-from toolgen.gateway.service import Gateway
 
 # A call that waits ends or interrupts a run, and one that a model is to make again is no answer: those are tested with each framework.
 TRIED = {name: kind for name, kind in KINDS.items() if name not in {"pending", "unknown", "invalid"}}

@@ -19,7 +19,7 @@ from toolgen.core.errors import ConfigError
 from toolgen.frontends.adapters.calls import AdapterCaller
 from toolgen.frontends.adapters.langgraph import tools as langgraph_tools
 from toolgen.frontends.adapters.openai_agents import tools as openai_tools
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 
 def test_a_gateway_that_is_not_open_is_not_called(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ from tests.gateway.calls.test_answer_files import CALLS, HELD, NOTE, PNG, SEEN, 
 from tests.gateway.clients import listening
 from toolgen.frontends.adapters.langgraph import tools as langgraph_tools
 from toolgen.frontends.adapters.openai_agents import tools as openai_tools
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.answer_text import written
-from toolgen.gateway.service import Gateway
 
 Given = tuple[str, list[tuple[str, bytes]]]
 """What a model is given of one call: all text, and pictures and recordings with their media types."""

@@ -26,7 +26,7 @@ from tests.gateway.gateways import FakeGateway, tool
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.adapters.calls import AdapterCaller
 from toolgen.frontends.adapters.langgraph import GatewayTool, tools
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 Step = tuple[str, dict[str, Any]]
 THREAD: Any = {"configurable": {"thread_id": "t1"}}

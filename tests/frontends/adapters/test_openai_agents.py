@@ -16,7 +16,7 @@ from tests.frontends.adapters.agents import ASKED, DENIED, READ, WRONG, answer, 
 from tests.gateway.clients import run
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.adapters.openai_agents import tools
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 QUIET = RunConfig(tracing_disabled=True)
 

@@ -12,7 +12,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 
 from tests.frontends.adapters.agents import ASKED, DENIED, READ, recorded, world
 from tests.gateway.clients import bearer, listening, run
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
 
 PRINCIPALS: dict[str, Any] = {
     "bot": {"roles": ["bot"], "api_key": "sha256:" + hashlib.sha256(b"key-of-bot").hexdigest()},

@@ -16,7 +16,7 @@ from tests.gateway.devices import HERE, Served, device_project
 from tests.gateway.governed import write_policy
 from toolgen.core.errors import ConfigError, ToolgenError
 from toolgen.frontends.adapters.pydantic_ai import GatewayToolset
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 Step = tuple[str, dict[str, Any]]
 

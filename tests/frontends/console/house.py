@@ -15,8 +15,8 @@ from typing import Any
 from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream
 from toolgen.frontends.console.app import console_of
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
 KEYS = {name: f"key-of-{name}" for name in ("bot", "rita", "paul", "olga", "lena", "nobody")}

@@ -17,8 +17,8 @@ from tests.frontends.console.people import form_token, sign_in
 from tests.gateway.clients import listening
 from tests.gateway.test_explained_guards import POLICY, SDL
 from toolgen.frontends.console.app import console_of
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 _CASES = [
     (

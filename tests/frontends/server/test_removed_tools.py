@@ -27,8 +27,8 @@ from tests.gateway.governed import PRINCIPALS, project, upstream
 from tests.redis_server import RedisServer
 from tests.served_workers import serving, until
 from toolgen.config.settings import load as load_settings
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.project_files import seal_file
-from toolgen.gateway.service import Gateway
 from toolgen.state.encryption import seal_of
 
 TOOL = "orders__get_health"

@@ -29,10 +29,10 @@ from tests.gateway.governed import project, upstream
 from tests.served_workers import HEALTH, serving, until
 from toolgen.config.gateway import TlsFiles
 from toolgen.core.errors import ConfigError
+from toolgen.frontends.http.app import App
+from toolgen.frontends.http.connections import Connections, HttpServer
 from toolgen.frontends.server import tls
 from toolgen.frontends.server.tls import ServerCertificate, TlsConnection
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.asgi.connections import Connections, HttpServer
 
 RULES = [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}]
 Run = Callable[[Coroutine[Any, Any, None]], None]

@@ -19,12 +19,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.mcp.test_answers import STATEFUL, STATELESS, Peer
+from tests.frontends.mcp.test_answers import STATEFUL, STATELESS, Peer
 from tests.services.bridged import hostile, listed
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
 from toolgen.cli import main as command_line
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
 from toolgen.model.result import Envelope
 
 PNG = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(5_000)

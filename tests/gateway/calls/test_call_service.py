@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.projects import audit_entries, make_project
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 
 @pytest.mark.parametrize(

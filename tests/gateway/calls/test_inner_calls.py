@@ -11,9 +11,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.gateway.governed import Upstream, nested, project, upstream, write_policy
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.inner_calls import NestedCalls
 from toolgen.gateway.calls.nesting import MAX_DEPTH
-from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call
 
 HEALTH, LIST, MAIL = "orders__get_health", "orders__list_orders", "orders__send_mail"

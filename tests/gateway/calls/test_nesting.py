@@ -12,7 +12,7 @@ import pytest
 
 from tests.gateway.sandboxes import RUN
 from tests.gateway.workflows import ALLOWED, project, record, serving
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 FUNCTIONS = '''
 import toolgen

@@ -15,7 +15,7 @@ import pytest
 from tests.connectors.functions.projects import written
 from tests.patient import until
 from toolgen.audit.reader import entries
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.policy.document.policy_files import PolicyFiles, read_files
 
 BEFORE = '''
@@ -243,7 +243,7 @@ def test_a_build_while_a_gateway_reads_its_files_is_in_force_soon(tmp_path: Path
         return read_files(directory)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("toolgen.gateway.service.read_files", reading)
+        patched.setattr("toolgen.frontends.python.gateway.read_files", reading)
         gateway = Gateway.load(path)
 
     async def main() -> None:

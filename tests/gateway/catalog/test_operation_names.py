@@ -9,8 +9,8 @@ import pytest
 
 from tests.gateway.governed import project, upstream
 from tests.projects import audit_entries
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.catalog.operation_names import OperationNames, no_operation
-from toolgen.gateway.service import Gateway
 from toolgen.generator.build import build
 from toolgen.model.tool import Tool
 

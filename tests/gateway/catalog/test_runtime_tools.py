@@ -20,7 +20,7 @@ from tests.patient import until
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.core.errors import ConfigError, PolicyError, StateError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Error
 
 MODULE = '''

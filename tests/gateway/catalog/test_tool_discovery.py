@@ -24,12 +24,12 @@ from tests.gateway.clients import BASE, JSON, bearer, listening, run
 from tests.generator.emit.providers import ACCEPTED
 from tests.projects import KEY, POLICY, audit_entries, make_project
 from toolgen.core.clock import FixedClock
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.search_answers import FoundTool, entries
 from toolgen.gateway.catalog.search_tools import DEFAULT_HITS, meta_tools
 from toolgen.gateway.catalog.tool_discovery import MAX_QUERY_LENGTH, Discovery, static_cost
 from toolgen.gateway.catalog.tool_lists import Listings
-from toolgen.gateway.service import Gateway
 from toolgen.generator.build import build
 from toolgen.generator.emit.formats import FORMATS
 from toolgen.model.call import Principal

@@ -13,10 +13,10 @@ import pytest
 from tests.gateway.clients import client, run
 from tests.gateway.gateways import FakeGateway
 from tests.gateway.governed import Upstream, project, upstream
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.gateway.metrics.prometheus import Snapshot, rendered
-from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Error, Failed, Refused, Success
 from toolgen.model.tool import absent

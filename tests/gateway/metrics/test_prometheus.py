@@ -16,10 +16,10 @@ from tests.gateway.clients import BASE, bearer
 from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream, write_policy
 from tests.gateway.metrics.test_metrics import read, value
 from toolgen.audit.keys import make_key
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.gateway.metrics.prometheus import DETAILS, Snapshot, rendered
-from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Error, Refused
 from toolgen.model.tool import absent

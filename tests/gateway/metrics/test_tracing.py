@@ -21,10 +21,10 @@ from tests.gateway.clients import BASE, JSON, bearer, run
 from tests.gateway.test_traces import PARENT, SPAN, TRACE, api, key, mcp, project, recorded
 from tests.projects import KEY
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.mcp.stdio import serve_streams
+from toolgen.frontends.http.app import App
+from toolgen.frontends.mcp.stdio import serve_streams
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.metrics.opentelemetry import OpenTelemetry
-from toolgen.gateway.service import Gateway
 
 __all__ = ["api", "key"]  # the fixtures
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}

@@ -27,9 +27,9 @@ from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify as verify_record
 from toolgen.config.settings import load as load_settings
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.project_files import seal_file
 from toolgen.gateway.role_grants import RoleWish
-from toolgen.gateway.service import Gateway
 from toolgen.state.encryption import seal_of
 from toolgen.state.grants import RoleGrant
 from toolgen.state.outbox import SqliteOutbox
@@ -246,7 +246,7 @@ def test_a_place_that_is_not_open_is_refused_on_record_and_a_warning(
 KILLED = """
 import asyncio, os, signal, sys
 from toolgen.gateway.role_grants import RoleWish
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 async def main():
     gateway = Gateway.load(sys.argv[1])

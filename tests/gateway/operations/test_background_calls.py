@@ -17,10 +17,10 @@ from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.test_call_events import read
 from tests.served_workers import serving
 from toolgen.audit.reader import entries
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.operations import background_calls, waiting_calls
 from toolgen.gateway.operations.background_calls import MAX_CALLS_EACH, BackgroundCalls
-from toolgen.gateway.service import Gateway
 from toolgen.state.invocations import Room
 
 POLICY: dict[str, Any] = {

@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.frontends.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.clients import listening, run
 from tests.gateway.devices import PHONE
 from tests.gateway.governed import Upstream, project, upstream
-from tests.gateway.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.operations.test_background_calls import http
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 
 RESULT = "get_call_result"
 MAIL = {"name": "orders__send_mail", "arguments": {"to": "x"}}

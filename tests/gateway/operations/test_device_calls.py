@@ -15,8 +15,8 @@ from tests.gateway.devices import ALLOW, HERE, Served, device_project, recorded,
 from tests.patient import until
 from toolgen.core.clock import SystemClock
 from toolgen.core.json_codec import MAX_DEPTH
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.operations import device_calls
-from toolgen.gateway.service import Gateway
 
 Steps = Callable[[Served], Awaitable[None]]
 

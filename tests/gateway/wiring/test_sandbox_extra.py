@@ -9,7 +9,7 @@ import pytest
 from tests.gateway.sandboxes import sandbox
 from toolgen.connectors.functions.code import connector
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 
 
 def test_what_is_missing_is_said_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

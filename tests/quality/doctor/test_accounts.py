@@ -16,7 +16,7 @@ from tests.databases import mysql, mysql_database, postgres, postgres_database, 
 from toolgen.cli import main
 from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.execution.executor import SqlExecutor
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.database_url import ServerLocation
 from toolgen.model.result import Envelope, Failed, Success
 

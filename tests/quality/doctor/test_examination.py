@@ -19,7 +19,7 @@ from tests.projects import POLICY, make_project
 from toolgen.audit.verify import verify
 from toolgen.cli import main
 from toolgen.cli.doctor import _print
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.quality.doctor.examination import examine, run_trials
 from toolgen.quality.doctor.scratch_gateway import Trial
 

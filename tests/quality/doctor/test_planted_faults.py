@@ -21,9 +21,9 @@ from toolgen.audit import segment, verify
 from toolgen.connectors.http import connector, redirects
 from toolgen.connectors.sql.guard import guard, relations
 from toolgen.frontends.console import app as console_app
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway import compiled_policy
 from toolgen.gateway.identity import jwks, principals, token_claims
-from toolgen.gateway.service import Gateway
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.stages import approve, idempotency, record
 from toolgen.policy import access, arguments, egress, rules, sensitive_arguments

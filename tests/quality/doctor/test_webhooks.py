@@ -10,7 +10,7 @@ import pytest
 
 from tests.gateway.governed import project
 from toolgen.core.clock import SystemClock
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.quality.doctor.webhooks import webhook_faults
 from toolgen.state.outbox import Dead, SqliteOutbox, WebhookMessage
 

@@ -24,8 +24,8 @@ from toolgen.cli.demo.services import HIDDEN, Shop, shop
 from toolgen.cli.demo.story import DemoFailure, tell
 from toolgen.cli.greeting import source_lines
 from toolgen.core.errors import ToolgenError
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.http import serve
-from toolgen.gateway.service import Gateway
 
 
 @click.command()

@@ -16,9 +16,9 @@ from toolgen.frontends.adapters.calls import (
     text_of,
     waits_for_person,
 )
+from toolgen.frontends.rest.tool_call_batches import written_arguments
 from toolgen.gateway.calls.json_body import Malformed
 from toolgen.gateway.protocol import AgentGateway
-from toolgen.gateway.rest.tool_call_batches import written_arguments
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Tool as GatewayTool
 

@@ -46,8 +46,8 @@ from toolgen.frontends.console.http import (
 )
 from toolgen.frontends.console.records import CallRecords, IndexRecords
 from toolgen.frontends.console.sign_in import Provider, SignInPages
-from toolgen.gateway.asgi.authentication import Authentication
-from toolgen.gateway.asgi.request import EventStream, Rejected, Request, Response, too_crowded
+from toolgen.frontends.http.authentication import Authentication
+from toolgen.frontends.http.request import EventStream, Rejected, Request, Response, too_crowded
 from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.wiring.identity_providers import make_asker

@@ -14,11 +14,11 @@ from toolgen.core.json_codec import decode_json
 from toolgen.frontends.console.grants import in_force, roles
 from toolgen.frontends.console.http import ActionResult, Person, Queue, Visit
 from toolgen.frontends.console.story import rule_of
+from toolgen.frontends.http.request import Rejected, Response
 from toolgen.gateway.approvals.approvers import counted, in_words, votes_missing
 from toolgen.gateway.approvals.requests import MAX_EACH, MAX_NOTE_LENGTH, MAX_WAITING
 from toolgen.gateway.approvals.terms import DecisionOptions, GrantRequest
 from toolgen.gateway.approvals.view import recorded_rows
-from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.gateway.operations.call_rows import argument_rows, below_first_screen, in_schema_order, request_rows
 from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal

@@ -14,7 +14,7 @@ from toolgen.audit.reports import csv_line
 from toolgen.core.json_codec import encode_json
 from toolgen.frontends.console.http import Visit, download, shown
 from toolgen.frontends.console.records import MAX_COUNTED, STATUSES, Filters, Row
-from toolgen.gateway.asgi.request import Rejected, Response
+from toolgen.frontends.http.request import Rejected, Response
 
 __all__ = ["exported", "filters_of", "known_names", "search"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolgen.frontends.console.http import Visit
+from toolgen.frontends.http.request import Rejected, Response
 from toolgen.gateway.approvals.grants import grant_json
-from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.gateway.role_grants import role_grant_json
 from toolgen.model.result import Error
 

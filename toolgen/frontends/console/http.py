@@ -31,8 +31,8 @@ from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, place_of
 from toolgen.core.units import in_words
 from toolgen.frontends.console.records import CallRecords
-from toolgen.gateway.asgi.mount_path import mount_path
-from toolgen.gateway.asgi.request import Rejected, Request, Response
+from toolgen.frontends.http.mount_path import mount_path
+from toolgen.frontends.http.request import Rejected, Request, Response
 from toolgen.gateway.operations.call_rows import escaped
 from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal

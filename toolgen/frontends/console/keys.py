@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.console.http import ActionResult, Visit
-from toolgen.gateway.asgi.request import Response
+from toolgen.frontends.http.request import Response
 from toolgen.gateway.key_revocation import revoke_key
 from toolgen.policy.credentials import ApiKey, PolicyCredentials
 

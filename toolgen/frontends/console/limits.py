@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.console.http import Visit
-from toolgen.gateway.asgi.request import Response
+from toolgen.frontends.http.request import Response
 from toolgen.model.call import Principal
 from toolgen.policy.limits import ATTRIBUTE, Limit, LimitCharge, bucket_key
 from toolgen.state.rate_limits import Level

@@ -18,8 +18,8 @@ from toolgen.core.errors import AuditError, StateError
 from toolgen.frontends.console.calls import filters_of, known_names
 from toolgen.frontends.console.http import Visit, render
 from toolgen.frontends.console.records import STATUSES, CallRecords, Filters
-from toolgen.gateway.asgi.mount_path import mount_path, mounted_at
-from toolgen.gateway.asgi.request import EventStream, Rejected, Response
+from toolgen.frontends.http.mount_path import mount_path, mounted_at
+from toolgen.frontends.http.request import EventStream, Rejected, Response
 
 __all__ = ["Live", "newest"]
 

@@ -23,7 +23,7 @@ from toolgen.core.errors import AuditError, ConfigError
 from toolgen.frontends.console.approvals import waiting_rows
 from toolgen.frontends.console.http import ActionResult, Verified, Visit, figure
 from toolgen.frontends.console.records import STATUSES, Figures, Filters
-from toolgen.gateway.asgi.request import Response
+from toolgen.frontends.http.request import Response
 
 __all__ = ["SPANS", "Bars", "PercentileLines", "Tick", "bars", "lines", "pause", "resume", "show", "verify"]
 

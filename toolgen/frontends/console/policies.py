@@ -18,7 +18,7 @@ from toolgen.core.spelling import nearest
 from toolgen.frontends.console.forms import FormError, FormField, arguments_of, fields_of
 from toolgen.frontends.console.http import ActionResult, Visit
 from toolgen.frontends.console.records import Filters
-from toolgen.gateway.asgi.request import Response
+from toolgen.frontends.http.request import Response
 from toolgen.model.schema import Json
 from toolgen.model.tool import Tool
 from toolgen.pipeline.input_validation import meant

@@ -14,7 +14,7 @@ import yaml
 from msgspec import Struct
 
 from toolgen.frontends.console.http import Visit
-from toolgen.gateway.asgi.request import Rejected, Response
+from toolgen.frontends.http.request import Rejected, Response
 
 __all__ = ["DiffLine", "Known", "changes", "listed", "one"]
 

@@ -12,7 +12,7 @@ from toolgen.core.errors import ConfigError
 from toolgen.frontends.console.http import Visit
 from toolgen.frontends.console.keys import keys_of
 from toolgen.frontends.console.records import Filters
-from toolgen.gateway.asgi.request import Rejected, Response
+from toolgen.frontends.http.request import Rejected, Response
 from toolgen.model.call import Principal
 from toolgen.model.tool import Tool
 from toolgen.policy.explain import Outlook, outlook

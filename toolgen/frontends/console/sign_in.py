@@ -29,8 +29,8 @@ from toolgen.frontends.console.http import (
     person_of,
     redirect,
 )
-from toolgen.gateway.asgi.authentication import Authentication
-from toolgen.gateway.asgi.request import LOOPBACK_HOSTS, Rejected, Request, Response
+from toolgen.frontends.http.authentication import Authentication
+from toolgen.frontends.http.request import LOOPBACK_HOSTS, Rejected, Request, Response
 from toolgen.gateway.identity.jwt import RefusedTokenError, read_token
 from toolgen.gateway.operations.kept_principals import party_of
 from toolgen.gateway.protocol import Administration

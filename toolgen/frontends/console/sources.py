@@ -19,7 +19,7 @@ from toolgen.connectors.rotated_tokens import Rotated, rotated_tokens
 from toolgen.connectors.source import SourceSettings
 from toolgen.frontends.console.http import Visit
 from toolgen.frontends.console.records import Figures, Filters, Row
-from toolgen.gateway.asgi.request import Rejected, Response
+from toolgen.frontends.http.request import Rejected, Response
 from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.secret import SecretReference

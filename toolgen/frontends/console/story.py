@@ -16,8 +16,8 @@ from toolgen.frontends.console.policies import RuleText, rule_text
 from toolgen.frontends.console.records import Row
 from toolgen.frontends.console.refusals import refusal_of
 from toolgen.frontends.console.seen_calls import seen_calls
+from toolgen.frontends.http.request import Rejected, Response
 from toolgen.gateway.approvals.view import recorded_rows
-from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.gateway.operations.call_rows import ValueRow, escaped
 from toolgen.gateway.policy_replay import hidden_note
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from toolgen.frontends.console.forms import FormError, arguments_of, fields_of
 from toolgen.frontends.console.http import ActionResult, Visit
-from toolgen.gateway.asgi.request import Rejected, Response
+from toolgen.frontends.http.request import Rejected, Response
 from toolgen.model.context import Prompt, Resource
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Tool

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Protocol
 
 from toolgen.connectors.mock_service import MockResponse
+from toolgen.frontends.http.connection import HttpConnection
+from toolgen.frontends.http.connections import Connections, HttpServer
+from toolgen.frontends.http.request import Headers, Rejected, Request, Response, Send, refusal
 from toolgen.frontends.server.signals import Stop
 from toolgen.frontends.server.sockets import BACKLOG, bind, url_of
-from toolgen.gateway.asgi.connection import HttpConnection
-from toolgen.gateway.asgi.connections import Connections, HttpServer
-from toolgen.gateway.asgi.request import Headers, Rejected, Request, Response, Send, refusal
 
 __all__ = ["Application", "serve_application", "served_in_thread"]
 

@@ -26,18 +26,18 @@ from toolgen.core.errors import ConfigError, place_of
 from toolgen.core.garbage import freeze_objects
 from toolgen.core.system_modules import system_module
 from toolgen.frontends.console.app import console_of
+from toolgen.frontends.http.app import App
+from toolgen.frontends.http.connection import HttpConnection
+from toolgen.frontends.http.connections import MAX_COUNT, RESERVE, Connections, HttpServer
+from toolgen.frontends.http.cross_origin import CrossOrigin
+from toolgen.frontends.http.request import ANY_HOST, LOOPBACK_HOSTS
+from toolgen.frontends.mcp.stdio import serve_streams
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.event_loop import new_loop
 from toolgen.frontends.server.signals import Stop, hear_signal, hears_signals, ignore_signal
 from toolgen.frontends.server.sockets import BACKLOG, bind, is_loopback, url_of
 from toolgen.frontends.server.tls import HANDSHAKES, ServerCertificate, TlsConnection
-from toolgen.gateway.asgi.app import App
-from toolgen.gateway.asgi.connection import HttpConnection
-from toolgen.gateway.asgi.connections import MAX_COUNT, RESERVE, Connections, HttpServer
-from toolgen.gateway.asgi.cross_origin import CrossOrigin
-from toolgen.gateway.asgi.request import ANY_HOST, LOOPBACK_HOSTS
-from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 
 __all__ = ["Front", "Pulse", "check_reach", "say_ready", "serve", "serve_stdio", "serve_worker"]

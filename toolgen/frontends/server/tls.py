@@ -12,8 +12,8 @@ from typing import Any
 
 from toolgen.config.gateway import TlsFiles
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.asgi.connection import HttpConnection
-from toolgen.gateway.asgi.connections import Connections, HttpServer
+from toolgen.frontends.http.connection import HttpConnection
+from toolgen.frontends.http.connections import Connections, HttpServer
 
 __all__ = ["HANDSHAKES", "ServerCertificate", "TlsConnection"]
 

@@ -13,9 +13,9 @@ import msgspec
 from toolgen.core.core_dumps import forbid_core_dumps
 from toolgen.core.descriptors import open_descriptor
 from toolgen.core.errors import ToolgenError
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.http import Front, Pulse, serve_worker
 from toolgen.frontends.server.logs import Logs, configure
-from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import WorkerSockets
 
 __all__ = ["BEAT", "READY", "Orders", "main"]

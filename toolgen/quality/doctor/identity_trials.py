@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from toolgen.frontends.console import app as console_app
 from toolgen.frontends.console.app import console_of
-from toolgen.gateway.asgi.app import App
+from toolgen.frontends.http.app import App
 from toolgen.gateway.identity import Identity, KeySets, TokenRejected, principals, token_claims
 from toolgen.quality.doctor.scratch_gateway import KEY, RefusalChecks, UselessError, scratch
 

@@ -19,7 +19,7 @@ from toolgen.config.policies import load_policy
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.executor import Executor
 from toolgen.core.errors import ToolgenError, place_of
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Call
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.manifest import Manifest, SourceInfo, assemble

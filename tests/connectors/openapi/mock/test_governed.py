@@ -15,7 +15,7 @@ import pytest
 
 from tests import patient
 from tests.projects import POLICY, make_project
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.generator.samples.json_schema import sample
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Effect

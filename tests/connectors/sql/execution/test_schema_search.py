@@ -14,7 +14,7 @@ import pytest
 import toolgen
 from toolgen.connectors.sql.execution.executor import search_schema
 from toolgen.connectors.sql.reading.tools import MIN_SEARCHED
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.database import Column, Database, Table
 
 

@@ -16,7 +16,7 @@ from toolgen.connectors.sql.guard.changes import guard_change
 from toolgen.connectors.sql.guard.cross_check import cross_check
 from toolgen.connectors.sql.guard.refusal import StatementRefusal
 from toolgen.core.errors import PolicyError
-from toolgen.gateway.service import Gateway
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Statement
 from toolgen.model.manifest import SourceInfo, assemble
 from toolgen.model.sql_scope import SqlScope, TableScope

@@ -15,9 +15,9 @@ import pytest
 from tests.gateway.governed import project, write_policy
 from toolgen.cli.main import main as toolgen
 from toolgen.core.errors import ConfigError
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.catalog.search import hybrid
 from toolgen.gateway.catalog.search.minilm import PACKAGES
-from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
 
 RULES = [{"id": "all", "to": ["bot"], "tools": ["orders__list_orders", "orders__send_mail"], "verdict": "allow"}]

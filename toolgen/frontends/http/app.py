@@ -1,0 +1,386 @@
+"""The one application: where a request goes, who it comes from, and what every answer has in common. Two adapters bring it requests: the
+connections of our own server (`connection.py`), and ASGI, for whatever server or test client has it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import quote, urlsplit
+
+from toolgen.config.gateway import Networks, contains
+from toolgen.config.settings import ClientCertificates
+from toolgen.core.errors import AuditError, StateError, place_of
+from toolgen.frontends.http.authentication import MCP, WELL_KNOWN, Authentication
+from toolgen.frontends.http.connections import InFlight, client_of
+from toolgen.frontends.http.cross_origin import CrossOrigin
+from toolgen.frontends.http.mount_path import mount_path
+from toolgen.frontends.http.request import (
+    LOOPBACK_HOSTS,
+    Answer,
+    CredentialInUrl,
+    FileResponse,
+    Rejected,
+    Request,
+    Response,
+    Send,
+    check_host,
+    json_response,
+    read_path,
+    refusal,
+)
+from toolgen.frontends.mcp.server import Mcp
+from toolgen.frontends.mcp.streamable_http import McpEndpoint
+from toolgen.frontends.rest.approvals import RestApprovals
+from toolgen.frontends.rest.audit import RestAudit
+from toolgen.frontends.rest.calls import CallEvents, RestCalls
+from toolgen.frontends.rest.context import RestContext
+from toolgen.frontends.rest.devices import RestDevices
+from toolgen.frontends.rest.files import RestFiles
+from toolgen.frontends.rest.grants import RestGrants
+from toolgen.frontends.rest.openapi_document import openapi_json
+from toolgen.frontends.rest.tools import Rest
+from toolgen.gateway.catalog.tool_lists import Listings
+from toolgen.gateway.metrics.prometheus import DETAILS, MEDIA_TYPE
+from toolgen.gateway.protocol import Facade
+from toolgen.model.call import Principal
+
+__all__ = ["App", "AsgiReceive", "AsgiSend", "Pages", "Scope"]
+
+Scope: TypeAlias = MutableMapping[str, Any]
+AsgiReceive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+AsgiSend: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+log = logging.getLogger("toolgen.gateway")
+
+_CALL = re.compile(r"/v1/tools/([^/]+)/call\Z")
+_TOOL = re.compile(r"/v1/tools/([^/]{1,128})\Z")
+_ANSWER = re.compile(r"/v1/answers/([^/]{1,128})/([A-Za-z0-9_-]{64})\Z")
+_ENDPOINT = re.compile(rf"{MCP}/([a-z][a-z0-9-]{{0,39}})/?\Z")
+_CONSOLE = re.compile(r"/console(?:/|\Z)")
+# Browsers are told to come over https and in no other way (RFC 6797), which they believe where they did: the proxy's TLS.
+_HSTS = ((b"strict-transport-security", b"max-age=31536000"),)
+_MAX_KNOWN_HOSTS = 64
+_PLAIN = "/!$&'()*+,;=:@\\%"
+_METADATA = frozenset({WELL_KNOWN, WELL_KNOWN + MCP, WELL_KNOWN + MCP + "/"})
+_MCP_PATHS = frozenset({MCP, MCP + "/"})  # some clients add a slash to the address, or take it away
+
+
+class Pages(Protocol):
+    """Web pages below /console: a front end that identifies users by a cookie, not by a credential."""
+
+    async def handle(self, request: Request) -> Answer: ...
+
+    def end_streams(self) -> None:
+        """Ends what browsers listen to."""
+
+    def failed(self) -> Response:
+        """The answer where something is wrong with the gateway itself."""
+
+    async def close(self) -> None: ...
+
+
+class App:
+    """MCP at /mcp and REST below /v1, over one gateway.
+
+    `hosts` are the names this gateway answers to in the Host header; `ANY_HOST` for a gateway whose names are not known.
+    `certificates` names the proxies whose word on a client's certificate is believed, `proxies` those whose word on a client's address is.
+    `url` is the origin that agents know it by. `cross_origin` names the web pages of other origins that may use it.
+    """
+
+    def __init__(
+        self,
+        gateway: Facade,
+        *,
+        hosts: frozenset[str] = LOOPBACK_HOSTS,
+        certificates: ClientCertificates | None = None,
+        proxies: Networks = (),
+        url: str = "",
+        cross_origin: CrossOrigin = CrossOrigin(),  # noqa: B008 - frozen
+    ) -> None:
+        self._gateway = gateway
+        self._cross_origin = cross_origin
+        self._proxies = proxies
+        self._in_flight = InFlight()
+        self._hosts = hosts | ({urlsplit(url).hostname or ""} if url else set())
+        self._known_hosts: set[bytes] = set()  # as clients wrote them
+        self._authentication = Authentication(gateway, certificates=certificates, url=url)
+        listings = Listings(gateway)
+        self._mcp = McpEndpoint(Mcp(gateway, listings), gateway.tool_calls.approvals.departed)
+        self._rest = Rest(gateway, listings)
+        self._approvals = RestApprovals(gateway.tool_calls.approvals)
+        self._grants = RestGrants(gateway.tool_calls.approvals, gateway.role_grants)
+        self._calls = RestCalls(gateway.tool_calls.approvals)
+        self._events = CallEvents(gateway)
+        self._devices = RestDevices(gateway)
+        self._context = RestContext(gateway.context)
+        self._files = RestFiles(gateway.tool_calls.files)
+        self._audit = RestAudit(gateway)
+        self._console: Pages | None = None
+        self._https = url.startswith("https://")
+
+    def open_console(self, pages: Callable[[Authentication], Pages], url: str = "") -> None:
+        """Serves the console besides, at this origin. It shares the authentication, and with it how often an address may be wrong."""
+        self._console = pages(self._authentication)
+        self._https = self._https or url.startswith("https://")
+
+    async def close(self) -> None:
+        """Lets go of what the console holds."""
+        if self._console is not None:
+            await self._console.close()
+
+    def end_streams(self) -> None:
+        """Ends what would otherwise never end: streams that clients listen to. Calls in flight go on."""
+        self._mcp.close()
+        self._events.close()
+        self._devices.close()
+        if self._console is not None:
+            self._console.end_streams()
+
+    async def __call__(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
+        """ASGI 3. Only HTTP is answered; a WebSocket is closed, and the lifespan is the server's business."""
+        if scope["type"] == "http":
+            await _AsgiExchange(scope, receive, send).run(self)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def serve(self, request: Request, send: Send) -> None:
+        """Answers one request, whatever brought it. Raises nothing but what `send` raises."""
+        if not self._proxies or not contains(self._proxies, request.peer):
+            await send(await self._answered(request))
+            return
+        request.client = client_of(request.peer, request.lines, self._proxies)
+        crowded = self._in_flight.enter(request.client)
+        request.crowded = request.crowded or crowded
+        try:
+            await send(await self._answered(request))
+        finally:
+            self._in_flight.leave(request.client)
+
+    async def _answered(self, request: Request) -> Answer:
+        answer: Answer
+        try:
+            answer = await self._answer(request)
+        except Rejected as rejected:
+            answer = refusal(rejected)
+        except (StateError, AuditError) as error:
+            log.error("a request to %s was refused: %s", _route(request.path), error)  # noqa: TRY400 - it says all there is
+            answer = refusal(Rejected.by_fault(error))
+        except Exception as error:  # noqa: BLE001  (the outermost boundary; the text stays inside, it may hold anything)
+            log.error(  # noqa: TRY400  (a traceback carries the text of the error)
+                "a request to %s ended in %s", _route(request.path), place_of(error)
+            )
+            answer = refusal(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
+            if self._console is not None and _CONSOLE.match(request.path):
+                answer = self._console.failed()
+        self._gateway.operations.metrics.answered(answer.status)
+        if request.shared:
+            answer = self._cross_origin.shared(request, answer)
+        if request.unread or self._https:
+            return request.finish(answer, _HSTS if self._https else ())
+        return answer
+
+    async def _answer(self, request: Request) -> Answer:
+        host = request.headers.get(b"host", b"")
+        if host not in self._known_hosts or b"origin" in request.headers:
+            request.shared = self._cross_origin.allows(request)
+            check_host(request, self._hosts, shared=request.shared)
+            if len(self._known_hosts) < _MAX_KNOWN_HOSTS:
+                self._known_hosts.add(host)
+        request.path = read_path(request.path)
+        if request.query or request.repeated:
+            await self._check(request)
+        if request.shared and request.method == "OPTIONS":
+            return self._cross_origin.preflight(request)
+        if request.path == "/healthz":
+            request.take("GET")
+            return json_response({"status": "ok"})
+        if request.path == "/readyz":
+            request.take("GET")
+            return await self._ready(request)
+        if self._console is not None and _CONSOLE.match(request.path):
+            return await self._console.handle(request)
+        if request.path == "/" and self._console is not None and b"text/html" in request.headers.get(b"accept", b""):
+            request.take("GET")
+            return Response(status=302, headers=((b"location", f"{mount_path()}/console".encode("ascii")),))
+        if request.path == "/metrics":
+            request.take("GET")
+            return await self._measured(request)
+        if request.path in _METADATA:
+            return self._authentication.resource.metadata(request)
+        principal = await self._authentication.enter(request)
+        if b"traceparent" in request.headers:
+            request.caller_connection.trace = request.trace()
+        if request.path in _MCP_PATHS:
+            return await self._mcp.handle(request, principal)
+        if found := _CALL.match(request.path):
+            request.take("POST")
+            return await self._rest.call(request, principal, found[1])
+        return await self._rare(request, principal)
+
+    async def _check(self, request: Request) -> None:
+        try:
+            request.check()
+        except CredentialInUrl:
+            await self._authentication.credential_in_url(request)
+            raise
+
+    async def _rare(self, request: Request, principal: Principal) -> Answer:
+        match request.path:
+            case "/v1/tools":
+                request.take("GET")
+                return await self._rest.tools(request, principal)
+            case "/v1/tool_calls":
+                request.take("POST")
+                return await self._rest.tool_calls(request, principal)
+            case "/v1/files":
+                return await self._files.take(request, principal)
+            case "/openapi.json":
+                request.take("GET")
+                return Response(body=openapi_json())
+        if (found := _ENDPOINT.match(request.path)) and (narrowed := self._entered(principal, found[1])) is not None:
+            return await self._mcp.handle(request, narrowed)
+        if found := _TOOL.match(request.path):
+            request.take("GET")
+            return await self._rest.tool(request, principal, found[1])
+        if found := _ANSWER.match(request.path):
+            request.take("GET")
+            return await self._rest.kept_answer(request, principal, found[1], found[2])
+        if response := await self._calls.answer(request, principal):
+            return response
+        if response := await self._approvals.answer(request, principal):
+            return response
+        if response := await self._grants.answer(request, principal):
+            return response
+        if events := await self._events.answer(request, principal):
+            return events
+        if answer := await self._devices.answer(request, principal):
+            return answer
+        if response := await self._context.answer(request, principal):
+            return response
+        if response := await self._audit.answer(request, principal):
+            return response
+        raise Rejected(404, "not_found", "there is nothing at this path", suggestion="/openapi.json lists the routes")
+
+    def _entered(self, principal: Principal, endpoint: str) -> Principal | None:
+        """The principal as it comes to an endpoint of MCP; None if there is none, or none that has anything for this principal."""
+        narrowed = self._gateway.context.servers.narrowed(principal, endpoint)
+        if narrowed is None:
+            return None
+        context = self._gateway.context
+        seen = self._gateway.tool_calls.catalog(narrowed) or context.prompts(narrowed) or context.resources(narrowed)
+        return narrowed if seen or context.templates(narrowed) else None
+
+    async def _measured(self, request: Request) -> Response:
+        """Sums are for anybody. Names, which `?detail=sources,tools` asks for, are for those who may read the record."""
+        asked = request.parameters("detail").get("detail") if request.query else None
+        if asked is None:
+            return Response(body=await self._gateway.operations.measured(), media_type=MEDIA_TYPE)
+        principal = await self._authentication.enter(request)
+        if not self._gateway.callers.may_review(principal):
+            raise Rejected(
+                403,
+                "forbidden",
+                "this principal may not see names in metrics: it may not read the audit",
+                suggestion="leave the query away, or ask the author of the policy",
+            )
+        words = frozenset(asked.split(","))
+        if not words <= {*DETAILS, "all"}:
+            raise Rejected(
+                400,
+                "validation",
+                "the query parameter detail holds a word that it does not have",
+                suggestion=f"use {', '.join(DETAILS)} (several with commas between them), or all",
+            )
+        body = await self._gateway.operations.measured(DETAILS if "all" in words else words)
+        return Response(body=body, media_type=MEDIA_TYPE)
+
+    async def _ready(self, request: Request) -> Response:
+        """Answer the readiness check. Anybody may read whether calls are accepted; reasons and warnings need a credential."""
+        reasons, warnings = self._gateway.operations.ready(), self._gateway.operations.warnings()
+        answer: dict[str, object] = {"status": "not ready" if reasons else "ready"}
+        if (reasons or warnings) and request.headers.get(b"authorization") is not None:
+            await self._authentication.enter(request)
+            answer |= {"reasons": list(reasons)} if reasons else {}
+            answer |= {"warnings": list(warnings)} if warnings else {}
+        return json_response(answer, status=503 if reasons else 200)
+
+
+class _AsgiExchange:
+    """HTTP request and response over ASGI."""
+
+    def __init__(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
+        self._receive = receive
+        self._send = send
+        self._watching: asyncio.Task[None] | None = None
+        lines = scope["headers"]
+        headers: dict[bytes, bytes] = {}
+        repeated = set[bytes]()
+        for name, value in lines:
+            if name in headers:
+                repeated.add(name)
+            else:
+                headers[name] = value
+        client = scope.get("client")
+        raw = scope.get("raw_path")  # which not every server gives; what `path` was decoded from is not known then
+        path = quote(scope["path"], safe=_PLAIN) if raw is None else raw.decode("latin-1")
+        line = (scope["method"], path, scope["query_string"])
+        peer = client[0] if client else ""
+        self._request = Request(line, lines, headers, frozenset(repeated), self._read, peer)
+
+    async def run(self, app: App) -> None:
+        try:
+            await app.serve(self._request, self._answer)
+        finally:
+            if self._watching is not None:
+                self._watching.cancel()
+
+    async def _read(self) -> tuple[bytes, bool] | None:
+        message = await self._receive()
+        if message["type"] != "http.request":
+            self._request.caller_connection.leave()
+            return None
+        more = message.get("more_body", False)
+        if not more:
+            self._watch()
+        return message.get("body", b""), more
+
+    async def _answer(self, answer: Answer) -> None:
+        start = {"type": "http.response.start", "status": answer.status, "headers": list(answer.fields())}
+        if isinstance(answer, Response):
+            await self._send(start)
+            await self._send({"type": "http.response.body", "body": answer.body})
+            return
+        if isinstance(answer, FileResponse):
+            await self._send(start)
+            async for part in answer.parts:
+                if self._request.caller_connection.disconnected():
+                    return
+                await self._send({"type": "http.response.body", "body": part, "more_body": True})
+            await self._send({"type": "http.response.body", "body": b""})
+            return
+        if self._watching is None:
+            await self._read()  # there is no body to a request for a stream; behind it is when the client leaves
+        await self._send(start)
+        async for event in answer.events:
+            await self._send({"type": "http.response.body", "body": event, "more_body": True})
+        await self._send({"type": "http.response.body", "body": b""})
+
+    def _watch(self) -> None:
+        self._watching = asyncio.create_task(self._departure())
+
+    async def _departure(self) -> None:
+        if (await self._receive())["type"] == "http.disconnect":
+            self._request.caller_connection.leave()
+
+
+def _route(path: str) -> str:
+    """The route for the log: a fixed word, because a path is text from outside."""
+    if path == MCP or path.startswith(f"{MCP}/"):
+        return MCP
+    if _CONSOLE.match(path):
+        return "/console"
+    return "/v1" if path.startswith("/v1/") else "another path"

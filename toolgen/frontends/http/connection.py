@@ -1,0 +1,451 @@
+"""Our own HTTP/1.1 connections: strict about what a request is, bounded in what they hold and for how long, and with a word for each
+request on whether its client is still there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from http import HTTPStatus
+from typing import Any
+
+from toolgen.core.errors import place_of
+from toolgen.frontends.http.connections import HttpServer
+from toolgen.frontends.http.http1 import BadRequest, Marker, RequestHead, RequestReader
+from toolgen.frontends.http.request import (
+    Answer,
+    EventStream,
+    FileResponse,
+    LimitedResource,
+    Rejected,
+    Request,
+    Response,
+    refusal,
+    too_crowded,
+)
+
+__all__ = ["HttpConnection"]
+
+SLOWEST_HEAD_S = 15.0
+SLOWEST_READER_S = 30.0
+MAX_REST_S = 75.0
+MAX_UNREAD = 65_536
+LINGER_S = 10.0
+MAX_LINGERED = 256 * 1024 * 1024
+"""For how long, and of how many bytes, the rest of a body is read behind its answer."""
+_NEVER = float("inf")
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class _StatusLines(dict[int, bytes]):
+    """Status lines, of numbers without a phrase too."""
+
+    def __missing__(self, status: int) -> bytes:
+        return f"HTTP/1.1 {status} \r\n".encode()
+
+
+_STATUS_LINES = _StatusLines(
+    (status.value, f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()) for status in HTTPStatus
+)
+_UNSAFE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").search
+_CLOSE = (b"connection", b"close")
+
+log = logging.getLogger("toolgen.gateway")
+
+
+class _Exchange:
+    """HTTP request on a connection, with its response."""
+
+    __slots__ = ("_arrived", "_body", "_connection", "begun", "expects", "gone", "head", "more", "request", "task")
+
+    def __init__(self, connection: HttpConnection, head: RequestHead, whole: bytes | None) -> None:
+        self._connection = connection
+        self.head = head
+        line = (head.method, head.path, head.query)
+        body = self._receive if whole is None else whole
+        self.request = Request(line, head.lines, head.headers, head.repeated, body, connection.peer)
+        self.request.caller_connection.has_own_task = (
+            True  # nobody cancels its task: a client that leaves is told to its presence
+        )
+        self.expects = head.expects_continue
+        self.more = whole is None
+        self.begun = False
+        self.gone = False
+        self._body = b""
+        self._arrived: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    async def run(self, server: HttpServer) -> None:
+        """Has the request answered."""
+        try:
+            await server.handlers.serve(self.request, self._send)
+        except Exception as error:  # noqa: BLE001  (what the handlers' own boundary lets through is a fault of the answer itself)
+            log.error("an answer could not be sent: %s", place_of(error))  # noqa: TRY400  (its text may hold anything)
+            self._connection.failed(self)
+        finally:
+            if self.task is not None:
+                server.tasks.discard(self.task)
+            if server.ended is not None:
+                server.left()
+
+    def take(self, piece: bytes) -> int:
+        """Keeps a piece of the body; how much is kept now."""
+        self._body += piece
+        self.wake()
+        return len(self._body)
+
+    def wake(self) -> None:
+        """The reader of the body looks again."""
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)
+
+    def leave(self) -> None:
+        """The client has gone."""
+        self.gone = True
+        self.wake()
+        self.request.caller_connection.leave()
+
+    async def _receive(self) -> tuple[bytes, bool] | None:
+        connection = self._connection
+        if self.expects and not self.begun:
+            self.expects = False
+            connection.write(_CONTINUE)
+        connection.resume_reading()
+        while self.more and not self._body and not self.gone:
+            self._arrived = asyncio.get_running_loop().create_future()
+            await self._arrived
+        if self.gone:
+            return None
+        piece, self._body = self._body, b""
+        return piece, self.more
+
+    async def _send(self, answer: Answer) -> None:
+        connection = self._connection
+        if isinstance(answer, Response):
+            if connection.drained is not None:
+                await connection.writable()
+            if not self.gone:
+                body = b"" if self.head.method == "HEAD" else answer.body
+                closes = connection.answer(self, answer, body)
+                connection.answered(self, closes=closes)
+            return
+        if isinstance(answer, FileResponse):
+            await self._download(answer)
+        else:
+            await self._stream(answer)
+
+    async def _download(self, answer: FileResponse) -> None:
+        """Sends a file part by part, the next one when the last is taken, and not to its end where the client leaves."""
+        connection = self._connection
+        await connection.writable()
+        closes = connection.answer(self, answer, b"")
+        async for part in answer.parts:
+            await connection.writable()
+            if self.gone:
+                return
+            connection.write(part)
+        if not self.gone:
+            connection.answered(self, closes=closes)
+
+    async def _stream(self, answer: EventStream) -> None:
+        """Sends the events as they come, the head with the first of them. They are taken to their end although the client leaves."""
+        connection, chunked = self._connection, self.head.version == "1.1"
+        begun, closes = False, False
+        async for event in answer.events:
+            await connection.writable()
+            if self.gone:
+                continue
+            piece = b"%x\r\n%b\r\n" % (len(event), event) if chunked else event
+            if begun:
+                connection.write(piece)
+            else:
+                begun, closes = True, connection.answer(self, answer, piece)
+        await connection.writable()
+        if not self.gone:
+            end = b"0\r\n\r\n" if chunked else b""
+            if begun:
+                connection.write(end)
+            else:
+                closes = connection.answer(self, answer, end)
+            connection.answered(self, closes=closes)
+
+
+class HttpConnection(asyncio.Protocol):
+    """Takes requests one by one: what comes behind one that is not answered yet is kept unread, a little of it, and so cannot be answered
+    before it. A client that sends or takes bytes too slowly is cut off; neither needs a credential.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_crowded",
+        "_due",
+        "_exchange",
+        "_last",
+        "_lingers",
+        "_loop",
+        "_reader",
+        "_reading",
+        "_server",
+        "_timer",
+        "_transport",
+        "_untaken",
+        "_used",
+        "drained",
+        "peer",
+        "places",
+        "proven",
+    )
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._reader = RequestReader()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = _NEVER  # when what is waited for is overdue
+        self._untaken: asyncio.TimerHandle | None = None
+        self.drained: asyncio.Future[None] | None = None  # where what was written is not taken
+        self._reading = True
+        self._transport: asyncio.Transport
+        self._exchange: _Exchange | None = None  # what is being answered
+        self._crowded: LimitedResource | None = None
+        self._last = False
+        self._lingers = 0  # how much of a body is still dropped behind its answer; 0 where none is
+        self._used = False
+        self.peer = ""
+        self.proven = False
+        self.places: tuple[Any, ...] = ()
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # it is one of TCP
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.peer = str(peer[0]) if isinstance(peer, tuple) else ""
+        self._server.open.add(self)
+        self._wait(SLOWEST_HEAD_S)
+        self._crowded = self._server.connections.enter(self)
+        if self._server.ended is not None:
+            self.end_after_answer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.open.discard(self)
+        self._server.connections.leave(self)
+        for timer in (self._timer, self._untaken):
+            if timer is not None:
+                timer.cancel()
+        if self._exchange is not None:
+            self._exchange.leave()
+        self._wake_writer()
+        self._server.left()
+
+    def eof_received(self) -> None: ...
+
+    def data_received(self, data: bytes) -> None:
+        if self._lingers:
+            self._lingers -= len(data)
+            if self._lingers <= 0:
+                self._transport.abort()
+        elif not self._transport.is_closing():
+            self._reader.feed(data)
+            self._advance()
+
+    def pause_writing(self) -> None:
+        self.drained = self._loop.create_future()
+        self._untaken = self._loop.call_later(SLOWEST_READER_S, self._transport.abort)
+
+    def resume_writing(self) -> None:
+        self._wake_writer()
+        if self._untaken is not None and not self._lingers and not self._transport.is_closing():
+            self._untaken.cancel()
+            self._untaken = None
+
+    def _wake_writer(self) -> None:
+        drained, self.drained = self.drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+
+    # What the server calls
+
+    def end_after_answer(self) -> None:
+        """The answer in hand is the last one."""
+        self._last = True
+        if self._exchange is None:
+            self._close()
+
+    def abort(self) -> None:
+        """Ends it at once."""
+        self._transport.abort()
+
+    # What the counting of connections calls
+
+    def expendable(self) -> bool:
+        """Return True if the connection may be closed for another: no answer is awaited, or its client is unauthenticated and sends no body
+        or does not read the answer."""
+        exchange = self._exchange
+        if exchange is None or self._lingers or self._transport.is_closing():
+            return True
+        return not exchange.request.accepted and (exchange.more or self.drained is not None)
+
+    def give_way(self) -> None:
+        """Closes it. Who had begun a request is told why; on a connection that rests, an answer would be taken for that to another."""
+        if self._lingers or self._transport.get_write_buffer_size():  # which nobody takes
+            self._transport.abort()
+        elif self._exchange is None and not self._reader.unread and self._used:
+            self._close()
+        else:
+            self._refuse(too_crowded())
+
+    # Requests
+
+    def _advance(self) -> None:
+        """Reads as far as what has come allows: not beyond a request that is being answered."""
+        reader = self._reader
+        try:
+            while not self._transport.is_closing():
+                exchange = self._exchange
+                if exchange is not None and not exchange.more:
+                    if len(reader.unread) > MAX_UNREAD:
+                        self._pause_reading()
+                    return
+                event = reader.next()
+                if event is Marker.MORE:
+                    if exchange is None and reader.unread:
+                        self._wait(SLOWEST_HEAD_S, from_first=True)
+                    return
+                if isinstance(event, RequestHead):
+                    self._begin(event)
+                elif exchange is not None and event is Marker.END:
+                    exchange.more = False
+                    exchange.wake()
+                    self.resume_reading()  # or nobody would see the client leave
+                elif exchange is not None and isinstance(event, bytes) and exchange.take(event) > MAX_UNREAD:
+                    self._pause_reading()
+        except BadRequest as error:
+            self._refuse(Rejected(400, "bad_request", str(error), suggestion="the connection is closed; send it again"))
+
+    def _begin(self, head: RequestHead) -> None:
+        """A request whose headers are here. The list of them is the application's own: nothing that comes later is ever added."""
+        self._due = _NEVER
+        self._used = True
+        exchange = self._exchange = _Exchange(self, head, None if head.expects_continue else self._reader.whole())
+        exchange.request.crowded = self._crowded
+        exchange.task = self._loop.create_task(exchange.run(self._server))
+        self._server.tasks.add(exchange.task)
+
+    def _pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Takes more of what the client sends."""
+        if not self._reading and not self._transport.is_closing():
+            self._reading = True
+            self._transport.resume_reading()
+
+    # Answers
+
+    def write(self, data: bytes) -> None:
+        """Puts bytes on the wire, where it is still open."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    async def writable(self) -> None:
+        """Returns when what was written before is taken, or will never be."""
+        if self.drained is not None:
+            await asyncio.shield(self.drained)
+
+    def answer(self, exchange: _Exchange, answer: Answer, body: bytes) -> bool:
+        """Writes an answer, or its head and the first of its body, in one piece. Whether the connection ends with it."""
+        lines = [_STATUS_LINES[answer.status], self._server.date()]
+        for name, value in answer.fields():
+            if _UNSAFE(value):
+                raise ValueError("a header of an answer holds a control character")
+            lines += (name, b": ", value, b"\r\n")
+        exchange.begun = True
+        closes = _CLOSE in answer.headers
+        if not closes and (self._last or not exchange.head.keep_alive or self._crowded is not None):
+            closes = True
+            lines.append(b"connection: close\r\n")
+        if isinstance(answer, EventStream) and exchange.head.version == "1.1":
+            lines.append(b"transfer-encoding: chunked\r\n")
+        lines += (b"\r\n", body)
+        if not self._transport.is_closing():
+            self._transport.write(b"".join(lines))
+        return closes
+
+    def answered(self, exchange: _Exchange, *, closes: bool) -> None:
+        """The answer to a request is complete. One that came before its body was leaves nothing to go on with."""
+        self._exchange = None
+        self.proven = self.proven or exchange.request.accepted
+        if exchange.more:
+            self._linger()
+        elif closes:
+            self._close()
+        if self._transport.is_closing():
+            return
+        self._server.connections.rested(self)
+        self._wait(MAX_REST_S)
+        if not self._reading:
+            self.resume_reading()
+        if self._reader.unread:
+            self._advance()
+
+    def failed(self, exchange: _Exchange) -> None:
+        """Whatever is wrong with an answer, its client is not left to wait."""
+        if exchange is self._exchange:
+            self._refuse(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
+
+    # The end
+
+    def _refuse(self, rejected: Rejected) -> None:
+        """Answers what is no request, or comes at a bad time, and closes. Nothing is written into an answer that has begun."""
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.leave()
+        if exchange is None or not exchange.begun:
+            response = refusal(rejected)
+            lines = [b"%b: %b\r\n" % field for field in (*response.fields(), _CLOSE)]
+            self.write(b"".join((_STATUS_LINES[response.status], self._server.date(), *lines, b"\r\n", response.body)))
+        self._close()
+
+    def _close(self) -> None:
+        """Closes once what was written is taken; not waiting for ever for that."""
+        self._transport.close()
+        if self._untaken is None:
+            self._untaken = self._loop.call_later(SLOWEST_READER_S, self._transport.abort)
+
+    def _linger(self) -> None:
+        """Closes behind an answer that came before its request was whole.
+
+        A client that sends its whole body first would lose the answer to a reset: what it still sends is read and dropped, for a while.
+        """
+        if self._transport.is_closing():
+            return
+        self._lingers = MAX_LINGERED
+        self._exchange = None
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        if self._untaken is None:
+            self._untaken = self._loop.call_later(LINGER_S, self._transport.abort)
+        self.resume_reading()
+
+    def _wait(self, seconds: float, *, from_first: bool = False) -> None:
+        """Begins to wait for a head: for its beginning, or (`from_first`) for the rest of one whose first bytes are here."""
+        due = self._loop.time() + seconds
+        self._due = min(self._due, due) if from_first else due
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._due, self._look)
+        elif self._timer.when() > self._due:
+            self._timer.cancel()
+            self._timer = self._loop.call_at(self._due, self._look)
+
+    def _look(self) -> None:
+        """Closes a connection whose head is overdue. One timer serves many heads: each only moves the time on, and costs no timer."""
+        self._timer = None
+        if self._due == _NEVER or self._transport.is_closing():
+            return
+        if self._loop.time() >= self._due:
+            self._close()
+        else:
+            self._timer = self._loop.call_at(self._due, self._look)

@@ -1,0 +1,326 @@
+"""MCP's prompts/*, resources/* and completion/complete (2025-11-25 and 2026-07-28, server/prompts, server/resources,
+server/utilities/completion)."""
+
+from __future__ import annotations
+
+import base64
+import bisect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from toolgen.frontends.mcp.client_channel import PendingReplies, StatefulLine, StatelessLine, capabilities_of
+from toolgen.frontends.mcp.messages import (
+    INVALID_PARAMS,
+    MAX_STATE_LENGTH,
+    META_CAPABILITIES,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+    Caller,
+    ProtocolStyle,
+    RpcFault,
+    States,
+)
+from toolgen.gateway.calls.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls, ReadContent
+from toolgen.gateway.calls.context_policy import Reader
+from toolgen.model.call import parties
+from toolgen.model.context import PROMPT, RESOURCE, Prompt, PromptArgument, Resource
+from toolgen.model.result import Error, file_bytes
+from toolgen.model.schema import Json
+
+__all__ = ["CONTEXT_LISTS", "CONTEXT_METHODS", "ContextMethods", "content_block", "resource_fault"]
+
+CONTEXT_LISTS = frozenset({"prompts/list", "resources/list", "resources/templates/list"})
+CONTEXT_METHODS = CONTEXT_LISTS | {"prompts/get", "completion/complete"}
+
+_OF_PROMPTS = "prompts/"
+_PER_PAGE = 1000
+_MAX_URI_LENGTH = 2048
+_MAX_ARGUMENTS = 200
+_MAX_ANSWERS = 32
+ASKS = "input_required"
+_KINDS = {"image": "image", "audio": "audio"}
+_T = TypeVar("_T", Prompt, Resource)
+
+
+class _Round(Struct, frozen=True):
+    """Request of a read: what is read, with which arguments, and what a client of 2026-07-28 answers with it."""
+
+    about: str
+    arguments: Mapping[str, Json]
+    params: Mapping[str, Any]
+    meta: Mapping[str, Any]
+
+
+class ContextMethods:
+    """Methods about prompts and resources over one gateway."""
+
+    def __init__(self, context: ContextCalls, states: States, mailbox: PendingReplies) -> None:
+        self._context, self._states, self._mailbox = context, states, mailbox
+
+    @property
+    def capabilities(self) -> dict[str, object]:
+        """Capabilities that `initialize` and `server/discover` declare for them."""
+        prompts, resources = self._context.offered
+        declared: dict[str, object] = {"prompts": {"listChanged": True}} if prompts else {}
+        if resources:
+            declared["resources"] = {"subscribe": True, "listChanged": True}
+        return declared | ({"completions": {}} if prompts or resources else {})
+
+    def converses(self, method: object, params: Mapping[str, Any]) -> bool:
+        """Return True if what is read may ask its caller before it answers."""
+        match method:
+            case "prompts/get":
+                return self._context.converses(prompt=params.get("name"))
+            case "resources/read":
+                return self._context.converses(resource=params.get("uri"))
+            case _:
+                return False
+
+    async def answer(
+        self, method: str, params: Mapping[str, Any], meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
+        """The result of one of `CONTEXT_METHODS`. A project without prompts has none of their methods."""
+        if method.startswith(_OF_PROMPTS) and not self._context.offered[0]:
+            return RpcFault(code=METHOD_NOT_FOUND, message="this server has no prompts")
+        context, principal = self._context, caller.principal
+        match method:
+            case "prompts/list":
+                return _page(params, "prompts", context.prompts(principal), _name, _prompt)
+            case "resources/list":
+                return _page(params, "resources", context.resources(principal), _uri, _resource)
+            case "resources/templates/list":
+                return _page(params, "resourceTemplates", context.templates(principal), _uri, _template)
+            case "prompts/get":
+                return await self.get(params, meta, style, caller)
+            case _:
+                return await self.complete(params, caller)
+
+    async def get(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
+        """prompts/get."""
+        name, arguments = params.get("name"), params.get("arguments")
+        if not isinstance(name, str):
+            return _wrong("params.name must be a string")
+        given = {} if arguments is None else arguments
+        if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+            return _wrong("params.arguments must be an object of strings")
+        if len(given) > _MAX_ARGUMENTS:
+            return _wrong(f"params.arguments has more than {_MAX_ARGUMENTS} members")
+        line = self._line(_Round(f"{PROMPT}{name}", given, params, meta), style, caller)
+        if isinstance(line, RpcFault):
+            return line
+        found = await self._context.get(name, given, _reader(caller))
+        if isinstance(found, Error):
+            asking = self._asking(line, f"{PROMPT}{name}", given, caller) if found.code == ASKS else None
+            return asking or _prompt_fault(found)
+        messages = [
+            {"role": _role(one.get("role")), "content": content_block(one.get("content"))} for one in found.messages
+        ]
+        result: dict[str, object] = {"messages": messages}
+        return result | ({"description": found.description} if found.description else {})
+
+    async def read(
+        self, uri: str, params: Mapping[str, Any], meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
+        """resources/read, of a URI that is not one of an answer."""
+        line = self._line(_Round(f"{RESOURCE}{uri}", {}, params, meta), style, caller)
+        if isinstance(line, RpcFault):
+            return line
+        found = await self._context.read(uri, _reader(caller))
+        if isinstance(found, Error):
+            asking = self._asking(line, f"{RESOURCE}{uri}", {}, caller) if found.code == ASKS else None
+            return asking or resource_fault(found, uri, style)
+        return {"contents": [_read_content(one) for one in found]}
+
+    def _line(self, asked: _Round, style: ProtocolStyle, caller: Caller) -> StatefulLine | StatelessLine | RpcFault:
+        """The way to ask the caller of a read, with the answers that a client of 2026-07-28 gave so far (basic/utilities/mrtr)."""
+        connection = caller.caller_connection
+        line: StatefulLine | StatelessLine
+        if style is ProtocolStyle.STATEFUL:
+            line = StatefulLine(
+                caller_connection=connection,
+                capabilities=caller.capabilities if caller.send is not None else frozenset(),
+                send=caller.send,
+                mailbox=self._mailbox,
+                parties=parties(caller.principal),
+            )
+        else:
+            given = self._answers(asked, caller)
+            if isinstance(given, RpcFault):
+                return given
+            capabilities = capabilities_of(asked.meta.get(META_CAPABILITIES))
+            line = StatelessLine(caller_connection=connection, capabilities=capabilities, answers=given)
+        connection.line = line
+        return line
+
+    def _answers(self, asked: _Round, caller: Caller) -> dict[str, Any] | RpcFault:
+        given = asked.params.get("inputResponses", {})
+        if not isinstance(given, dict) or not all(isinstance(answer, dict) for answer in given.values()):
+            return _wrong("params.inputResponses must hold the results of the requests it answers, each an object")
+        if len(given) > _MAX_ANSWERS:
+            return _wrong(f"params.inputResponses has more than {_MAX_ANSWERS} members")
+        if "requestState" not in asked.params:
+            return given
+        text = asked.params["requestState"]
+        fits = isinstance(text, str) and len(text) <= MAX_STATE_LENGTH
+        state = self._states.open(text, caller.principal, asked.about, asked.arguments) if fits else None
+        if state is None:
+            return _wrong("params.requestState is none that this gateway gave for this request, or its time is over")
+        return {**state.answers, **given}
+
+    def _asking(
+        self, line: StatefulLine | StatelessLine, about: str, arguments: Mapping[str, Json], caller: Caller
+    ) -> dict[str, object] | None:
+        """The result that asks a client of 2026-07-28; None where there is nothing to ask."""
+        if not isinstance(line, StatelessLine) or not line.wanted:
+            return None
+        answers = {key: answer for key, answer in line.answers.items() if key not in line.wanted}
+        state = self._states.close(caller.principal, about, arguments, answers=answers)
+        return {"resultType": "input_required", "inputRequests": dict(line.wanted), "requestState": state}
+
+    async def complete(self, params: Mapping[str, Any], caller: Caller) -> dict[str, object] | RpcFault:
+        """completion/complete."""
+        reference, argument = params.get("ref"), params.get("argument")
+        context = params.get("context")
+        others = context.get("arguments", {}) if isinstance(context, dict) else {}
+        match reference:
+            case {"type": "ref/prompt", "name": str(name)}:
+                about: dict[str, Json] = {"prompt": name}
+            case {"type": "ref/resource", "uri": str(uri)}:
+                about = {"resource": uri}
+            case _:
+                return _wrong("params.ref must be a reference to a prompt or to a resource template")
+        match argument:
+            case {"name": str(argument_name), "value": str(value)}:
+                pass
+            case _:
+                return _wrong("params.argument must have a name and a value")
+        if not isinstance(others, dict) or not all(isinstance(one, str) for one in others.values()):
+            return _wrong("params.context.arguments must be an object of strings")
+        found = await self._context.complete(about, argument_name, value, others, _reader(caller))
+        if isinstance(found, Error):
+            known = found.code in {"validation", NO_PROMPT.code}
+            return _wrong(found.message) if known else RpcFault.of(found)
+        completion: dict[str, object] = {"values": list(found.values), "hasMore": found.has_more}
+        return {"completion": completion | ({} if found.total is None else {"total": found.total})}
+
+
+def resource_fault(error: Error, uri: str, style: ProtocolStyle) -> RpcFault:
+    """The fault of a read. 2026-07-28 (server/resources, error handling) has no code of its own for a resource that does not exist."""
+    if error.code != NO_RESOURCE.code and (error.retry_after_s is not None or error.code not in _UNREADABLE):
+        return RpcFault.of(error)
+    code = INVALID_PARAMS if style is ProtocolStyle.STATELESS else RESOURCE_NOT_FOUND
+    return RpcFault(code=code, message=error.message, data={"uri": uri[:_MAX_URI_LENGTH]})
+
+
+_UNREADABLE = frozenset({"expired", "validation", "response_too_large", "forbidden"})
+
+
+def content_block(content: Json) -> dict[str, object]:
+    """A part of a prompt as a content block of MCP."""
+    match content:
+        case str():
+            return {"type": "text", "text": content}
+        case Mapping() if isinstance(content.get("type"), str):
+            return dict(content)
+        case {"uri": str(uri), "media_type": str(kind), "text": str(text)}:
+            return {"type": "resource", "resource": {"uri": uri, "mimeType": kind, "text": text}}
+        case {"base64": str(data), "media_type": str(kind)} if file_bytes(content) is not None:
+            family = _KINDS.get(kind.partition("/")[0], "")
+            if family:
+                return {"type": family, "data": data, "mimeType": kind}
+            return {"type": "resource", "resource": {"uri": "data:", "mimeType": kind, "blob": data}}
+        case _:
+            return {"type": "text", "text": "[this part of the prompt is withheld]"}
+
+
+def _read_content(one: ReadContent) -> dict[str, object]:
+    if one.text is not None:
+        return {"uri": one.uri, "mimeType": one.media_type, "text": one.text}
+    return {"uri": one.uri, "mimeType": one.media_type, "blob": base64.b64encode(one.body).decode()}
+
+
+def _role(role: Json) -> str:
+    return "assistant" if role == "assistant" else "user"
+
+
+def _reader(caller: Caller) -> Reader:
+    return Reader(
+        principal=caller.principal,
+        caller_connection=caller.caller_connection,
+        session=caller.session or caller.connection,
+        client=caller.client,
+    )
+
+
+def _prompt_fault(error: Error) -> RpcFault:
+    if error.code in {NO_PROMPT.code, "validation", "forbidden"}:
+        return _wrong(error.message)
+    return RpcFault.of(error)
+
+
+def _page(
+    params: Mapping[str, Any],
+    member: str,
+    found: Sequence[_T],
+    key: Callable[[_T], str],
+    write: Callable[[_T], dict[str, object]],
+) -> dict[str, object] | RpcFault:
+    """A page of a list. A cursor is the key of the last item, so that one added meanwhile neither repeats nor hides another."""
+    cursor = params.get("cursor")
+    if cursor is not None and not isinstance(cursor, str):
+        return _wrong("params.cursor must be a string")
+    try:
+        after = base64.urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8") if cursor else ""
+    except ValueError:
+        return _wrong("params.cursor is not a cursor this gateway gave out")
+    start = bisect.bisect_right(found, after, key=key) if after else 0
+    page = found[start : start + _PER_PAGE]
+    result: dict[str, object] = {member: [write(one) for one in page]}
+    if start + _PER_PAGE < len(found):
+        result["nextCursor"] = base64.urlsafe_b64encode(key(page[-1]).encode()).decode("ascii")
+    return result
+
+
+def _name(prompt: Prompt) -> str:
+    return prompt.name
+
+
+def _uri(resource: Resource) -> str:
+    return resource.uri
+
+
+def _described(one: Prompt | Resource | PromptArgument) -> dict[str, object]:
+    said: dict[str, object] = {"name": one.name}
+    return said | {name: text for name in ("title", "description") if (text := getattr(one, name))}
+
+
+def _prompt(prompt: Prompt) -> dict[str, object]:
+    arguments = [_described(one) | {"required": one.required} for one in prompt.arguments]
+    return (
+        _described(prompt)
+        | ({"arguments": arguments} if arguments else {})
+        | ({"icons": list(prompt.icons)} if prompt.icons else {})
+    )
+
+
+def _resource(resource: Resource) -> dict[str, object]:
+    return {"uri": resource.uri, **_about(resource)} | ({} if resource.size is None else {"size": resource.size})
+
+
+def _template(resource: Resource) -> dict[str, object]:
+    return {"uriTemplate": resource.uri, **_about(resource)}
+
+
+def _about(resource: Resource) -> dict[str, object]:
+    said = _described(resource)
+    said |= {"mimeType": resource.media_type} if resource.media_type else {}
+    said |= {"annotations": resource.annotations} if resource.annotations else {}
+    return said | ({"icons": list(resource.icons)} if resource.icons else {})
+
+
+def _wrong(message: str) -> RpcFault:
+    return RpcFault(code=INVALID_PARAMS, message=message)

@@ -1,0 +1,97 @@
+"""An envelope as MCP's CallToolResult.
+
+MCP resources: the files that calls answered with a link, and nothing else (2025-06-18: Resources; Tools, section Resource Links).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from toolgen.core.errors import StateError
+from toolgen.frontends.mcp.messages import INVALID_PARAMS, META_ENVELOPE, Caller, ProtocolStyle, RpcFault
+from toolgen.gateway.calls.answer_text import written
+from toolgen.gateway.calls.content_blocks import content_blocks, is_plain, own_data, said_beside, whole_text
+from toolgen.gateway.calls.json_body import encode, envelope_json
+from toolgen.gateway.catalog.tool_lists import STATELESS, WITH_TASKS, ToolListing
+from toolgen.gateway.protocol import Facade
+from toolgen.model.result import Envelope, Error
+from toolgen.model.unavailable import fault_error
+
+__all__ = ["Rendering", "asked_envelope", "read_resource", "tool_result"]
+
+
+_MAX_RESOURCE_SIZE = 8 * 1024 * 1024
+
+
+class Rendering(Struct, frozen=True, kw_only=True):
+    """How results are written for one request: what its caller is listed, its protocol style, whether it asked for the envelope, and
+    whether links are blocks too."""
+
+    listing: ToolListing
+    protocol_style: ProtocolStyle
+    envelope: bool = False
+    links: bool = False
+
+
+def asked_envelope(meta: Mapping[str, Any]) -> bool | RpcFault:
+    """Return True if the `_meta` of a request asks for the envelope of the call; a fault if the value is not a boolean."""
+    asked = meta.get(META_ENVELOPE, False)
+    if isinstance(asked, bool):
+        return asked
+    return RpcFault(code=INVALID_PARAMS, message=f"params._meta.{META_ENVELOPE} must be true or false")
+
+
+def tool_result(envelope: Envelope, name: str, rendering: Rendering) -> dict[str, object]:
+    """MCP's CallToolResult. `name` is the tool that the client named.
+
+    Structured content is the tool's own data, and there for tools that are listed with an output schema alone: many clients show the model
+    nothing else, and hold it against that schema, even in an error (the TypeScript SDK). Of such a tool it has the gateway's notes too.
+    """
+    result: dict[str, object] = {"isError": envelope.status != "ok"}
+    form = STATELESS if rendering.protocol_style is ProtocolStyle.STATELESS else WITH_TASKS
+    output = rendering.listing.output(form, name) if envelope.status == "ok" else None
+    if output is None and is_plain(envelope):
+        result["content"] = [{"type": "text", "text": written(envelope.data)}]
+    elif output is None:
+        result["content"] = content_blocks(envelope, links=rendering.links)
+    else:
+        raw = encode(envelope.data)
+        text = None if isinstance(envelope.data, str) else raw.decode("utf-8")
+        result["content"] = content_blocks(envelope, text, links=rendering.links)
+        data = own_data(envelope)
+        structured = output.structured(data, said_beside(envelope), partial(whole_text, envelope))
+        result["structuredContent"] = msgspec.Raw(raw) if structured is envelope.data else structured
+    if rendering.envelope:
+        shown = envelope_json(msgspec.structs.replace(envelope, data=None))
+        result["_meta"] = {META_ENVELOPE: shown}
+    return result
+
+
+async def read_resource(gateway: Facade, caller: Caller, uri: str) -> dict[str, object] | Error:
+    """The result of `resources/read`, or why there is nothing for this caller."""
+    fetched = await gateway.tool_calls.files.read(
+        caller.principal, uri, session=caller.session or caller.connection, caller_connection=caller.caller_connection
+    )
+    if isinstance(fetched, Error):
+        return fetched
+    if sum(one.info.size for one in fetched) > _MAX_RESOURCE_SIZE:
+        return Error(
+            code="validation",
+            message=f"the file is longer than the {_MAX_RESOURCE_SIZE} bytes that one message holds",
+            suggestion="read it in parts with read_file, or over REST at /v1/answers",
+        )
+    try:
+        bodies = [await one.read() for one in fetched]
+    except StateError as error:
+        return fault_error(error)
+    contents = [
+        {"uri": uri, "mimeType": one.info.media_type, "blob": base64.b64encode(body).decode()}
+        for one, body in zip(fetched, bodies, strict=True)
+    ]
+    return {"contents": contents}

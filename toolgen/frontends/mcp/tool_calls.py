@@ -1,0 +1,526 @@
+"""MCP's tools/call: from its parameters to a call, and through the questions that a call may have for its caller."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from asyncio import QueueFull
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from toolgen.core.errors import CanonicalError, StateError
+from toolgen.frontends.mcp.client_channel import (
+    APPROVAL,
+    PendingReplies,
+    StatefulLine,
+    StatelessLine,
+    TaskLine,
+    capabilities_of,
+    form_of,
+    said,
+)
+from toolgen.frontends.mcp.log_levels import LogLevels
+from toolgen.frontends.mcp.messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    MAX_STATE_LENGTH,
+    META_CAPABILITIES,
+    META_CLIENT,
+    META_ENVELOPE,
+    META_IDEMPOTENCY,
+    META_PROGRESS,
+    META_VERSION,
+    TASKS,
+    Caller,
+    ProtocolStyle,
+    RequestState,
+    RpcFault,
+    States,
+    client_label,
+    missing_capability,
+)
+from toolgen.frontends.mcp.results import Rendering, asked_envelope, tool_result
+from toolgen.frontends.mcp.tasks import TaskPlan, Tasks
+from toolgen.gateway.calls.json_body import encode, identifier
+from toolgen.gateway.calls.tool_plan import ToolPlan
+from toolgen.gateway.catalog.search_tools import CALLING
+from toolgen.gateway.catalog.tool_lists import Listings, ToolListing
+from toolgen.gateway.protocol import Facade
+from toolgen.model.call import Principal, parties
+from toolgen.model.result import Envelope
+from toolgen.model.tool import Effect, Tool
+from toolgen.model.waiting import GET_CALL_RESULT
+from toolgen.state.invocations import TaskWish
+
+__all__ = ["ToolCalls"]
+
+_MAX_NAME_LENGTH = 128
+_LOOK_S = 5.0
+_MAX_ANSWERS = 32
+_MAX_ORDINARY_TOOLS = 20_000
+_ORDINARY_META = frozenset({META_VERSION, META_CLIENT, META_CAPABILITIES})
+
+
+class _Request(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters of one tools/call. `tool` is None for one that its caller may not call, and `state` for a first round."""
+
+    name: str
+    listing: ToolListing
+    tool: Tool | None
+    arguments: Mapping[str, Any]
+    session: str
+    client: str
+    key: str
+    answers: Mapping[str, Any]
+    state: RequestState | None
+    capabilities: frozenset[str]
+    token: int | str | None
+    meta: Mapping[str, Any]
+    protocol_style: ProtocolStyle
+    envelope: bool = False
+    task: TaskPlan | None = None
+
+
+class _OrdinaryTool(msgspec.Struct, frozen=True, kw_only=True):
+    """Tool with a plan. `rendering` is that of the results of ordinary requests; None if calls of it may wait, ask or become tasks."""
+
+    plan: ToolPlan
+    rendering: Rendering | None = None
+
+
+class ToolCalls:
+    """Calls of one gateway's tools. `states` seals what a call of the stateless era is between two rounds; calls may become `tasks`."""
+
+    def __init__(
+        self,
+        gateway: Facade,
+        listings: Listings,
+        states: States,
+        mailbox: PendingReplies,
+        tasks: Tasks,
+        levels: LogLevels,
+    ) -> None:
+        self._levels = levels
+        self._gateway = gateway
+        self._tasks = tasks
+        self._listings = listings
+        self._states = states
+        self._mailbox = mailbox
+        self._asking_about: set[str] = set()
+        self._ordinary_tools: dict[tuple[str, str, ProtocolStyle], _OrdinaryTool] = {}
+
+    def converses(self, name: str, meta: Mapping[str, Any], caller: Caller) -> bool:
+        """Return True if the call may send messages before its answer: a conversing function, an approval by elicitation, or progress that
+        the client asked for."""
+        if caller.capabilities and "elicitation" in caller.capabilities and self._gateway.tool_calls.elicits:
+            return True
+        tool = self._listings.of(caller.principal).tool(name)
+        if tool is None or not (_speaks(tool) or tool.reports_progress):
+            return False
+        if META_PROGRESS in meta or (bool(caller.capabilities) and _speaks(tool)):
+            return True
+        logs = _speaks(tool) or tool.is_bridged
+        return logs and self._levels.of((parties(caller.principal), caller.connection), meta) is not None
+
+    def _logged(self, tool: Tool, meta: Mapping[str, Any], caller: Caller) -> bool:
+        """Return True if the caller wants log messages, and the server of the tool may send some."""
+        if not tool.is_bridged:
+            return False
+        return self._levels.of((parties(caller.principal), caller.connection), meta) is not None
+
+    async def answer(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
+        """The result of one tools/call. Raises `StateError` and `AuditError` where what it waits for cannot be asked for or taken now."""
+        ordinary = self._ordinary(params, meta, protocol_style, caller)
+        if ordinary is not None:
+            return await self._at_once(ordinary, params, meta, protocol_style, caller)
+        request = self._request(params, meta, protocol_style, caller)
+        if isinstance(request, RpcFault):
+            return request
+        tool = request.tool
+        speaks = tool is not None and _speaks(tool)
+        after = self._gateway.tool_calls.pending_after(
+            caller.principal, request.name, request.arguments, caller.session or caller.connection
+        )
+        plan = (
+            None
+            if request.name == GET_CALL_RESULT
+            else self._tasks.plan(params, meta, tool, protocol_style, caller, after)
+        )
+        if isinstance(plan, RpcFault):
+            return plan
+        if tool is not None and (fault := _incapable(tool, request.capabilities)) is not None:
+            return fault
+        if plan is not None:
+            request = msgspec.structs.replace(request, task=plan)
+        if request.state is not None and request.state.call_id:
+            return await self._approved(request, request.state, caller)
+        caller_connection = caller.caller_connection
+        if caller_connection.local and "roots" in request.capabilities:
+            asked = self._line(request, protocol_style, caller)
+            caller_connection.roots = asked.roots if isinstance(asked, StatefulLine) else None
+        caller_connection.elicits = "elicitation" in request.capabilities and self._gateway.tool_calls.elicits
+        told = (
+            tool is not None
+            and tool.reports_progress
+            and (request.token is not None or self._logged(tool, meta, caller))
+        )
+        line = self._line(request, protocol_style, caller) if speaks or told else None
+        caller_connection.line = line
+        if plan is not None and plan.always:
+            caller_connection.task = TaskWish(keep_s=plan.keep_s, token=request.token)
+        if line is not None and (plan is not None or (after is not None and after < math.inf)):
+            first = None if plan is not None and plan.at_once else line
+            # Who knows no tasks cannot answer a question once the call goes on without it.
+            questions = None if plan is None else self._tasks.questions
+            caller_connection.line = TaskLine(caller_connection, questions, request.capabilities, first)
+        making = self._gateway.tool_calls.call(
+            request.name,
+            request.arguments,
+            principal=caller.principal,
+            session=request.session,
+            connection=caller.connection,
+            client=request.client,
+            idempotency_key=request.key or ("" if request.state is None else _once(request.state, tool)),
+            caller_connection=caller_connection,
+        )
+        envelope = await self._made(making, request, caller, after)
+        code = envelope.error.code if envelope.error is not None else ""
+        if code == "input_required" and isinstance(line, StatelessLine) and line.wanted:
+            return self._asking(request, caller.principal, line.wanted)
+        reads = request.name == GET_CALL_RESULT  # how a call stands: nobody is asked again
+        if (
+            code == "approval_required"
+            and caller_connection.elicits
+            and not reads
+            and (plan is None or not plan.at_once)
+        ):
+            return await self._elicit(request, envelope, protocol_style, caller)
+        return await self._result(envelope, request, caller)
+
+    def _ordinary(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
+    ) -> _OrdinaryTool | None:
+        """Return the tool of a request that says nothing but a name and arguments, if a call of it is simply made and answered."""
+        name = params.get("name")
+        if type(name) is not str or type(params.get("arguments")) is not dict or caller.key:
+            return None
+        if protocol_style is ProtocolStyle.STATEFUL:
+            if meta or len(params) != 2:
+                return None
+        elif (
+            len(params) != 3
+            or "_meta" not in params
+            or not _ORDINARY_META.issuperset(meta)
+            or meta.get(META_CAPABILITIES)
+        ):
+            return None
+        plan = self._gateway.tool_calls.plan(caller.principal, name)
+        if plan is None:
+            return None
+        key = (name, caller.principal.id, protocol_style)
+        found = self._ordinary_tools.get(key)
+        if found is None or found.plan is not plan:
+            found = self._ordinary_tool(plan, protocol_style, caller)
+            if len(self._ordinary_tools) >= _MAX_ORDINARY_TOOLS:
+                self._ordinary_tools.clear()
+            self._ordinary_tools[key] = found
+        if found.rendering is None or (caller.capabilities and caller.caller_connection.local):
+            return None
+        if self._levels.asked and self._logged(plan.tool, meta, caller):
+            return None
+        return found
+
+    def _ordinary_tool(self, plan: ToolPlan, protocol_style: ProtocolStyle, caller: Caller) -> _OrdinaryTool:
+        listing, calls = self._listings.of(caller.principal), self._gateway.tool_calls
+        name, listed = plan.tool.name, listing.tool(plan.tool.name)
+        waits = calls.pending_after(caller.principal, name, {}) is not None
+        if listed is None or listed.name != name or waits or _speaks(listed) or listed.required_capabilities:
+            return _OrdinaryTool(plan=plan)
+        links = calls.files.resource_links
+        return _OrdinaryTool(
+            plan=plan, rendering=Rendering(listing=listing, protocol_style=protocol_style, links=links)
+        )
+
+    async def _at_once(
+        self,
+        ordinary: _OrdinaryTool,
+        params: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        protocol_style: ProtocolStyle,
+        caller: Caller,
+    ) -> dict[str, object] | RpcFault:
+        """Make the call of an ordinary request and return its result."""
+        caller_connection, calls = caller.caller_connection, self._gateway.tool_calls
+        if caller.capabilities:
+            caller_connection.elicits = "elicitation" in caller.capabilities and calls.elicits
+        envelope = await calls.call(
+            params["name"],
+            params["arguments"],
+            principal=caller.principal,
+            session=caller.session,
+            connection=caller.connection,
+            client=(client_label(meta[META_CLIENT]) if META_CLIENT in meta else "") or caller.client,
+            caller_connection=caller_connection,
+        )
+        if envelope.error is None and ordinary.rendering is not None:
+            return tool_result(envelope, params["name"], ordinary.rendering)
+        request = self._request(params, meta, protocol_style, caller)
+        if isinstance(request, RpcFault):
+            return request
+        if envelope.error is not None and envelope.error.code == "approval_required" and caller_connection.elicits:
+            return await self._elicit(request, envelope, protocol_style, caller)
+        return await self._result(envelope, request, caller)
+
+    async def _made(
+        self, making: Coroutine[Any, Any, Envelope], request: _Request, caller: Caller, after: float | None
+    ) -> Envelope:
+        """How a call ends, or that it goes on by now, for clients of tasks as one: after so many seconds where the request says nothing."""
+        plan, background = request.task, self._gateway.tool_calls.approvals.background
+        wait = after if plan is None else plan.wait
+        if wait is None:
+            return await making
+        if plan is not None and plan.at_once:
+            return await background.call(
+                request.name, making, caller=caller.principal, wait=0.0, caller_connection=caller.caller_connection
+            )
+        return await background.left_after(making, wait=wait, caller_connection=caller.caller_connection)
+
+    async def agreed(self, question: str, result: Mapping[str, Any] | None, principal: Principal) -> bool:
+        """Takes what a client of the handshake era said about a call that waits for approval; False where that was not the question.
+
+        The question's id says which call, sealed: any worker may be told. Raises `AuditError` and `StateError`.
+        """
+        if len(question) < 64:
+            return False
+        state = self._states.open(question, principal, "", {})
+        if state is not None and not await self._tasks.take(state, result, principal):
+            await said(self._gateway.tool_calls.approvals, state.call_id, result, principal)
+        return True
+
+    def _request(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
+    ) -> _Request | RpcFault:
+        name, arguments = params.get("name"), params.get("arguments")
+        if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME_LENGTH:
+            return _wrong(f"params.name must be a string of 1 to {_MAX_NAME_LENGTH} characters")
+        listing = self._listings.of(caller.principal)
+        if (tool := listing.tool(name)) is not None:
+            name = tool.name  # a meta tool by its former name
+        if arguments is not None and not isinstance(arguments, dict):
+            return _wrong("params.arguments must be an object")
+        key = meta.get(META_IDEMPOTENCY, "")
+        if not isinstance(key, str) or (META_IDEMPOTENCY in meta and not identifier(key)):
+            return _wrong(f"params._meta.{META_IDEMPOTENCY} must be 1 to 128 visible ASCII characters")
+        token = meta.get(META_PROGRESS)
+        if isinstance(token, bool) or not isinstance(token, int | str | None):
+            return _wrong(f"params._meta.{META_PROGRESS} must be a string or an integer")
+        envelope = META_ENVELOPE in meta and asked_envelope(meta)
+        if isinstance(envelope, RpcFault):
+            return envelope
+        state: RequestState | None = None
+        answers: Mapping[str, Any] = {}
+        if protocol_style is ProtocolStyle.STATELESS and ("requestState" in params or "inputResponses" in params):
+            going_on = self._going_on(params, caller.principal, name, tool, arguments or {})
+            if isinstance(going_on, RpcFault):
+                return going_on
+            state, answers = going_on
+        return _Request(
+            name=name,
+            listing=listing,
+            tool=tool,
+            arguments=arguments or {},
+            session=caller.session,
+            client=(client_label(meta[META_CLIENT]) if META_CLIENT in meta else "") or caller.client,
+            key=key or caller.key,
+            answers=answers,
+            state=state,
+            capabilities=capabilities_of(meta.get(META_CAPABILITIES))
+            if protocol_style is ProtocolStyle.STATELESS
+            else caller.capabilities,
+            token=token,
+            meta=meta,
+            protocol_style=protocol_style,
+            envelope=envelope,
+        )
+
+    def _going_on(
+        self,
+        params: Mapping[str, Any],
+        principal: Principal,
+        name: str,
+        tool: Tool | None,
+        arguments: Mapping[str, Any],
+    ) -> tuple[RequestState | None, dict[str, Any]] | RpcFault:
+        """The round this goes on from, and every answer given so far. Without a state of ours, only what reads may take an answer."""
+        given = params.get("inputResponses", {})
+        if not isinstance(given, dict) or len(given) > _MAX_ANSWERS:
+            return _wrong("params.inputResponses must be an object")
+        if any(not isinstance(answer, dict) for answer in given.values()):
+            return _wrong("params.inputResponses must hold the results of the requests it answers, each an object")
+        if "requestState" not in params:
+            return None, given if tool is not None and tool.effect is Effect.READ else {}
+        text = params["requestState"]
+        state = (
+            self._states.open(text, principal, name, arguments)
+            if isinstance(text, str) and len(text) <= MAX_STATE_LENGTH
+            else None
+        )
+        if state is None:
+            return _wrong(
+                "params.requestState is none that this gateway gave for this call, or its time is over; call again without it"
+            )
+        return state, {**state.answers, **given}
+
+    def _line(self, request: _Request, protocol_style: ProtocolStyle, caller: Caller) -> StatefulLine | StatelessLine:
+        level = self._levels.of((parties(caller.principal), caller.connection), request.meta)
+        if protocol_style is ProtocolStyle.STATEFUL:
+            return StatefulLine(
+                caller_connection=caller.caller_connection,
+                capabilities=request.capabilities if caller.send is not None else frozenset(),
+                token=request.token,
+                send=caller.send,
+                mailbox=self._mailbox,
+                parties=parties(caller.principal),
+                level=level,
+            )
+        return StatelessLine(
+            caller_connection=caller.caller_connection,
+            capabilities=request.capabilities,
+            token=request.token,
+            send=caller.send,
+            answers=request.answers,
+            level=level,
+        )
+
+    async def _elicit(
+        self, request: _Request, envelope: Envelope, protocol_style: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
+        """Asks the person at the caller's client about a call that waits."""
+        known = await self._gateway.tool_calls.approvals.calls.own(envelope.call_id, caller.principal)
+        form = None if known is None else form_of(known, self._gateway.tool_calls.approvals)
+        if form is None:
+            return await self._result(envelope, request, caller)
+        if protocol_style is ProtocolStyle.STATELESS:
+            asked = {APPROVAL: {"method": "elicitation/create", "params": form}}
+            return self._asking(request, caller.principal, asked, call_id=envelope.call_id)
+        if caller.send is None:
+            return await self._result(envelope, request, caller)
+        if envelope.call_id in self._asking_about:  # an equal call, about which the person is asked already
+            return await self._result(await self._ended(envelope, request, caller), request, caller)
+        try:
+            question = self._states.close(caller.principal, "", {}, answers={}, call_id=envelope.call_id)
+            caller.send(encode({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": form}))
+        except (StateError, QueueFull):
+            return await self._result(envelope, request, caller)
+        self._asking_about.add(envelope.call_id)
+        try:
+            envelope = await self._ended(envelope, request, caller)
+        finally:
+            self._asking_about.discard(envelope.call_id)
+        return await self._result(envelope, request, caller)
+
+    async def _approved(self, request: _Request, state: RequestState, caller: Caller) -> dict[str, object] | RpcFault:
+        """Goes on with a call that waited: what the person said counts once, and a repetition is told how the call ended."""
+        approvals = self._gateway.tool_calls.approvals
+        known = await approvals.calls.own(state.call_id, caller.principal)
+        if known is None:
+            return _wrong("the call that params.requestState is about is not kept any more")
+        if known.status == "pending":
+            answer = request.answers.get(APPROVAL)
+            form = form_of(known, approvals)
+            if answer is None and form is not None:
+                asked = {APPROVAL: {"method": "elicitation/create", "params": form}}
+                return self._asking(request, caller.principal, asked, call_id=state.call_id)
+            if answer is not None:
+                await said(approvals, state.call_id, answer, caller.principal)
+        envelope = await self._ended(approvals.calls.envelope(known), request, caller)
+        return await self._result(envelope, request, caller)
+
+    async def _ended(self, envelope: Envelope, request: _Request, caller: Caller) -> Envelope:
+        """How a call ended, as soon as it has, for as long as its caller waits and its person's answer may come."""
+        loop, approvals = asyncio.get_running_loop(), self._gateway.tool_calls.approvals
+        longest = None if request.task is None else request.task.wait
+        until = loop.time() + (math.inf if longest is None else longest)
+        after = self._gateway.tool_calls.pending_after(caller.principal, request.name, request.arguments)
+        while (
+            envelope.status == "pending"
+            and self._gateway.tool_calls.elicits
+            and not caller.caller_connection.disconnected()
+        ):
+            news = approvals.calls.news.of(envelope.call_id)
+            known = await approvals.calls.own(envelope.call_id, caller.principal)
+            if known is None:
+                break
+            envelope = approvals.calls.envelope(known)
+            if known.status != "pending" and after is not None:  # the person has answered, and the call is made
+                until, after = min(until, loop.time() + after), None
+            left = until - loop.time()
+            if known.status == "ended":
+                await approvals.calls.told(known)
+            if known.status == "ended" or (known.approval.unanswered and known.status == "pending") or left <= 0:
+                break
+            await caller.caller_connection.awaiting(_set(news, min(_LOOK_S, left)))
+        return envelope
+
+    def _asking(
+        self, request: _Request, principal: Principal, wanted: Mapping[str, Any], *, call_id: str = ""
+    ) -> dict[str, object] | RpcFault:
+        answers = {key: answer for key, answer in request.answers.items() if key not in wanted}
+        try:
+            state = self._states.close(principal, request.name, request.arguments, answers=answers, call_id=call_id)
+        except CanonicalError:
+            return RpcFault(code=INTERNAL_ERROR, message="what this call needs to know cannot be asked for now")
+        if len(state) > MAX_STATE_LENGTH:
+            return _wrong(
+                f"the answers to this call's questions take {len(state)} characters, and {MAX_STATE_LENGTH} are the most"
+            )
+        return {"resultType": "input_required", "inputRequests": dict(wanted), "requestState": state}
+
+    async def _result(self, envelope: Envelope, request: _Request, caller: Caller) -> dict[str, object] | RpcFault:
+        """Return the task if the call became one, and otherwise the result."""
+        if request.task is not None:
+            created = await self._tasks.created(envelope, request.name, request.task, request.protocol_style, caller)
+            if created is not None:
+                return created
+        rendering = Rendering(
+            listing=request.listing,
+            protocol_style=request.protocol_style,
+            envelope=request.envelope,
+            links=self._gateway.tool_calls.files.resource_links,
+        )
+        return tool_result(envelope, request.name, rendering)
+
+
+async def _set(news: asyncio.Event, within: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within):
+            await news.wait()
+
+
+def _speaks(tool: Tool) -> bool:
+    """Return True if a call of the tool can ask its caller: a conversing function, or `run_tool`, which can call one."""
+    return tool.converses or tool.name in CALLING
+
+
+def _once(state: RequestState, tool: Tool | None) -> str:
+    """Return the idempotency key that makes a round of a changing call run once, however often its state is sent (2026-07-28, mrtr)."""
+    if tool is None or tool.effect is Effect.READ:
+        return ""
+    return f"round-{state.nonce}"
+
+
+def _incapable(tool: Tool, capabilities: frozenset[str]) -> RpcFault | None:
+    missing = set(tool.required_capabilities) - capabilities - {TASKS}
+    if not missing:
+        return None
+    told = f"this tool asks its caller for {', '.join(sorted(missing))}, which this client does not declare"
+    return missing_capability(told, missing)
+
+
+def _wrong(message: str) -> RpcFault:
+    return RpcFault(code=INVALID_PARAMS, message=message)

@@ -1,0 +1,370 @@
+"""The REST interface as an OpenAPI 3.1 document, served at /openapi.json."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import version
+
+from toolgen.frontends.rest.audit import FILTERS, MAX_ENTRIES
+from toolgen.frontends.rest.calls import DEFAULT_WAIT_S, MAX_WAIT_S
+from toolgen.frontends.rest.devices import MAX_WAIT_S as MAX_REQUESTS_WAIT_S
+from toolgen.frontends.rest.openapi_context import context_paths, context_schemas
+from toolgen.frontends.rest.openapi_grants import grant_paths
+from toolgen.frontends.rest.openapi_operations import (
+    ERRORS,
+    answer,
+    errors,
+    get,
+    path,
+    post,
+    query,
+    responses,
+    shaped,
+    whole,
+)
+from toolgen.frontends.rest.openapi_schemas import TEXT, Node, ref, schemas
+from toolgen.frontends.rest.tool_call_batches import MAX_NAME_LENGTH
+from toolgen.frontends.rest.tools import DEFAULT_PAGE, MAX_PAGE
+from toolgen.gateway.approvals.requests import MAX_WAITING
+from toolgen.gateway.calls.json_body import encode
+from toolgen.gateway.catalog.search_tools import DEFAULT_HITS, INPUTS
+from toolgen.gateway.catalog.tool_lists import LISTED
+from toolgen.gateway.metrics.prometheus import DETAILS
+
+__all__ = ["openapi_json"]
+
+
+@cache
+def openapi_json() -> bytes:
+    """The document's bytes; the same for everybody, so it names no tool."""
+    return encode(
+        {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "toolgen",
+                "version": version("toolgen"),
+                "description": "Tools for agents, and calls to them.",
+            },
+            "security": [{"bearer": []}],
+            "paths": _paths(),
+            "components": {
+                "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+                "schemas": {**schemas(), **context_schemas()},
+            },
+        }
+    )
+
+
+def _paths() -> Node:
+    return {
+        **_tool_paths(),
+        **_call_paths(),
+        **_answer_paths(),
+        **_waiting_paths(),
+        **grant_paths(),
+        **_device_paths(),
+        **context_paths(),
+        **_audit_paths(),
+        **_state_paths(),
+    }
+
+
+def _tool_paths() -> Node:
+    formats: Node = {"enum": sorted(LISTED), "default": "manifest"}
+    return {
+        "/v1/tools": get(
+            "listTools",
+            "The tools this principal may call, in name order, or those that fit a request in words",
+            responses(answer("A page of tools.", "Tools"), "403", "404", "429"),
+            [
+                query("format", formats),
+                query("q", {"type": "string", "minLength": 1}),
+                query("limit", whole(MAX_PAGE), f"{DEFAULT_PAGE} when it is left out, {DEFAULT_HITS} with `q`."),
+                query("cursor", TEXT, "`next_cursor` of the page before."),
+                query("toolset", TEXT, "Only tools of this toolset of the policy."),
+                _STEP,
+                *_CALLER,
+            ],
+            "Without `binding` and `origin`, but for principals with the role `reviewer`. "
+            f"Where the whole catalog would cost a model too much, {', '.join(sorted(INPUTS))} are listed in its place. "
+            "With `q`, the tools of the whole catalog that fit, best first.",
+        ),
+        "/v1/tools/{name}": get(
+            "getTool",
+            "One tool of the caller's, as `format=manifest` lists it and with every definition that its arguments lead to",
+            responses(answer("The tool.", "Tool"), "403", "404"),
+            [path("name", {"type": "string", "maxLength": MAX_NAME_LENGTH}), _STEP, *_CALLER],
+            "Where thousands of definitions follow, the list has the first two levels of them; here are all, which may be megabytes.",
+        ),
+    }
+
+
+def _call_paths() -> Node:
+    name = path("name", {"type": "string", "maxLength": MAX_NAME_LENGTH})
+    return {
+        "/v1/tools/{name}/call": post(
+            "callTool", "One call to one tool", _endings(), [name, *_OF_CALLS, *_CALLER], "CallBody"
+        ),
+        "/v1/tool_calls": post(
+            "callTools",
+            "The tool calls of one turn of a model, made at once, and their answers in the same order and form",
+            responses(answer("One message a call, in order.", "ToolMessages"), "403", "404"),
+            [_WAIT, *_OF_CALLS, *_CALLER],
+            "ToolCalls",
+        ),
+    }
+
+
+def _answer_paths() -> Node:
+    token: Node = {"type": "string", "pattern": "^[A-Za-z0-9_-]{64}$"}
+    file: Node = {
+        "description": "The bytes.",
+        "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
+    }
+    return {
+        "/v1/answers/{name}/{token}": get(
+            "getAnswer",
+            "The bytes of a file that a call answered with a link, for as long as they are kept",
+            {**responses(file, "503"), "404": answer("There is nothing here for this caller.", "Refusal")},
+            [path("name", {"type": "string", "maxLength": 128}), path("token", token)],
+            "For the principal alone that made the call; `data.resource.path` of its envelope leads here.",
+        ),
+        "/v1/files": _upload(),
+    }
+
+
+def _upload() -> Node:
+    binary: Node = {"schema": {"type": "string", "format": "binary"}}
+    properties: Node = {"file": binary["schema"]}
+    form: Node = {
+        "schema": {"type": "object", "properties": properties, "required": ["file"], "additionalProperties": False}
+    }
+    kept: Node = {
+        "type": "object",
+        "properties": {
+            "uri": {"type": "string"},
+            "size": {"type": "integer"},
+            "media_type": {"type": "string"},
+            "sha256": {"type": "string"},
+            "filename": {"type": "string"},
+            "expires_s": {"type": "number"},
+        },
+        "required": ["uri", "size", "media_type", "sha256", "expires_s"],
+    }
+    operation: Node = {
+        "operationId": "uploadFile",
+        "summary": "Keeps a file for the caller, whose calls may send it by its URI in place of its content",
+        "parameters": [
+            query("filename", {"type": "string"}, "What the file is called, of which 200 characters are kept.")
+        ],
+        "requestBody": {"content": {"*/*": binary, "multipart/form-data": form}},
+        "responses": {"201": shaped("The file is kept.", kept), **errors("503")},
+    }
+    return {"post": operation}
+
+
+def _waiting_paths() -> Node:
+    call_id: Node = path("id", {"type": "string", "maxLength": 128})
+    endings: Node = {**_endings(), "404": answer("The caller has no such call.", "Refusal")}
+    events: Node = {"description": "Events.", "content": {"text/event-stream": {"schema": ref("CallEvent")}}}
+    return {
+        "/v1/calls/{id}": get(
+            "getCall",
+            "How the caller's own call stands that had to wait or was left, or how it ended, for an hour",
+            endings,
+            [call_id],
+        ),
+        "/v1/calls/{id}/cancel": post(
+            "cancelCall",
+            "Withdraws the caller's own call, or ends it where it is being carried out, and says how it stands",
+            endings,
+            [call_id],
+        ),
+        "/v1/calls/{id}/events": get(
+            "followCall",
+            "How the caller's own call goes on that had to wait or was left, as Server-Sent Events",
+            responses(events, "404", "429", "503"),
+            [call_id, query("wait", whole(MAX_WAIT_S, DEFAULT_WAIT_S), "For how many seconds, at most.")],
+            "`progress` (`call_id`, `tool`, `state`: pending, approved or running, and how far it has come) at once and at each change, "
+            "`partial` (`call_id`, `number`, `data`: a piece of the answer), `done` with the envelope when it has ended, `error` where "
+            "it cannot be known. Ends after `done`, or when `wait` is over.",
+        ),
+        "/v1/approvals": get(
+            "listApprovals",
+            "The calls this principal may answer for, the oldest first, with their exact arguments and the request as it would be sent",
+            responses(answer("Calls that wait.", "Approvals"), "403", "503"),
+            [query("limit", whole(MAX_WAITING, DEFAULT_PAGE))],
+        ),
+        "/v1/approvals/{id}": post(
+            "decide",
+            "Answers for a call: one no ends it, and once enough people said yes it is carried out once, by the gateway",
+            responses(answer("The answer counts.", "Decided"), "400", "403", "404", "409", "503"),
+            [call_id],
+            "Decision",
+        ),
+    }
+
+
+def _device_paths() -> Node:
+    requests: Node = {
+        "description": "What the device is asked now; Server-Sent Events where `Accept` asks for them.",
+        "content": {
+            "application/json": {"schema": ref("DeviceRequests")},
+            "text/event-stream": {"schema": ref("DeviceEvent")},
+        },
+    }
+    return {
+        "/v1/device/requests": get(
+            "listDeviceRequests",
+            "What the device of this user is asked, the oldest first: JSON-RPC requests, and beside each what the device may show",
+            responses(requests, "403", "429", "503"),
+            [
+                query(
+                    "wait",
+                    whole(MAX_REQUESTS_WAIT_S),
+                    "For how many seconds; without it, what is asked now. Events go on without it.",
+                ),
+                query("cursor", TEXT, "`cursor` of the answer before: waits until something else is asked."),
+            ],
+            "A request is asked until it is answered, withdrawn or expired. As events: `request` for each, `withdrawn` with its `id` where "
+            "it is not asked any more, `error` where that cannot be known.",
+        ),
+        "/v1/tool-messages": post(
+            "answerDeviceRequest",
+            "What the device answers: a JSON-RPC response, whose `id` is the request's. The first one counts",
+            responses(
+                answer("It was taken, and the call has ended.", "DeviceTaken"), "403", "404", "409", "410", "503"
+            ),
+            [],
+            "DeviceAnswer",
+        ),
+    }
+
+
+def _audit_paths() -> Node:
+    page = [
+        query("limit", whole(MAX_ENTRIES, 50)),
+        query("cursor", TEXT, "`next_cursor` of the page before."),
+        *(query(name, {"type": "string", "format": "date-time", "maxLength": 40}) for name in ("since", "until")),
+        *(query(name, {"type": "string", "maxLength": 1000}, _FOUND_BY.get(name, "")) for name in FILTERS),
+    ]
+    entries = [
+        *(query(name, {"type": "string", "maxLength": 1000}) for name in ("event", "stream")),
+        query("before", whole(2**40 - 1), "Only numbers below this."),
+    ]
+    stream = query("stream", TEXT, "Which stream's, where several have an entry of this number.")
+    return {
+        "/v1/audit": get(
+            "listAudit",
+            "Audit entries of all streams, newest first; filtered by what calls are like, newest call first",
+            responses(answer("Entries.", "AuditEntries"), "403", "404", "503"),
+            [*page, *entries],
+        ),
+        "/v1/audit/calls": get(
+            "listAuditedCalls",
+            "Calls, newest first: what was intended, and how it ended",
+            responses(answer("Calls.", "AuditCalls"), "403", "404", "503"),
+            page,
+        ),
+        "/v1/audit/{seq}": get(
+            "getAuditEntry",
+            "One audit entry, held against the log",
+            responses(answer("The entry.", "AuditEntry"), "403", "404", "503"),
+            [path("seq", {"type": "integer", "minimum": 0}), stream],
+        ),
+    }
+
+
+def _state_paths() -> Node:
+    """Return the paths that need no credential."""
+    counters: Node = {"description": "Counters.", "content": {"text/plain": {"schema": TEXT}}}
+    alive, ready = {"200": answer("Alive.", "State")}, answer("Takes calls.", "State")
+    summary = "What this process counted, for Prometheus: sums for anybody, names for who may read the record"
+    words = f"What to tell by name, with commas between: {', '.join(DETAILS)}, or all. It takes a credential."
+    word = f"({'|'.join((*DETAILS, 'all'))})"
+    detail = query("detail", {"type": "string", "pattern": f"^{word}(,{word})*$"}, words)
+    answers = responses(counters, "403")
+    return {
+        "/healthz": {"get": {"operationId": "health", "security": [], "responses": alive}},
+        "/metrics": {
+            "get": {
+                "operationId": "metrics",
+                "summary": summary,
+                "security": [{}, {"bearer": []}],
+                "parameters": [detail],
+                "responses": answers,
+            }
+        },
+        "/readyz": {
+            "get": {
+                "operationId": "ready",
+                "security": [],
+                "responses": {"200": ready, "503": answer("Does not.", "State")},
+            }
+        },
+    }
+
+
+_FOUND_BY = {
+    "tool": "A name, or a glob like `shop__*`.",
+    "text": "What an entry of the call holds, letter case aside; searched without an index.",
+}
+_ENDINGS = {
+    "200": "The call succeeded.",
+    "202": "It waits for somebody.",
+    "403": "It was refused.",
+    "404": "There is no such tool for this principal.",
+    "429": "Too many calls; see Retry-After.",
+    "500": "The tool or the gateway failed.",
+    "502": "The system behind the tool failed.",
+    "503": "The gateway takes no calls or cannot use its state now, or the system behind the tool is down; see Retry-After.",
+    "504": "The system behind the tool did not answer in time.",
+}
+_STEP: Node = {
+    "name": "X-Conversation-Id",
+    "in": "header",
+    "description": "The conversation whose tools are meant, where a middleware shows others in another step.",
+    "schema": {"type": "string", "pattern": "^[\\x21-\\x7e]{0,128}$"},
+}
+_CONVERSATION: Node = {
+    "name": "X-Conversation-Id",
+    "in": "header",
+    "description": "The conversation this call belongs to: its turns are counted, and rules about earlier calls of a session look at it.",
+    "schema": {"type": "string", "pattern": "^[\\x21-\\x7e]{0,128}$"},
+}
+_WAIT = query(
+    "wait",
+    {"type": "number", "minimum": 0, "maximum": 300},
+    "How many seconds each call is waited for; what has not ended by then goes on by itself.",
+)
+_OF_CALLS: tuple[Node, ...] = (
+    _CONVERSATION,
+    {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "As `idempotency_key` in the body: the call is made once, however often it is sent.",
+        "schema": {"type": "string", "pattern": "^[\\x21\\x23-\\x7e][\\x21-\\x7e]{0,127}$"},
+    },
+)
+_CALLER: tuple[Node, ...] = (
+    {
+        "name": "X-Toolset",
+        "in": "header",
+        "description": "Only tools of this toolset of the policy are seen.",
+        "schema": {"type": "string"},
+    },
+    {
+        "name": "X-On-Behalf-Of",
+        "in": "header",
+        "description": "The user the caller acts for, by name or as a token of theirs, if the policy lets it. Both must be allowed.",
+        "schema": {"type": "string"},
+    },
+)
+
+
+def _endings() -> Node:
+    """The statuses of an envelope, and those of a request that is refused before there is one; most may be either."""
+    either: Node = {"anyOf": [ref("Envelope"), ref("Refusal")]}
+    ended: Node = {"200": answer(_ENDINGS["200"], "Envelope"), "202": answer(_ENDINGS["202"], "Envelope")}
+    refused = {status: shaped(text, either) for status, text in _ENDINGS.items() if status not in ended}
+    return {**errors(), **ended, **refused, "400": shaped(ERRORS["400"], either)}

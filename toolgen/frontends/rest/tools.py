@@ -1,0 +1,348 @@
+"""REST routes of tools and calls (docs/reference/rest-routes.md): each is a function from a checked request to a whole answer."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Annotated, Any
+
+import msgspec
+
+from toolgen.core.spelling import nearest
+from toolgen.frontends.http.request import (
+    FileResponse,
+    Rejected,
+    Request,
+    Response,
+    agreed_key,
+    header_key,
+    json_response,
+    read_json_body,
+    retry_after,
+)
+from toolgen.frontends.rest.tool_call_batches import MAX_NAME_LENGTH, BatchCall, batch
+from toolgen.gateway.calls.answer_files import HeldFile, KeptFile
+from toolgen.gateway.calls.json_body import Malformed, decode, encode, envelope_json, identifier, unmade
+from toolgen.gateway.catalog.search_tools import DEFAULT_HITS
+from toolgen.gateway.catalog.tool_lists import LISTED, WITH_BINDINGS, Listings, for_agents
+from toolgen.gateway.protocol import Facade
+from toolgen.model.call import Principal
+from toolgen.model.result import Envelope, Error
+from toolgen.model.stored_schemas import complete
+from toolgen.model.tool import Tool
+from toolgen.model.waiting import GET_CALL_RESULT
+from toolgen.pipeline.middleware import CallerConnection
+
+__all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "status_of", "whole"]
+
+MAX_PAGE = 1000
+DEFAULT_PAGE = 100
+MAX_FOUND = 1000
+_MAX_CLIENT_LENGTH = 120
+_APPROVAL_WAIT_S = 30.0
+_MAX_WAIT_S = 300.0
+_SECONDS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?\Z")
+_MEDIA_TYPE = re.compile(
+    r"(?:image/(?:png|jpeg|gif|webp)|application/(?:pdf|zip|gzip|octet-stream)|audio/[a-z0-9.+-]+|video/[a-z0-9.+-]+)\Z"
+)
+
+STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
+    {
+        "unknown_tool": 404,
+        "not_found": 404,
+        "validation": 400,
+        "forbidden": 403,
+        "rate_limited": 429,
+        "turn_limit": 429,
+        "sql_refused": 403,
+        "sql_failed": 400,
+        "egress_refused": 403,
+        "approval_required": 202,
+        "deferred": 202,
+        "authorization_required": 202,
+        "approval_denied": 403,
+        "cancelled": 403,
+        "expired": 403,
+        "upstream_error": 502,
+        "rejected": 422,
+        "upstream_timeout": 504,
+        "upstream_unavailable": 503,
+        "response_too_large": 502,
+        "outcome_unknown": 502,
+        "handler_error": 500,
+        "middleware_failed": 503,
+        "outside_catalog": 403,
+        "result_withheld": 403,
+        "step_failed": 502,
+        "code_failed": 400,
+        "internal": 500,
+        "paused": 503,
+        "secret_unavailable": 503,
+        "audit_unavailable": 503,
+    }
+)
+"""The HTTP status of each error code (docs/reference/errors.md)."""
+
+_STATUS_OF_STATUS: Mapping[str, int] = MappingProxyType(
+    {"ok": 200, "pending": 202, "refused": 403, "cancelled": 403, "error": 500}
+)
+
+
+class _CallBody(msgspec.Struct, forbid_unknown_fields=True):
+    arguments: dict[str, Any] = {}
+    wait: Annotated[float, msgspec.Meta(ge=0, le=300)] | None = None
+    idempotency_key: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] = ""
+
+
+def status_of(envelope: Envelope) -> int:
+    """The HTTP status of an envelope; a code nobody has heard of falls back on how the call ended, never on success."""
+    if envelope.status == "ok":
+        return 200
+    if envelope.error is not None and envelope.error.code in STATUS_OF_CODE:
+        status = STATUS_OF_CODE[envelope.error.code]
+        return 403 if status == 202 and envelope.status != "pending" else status
+    return _STATUS_OF_STATUS.get(envelope.status, 500)
+
+
+class Rest:
+    """The routes below /v1. Every method is given a verified principal and raises `Rejected` for a bad request."""
+
+    def __init__(self, gateway: Facade, listings: Listings) -> None:
+        self._gateway = gateway
+        self._listings = listings
+
+    async def call(self, request: Request, principal: Principal, name: str) -> Response:
+        """POST /v1/tools/{name}/call: the envelope, with the status of its outcome."""
+        if request.query:
+            request.parameters()
+        body: _CallBody = decoded(await read_json_body(request), _CallBody)
+        if len(name) > MAX_NAME_LENGTH:
+            raise Rejected(404, "unknown_tool", "there is no such tool")
+        calls, session = self._gateway.tool_calls, _conversation(request)
+        making = calls.call(
+            name,
+            body.arguments,
+            principal=principal,
+            session=session,
+            client=_client(request),
+            idempotency_key=agreed_key(request, body.idempotency_key, "/idempotency_key"),
+            caller_connection=request.caller_connection,
+        )
+        background, began = calls.approvals.background, asyncio.get_running_loop().time()
+        if body.wait is not None:
+            until = began + body.wait
+            envelope = await background.call(
+                name, making, caller=principal, wait=body.wait, caller_connection=request.caller_connection
+            )
+        elif (after := calls.pending_after(principal, name, body.arguments, session)) is not None:
+            envelope = await background.left_after(making, wait=after, caller_connection=request.caller_connection)
+            begin = asyncio.get_running_loop().time() if after == math.inf else began
+            until = begin + min(after, _APPROVAL_WAIT_S)
+        else:
+            envelope = await making
+            until = asyncio.get_running_loop().time() + _APPROVAL_WAIT_S
+        if envelope.status == "pending" and name != GET_CALL_RESULT:
+            left = until - asyncio.get_running_loop().time()
+            envelope = await calls.approvals.calls.outcome(envelope.call_id, principal, left) or envelope
+        return enveloped(envelope)
+
+    async def tool_calls(self, request: Request, principal: Principal) -> Response:
+        """POST /v1/tool_calls: the tool calls of one turn of a model, made at once; their answers in the same order, each in its form."""
+        wait = _seconds(request.parameters("wait"))
+        data = await read_json_body(request)
+        try:
+            calls = batch(data)
+        except Malformed as error:
+            raise malformed(error) from None
+        made = partial(
+            self._gateway.tool_calls.call, principal=principal, session=_conversation(request), client=_client(request)
+        )
+        key = header_key(request)
+        # One header, many calls: each has a key of its own, which no single call can have, as it holds a space.
+        keys = [f"{key} {number}" if key else "" for number in range(len(calls))]
+        making = partial(self._left, made, principal, _conversation(request), wait)
+        # Each may be left alone, and goes on alone if the client disconnects, so each has somebody of its own who waits for it.
+        with request.caller_connection.several(len(calls)) as presences:
+            answers = [
+                _of_batch(call, key, partial(making, caller_connection))
+                for call, key, caller_connection in zip(calls, keys, presences, strict=True)
+            ]
+            envelopes = await asyncio.gather(*answers)
+        return json_response([call.answered(envelope) for call, envelope in zip(calls, envelopes, strict=True)])
+
+    async def _left(  # noqa: PLR0913 - a call of a batch, and how long it is waited for
+        self,
+        made: Callable[..., Coroutine[Any, Any, Envelope]],
+        principal: Principal,
+        session: str,
+        wait: float | None,
+        caller_connection: CallerConnection,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        idempotency_key: str,
+    ) -> Envelope:
+        """How a call stands, or ends within `wait` seconds; without, within those that the policy or the gateway says."""
+        calls = self._gateway.tool_calls
+        approvals, began = calls.approvals, asyncio.get_running_loop().time()
+        making = made(name, arguments, idempotency_key=idempotency_key, caller_connection=caller_connection)
+        if wait is not None:
+            envelope = await approvals.background.call(
+                name, making, caller=principal, wait=wait, caller_connection=caller_connection
+            )
+        else:
+            after = calls.pending_after(principal, name, arguments, session)
+            background = approvals.background
+            return await (
+                making
+                if after is None
+                else background.left_after(making, wait=after, caller_connection=caller_connection)
+            )
+        until = began + wait
+        if envelope.status == "pending":
+            left = until - asyncio.get_running_loop().time()
+            envelope = await approvals.calls.outcome(envelope.call_id, principal, left) or envelope
+        return envelope
+
+    async def tools(self, request: Request, principal: Principal) -> Response:
+        """GET /v1/tools: a page of what the caller is listed, or with `q` of the tools that fit a request in words, in one format."""
+        query = request.parameters("format", "q", "limit", "cursor", "toolset")
+        if "toolset" in query:
+            narrowed = self._gateway.callers.narrowed(principal, query["toolset"])
+            if narrowed is None:
+                raise Rejected(404, "not_found", "the query parameter toolset names no toolset of the policy")
+            principal = narrowed
+        form = query.get("format", "manifest")
+        if form not in LISTED:
+            raise Rejected(
+                400,
+                "validation",
+                "the query parameter format names no format",
+                suggestion=f"use {', '.join(sorted(LISTED))}{nearest(form, LISTED)}",
+            )
+        if form == "manifest" and self._gateway.callers.may_review(principal):
+            form = WITH_BINDINGS
+        text = query.get("q")
+        limit = whole(query, "limit", default=DEFAULT_PAGE if text is None else DEFAULT_HITS, most=MAX_PAGE)
+        session = _conversation(request)
+        listing, cursor = self._listings.of(principal, session), query.get("cursor", "")
+        try:
+            if text is None:
+                page = listing.page(form, cursor=cursor, limit=limit)
+            else:
+                page = listing.found(form, await self._found(principal, text, session), cursor=cursor, limit=limit)
+        except Malformed as error:
+            message = f"the query parameter cursor {error.message}"
+            raise Rejected(404, "not_found", message, suggestion="list from the beginning, without a cursor") from None
+        shaped: dict[str, object] = {"tools": page.tools}
+        if page.next_cursor:
+            shaped["next_cursor"] = page.next_cursor
+        return json_response(shaped)
+
+    async def tool(self, request: Request, principal: Principal, name: str) -> Response:
+        """GET /v1/tools/{name}: one of the caller's tools as the manifest has it, with every definition that its schema leads to."""
+        request.parameters()
+        found = self._listings.of(principal, _conversation(request)).tool(name)
+        if found is None:
+            raise Rejected(404, "unknown_tool", "there is no such tool")
+        shown = found.to_dict() if self._gateway.callers.may_review(principal) else for_agents(found)
+        return Response(body=encode({**shown, "input_schema": complete(found.input_schema)}))
+
+    async def _found(self, principal: Principal, text: str, session: str) -> tuple[Tool, ...]:
+        if not text:
+            raise Rejected(400, "validation", "the query parameter q must have a character")
+        found = await self._gateway.tool_calls.search(principal, text, MAX_FOUND, session)
+        if isinstance(found, Error):
+            raise Rejected.of(STATUS_OF_CODE.get(found.code, 429), found)
+        return found
+
+    async def kept_answer(self, request: Request, principal: Principal, name: str, token: str) -> FileResponse:
+        """GET /v1/answers/{tool}/{token}: the bytes of a file that was answered, to whom they were answered."""
+        request.parameters()
+        found = await self._gateway.tool_calls.files.fetch(principal, name, token)
+        if isinstance(found, Error):
+            status = 404 if found.code == "expired" else STATUS_OF_CODE.get(found.code, 500)
+            raise Rejected.of(status, found)
+        return download(found)
+
+
+def download(file: KeptFile | HeldFile) -> FileResponse:
+    """A file as an answer. It is never shown as a page of this origin, whatever it says it is."""
+    info = file.info
+    kind = info.media_type.encode("ascii") if _MEDIA_TYPE.match(info.media_type) else b"application/octet-stream"
+    headers = ((b"content-type", kind), (b"content-disposition", b"attachment"))
+    return FileResponse(parts=file.parts(), size=info.size, headers=headers)
+
+
+def enveloped(envelope: Envelope) -> Response:
+    """An envelope as an answer, with the status of its outcome."""
+    body = encode(envelope_json(envelope))
+    if envelope.error is None:
+        return Response(status=status_of(envelope), body=body)
+    return Response(status=status_of(envelope), body=body, headers=_retry_after(envelope, envelope.error))
+
+
+async def _of_batch(call: BatchCall, key: str, made: Callable[..., Awaitable[Envelope]]) -> Envelope:
+    if call.arguments is None:
+        suggestion = "write the arguments again, as one JSON object"
+        return unmade(call.name, Error(code="validation", message=call.fault, suggestion=suggestion, rule="arguments"))
+    return await made(call.name, call.arguments, idempotency_key=key)
+
+
+def decoded(data: bytes, kind: Any) -> Any:
+    """A body as `kind`, or the refusal that names the part at fault."""
+    try:
+        return decode(data, kind)
+    except Malformed as error:
+        raise malformed(error) from None
+
+
+def malformed(error: Malformed) -> Rejected:
+    """The refusal of a body, which names the part at fault."""
+    return Rejected(400, "validation", f"{error.pointer or 'body'}: {error.message}", pointer=error.pointer)
+
+
+def _conversation(request: Request) -> str:
+    if b"x-conversation-id" not in request.headers:
+        return ""
+    text = request.text(b"x-conversation-id")
+    if text and not identifier(text):
+        raise Rejected(400, "validation", "X-Conversation-Id must be 1 to 128 visible ASCII characters")
+    return text
+
+
+def _client(request: Request) -> str:
+    """The User-Agent, for the audit log: self-reported, printable and bounded."""
+    text = request.headers.get(b"user-agent", b"").decode("latin-1").strip()[:_MAX_CLIENT_LENGTH]
+    return text if text.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def _retry_after(envelope: Envelope, error: Error) -> tuple[tuple[bytes, bytes], ...]:
+    """`Retry-After` in whole seconds (RFC 9110, section 10.2.3); never absent from a 429."""
+    if error.retry_after_s is None and status_of(envelope) != 429:
+        return ()
+    return (retry_after(error.retry_after_s or 1),)
+
+
+def whole(query: Mapping[str, str], name: str, *, default: int, most: int) -> int:
+    """A query parameter that is a whole number from 1 to `most`."""
+    text = query.get(name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 16 or not 1 <= int(text) <= most:
+        raise Rejected(400, "validation", f"the query parameter {name} must be a whole number from 1 to {most}")
+    return int(text)
+
+
+def _seconds(query: Mapping[str, str]) -> float | None:
+    """The query parameter `wait`; None where there is none."""
+    text = query.get("wait")
+    if text is None:
+        return None
+    if not _SECONDS.match(text) or float(text) > _MAX_WAIT_S:
+        raise Rejected(400, "validation", f"the query parameter wait must be a number from 0 to {_MAX_WAIT_S:g}")
+    return float(text)

@@ -19,7 +19,7 @@ from tests.gateway.governed import project
 from toolgen.audit.entry import seal, timestamp
 from toolgen.audit.files import active_path
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.policy_replay import replay, suggest
+from toolgen.gateway.policies.policy_replay import replay, suggest
 
 BUDGET_S = 20.0
 Found = TypeVar("Found")

@@ -106,11 +106,11 @@ EXCEPTIONS = {
 # What makes or uses the pipeline to an executor, and the only modules that may name it.
 PIPELINE = {
     "toolgen.pipeline.middleware.compose": {"toolgen.pipeline.order"},
-    "toolgen.pipeline.stages.deliver.Deliver": {"toolgen.pipeline.order", "toolgen.gateway.compiled_policy"},
+    "toolgen.pipeline.stages.deliver.Deliver": {"toolgen.pipeline.order", "toolgen.gateway.policies.compiled_policy"},
     "toolgen.gateway.wiring.executors.make_executors": {"toolgen.gateway.assembly", "toolgen.gateway.wiring.preview"},
     "toolgen.pipeline.order.call_pipeline": set(),
-    "toolgen.pipeline.order.Plans": {"toolgen.gateway.compiled_policy"},
-    "toolgen.pipeline.order.Parts": {"toolgen.gateway.compiled_policy"},
+    "toolgen.pipeline.order.Plans": {"toolgen.gateway.policies.compiled_policy"},
+    "toolgen.pipeline.order.Parts": {"toolgen.gateway.policies.compiled_policy"},
 }
 MAY_TOUCH_SYSTEMS = {"connectors"}
 # Parts of connectors that judge: they reach nothing.
@@ -317,7 +317,7 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                     "toolgen.pipeline.stages.deliver",
                     "toolgen.gateway.assembly",
                     "toolgen.frontends.python.gateway",
-                    "toolgen.gateway.compiled_policy",
+                    "toolgen.gateway.policies.compiled_policy",
                 }
                 # A database's cursor has a method of that name too.
                 database = any((name, driver) in EXCEPTIONS for driver in ("sqlite3", "psycopg"))
@@ -355,7 +355,7 @@ def use_faults(name: str, text: str) -> Iterator[str]:
             }:
                 if name not in {
                     "toolgen.gateway.calls.call_service",
-                    "toolgen.gateway.compiled_policy",
+                    "toolgen.gateway.policies.compiled_policy",
                     "toolgen.pipeline.order",
                 }:
                     yield f"{name}:{node.lineno} takes hold of the pipeline: .{attribute}"

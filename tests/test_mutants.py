@@ -220,4 +220,6 @@ def test_a_fault_that_lives_meets_every_test_of_its_package_and_all_that_import_
     wider = mutants.wider_tests_of(Path("toolgen/policy/document/schema.py"))
     assert {"tests/policy/test_strictness.py", "tests/policy/document/test_policy.py"} <= {*wider}
     assert "tests/gateway/test_pauses.py" in mutants.wider_tests_of(Path("toolgen/gateway/calls/call_service.py"))
-    assert "tests/cli/test_policy_review.py" in mutants.wider_tests_of(Path("toolgen/gateway/policy_replay.py"))
+    assert "tests/cli/test_policy_review.py" in mutants.wider_tests_of(
+        Path("toolgen/gateway/policies/policy_replay.py")
+    )

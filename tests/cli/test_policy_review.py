@@ -16,7 +16,7 @@ from tests.gateway.issuer import ISSUER, jwk
 from tests.projects import POLICY, make_project
 from toolgen.audit.reader import entries
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.policy_acceptance import ACCEPTED
+from toolgen.gateway.policies.policy_acceptance import ACCEPTED
 
 READS = {"id": "reads", "to": ["bot"], "tools": ["orders__*"], "effects": ["read"], "verdict": "allow"}
 BOUND = {

@@ -17,23 +17,23 @@ from toolgen.core.clock import SystemClock
 from toolgen.core.errors import AuditError
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.grants import ApprovalGrants
+from toolgen.gateway.approvals.role_grants import RoleGrants
 from toolgen.gateway.audit_reader import Review
 from toolgen.gateway.calls.answer_files import AnswerFiles, HeldFile, KeptFile
 from toolgen.gateway.calls.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls
 from toolgen.gateway.calls.context_policy import Reader
+from toolgen.gateway.calls.context_updates import ResourceUpdates
 from toolgen.gateway.calls.departed_clients import DepartedClients
 from toolgen.gateway.calls.file_uploads import Uploaded
+from toolgen.gateway.catalog.mcp_servers import McpServers
 from toolgen.gateway.catalog.search.bm25 import ToolIndex
-from toolgen.gateway.context_updates import ResourceUpdates
 from toolgen.gateway.identity import TokenRejected
-from toolgen.gateway.mcp_servers import McpServers
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.gateway.metrics.prometheus import Snapshot, rendered
 from toolgen.gateway.metrics.tracing import Spans
 from toolgen.gateway.operations.background_calls import BackgroundCalls
 from toolgen.gateway.operations.device_calls import DeviceCalls
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
-from toolgen.gateway.role_grants import RoleGrants
 from toolgen.model.call import Principal
 from toolgen.model.files import FileInfo
 from toolgen.model.result import Envelope, Error, Meta

@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.commands import runner
 from tests.gateway.governed import project, upstream
+from tests.gateway.policies.test_policy_reloader import in_line
 from tests.gateway.test_issuer_users import issuers
-from tests.gateway.test_policy_reloader import in_line
 from tests.patient import until
 from toolgen.core.clock import FixedClock
 from toolgen.frontends.python.gateway import Gateway

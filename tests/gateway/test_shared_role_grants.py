@@ -16,7 +16,7 @@ from tests.gateway.test_shared_calls import both, machines, server, toolgen
 from tests.redis_server import RedisServer
 from toolgen.core.errors import StateError
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.role_grants import RoleWish
+from toolgen.gateway.approvals.role_grants import RoleWish
 from toolgen.model.result import Error
 
 __all__ = ["server", "toolgen"]

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from tests.projects import KEY, POLICY, make_project
 from toolgen.core.clock import FixedClock
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway import policy_reloader
-from toolgen.gateway.policy_acceptance import accept
-from toolgen.gateway.policy_reloader import SETTLED_S, PolicyReloader
+from toolgen.gateway.policies import policy_reloader
+from toolgen.gateway.policies.policy_acceptance import accept
+from toolgen.gateway.policies.policy_reloader import SETTLED_S, PolicyReloader
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.verdict import Ask

@@ -654,8 +654,8 @@ def _seeded(random: Random) -> Iterator[None]:
 
 
 _RARE = {
-    "toolgen.gateway.role_grants.POLL_S": 5.0,
-    "toolgen.gateway.policy_reloader.INTERVAL_S": 30.0,
+    "toolgen.gateway.approvals.role_grants.POLL_S": 5.0,
+    "toolgen.gateway.policies.policy_reloader.INTERVAL_S": 30.0,
     "toolgen.gateway.catalog.catalog_reloader.INTERVAL_S": 30.0,
     "toolgen.gateway.catalog.runtime_tools.INTERVAL_S": 30.0,
     "toolgen.gateway.status._LOOK_S": 5.0,

@@ -22,7 +22,7 @@ from toolgen.cli.output import print_json
 from toolgen.core.spelling import nearest
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.answer_text import dropped_text
-from toolgen.gateway.policy_replay import hidden_note
+from toolgen.gateway.policies.policy_replay import hidden_note
 from toolgen.gateway.protocol import Administration, Project
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Principal

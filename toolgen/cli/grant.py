@@ -15,8 +15,8 @@ from toolgen.cli.remote_gateway import alone, request, url_option
 from toolgen.core.errors import ToolgenError
 from toolgen.core.units import parse_duration
 from toolgen.frontends.python.gateway import Gateway
+from toolgen.gateway.approvals.role_grants import RoleWish, role_grant_json
 from toolgen.gateway.protocol import Administration
-from toolgen.gateway.role_grants import RoleWish, role_grant_json
 from toolgen.model.reason import reason_in
 from toolgen.model.result import Error
 

@@ -18,8 +18,8 @@ from toolgen.cli.remote_gateway import alone, request, url_option
 from toolgen.core.errors import ToolgenError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.grants import grant_json
+from toolgen.gateway.approvals.role_grants import role_grant_json
 from toolgen.gateway.protocol import Administration
-from toolgen.gateway.role_grants import role_grant_json
 from toolgen.model.result import Error
 
 __all__ = ["command", "give_names", "in_force", "printed"]

@@ -25,8 +25,8 @@ from toolgen.core.errors import AuditError, ConfigError, PolicyError, StateError
 from toolgen.core.garbage import uncollected
 from toolgen.core.spelling import nearest
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.policy_acceptance import Acceptance, accept
-from toolgen.gateway.policy_replay import hidden_note, missing_rule, replay, suggest
+from toolgen.gateway.policies.policy_acceptance import Acceptance, accept
+from toolgen.gateway.policies.policy_replay import hidden_note, missing_rule, replay, suggest
 from toolgen.gateway.protocol import Project
 from toolgen.gateway.shared_state import shared_acceptance
 from toolgen.model.call import Principal

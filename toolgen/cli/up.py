@@ -29,7 +29,7 @@ from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.applications import served_in_thread
 from toolgen.frontends.server.http import Front, serve
 from toolgen.frontends.server.logs import Logs
-from toolgen.gateway.policy_reloader import file_states
+from toolgen.gateway.policies.policy_reloader import file_states
 from toolgen.gateway.project_files import catalog_of
 from toolgen.generator.build import build_sources
 from toolgen.generator.starter import PRINCIPAL

@@ -18,6 +18,7 @@ from toolgen.core.clock import Clock
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.approvals.requests import ApprovalRequests
+from toolgen.gateway.approvals.role_grants import RoleGrants
 from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.calls.answer_files import AnswerFiles
 from toolgen.gateway.calls.call_preparation import CallPreparation
@@ -32,7 +33,6 @@ from toolgen.gateway.catalog.catalog_reloader import CatalogReloader
 from toolgen.gateway.catalog.runtime_tools import RuntimeTools, runtime_tools
 from toolgen.gateway.catalog.search.hybrid import SemanticSearch, meaning_of
 from toolgen.gateway.catalog.tool_discovery import Discovery
-from toolgen.gateway.compiled_policy import CurrentPolicy, GatewayDependencies
 from toolgen.gateway.gateway_events import GatewayEvents
 from toolgen.gateway.identity import KeySets
 from toolgen.gateway.metrics.metrics import Metrics
@@ -45,13 +45,13 @@ from toolgen.gateway.operations.device_calls import DeviceCalls
 from toolgen.gateway.operations.suspended_calls import SuspendedCalls
 from toolgen.gateway.operations.unknown_outcomes import UnknownOutcomes
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
-from toolgen.gateway.own_checks import OwnChecks, checks_of
 from toolgen.gateway.pause_control import PauseControl
-from toolgen.gateway.policy_acceptance import Acceptances, LocalAcceptances
-from toolgen.gateway.policy_history import PolicyHistory
-from toolgen.gateway.policy_reloader import FileStates, PolicyReloader
+from toolgen.gateway.policies.compiled_policy import CurrentPolicy, GatewayDependencies
+from toolgen.gateway.policies.own_checks import OwnChecks, checks_of
+from toolgen.gateway.policies.policy_acceptance import Acceptances, LocalAcceptances
+from toolgen.gateway.policies.policy_history import PolicyHistory
+from toolgen.gateway.policies.policy_reloader import FileStates, PolicyReloader
 from toolgen.gateway.project_files import caching_of, fallbacks_of, pagings_of, pauses_of, seal_file
-from toolgen.gateway.role_grants import RoleGrants
 from toolgen.gateway.shared_state import Shared, WorkerSockets, outbox_of, share
 from toolgen.gateway.status import Functions, Status, load_spans
 from toolgen.gateway.wiring.checkpoint_sinks import plan_of

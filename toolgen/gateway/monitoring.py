@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from toolgen.connectors.executor import SystemHealth
 from toolgen.core.background import FaultLog
 from toolgen.gateway.metrics.prometheus import NotificationCounts
-from toolgen.gateway.policy_history import PolicyHistory
+from toolgen.gateway.policies.policy_history import PolicyHistory
 from toolgen.state.rate_limits import Buckets, Charge, Level
 
 if TYPE_CHECKING:

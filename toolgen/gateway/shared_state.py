@@ -13,7 +13,7 @@ from toolgen.config.gateway import StateSettings
 from toolgen.config.settings import Settings
 from toolgen.core.background import Background, FaultLog, cancel, each
 from toolgen.core.clock import Clock
-from toolgen.gateway.policy_acceptance import Acceptance
+from toolgen.gateway.policies.policy_acceptance import Acceptance
 from toolgen.gateway.project_files import pauses_of, seal_file
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.count_connection import Link

@@ -12,7 +12,7 @@ import pytest
 from tests.frontends.console.house import POLICY, House, house
 from tests.frontends.console.people import client, form_token
 from tests.gateway.governed import write_policy
-from toolgen.gateway.role_grants import RoleWish
+from toolgen.gateway.approvals.role_grants import RoleWish
 
 REMEMBER = {"max_duration": "30m", "max_calls": 5, "any_arguments": True}
 

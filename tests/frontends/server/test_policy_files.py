@@ -17,7 +17,7 @@ from tests import patient
 from tests.cli.commands import Run, runner
 from tests.gateway.governed import project, upstream
 from tests.served_workers import Served, serving, until
-from toolgen.gateway.policy_reloader import SETTLED_S
+from toolgen.gateway.policies.policy_reloader import SETTLED_S
 
 ALLOW = {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}
 STOP = {"id": "stop", "to": ["bot"], "tools": ["orders__get_health"], "verdict": "deny"}

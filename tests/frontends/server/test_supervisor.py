@@ -25,7 +25,7 @@ from tests.redis_server import RedisServer
 from tests.served_workers import HEALTH, ROOT, Served, serving, until
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
-from toolgen.gateway.policy_reloader import INTERVAL_S
+from toolgen.gateway.policies.policy_reloader import INTERVAL_S
 
 RULES = [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}]
 

@@ -28,8 +28,8 @@ from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify as verify_record
 from toolgen.config.settings import load as load_settings
 from toolgen.frontends.python.gateway import Gateway
+from toolgen.gateway.approvals.role_grants import RoleWish
 from toolgen.gateway.project_files import seal_file
-from toolgen.gateway.role_grants import RoleWish
 from toolgen.state.encryption import seal_of
 from toolgen.state.grants import RoleGrant
 from toolgen.state.outbox import SqliteOutbox
@@ -245,7 +245,7 @@ def test_a_place_that_is_not_open_is_refused_on_record_and_a_warning(
 
 KILLED = """
 import asyncio, os, signal, sys
-from toolgen.gateway.role_grants import RoleWish
+from toolgen.gateway.approvals.role_grants import RoleWish
 from toolgen.frontends.python.gateway import Gateway
 
 async def main():

@@ -22,8 +22,8 @@ from toolgen.connectors.http import connector, redirects
 from toolgen.connectors.sql.guard import guard, relations
 from toolgen.frontends.console import app as console_app
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway import compiled_policy
 from toolgen.gateway.identity import jwks, principals, token_claims
+from toolgen.gateway.policies import compiled_policy
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.stages import approve, idempotency, record
 from toolgen.policy import access, arguments, egress, rules, sensitive_arguments

@@ -8,7 +8,7 @@ from typing import Any
 from toolgen.frontends.console.http import Visit
 from toolgen.frontends.http.request import Rejected, Response
 from toolgen.gateway.approvals.grants import grant_json
-from toolgen.gateway.role_grants import role_grant_json
+from toolgen.gateway.approvals.role_grants import role_grant_json
 from toolgen.model.result import Error
 
 __all__ = ["agree", "in_force", "revoke", "roles"]

@@ -10,7 +10,7 @@ from msgspec import Struct
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.console.http import ActionResult, Visit
 from toolgen.frontends.http.request import Response
-from toolgen.gateway.key_revocation import revoke_key
+from toolgen.gateway.identity.key_revocation import revoke_key
 from toolgen.policy.credentials import ApiKey, PolicyCredentials
 
 __all__ = ["ApiKeyView", "keys_of", "listed", "revoke"]

@@ -19,7 +19,7 @@ from toolgen.frontends.console.seen_calls import seen_calls
 from toolgen.frontends.http.request import Rejected, Response
 from toolgen.gateway.approvals.view import recorded_rows
 from toolgen.gateway.operations.call_rows import ValueRow, escaped
-from toolgen.gateway.policy_replay import hidden_note
+from toolgen.gateway.policies.policy_replay import hidden_note
 
 __all__ = ["StoryStep", "rule_of", "sending_of", "steps_of", "story", "waited"]
 

@@ -49,8 +49,8 @@ from toolgen.frontends.mcp.tool_calls import ToolCalls
 from toolgen.gateway.calls.context_calls import NO_RESOURCE
 from toolgen.gateway.calls.file_links import OWN_SCHEME
 from toolgen.gateway.calls.json_body import Malformed, identifier
+from toolgen.gateway.catalog.mcp_servers import Offer
 from toolgen.gateway.catalog.tool_lists import STATELESS, WITH_TASKS, Listings
-from toolgen.gateway.mcp_servers import Offer
 from toolgen.gateway.metrics.tracing import METHODS, Span, Spans, TracedRequest
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal, parties

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from toolgen.core.errors import ConfigError
 from toolgen.gateway.calls.call_service import UNNAMED, Callers, Calls, Unnamed
-from toolgen.gateway.gateway_tools import GatewayTools, SyncGatewayTools
+from toolgen.gateway.catalog.gateway_tools import GatewayTools, SyncGatewayTools
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject

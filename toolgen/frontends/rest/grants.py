@@ -15,7 +15,7 @@ from toolgen.frontends.rest.openapi_schemas import DURATION, SOME_TEXT
 from toolgen.frontends.rest.tools import DEFAULT_PAGE, decoded, whole
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.grants import MAX_GRANTS, grant_json
-from toolgen.gateway.role_grants import MAX_REASON_LENGTH, RoleGrants, RoleWish, role_grant_json
+from toolgen.gateway.approvals.role_grants import MAX_REASON_LENGTH, RoleGrants, RoleWish, role_grant_json
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
 from toolgen.state.grants import RoleGrant

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from toolgen.frontends.rest.tool_call_batches import MAX_CALLS, MAX_ID_LENGTH, MAX_NAME_LENGTH
 from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
-from toolgen.gateway.role_grants import MAX_REASON_LENGTH
+from toolgen.gateway.approvals.role_grants import MAX_REASON_LENGTH
 
 __all__ = ["DURATION", "SOME_TEXT", "TEXT", "Node", "described", "ref", "schemas"]
 

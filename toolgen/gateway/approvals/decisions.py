@@ -22,10 +22,10 @@ from toolgen.gateway.approvals.terms import AS_ASKED, DecisionOptions, edited, t
 from toolgen.gateway.approvals.validity import expiry_reason, is_expired, kept_call
 from toolgen.gateway.approvals.view import ApprovalView, shown_to_approver, shown_to_caller
 from toolgen.gateway.calls.departed_clients import DepartedClients
-from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.operations.background_calls import BackgroundCalls
 from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
+from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.model.call import Principal, parties
 from toolgen.model.reason import reason_in
 from toolgen.model.result import Error

@@ -17,8 +17,8 @@ from toolgen.core.errors import StateError
 from toolgen.core.json_codec import decode_json, encode_json
 from toolgen.gateway.approvals.approvers import counted, escalated_to, met
 from toolgen.gateway.approvals.terms import GrantRequest
-from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.operations.kept_principals import of_party
+from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Error
 from toolgen.pipeline.stages.approve import Question, scope_digest

@@ -10,11 +10,11 @@ from toolgen.core.errors import StateError
 from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.approvals.terms import MAX_ARGUMENTS_SIZE
 from toolgen.gateway.calls.json_body import encode
-from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.metrics.prometheus import ApprovalCounts
 from toolgen.gateway.operations.kept_principals import party_of
 from toolgen.gateway.operations.status_messages import approval_error
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
+from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.model.result import Error, Pending, Refused, Result
 from toolgen.model.unavailable import unavailable
 from toolgen.pipeline.stages.approve import Question

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from toolgen.gateway.approvals.view import Channel
 from toolgen.gateway.calls.file_uploads import sends_files
 from toolgen.gateway.calls.json_body import encode
-from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.operations.kept_principals import of_party
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy
 from toolgen.model.call import Call
 from toolgen.model.file_arguments import file_places
 from toolgen.model.result import Error, Success

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.operations.kept_principals import of_party
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy
 from toolgen.model.call import Call
 from toolgen.model.tool import absent
 from toolgen.pipeline.stages.approve import STALE, approval_digest

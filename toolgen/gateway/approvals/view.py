@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.core.canonical import decoded, digest, encodable
-from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.operations.call_rows import Concealed, ValueRow, argument_rows, request_rows
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Failed, Pending, Refused, Success
 from toolgen.model.schema import Json, JsonObject

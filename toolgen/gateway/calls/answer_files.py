@@ -20,7 +20,7 @@ from toolgen.core.canonical import digest, encodable
 from toolgen.core.errors import StateError
 from toolgen.core.json_codec import decode_json, encode_json
 from toolgen.gateway.calls.file_links import SCHEME, parse_uri, reference_text
-from toolgen.gateway.compiled_policy import CompiledPolicy
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.files import FileInfo, FileTooLargeError
 from toolgen.model.mcp import blocks_of

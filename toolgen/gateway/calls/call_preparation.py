@@ -21,8 +21,8 @@ from toolgen.gateway.calls.nesting import inside, nesting_error
 from toolgen.gateway.calls.value_tokens import NONE
 from toolgen.gateway.catalog.search_tools import CALLING, INPUTS, canonical
 from toolgen.gateway.catalog.tool_discovery import NOTHING_CLOSED, Closed, Discovery
-from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.operations.call_results import CallResults
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy
 from toolgen.model.call import Call, Principal
 from toolgen.model.names import META_TOOLS
 from toolgen.model.result import Envelope, Error

@@ -20,10 +20,10 @@ from toolgen.gateway.calls.response_shaping import ResponseShaper
 from toolgen.gateway.calls.tool_plan import ToolPlan
 from toolgen.gateway.catalog.search_tools import CALLING, RUN, canonical
 from toolgen.gateway.catalog.tool_discovery import Discovery
-from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.gateway.identity import NO_CLAIMS, Claims, TokenRejected
 from toolgen.gateway.operations.call_results import CallResults
 from toolgen.gateway.operations.device_calls import DeviceCalls, owner_of
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.excerpt import masking
 from toolgen.model.media import SHOWN

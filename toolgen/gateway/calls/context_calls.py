@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from toolgen.config.mcp_servers import McpServerSettings
 from toolgen.gateway.calls.call_preparation import GONE
 from toolgen.gateway.calls.context_policy import Reader
+from toolgen.gateway.calls.context_updates import ResourceUpdates
 from toolgen.gateway.calls.linked_resources import held_in
-from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
-from toolgen.gateway.context_updates import ResourceUpdates
-from toolgen.gateway.mcp_servers import DEFAULT_SERVERS, McpServers
+from toolgen.gateway.catalog.mcp_servers import DEFAULT_SERVERS, McpServers
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.call import Call, Principal
 from toolgen.model.context import MAX_ARGUMENT_LENGTH, Prompt, PromptArgument, Resource
 from toolgen.model.result import Error, Refused, Success, file_bytes

@@ -13,7 +13,7 @@ from toolgen.gateway.calls.file_links import READ_FILE, SCHEME, UPLOADS
 from toolgen.gateway.calls.file_uploads import FileUploads, GatewayFiles
 from toolgen.gateway.calls.json_body import ended
 from toolgen.gateway.calls.response_shaping import ResponseShaper
-from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.call import Principal
 from toolgen.model.media import SHOWN, begins_as_text, shown_type
 from toolgen.model.prompt_injection import visible

@@ -23,7 +23,7 @@ from toolgen.core.errors import AuditError, StateError
 from toolgen.core.files import open_inside
 from toolgen.gateway.calls.answer_files import AnswerFiles, KeptFile, bound_to, owner_of, token_of
 from toolgen.gateway.calls.file_links import SCHEME, UPLOADS, parse_uri
-from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.excerpt import bounded
 from toolgen.model.file_arguments import file_places, is_file_schema, is_text_file, replaced_at, takes_files

@@ -10,8 +10,8 @@ from toolgen.connectors.executor import Answered
 from toolgen.core.errors import AuditError, StateError
 from toolgen.gateway.calls.call_preparation import CallOptions, CallPreparation
 from toolgen.gateway.calls.call_service import Calls
-from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.operations.suspended_calls import SuspendedCalls
+from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.model.call import Call
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject

@@ -24,7 +24,7 @@ from toolgen.gateway.calls.answer_files import AnswerFiles, HeldFile, KeptFile, 
 from toolgen.gateway.calls.file_links import MAX_LINKS, parse_uri
 from toolgen.gateway.calls.json_body import encode, ended
 from toolgen.gateway.calls.linked_resources import LINKED, held_in, links_in, resource_call, with_uris
-from toolgen.gateway.compiled_policy import CompiledPolicy
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.files import FileTooLargeError
 from toolgen.model.mcp import plain_data

@@ -15,6 +15,7 @@ from toolgen.core.background import Background, FaultLog, cancel
 from toolgen.core.clock import Clock
 from toolgen.core.errors import StateError, ToolgenError, place_of
 from toolgen.gateway.approvals.decisions import Approvals
+from toolgen.gateway.approvals.role_grants import RoleGrants
 from toolgen.gateway.approvals.validity import kept_call
 from toolgen.gateway.approvals.view import recorded_rows
 from toolgen.gateway.metrics.prometheus import NotificationCounts
@@ -23,7 +24,6 @@ from toolgen.gateway.notify.messages import body_of
 from toolgen.gateway.notify.notice import ENDS, Notice, events_of, message_id
 from toolgen.gateway.notify.role_messages import role_body, role_event
 from toolgen.gateway.operations.call_rows import in_schema_order
-from toolgen.gateway.role_grants import RoleGrants
 from toolgen.gateway.wiring.webhook import WebhookSender
 from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.grants import RoleGrant

@@ -15,12 +15,12 @@ from toolgen.core.errors import AuditError, StateError, StateUnavailableError, T
 from toolgen.gateway.approvals.requests import ApprovalRequests
 from toolgen.gateway.approvals.validity import expiry_reason, is_expired, kept_call
 from toolgen.gateway.calls.departed_clients import DepartedClients
-from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.gateway.operations.background_calls import BackgroundCalls
 from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.gateway.operations.lost_calls import NOT_BEGUN, broken, forgotten, lost
 from toolgen.gateway.operations.suspended_calls import SuspendedCalls
 from toolgen.gateway.operations.waiting_calls import KEPT_S, LEASE_S, WaitingCalls
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.pipeline.middleware import CallContext

@@ -19,10 +19,10 @@ from toolgen.core.errors import AuditError, StateError, StateUnavailableError
 from toolgen.gateway.approvals.validity import is_expired, kept_call
 from toolgen.gateway.calls.answer_files import AnswerFiles
 from toolgen.gateway.calls.json_body import ended, enveloped
-from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.operations.device_answers import DeviceAnswer, faults, legible_answer, result_of
 from toolgen.gateway.operations.kept_principals import of_party, party_of
 from toolgen.gateway.operations.waiting_calls import LEASE_S, WaitingCalls
+from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.model.call import Call, Principal
 from toolgen.model.excerpt import masking
 from toolgen.model.result import Envelope, Error, Failed, Refused, Success

@@ -9,9 +9,9 @@ import msgspec
 
 from toolgen.core.errors import StateError
 from toolgen.gateway.approvals.requests import MAX_WAITING, invocation_of
-from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.operations.status_messages import suspension_error
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
+from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.model.call import Call
 from toolgen.model.result import Error
 from toolgen.pipeline.stages.approve import Question, approval_digest

@@ -24,8 +24,8 @@ from toolgen.connectors.executor import Destination
 from toolgen.connectors.http.redirects import moved
 from toolgen.core.descriptors import sync_content
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway import compiled_policy
-from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.policies import compiled_policy
+from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.policy.egress import Egress
 from toolgen.quality.doctor.scratch_gateway import ONE, Guard, RefusalCheck, UselessError, scratch, without

@@ -16,7 +16,7 @@ from typing import Any
 from toolgen.core.background import Background, cancel
 from toolgen.core.clock import Clock
 from toolgen.core.errors import SecretError, StateError
-from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.secret import MASK, parse_reference
 from toolgen.state.seen import SeenPolicies
 

@@ -16,7 +16,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.core.background import Background, FaultLog, cancel
 from toolgen.core.clock import Clock
 from toolgen.core.errors import StateError
-from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.call import Principal
 from toolgen.model.reason import reason_in
 from toolgen.model.result import Error

@@ -26,8 +26,8 @@ from toolgen.gateway.calls.value_tokens import RestoredArguments, ValueTokens
 from toolgen.gateway.catalog.operation_names import no_operation
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics.metrics import Metrics
-from toolgen.gateway.own_checks import OwnChecks
-from toolgen.gateway.policy_questions import asks_history, credentials_of, is_tolerant
+from toolgen.gateway.policies.own_checks import OwnChecks
+from toolgen.gateway.policies.policy_questions import asks_history, credentials_of, is_tolerant
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Call, DatabaseDescription, Principal, Statement, parties
 from toolgen.model.database import Database

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from toolgen.config.settings import Settings
 from toolgen.core.background import Background, cancel
 from toolgen.core.errors import PolicyError, ToolgenError
-from toolgen.gateway.compiled_policy import CompiledPolicy, GatewayDependencies
 from toolgen.gateway.metrics.prometheus import PolicyCounts
-from toolgen.gateway.policy_acceptance import Acceptances
+from toolgen.gateway.policies.compiled_policy import CompiledPolicy, GatewayDependencies
+from toolgen.gateway.policies.policy_acceptance import Acceptances
 from toolgen.generator.emit.writer import MANIFEST
 from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.document.policy import Policy

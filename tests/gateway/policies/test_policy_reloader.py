@@ -27,8 +27,8 @@ from toolgen.core.clock import FixedClock
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python import gateway as python_gateway
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway import policy_reloader
-from toolgen.gateway.policy_reloader import state_of
+from toolgen.gateway.policies import policy_reloader
+from toolgen.gateway.policies.policy_reloader import state_of
 from toolgen.model.call import Principal
 from toolgen.policy.document.policy_files import PolicyFiles, read_files
 from toolgen.state.rate_limits import WaitingBuckets

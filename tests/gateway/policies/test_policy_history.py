@@ -14,7 +14,7 @@ import pytest
 from tests.projects import POLICY, make_project
 from toolgen.core.errors import StateError
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.policy_history import without_secrets
+from toolgen.gateway.policies.policy_history import without_secrets
 from toolgen.state.seen import SeenPolicies
 
 DIGEST = "ab" * 32

@@ -16,10 +16,8 @@ from typing import TypeAlias
 __all__ = ["empty_docstrings", "problems", "repeated_classes"]
 
 ROOT = Path(__file__).parent.parent
-# Modules may have a private class of the same name; more than two of them say that the name says nothing.
-MOST_PRIVATE = 2
 # First words that say nothing of the thing that is described.
-_EMPTY = re.compile(r"(What|Whether|One|The same|As|It|Nobody|Those|Such)\b")
+_EMPTY = re.compile(r"(What|Whether|One|The same|As|It|Nobody|Those|Such|Where|How|Who|When)\b")
 _Documented: TypeAlias = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -34,12 +32,12 @@ def problems() -> Iterator[str]:
 
 
 def repeated_classes(modules: Iterator[tuple[str, str]]) -> Mapping[str, list[str]]:
-    """Return the modules of each class name that occurs too often. `modules` are names and texts."""
+    """Return the modules of each class name that occurs more than once, private ones included. `modules` are names and texts."""
     found: dict[str, list[str]] = defaultdict(list)
     for module, text in modules:
         for name in _classes(ast.parse(text)):
             found[name].append(module)
-    return {name: where for name, where in found.items() if len(where) > (MOST_PRIVATE if name.startswith("_") else 1)}
+    return {name: where for name, where in found.items() if len(where) > 1}
 
 
 def empty_docstrings(source: str) -> Iterator[tuple[int, str]]:

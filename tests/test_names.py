@@ -14,9 +14,9 @@ def test_names_and_docstrings_say_something() -> None:
 def test_repeated_names_are_found() -> None:
     public, private = "class Page:\n    class Row: ...\n", "class _Reader: ...\n"
     local = "def read():\n    class Page: ...\n"
-    modules = [("a.py", public), ("b.py", public + private), ("c.py", private), ("d.py", local)]
+    modules = [("a.py", public), ("b.py", public + private), ("c.py", local)]
     assert repeated_classes(iter(modules)) == {"Page": ["a.py", "b.py"], "Row": ["a.py", "b.py"]}
-    assert "_Reader" in repeated_classes(iter([*modules, ("e.py", private)]))
+    assert repeated_classes(iter([*modules, ("d.py", private)]))["_Reader"] == ["b.py", "d.py"]
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,8 @@ def test_repeated_names_are_found() -> None:
             [2, 4],
         ),
         ('def _private():\n    """The same, later."""', [1]),
+        ('def count():\n    """How many there are."""\ndef place():\n    """Where it is."""', [1, 3]),
+        ('class A:\n    """Who calls."""\n    def end(self):\n        """When it ends."""', [1, 3]),
         ('def plain():\n    """Assign names. It is fast."""', []),
     ],
 )

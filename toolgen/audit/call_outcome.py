@@ -16,7 +16,7 @@ _CALL_ID = re.compile(rb'"call_id":"([^"\\]*)"')
 
 
 def recorded_outcomes(directory: Path, call_ids: Collection[str], since: float) -> Mapping[str, str]:
-    """How some calls, made since a time (seconds since the epoch), ended by the log: the code, or else the status, of the last attempt's
+    """Outcomes by the log of some calls made since a time (seconds since the epoch): the code, or else the status, of the last attempt's
     outcome or of a decision that ended the call. Calls without are left out. Raises `AuditError`."""
     wanted = {call_id.encode() for call_id in call_ids}
     found: dict[str, tuple[str, str]] = {}

@@ -161,12 +161,12 @@ class Removal(Struct, frozen=True, kw_only=True):
 
 
 def checkpoint_path(directory: Path, stream: str) -> Path:
-    """Where the checkpoints of a stream are."""
+    """Path of the checkpoints of a stream."""
     return directory / f"{stream}.checkpoints"
 
 
 def removal_path(directory: Path, stream: str) -> Path:
-    """Where it is said what was removed of a stream."""
+    """Path of the notes about removed parts of a stream."""
     return directory / f"{stream}.removals"
 
 
@@ -265,7 +265,7 @@ class Deliveries:
         self._lock = threading.Lock()
 
     def size(self, place: str) -> int | None:
-        """How many entries the newest checkpoint covers that arrived there; None where nothing is known."""
+        """Number of the entries that arrived there and that the newest checkpoint covers; None where nothing is known."""
         return self._read().get(place)
 
     def note(self, place: str, size: int) -> None:

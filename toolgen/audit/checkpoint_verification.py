@@ -51,7 +51,7 @@ class Statements(Struct):
 
     @property
     def size(self) -> int:
-        """How many entries the stream had, at least."""
+        """Least number of entries that the stream had."""
         sizes = [checkpoint.size for _, checkpoint in self.checkpoints] + [removal.size for removal in self.removals]
         return max(sizes, default=0)
 

@@ -101,7 +101,7 @@ def make_key(private: Path, directory: Path) -> tuple[str, Path]:
 
 
 def public_path(directory: Path, identifier: str) -> Path:
-    """Where the public half of a key stands, beside the log."""
+    """Path of the public half of a key, beside the log."""
     return directory / f"checkpoint-{identifier}.pub"
 
 

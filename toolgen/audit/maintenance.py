@@ -219,7 +219,8 @@ class Maintenance:
         return ""
 
     def behind(self, size: int) -> tuple[int, float]:
-        """How many of `size` entries no checkpoint covers, 0 where nothing signs, and how long the longest owed one has been waited for."""
+        """Number of the `size` entries that no checkpoint covers, 0 where nothing signs, and the age of the oldest checkpoint that is
+        owed."""
         unsigned = max(0, size - self._signed) if self._signing else 0
         return unsigned, max((shipper.owing_s() for shipper in self._shippers), default=0.0)
 

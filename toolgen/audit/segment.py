@@ -61,7 +61,7 @@ class StreamHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SegmentMark(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a segment was acknowledged: its first entry's number, its bytes, and the last entry in them."""
+    """Acknowledged part of a segment: its first entry's number, its bytes, and the last entry in them."""
 
     first: int
     size: int
@@ -132,7 +132,7 @@ class Segment:
 
     @property
     def mark(self) -> SegmentMark:
-        """How far this segment is written and durable."""
+        """Written and durable part of this segment."""
         return SegmentMark(first=self.first, size=self.size, head=self.head)
 
     def open(self, mark: SegmentMark | None = None) -> None:

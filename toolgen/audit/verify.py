@@ -128,7 +128,7 @@ def _of_keys(trusted: Verifiers, *, beside: bool) -> Iterator[str]:
 
 
 class _Meter:
-    """How far verification has come, in bytes on the disk."""
+    """Progress of a verification, in bytes on the disk."""
 
     def __init__(self, directory: Path, progress: Progress) -> None:
         self._progress = progress
@@ -227,7 +227,7 @@ class _StreamWalk:
             yield f"{self.name}: no checkpoint covers entries {newest.size + 1} to {self._seq} yet: changes there would go undetected"
 
     def given_up(self) -> RecordFault:
-        """Where a stream was left, because of all that is wrong with it."""
+        """Place where verification of a stream ended, because of all that is wrong with it."""
         message = "so much is wrong with this stream that nothing behind this was looked at"
         return self._fault(0, self._seq, "unreadable", message)
 

@@ -187,7 +187,7 @@ async def _waiting(gateway: Administration, principal: str | None) -> list[dict[
 async def _answer(
     gateway: Administration, call_id: str, decision: str, note: str, who: str, terms: DecisionOptions
 ) -> tuple[str, str]:
-    """How the call stands after the answer, and the id of the grant that it brought. An approved call is watched for a moment, as a
+    """State of the call after the answer, and the id of the grant that it brought. An approved call is watched for a moment, as a
     running gateway begins with it at once."""
     queue, terms = gateway.tool_calls.approvals, msgspec.structs.replace(terms, channel="cli")
     async with gateway.short_session():

@@ -61,14 +61,14 @@ PINNED_NOW = "pinned now"
 
 
 class ServerListing(Struct, frozen=True, kw_only=True):
-    """How many seconds a server took to list its tools, and what changed since they were pinned, in a few words."""
+    """Seconds that a server took to list its tools, and the changes since they were pinned, in a few words."""
 
     seconds: float
     since_pin: str
 
 
 def changed_since(old: Pin, new: Pin) -> str:
-    """How many tools, prompts and resources changed, came and went between two listings."""
+    """Number of tools, prompts and resources that changed, came and went between two listings."""
     try:
         before, after = _digests(old), _digests(new)
     except (OSError, msgspec.DecodeError, RecursionError, CanonicalError):
@@ -92,7 +92,7 @@ _COLUMNS = ("source", "operations", "tools", "skipped", "problems", "tokens", "s
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """How a build ended. `difference` is what a check found the manifest to lack; `seconds` is all the time it took.
+    """Outcome of a build. `difference` is what a check found the manifest to lack; `seconds` is all the time it took.
 
     `remarks` are what a person should know about the tools in each format that was written.
     """
@@ -162,7 +162,7 @@ def summarize(
 
 
 def _calls(manifest: Manifest, credentials: Mapping[str, Container[str]]) -> tuple[str, ...]:
-    """How many tools no call to could succeed, and their names: ever, or for want of a credential."""
+    """Number of tools to which no call could succeed, and their names: ever, or for want of a credential."""
     never = [problem for problem in manifest.problems if problem.code == "uncallable"]
     said = []
     if never:

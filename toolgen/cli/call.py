@@ -34,7 +34,7 @@ __all__ = ["CommandCaller", "caller"]
 
 
 class CommandCaller(Struct, frozen=True, kw_only=True):
-    """Who a command acts as, as its options say it."""
+    """Caller that a command acts as, as its options say it."""
 
     name: str | None
     user: str | None

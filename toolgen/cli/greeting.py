@@ -82,7 +82,7 @@ def _principals(gateway: Project, shown: Container[str]) -> Iterator[str]:
 
 
 def _how(entry: PrincipalEntry, gone: frozenset[str]) -> str:
-    """How a principal shows who it is, and where that is said."""
+    """Credential of a principal, and its place in the policy."""
     keys = [key for key in entry.keys if key.sha256 not in gone]
     ways = [f"key {key.id} ({key.where.rpartition(':')[0] or key.where})" for key in keys[:2]]
     ways += [f"{len(keys) - 2} more keys"] if len(keys) > 2 else []

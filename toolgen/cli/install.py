@@ -222,7 +222,7 @@ def _remembered(file: Path) -> dict[str, str]:
 
 
 def _last_call(settings: Settings, principal: str) -> str:
-    """When the record last has a call of a principal that did not come from the command line; "" for never."""
+    """Time of the newest recorded call of a principal that did not come from the command line; "" for never."""
     try:
         with index_of(settings) as index:
             index.fill()

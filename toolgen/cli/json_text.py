@@ -92,7 +92,7 @@ def _strict(plain: str) -> str:
 
 
 def _entries(strict: str, path: Sequence[str | int]) -> tuple[int, list[_Member]]:
-    """Where the object or array at a path begins, and what it has."""
+    """Position of the object or array at a path, and its entries."""
     at = _past_blank(strict, 0)
     for step in path:
         found = _named(_children(strict, at), step)

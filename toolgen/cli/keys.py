@@ -110,7 +110,7 @@ class Revoker:
             self.directory = self._guessed(Path(config).absolute(), error)
 
     def _guessed(self, path: Path, fault: ConfigError) -> Path:
-        """Where the policy is by what can be read of toolgen.yaml; a revocation does not wait for the rest of it."""
+        """Path of the policy by what can be read of toolgen.yaml; a revocation does not wait for the rest of it."""
         if not path.is_file():
             raise fault
         click.echo(f"warning: {fault}", err=True)

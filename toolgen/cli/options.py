@@ -72,7 +72,8 @@ def as_json(function: F) -> F:
 
 
 def default_principal(names: tuple[str, ...], given: str | None) -> str:
-    """Who the command line acts as: who was named, or the policy's only principal. Raises `ConfigError` when that is not clear."""
+    """Principal that the command line acts as: who was named, or the policy's only principal. Raises `ConfigError` when that is not
+    clear."""
     if given is not None:
         return given
     if len(names) == 1:

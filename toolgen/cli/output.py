@@ -1,4 +1,4 @@
-"""How commands print: JSON for programs, aligned columns for people.
+"""Output of commands: JSON for programs, aligned columns for people.
 
 Progress of long work: a line on a terminal that goes when the work is done, and nothing in a pipe.
 """

@@ -262,7 +262,7 @@ def _same(old: Pin, new: Pin) -> bool:
 
 
 def _spelled(old: SourceConfig, new: SourceConfig) -> tuple[str, ...]:
-    """Where the texts differ, document by document."""
+    """Places at which the texts differ, document by document."""
     pairs = [(old.pin, new.pin), *((pin, new.references.get(url)) for url, pin in old.references.items())]
     return tuple(
         line

@@ -100,7 +100,7 @@ def check(as_json: bool, config_path: str) -> None:
 
 
 def _covers(policy: Policy, manifest: Manifest) -> dict[str, dict[str, int]]:
-    """How many tools each rule, limit and toolset is about, for all callers and arguments."""
+    """Number of tools that each rule, limit and toolset is about, for all callers and arguments."""
     tools = manifest.tools.values()
     return {
         "rules": {rule.id: sum(map(rule.covers, tools)) for rule in policy.rules},

@@ -94,7 +94,7 @@ def policy_documents(directory: Path) -> list[YamlDocument]:
 def _changed(
     document: YamlDocument, before: Mapping[str, str], after: Mapping[str, str]
 ) -> Iterator[tuple[str, str, list[str], list[str]]]:
-    """Where a text of a document is a tool's name, or a glob for some, that means others than before: place, text, lost, gained."""
+    """Texts of a document that are a tool's name, or a glob for some, and mean others than before: place, text, lost, gained."""
     moved = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     for path, text in _texts((), document.data):
         names = [name for name in moved if fnmatchcase(name, text)]

@@ -115,7 +115,7 @@ def _scope(gateway: Project, dialect: DialectName | None, source: str | None) ->
 
 
 def _principal(gateway: Administration, caller: CommandCaller, scope: SqlScope) -> Principal:
-    """Who asks; nobody in particular when no row filter wants to know."""
+    """Principal that asks; nobody in particular when no row filter wants to know."""
     if caller.name is None and not row_attributes(scope):
         return Principal(id="")
     return caller.by_now(gateway)

@@ -64,7 +64,7 @@ class GivenMiddleware(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DecisionPoint(Struct, frozen=True, kw_only=True):
-    """Who is asked whether a call may be made: a URL, or the files of Cedar. An answer is kept for `cache_s` seconds."""
+    """Service that is asked for a decision about a call: a URL, or the files of Cedar. An answer is kept for `cache_s` seconds."""
 
     url: str = ""
     token: SecretReference | None = None

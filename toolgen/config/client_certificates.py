@@ -28,7 +28,7 @@ class GivenClientCertificates(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ClientCertificates(Struct, frozen=True, kw_only=True):
-    """Where a client's certificate stands (a header's name in lower case), and the proxies that are believed to have verified it."""
+    """Header with a client's certificate (in lower case), and the proxies that are believed to have verified it."""
 
     header: str
     proxies: Networks

@@ -47,7 +47,7 @@ class SignIn(Struct, frozen=True, kw_only=True):
 
 
 class ConsoleSettings(Struct, frozen=True, kw_only=True):
-    """Who may look (`viewers`) and who may verify besides (`admins`), by roles of the policy; who may answer is the policy's own word.
+    """Roles of the policy that may look (`viewers`) and that may verify besides (`admins`); the policy itself says which may answer.
 
     `url` is the gateway's address as browsers see it, "" where that is this machine. A session ends after `idle_s` seconds without a
     request, and `expires_s` after it began. `over_tls` says that the gateway speaks TLS itself.

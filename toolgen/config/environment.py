@@ -276,7 +276,7 @@ def _below(path: _Path, patterns: tuple[_Path, ...]) -> bool:
 
 
 def _password_at(text: str) -> range:
-    """Where the password of a URL stands, if it is a reference."""
+    """Place of the password of a URL, if it is a reference."""
     flat = re.sub(r"\$\{[^}]*\}", lambda found: "_" * len(found[0]), text)
     without, _ = part_password(flat)
     if without == flat:

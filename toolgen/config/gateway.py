@@ -82,7 +82,7 @@ def read_public_url(given: str | None, where: str) -> str:
 
 
 def read_drain(given: str, where: str) -> float:
-    """How long calls in flight have to end when the gateway stops, in seconds. Raises `ConfigError`."""
+    """Seconds that calls in flight have to end when the gateway stops. Raises `ConfigError`."""
     seconds = parse_duration(given)
     if seconds is None or not 1 <= seconds <= _MAX_DRAIN_S:
         raise ConfigError(
@@ -94,7 +94,7 @@ def read_drain(given: str, where: str) -> float:
 
 
 def read_grace(given: str | None, drain_s: float, where: str) -> float | None:
-    """How long calls are still taken after the gateway was told to stop, in seconds; None where nothing is said. Raises `ConfigError`."""
+    """Seconds in which calls are still taken after the gateway was told to stop; None where nothing is said. Raises `ConfigError`."""
     if given is None:
         return None
     seconds = parse_duration(given)
@@ -108,7 +108,7 @@ def read_grace(given: str | None, drain_s: float, where: str) -> float | None:
 
 
 def read_pending_after(given: str | None, where: str) -> float | None:
-    """How long a caller waits before its call goes on without it, in seconds; None where it waits to the end. Raises `ConfigError`."""
+    """Seconds that a caller waits before its call goes on without it; None where it waits to the end. Raises `ConfigError`."""
     if given is None:
         return None
     seconds = parse_duration(given)
@@ -145,7 +145,7 @@ class TlsFiles(Struct, frozen=True, kw_only=True):
 
 
 def read_tls(given: GivenTls | None, root: Path, where: str) -> TlsFiles | None:
-    """Where the files are; a server that starts says what is wrong with them."""
+    """Paths of the files; a server that starts says what is wrong with them."""
     if given is None:
         return None
     authorities = None if given.client_ca is None else root / given.client_ca

@@ -105,7 +105,7 @@ def structures(kind: FileKind) -> Iterator[inspect.StructType]:
 
 
 def places(kind: FileKind) -> Mapping[str, tuple[str, ...]]:
-    """Where each mapping stands, by its name, as people write it: `gateway`, `sources.NAME.timeouts`, `rules[].bind`."""
+    """Path of each mapping, by its name, as people write it: `gateway`, `sources.NAME.timeouts`, `rules[].bind`."""
     found: dict[str, tuple[str, ...]] = {name_of(root_of(kind)): ("",)}
     for structure in structures(kind):
         for item in structure.fields:

@@ -134,7 +134,7 @@ class _PollReader:
         self._path = path
 
     def place(self, text: str, key: str) -> AnswerPlace:
-        """Where an answer names a URL."""
+        """Place of a URL in an answer."""
         if text == _ITSELF:
             return AnswerPlace()
         if text.startswith("$"):
@@ -170,7 +170,7 @@ class _PollReader:
         return found[1], self.place(found[2], "cancel") if found[2] else None
 
     def post(self, given: StatusPostKeys) -> StatusPost:
-        """How a status is asked for by POST."""
+        """Request that asks for a status by POST."""
         if not given.body or len(given.body) > _MAX_MEMBERS or len(given.headers) > _MAX_MEMBERS:
             self.refuse(f"takes a body of 1 to {_MAX_MEMBERS} members, and as many headers at most", "post")
         for name, value in given.headers.items():

@@ -172,12 +172,12 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def state_dir(self) -> Path:
-        """Where a project keeps what outlives a call."""
+        """Folder of what outlives a call."""
         return self.path.parent / "var" / "state"
 
     @property
     def oauth_dir(self) -> Path:
-        """Where refresh tokens that services rotate are kept."""
+        """Folder of refresh tokens that services rotate."""
         return self.state_dir / "oauth"
 
 

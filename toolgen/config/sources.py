@@ -174,7 +174,7 @@ def _queries(document: YamlDocument, name: str, source: SourceKeys, root: Path) 
 
 
 def _refs(document: YamlDocument, name: str, given: list[str], kind: SourceKind) -> tuple[str, ...]:
-    """Where a description may pull documents in from, in their one spelling."""
+    """Places from which a description may load documents, in their one spelling."""
     found = []
     for index, url in enumerate(given):
         where = document.where("sources", name, "refs", index)

@@ -68,7 +68,7 @@ class _Source(Struct, frozen=True):
     kind: str
 
 
-class _Tool(Struct, frozen=True):
+class _NamedTool(Struct, frozen=True):
     name: str
     source: str
     origin: str
@@ -77,7 +77,7 @@ class _Tool(Struct, frozen=True):
 
 class _Manifest(Struct, frozen=True):
     sources: dict[str, _Source]
-    tools: tuple[_Tool, ...]
+    tools: tuple[_NamedTool, ...]
 
 
 def names_of_manifest(data: bytes, given: Set[str]) -> dict[str, dict[str, AssignedName]]:

@@ -1,4 +1,4 @@
-"""How long the message of an error may be, by tool: of a tool that says so, whatever carries it out."""
+"""Length limit of the message of an error, by tool: of a tool that says so, whatever carries it out."""
 
 from __future__ import annotations
 

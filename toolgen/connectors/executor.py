@@ -70,7 +70,7 @@ class SourcePermit(Protocol):
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """How an inner call ended. `http_status` is that of the system's answer, None where it did not answer over HTTP."""
+    """Outcome of an inner call. `http_status` is that of the system's answer, None where it did not answer over HTTP."""
 
     envelope: Envelope
     http_status: int | None = None
@@ -114,7 +114,7 @@ class InnerCalls(Protocol):
         """
 
     async def outcome(self, outer: Call, call_id: str) -> Answered | None:
-        """How a call stands that this one made before it waited; None where that is not known (any more). Never raises."""
+        """State of a call that this one made before it waited; None where that is not known (any more). Never raises."""
 
     async def withdraw(self, outer: Call, call_id: str) -> None:
         """Withdraws such a call, if nobody began to carry it out. Never raises."""
@@ -169,7 +169,7 @@ class FunctionCounts(Struct, frozen=True, kw_only=True):
 
 
 class SystemHealth(Struct, frozen=True, kw_only=True):
-    """How one system behind a source does, since this process began. `breaker` is `none` where there is none.
+    """State of a system behind a source, since this process began. `breaker` is `none` where there is none.
 
     Attempts that were `answered`, with whatever status but 5xx; that `failed` (5xx, or broken off); that were `unreachable`. How many of
     them were `retries`, how many calls were not sent because the breaker was open (`held`) or no place was free (`crowded`), and how often
@@ -232,7 +232,7 @@ class Retries(Struct, frozen=True, kw_only=True):
 
 
 class BreakerConfig(Struct, frozen=True, kw_only=True):
-    """When a breaker opens, and for how long: at this share of failures among at least `calls` calls of a window."""
+    """Threshold and duration of an open breaker: it opens at this share of failures among at least `calls` calls of a window."""
 
     failures: float = 0.5
     calls: int = 10
@@ -256,7 +256,7 @@ class ResilienceConfig(Struct, frozen=True, kw_only=True):
 
 
 class AnswerPlace(Struct, frozen=True, kw_only=True):
-    """Where an answer names a URL: in a header (lower case), at a path of members of its body, or in members that a template below the
+    """Place of a URL in an answer: in a header (lower case), at a path of members of its body, or in members that a template below the
     server is filled with. With none of these it is the URL of the request."""
 
     header: str = ""
@@ -274,7 +274,7 @@ class StatusPost(Struct, frozen=True, kw_only=True):
 
 
 class PollConfig(Struct, frozen=True, kw_only=True):
-    """How an operation that goes on behind an answer is followed. With no `url`, not at all.
+    """Settings of polling for an operation that goes on behind an answer. With no `url` there is none.
 
     `url` has the places of its status, the first that is there counts. `state` is where the status has a word for how it stands, which is
     one of `done`, `failed` or `running` (any other one where that is empty); without it the HTTP status says so. `error`, `result`,

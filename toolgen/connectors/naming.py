@@ -210,7 +210,7 @@ def from_identifier(identifier: str, groups: Iterable[str] = ()) -> tuple[tuple[
 
 
 def verbs_before(parts: Sequence[str]) -> int:
-    """How many words at the beginning say what is done: `add or update`, `re run`, `get all`."""
+    """Number of words at the beginning that name the action: `add or update`, `re run`, `get all`."""
     end = 0
     while end < len(parts):
         word = parts[end]

@@ -137,7 +137,7 @@ def _in_time(work: Callable[[], _Result], where: str, seconds: float) -> _Result
 
 
 def _get(url: str, bounds: _Bounds, followed: Callable[[str, str, str], str]) -> tuple[str, bytes]:
-    """Where it was found and what it was; `followed` decides where a redirect may lead."""
+    """Location and content of a fetched document; `followed` decides where a redirect may lead."""
     left = bounds.until - bounds.clock.monotonic()
     return _in_time(partial(_asked, url, bounds, followed), url.partition("?")[0], left)
 

@@ -149,7 +149,7 @@ class ResilientExecutor:
         return self._inner.preview(call)
 
     def health(self) -> tuple[SystemHealth, ...]:
-        """How the systems do that calls went to, in the order of their names."""
+        """State of the systems that calls went to, in the order of their names."""
         return tuple(self._systems[name].health() for name in sorted(self._systems))
 
     async def close(self) -> None:
@@ -200,7 +200,7 @@ class ResilientExecutor:
         return failed.delivery.unsent or self._repeatable(call)
 
     def _left(self, call: Call, spent: float) -> float | None:
-        """How long a further attempt may take: what is left of the whole, where breaking it off does no harm."""
+        """Seconds that a further attempt may take: what is left of the whole, where breaking it off does no harm."""
         return self._resilience.timeouts.total_s - spent if self._repeatable(call) else None
 
     def _pause(self, number: int, failed: Failed) -> float:
@@ -287,7 +287,7 @@ def _unanswered(outcome: Success | Failed) -> bool:
 
 
 def _in_doubt(call: Call, outcome: Success | Failed, *, sent: bool) -> Success | Failed:
-    """How a call ends of which an attempt was `sent` and not answered: whatever became of the others, that one may have taken effect.
+    """Outcome of a call of which an attempt was `sent` and not answered: whatever became of the others, that one may have taken effect.
 
     Where doing it again is no harm, or its caller can do so under the same key, it has just failed. Otherwise nobody knows how it ended.
     """
@@ -373,7 +373,7 @@ def _give_back(line: System) -> None:
 
 
 def _address(call: Call) -> str:
-    """Where a call goes, as its binding says; "" where nothing is sent."""
+    """Address of a call, as its binding says; "" where nothing is sent."""
     match call.tool.binding:
         case HttpBinding(servers=servers):
             return servers[0] if servers else ""

@@ -101,7 +101,7 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def file(self) -> str:
-        """Where the description is read from: the pinned copy, or what the location names."""
+        """Path from which the description is read: the pinned copy, or what the location names."""
         return str(self.pin.path) if self.pin is not None else self.location
 
 

@@ -102,7 +102,7 @@ def _repeated_in_json(data: bytes, value: Any) -> tuple[Repeated, ...]:
 
 
 def _colons(value: Any, levels: int) -> int:
-    """How many colons the JSON of a value has; written member by member, as all of it at once would be as large as the file."""
+    """Number of colons in the JSON of a value; written member by member, as all of it at once would be as large as the file."""
     if levels and isinstance(value, dict):
         return sum(1 + name.count(":") + _colons(item, levels - 1) for name, item in value.items())
     return msgspec.json.encode(value).count(b":")

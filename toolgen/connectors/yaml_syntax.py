@@ -171,7 +171,7 @@ def read_yaml(text: str, where: str) -> ParsedDocument:
 def _repeated_in_yaml(
     root: yaml.Node | None, repeating: list[tuple[yaml.MappingNode, yaml.ScalarNode]]
 ) -> Iterator[Repeated]:
-    """Where the mappings stand that were noted: looked for only when there are any, because a node does not know its place."""
+    """Places of the mappings that were noted: looked for only when there are any, because a node does not know its place."""
     wanted = {id(node) for node, _ in repeating}
     places: dict[int, str] = {}
     seen: set[int] = set()

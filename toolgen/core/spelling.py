@@ -48,7 +48,7 @@ def closest(word: str, words: Iterable[str], limit: int) -> list[str]:
 
 
 def _shared(word: str, known: str) -> float:
-    """How many pairs of neighbouring letters two words share, of those that they have: quick to see in a list of thousands."""
+    """Number of pairs of neighbouring letters that two words share, of those that they have: quick to see in a list of thousands."""
     if max(len(word), len(known)) > _MAX_COMPARED:
         return 0.0
     mine, theirs = _pairs(word.lower()), _pairs(known.lower())

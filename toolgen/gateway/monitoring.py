@@ -55,9 +55,9 @@ class Monitoring:
         return None if self._notifier is None else self._notifier.counts
 
     def systems(self) -> Mapping[str, Sequence[SystemHealth]]:
-        """How this process finds the systems behind each source that has breakers."""
+        """State of the systems behind each source that has breakers."""
         return self._systems()
 
     async def levels(self, charges: Sequence[Charge]) -> Sequence[Level] | None:
-        """How the buckets of these charges stand, which takes nothing; None while that cannot be asked."""
+        """Levels of the buckets of these charges, which takes nothing; None while that cannot be asked."""
         return await self._buckets.levels(charges)

@@ -21,7 +21,7 @@ Edit = Callable[[tuple[Pause, ...]], tuple[Pause, ...]]
 
 
 class KnownCallers(Protocol):
-    """Who there is to be paused."""
+    """Names that can be paused."""
 
     @property
     def principals(self) -> Collection[str]: ...

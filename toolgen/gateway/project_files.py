@@ -56,13 +56,13 @@ def fallbacks_of(settings: Settings, manifest: Manifest) -> Fallbacks:
 
 
 def pagings_of(settings: Settings, manifest: Manifest) -> Pagings:
-    """How the pages of a project's tools are asked for. Raises `ConfigError` for what they do not have."""
+    """Pagination of a project's tools. Raises `ConfigError` for what they do not have."""
     given = of_tools(settings.tools, manifest).items()
     return Pagings({name: one.pages for name, one in given if one.pages is not None})
 
 
 def seal_file(settings: Settings) -> Path:
-    """Where the key is of what a project keeps in Redis: beside that of the record."""
+    """Path of the key of what a project keeps in Redis: beside that of the record."""
     return settings.audit_dir / "seal.key"
 
 

@@ -51,7 +51,7 @@ __all__ = [
 
 
 class CallerLookup(Protocol):
-    """Who calls: `callers` of the gateway."""
+    """Lookup of callers: `callers` of the gateway."""
 
     @property
     def has_credentials(self) -> bool:
@@ -167,7 +167,7 @@ class SupportsToolCalls(Protocol):
     def pending_after(
         self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
     ) -> float | None:
-        """How long a caller waits for a call before it is answered as pending, in seconds: as the rules about the tool say, the one inside
+        """Seconds that a caller waits for a call before it is answered as pending: as the rules about the tool say, the one inside
         a `run_tool`, or as the gateway does. Infinity for as long as the call takes, if it may change something: then it is kept if its
         caller leaves it. None for any other call, which is simply made."""
 
@@ -200,7 +200,7 @@ class Operations(Protocol):
 
     @property
     def drain_s(self) -> float:
-        """How long calls in flight have to end, in seconds, once it leaves."""
+        """Seconds that calls in flight have to end, once it leaves."""
 
     def leave(self) -> Callable[[], None]:
         """Prepare the shutdown: the process is no longer ready, and the drain time starts, after which functions that hang are ended.
@@ -213,11 +213,11 @@ class Operations(Protocol):
 
     @property
     def metrics(self) -> Metrics:
-        """Where a front end counts what it answered."""
+        """Counters of a front end's answers."""
 
     @property
     def spans(self) -> Spans | None:
-        """Where spans of requests go; None where nothing is traced."""
+        """Receiver of spans of requests; None where nothing is traced."""
 
     async def measured(self, detail: Collection[str] = ()) -> bytes:
         """Return the metrics of this process in Prometheus's text format, without names, for anybody. `detail` has members of `DETAILS`
@@ -246,7 +246,7 @@ class Facade(Protocol):
 
     @property
     def callers(self) -> CallerLookup:
-        """Who calls."""
+        """Lookup of callers."""
 
     @property
     def tool_calls(self) -> SupportsToolCalls:
@@ -262,11 +262,11 @@ class Facade(Protocol):
 
     @property
     def operations(self) -> Operations:
-        """How the process is doing."""
+        """State of the process."""
 
 
 class People(CallerLookup, Protocol):
-    """Who calls, and who there is: what the console and the command line ask of `callers`."""
+    """Lookup and list of callers: what the console and the command line ask of `callers`."""
 
     @property
     def principals(self) -> tuple[str, ...]:
@@ -301,7 +301,7 @@ class AgentGateway(Facade, Protocol):
 
     @property
     def callers(self) -> People:
-        """Who calls."""
+        """Lookup of callers."""
 
 
 class Project(Protocol):
@@ -330,7 +330,7 @@ class Administration(Facade, Project, Protocol):
 
     @property
     def callers(self) -> People:
-        """Who calls, and who there is."""
+        """Lookup and list of callers."""
 
     @property
     def pausing(self) -> PauseControl:

@@ -187,7 +187,7 @@ def share(
 
 
 def _turns(settings: Settings, clock: Clock, background: Background, link: Link | None) -> TurnCounter | None:
-    """Where turns of conversations are counted; None where nobody asks for that."""
+    """Counter of the turns of conversations; None where nobody asks for that."""
     if settings.turn_limit == math.inf:
         return None
     limit = int(settings.turn_limit)
@@ -217,7 +217,7 @@ def tool_changes_of(settings: Settings) -> ToolChangesStore:
 
 
 def outbox_of(settings: Settings, clock: Clock) -> Outbox:
-    """Where messages to webhooks are until they are delivered; nothing is opened yet."""
+    """Store of messages to webhooks until they are delivered; nothing is opened yet."""
     if settings.state is None:
         return SqliteOutbox(settings.state_dir / "notify.db", clock)
     return RedisOutbox(_link(settings.state), cache(_sealing(settings)), tuple(settings.notify.webhooks))

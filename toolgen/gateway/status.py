@@ -1,4 +1,4 @@
-"""How one gateway is doing: why it takes no calls, what an operator should know all the same, and what it counted."""
+"""State of one gateway: why it takes no calls, what an operator should know all the same, and what it counted."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Status:
 
     @property
     def state_losses(self) -> int:
-        """How often the shared state lost something."""
+        """Number of losses of the shared state."""
         return self._events.state_losses
 
     async def reload(self, *, complete: bool = True) -> bool:

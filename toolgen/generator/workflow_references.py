@@ -35,11 +35,11 @@ def check_references(
             checker.step(step, frozenset(before))
         before |= {step.id for step in stage}
     for name, value in draft.outputs.items():
-        checker.value(value, draft.where.get(f"outputs {name}", draft.where[""]), _Allowed(frozenset(before)))
+        checker.value(value, draft.where.get(f"outputs {name}", draft.where[""]), _KnownReferences(frozenset(before)))
     return checker.faults, checker.remarks
 
 
-class _Allowed(Struct, frozen=True):
+class _KnownReferences(Struct, frozen=True):
     """Allowed targets of an expression: steps, and roots beside `inputs` and `steps`."""
 
     steps: frozenset[str]
@@ -57,35 +57,35 @@ class _Checker(Struct):
         """Check every expression of a step against its allowed targets."""
         where, item = self.draft.where[step.id], _ITEM if step.each is not None else frozenset()
         own = item | (_OWN if (called := self.tools.get(step.id)) is not None and called.sends_request else {"data"})
-        self.criteria(step.when, where, _Allowed(before))
+        self.criteria(step.when, where, _KnownReferences(before))
         if step.each is not None:
-            self.value(step.each, where, _Allowed(before))
-        self.use(step.use, self.draft.uses[step.id].places, where, _Allowed(before, item))
-        self.criteria(step.expect, where, _Allowed(before, own))
+            self.value(step.each, where, _KnownReferences(before))
+        self.use(step.use, self.draft.uses[step.id].places, where, _KnownReferences(before, item))
+        self.criteria(step.expect, where, _KnownReferences(before, own))
         for value in step.outputs.values():
-            self.value(value, where, _Allowed(before, own))
+            self.value(value, where, _KnownReferences(before, own))
         if step.undo is not None:
             undo = self.draft.undos[step.id]
-            self.use(step.undo, undo.places, undo.where, _Allowed(before | {step.id}, own))
+            self.use(step.undo, undo.places, undo.where, _KnownReferences(before | {step.id}, own))
         for action in (*step.on_success, *step.on_failure):
-            self.criteria(action.criteria, where, _Allowed(before, own))
+            self.criteria(action.criteria, where, _KnownReferences(before, own))
 
-    def use(self, use: ToolUse, places: Mapping[str, str], where: str, allowed: _Allowed) -> None:
+    def use(self, use: ToolUse, places: Mapping[str, str], where: str, allowed: _KnownReferences) -> None:
         for name, value in use.arguments.items():
             self.value(value, places.get(name, where), allowed)
         if use.spread is not None:
             self.value(use.spread, where, allowed)
 
-    def value(self, value: Any, where: str, allowed: _Allowed) -> None:
+    def value(self, value: Any, where: str, allowed: _KnownReferences) -> None:
         for one in references(parse(value)):
             self._check(one, where, allowed)
 
-    def criteria(self, criteria: tuple[Criterion, ...], where: str, allowed: _Allowed) -> None:
+    def criteria(self, criteria: tuple[Criterion, ...], where: str, allowed: _KnownReferences) -> None:
         for one in criteria:
             for reference in _of_criterion(one):
                 self._check(reference, where, allowed)
 
-    def _check(self, one: ValueReference | PathQuery, where: str, allowed: _Allowed) -> None:
+    def _check(self, one: ValueReference | PathQuery, where: str, allowed: _KnownReferences) -> None:
         if isinstance(one, PathQuery):
             if (found := _PATH_STEP.match(one.text)) is not None:
                 path: tuple[str | int, ...] = (found[2],)
@@ -105,7 +105,7 @@ class _Checker(Struct):
         if one.path and one.path[0] not in known and not schema.get("additionalProperties"):
             self._fault(f"{one.text}: there is no input {one.path[0]}{nearest(str(one.path[0]), known)}", where)
 
-    def _earlier(self, one: ValueReference, where: str, allowed: _Allowed) -> None:
+    def _earlier(self, one: ValueReference, where: str, allowed: _KnownReferences) -> None:
         if not one.path:
             return self._fault(f"{one.text} names no step", where)
         name = str(one.path[0])

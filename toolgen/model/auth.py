@@ -164,7 +164,7 @@ def _inner(key: str, value: str | Mapping[object, object]) -> object:
 
 
 def literals(parsed: SecretReference | Mapping[str, object]) -> list[tuple[str, ...]]:
-    """Where a secret is written out."""
+    """Places of secrets that are written out."""
     if isinstance(parsed, SecretReference):
         return [()] if parsed.provider == "literal" else []
     inner = [

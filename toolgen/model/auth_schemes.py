@@ -53,7 +53,7 @@ def sendable(scheme: SecurityScheme) -> bool:
 
 
 def sent(scheme: SecurityScheme) -> tuple[str, str] | None:
-    """Where a request carries a scheme's credential, as place and name; None for what the connection itself shows."""
+    """Place in a request of a scheme's credential, as place and name; None for what the connection itself shows."""
     match scheme.type:
         case "apiKey":
             return scheme.in_, scheme.name.lower() if scheme.in_ == "header" else scheme.name

@@ -45,7 +45,7 @@ def in_body_form(tool: Tool, arguments: JsonObject) -> tuple[JsonObject, tuple[s
 
 
 def body_advice(tool: Tool, unknown: str) -> str:
-    """Where an unknown argument belongs that may have to do with the body, or ""."""
+    """Advice on where an unknown argument belongs that may have to do with the body, or ""."""
     http = tool.http
     body = None if http is None else http.body
     if body is None:

@@ -1,4 +1,4 @@
-"""Who calls, what is called, and with what: frozen from the moment a front end has parsed it.
+"""Call and caller: frozen from the moment a front end has parsed it.
 
 Trace context (W3C Trace Context, sections 3.2 and 3.3): which trace a request belongs to, as its sender said and as it is passed on.
 """
@@ -130,7 +130,7 @@ class CredentialProof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where roles and attributes came from, so that another policy can derive them again: the claims it read, of whose token.
+    """Source of roles and attributes, so that another policy can derive them again: the claims it read, of whose token.
 
     `issuer` is the `iss` of the token, `mapping` the digest of what the policy made of its claims; a claim that the token did not have
     is null among `claims`. `by_hand`: an operator named the claims, and there are no others. `sign_in`: the token counted for signing in
@@ -181,7 +181,7 @@ class Principal(Struct, frozen=True, kw_only=True, eq=False):
         return list(zip(self.__struct_fields__, self._itself(), strict=False))
 
     def _itself(self) -> tuple[object, ...]:
-        """Who it is, without how it showed that."""
+        """Principal without the credential that it showed."""
         return self.id, self.roles, self.attributes, self.on_behalf_of, self.toolsets
 
 

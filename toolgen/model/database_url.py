@@ -1,4 +1,4 @@
-"""Where a database is: a URL without its password, read strictly. What it may say beside the address is a short list."""
+"""Location of a database: a URL without its password, read strictly. What it may say beside the address is a short list."""
 
 from __future__ import annotations
 

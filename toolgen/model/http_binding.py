@@ -15,7 +15,7 @@ Constant: TypeAlias = str | bool | int | float
 
 
 class HttpParameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where one argument goes in a request. `name` is the wire name; `style` and `explode` are OpenAPI's (3.1, section 4.8.12)."""
+    """Place of one argument in a request. `name` is the wire name; `style` and `explode` are OpenAPI's (3.1, section 4.8.12)."""
 
     argument: str
     in_: str = msgspec.field(name="in")  # path | query | header | cookie | querystring
@@ -30,7 +30,7 @@ class HttpParameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class HttpPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one property of a form or multipart body is sent (OpenAPI's Encoding Object)."""
+    """Encoding of one property of a form or multipart body (OpenAPI's Encoding Object)."""
 
     content_type: str | None = None
     style: str | None = None

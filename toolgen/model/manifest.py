@@ -53,7 +53,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class SecurityScheme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a credential is shown to an API: OpenAPI's Security Scheme Object, without any credential."""
+    """Credential scheme of an API: OpenAPI's Security Scheme Object, without any credential."""
 
     type: str  # apiKey | http | oauth2 | openIdConnect | mutualTLS
     in_: str = msgspec.field(name="in", default="")  # header | query | cookie, for apiKey
@@ -64,7 +64,7 @@ class SecurityScheme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where tools came from. `digest` is of the description as read, `settings` of what toolgen.yaml said about the source then.
+    """Source of tools. `digest` is of the description as read, `settings` of what toolgen.yaml said about the source then.
 
     `definitions` are input types that several tools share (by name), and what tools take whose schemas refer to them (by origin).
     `parts` are what the schemas of a large source have in common, by digest (`model/stored_schemas.py`). `operations` are the ids that

@@ -72,7 +72,7 @@ class CallView(Struct, frozen=True, kw_only=True):
 
 
 class ResultView(Struct, frozen=True, kw_only=True):
-    """How a call ended: `ok` with data, or `error` with what went wrong; what the policy hides is in neither. Data is a copy,
+    """Outcome of a call: `ok` with data, or `error` with what went wrong; what the policy hides is in neither. Data is a copy,
     which `Change` alone puts in place of the answer's."""
 
     status: str

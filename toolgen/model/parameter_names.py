@@ -1,4 +1,4 @@
-"""When two names of parameters may be one to some service: the one notion that every check of names shares.
+"""Names of parameters that may be one to some service: the one notion that every check of names shares.
 
 Services read names loosely, each in its own way. PHP takes ` a.b` and `a[b` for `a_b`, and what follows a bracket for a key below.
 Rack and qs do the same with other brackets, ASP.NET and Spring with dots, CGI with `-` and `_` of headers. Some ignore case, stop at a NUL,

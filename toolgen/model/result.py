@@ -1,4 +1,4 @@
-"""How a call ends. A call never raises: every ending is one of five, and an `Envelope` is what the caller is given."""
+"""Outcome of a call. A call never raises: every ending is one of five, and an `Envelope` is what the caller is given."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SUCCESS_FLAGS = frozenset({"success", "succeeded", "successful", "ok"})
 
 
 class Shape(StrEnum):
-    """Where the system's answer stands in the data of a result, as its executor says. Redaction goes by this alone.
+    """Place of the system's answer in the data of a result, as its executor says. Redaction goes by this alone.
 
     - `WHOLE`: the data is the answer.
     - `FAULT`: the data is what was said in place of an answer, as problem details are.

@@ -1,4 +1,4 @@
-"""How a manifest stores the schemas of a source whose tools have so much in common that a file with all of it in each would be too large.
+"""Stored schemas of a source whose tools have so much in common that a file with all of it in each would be too large.
 
 In place of a `$defs` stands the text `definitions`, for what a schema leads to among the definitions of its source, or a key of the
 source's `parts`. There are each `$defs`, with a key in place of every definition, and each definition, under the digest of it. What is

@@ -62,7 +62,7 @@ class Effect(StrEnum):
 
 
 class GraphQLSubscription(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a subscription is listened to, and over what: `websocket` (graphql-transport-ws) or `sse` (graphql-sse)."""
+    """Duration and transport of a subscription: `websocket` (graphql-transport-ws) or `sse` (graphql-sse)."""
 
     transport: str
     url: str

@@ -85,7 +85,7 @@ class UriTemplate(Struct, frozen=True):
 
     @property
     def literal_length(self) -> int:
-        """How many characters are fixed: of two templates that match, the one with more of them is meant."""
+        """Number of fixed characters: of two templates that match, the one with more of them is meant."""
         return sum(len(part.text) for part in self.parts)
 
     def match(self, uri: str) -> dict[str, str] | None:

@@ -9,5 +9,5 @@ GET_CALL_RESULT = "get_call_result"
 
 
 def reads_end(call_id: str) -> str:
-    """Where a caller reads the end of its call."""
+    """Place at which a caller reads the end of its call."""
     return f"{GET_CALL_RESULT} with call_id {call_id} reads its end (over REST: GET /v1/calls/{call_id})"

@@ -1,4 +1,4 @@
-"""Who may call what: deny by default, the strictest verdict wins, for the caller and for whom it acts alike.
+"""Access of callers to tools: deny by default, the strictest verdict wins, for the caller and for whom it acts alike.
 
 Named sets of tools: what an audience may see at most, and what a caller may narrow itself to. A set never adds anything.
 """

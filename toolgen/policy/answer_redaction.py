@@ -152,7 +152,7 @@ def redactor(redactions: Iterable[Redaction], tool: Tool) -> AnswerRedactor | No
 
 
 def _places(fields: tuple[str, ...], tool: Tool) -> tuple[str, ...]:
-    """Where the fields may stand in this tool's answers: a stored GraphQL operation may read one under an alias."""
+    """Places of the fields in this tool's answers: a stored GraphQL operation may read one under an alias."""
     if not tool.selects_fields:
         return fields
     from toolgen.connectors.graphql.hidden_fields import aliases_of  # noqa: PLC0415 - where there is GraphQL

@@ -280,7 +280,7 @@ class Validator:
 
 
 class _Work:
-    """How many schemas one value is held against, at most, before anything descends into it; computed once for each definition."""
+    """Number of schemas that one value is held against, at most, before anything descends into it; computed once for each definition."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root

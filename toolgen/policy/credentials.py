@@ -1,4 +1,4 @@
-"""How the principals of a policy prove who they are: keys, tokens and their claims, certificates, and which of those are revoked."""
+"""Credentials of the principals of a policy: keys, tokens and their claims, certificates, and which of those are revoked."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class PrincipalEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def principal(self) -> Principal:
-        """Who it is to every rule."""
+        """Principal for every rule."""
         return Principal(id=self.id, roles=self.roles, attributes=self.attributes)
 
     def may_act_for(self, user: str) -> bool:
@@ -291,7 +291,7 @@ def user_of(issuer: IssuerEntry, claims: Mapping[str, Any]) -> Principal:
 
 
 def origin_of(issuer: IssuerEntry | None, iss: str, claims: Mapping[str, Any], *, sign_in: bool) -> Origin:
-    """Where a principal with these verified claims comes from: what it takes to derive it again, and no more of the claims. `issuer` is
+    """Source of a principal with these verified claims: what it takes to derive it again, and no more of the claims. `issuer` is
     None for a principal of the policy, which a token only leads to."""
     kept = {_pointer(path): _keepable(_claim(claims, path)) for path in (*_ALWAYS, *_paths(issuer))}
     mapping = "" if issuer is None else _mapping(issuer, claims)

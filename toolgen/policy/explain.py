@@ -179,7 +179,7 @@ def _alone(
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """How a call is decided by the rules, and then by the guards of SQL, GraphQL and egress.
+    """Explanation of the decision about a call: by the rules, and then by the guards of SQL, GraphQL and egress.
 
     `statement` is the SQL statement or the GraphQL document that would run, "" where the tool has none or nothing would run. `arguments`
     are with those that the gateway sets, whose names are `set_names`.

@@ -1,4 +1,4 @@
-"""How often: token buckets and ceilings, several a call, described here and counted in `state`."""
+"""Rate limits: token buckets and ceilings, several a call, described here and counted in `state`."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ _KeyOf: TypeAlias = Callable[[Principal, str, str], tuple[str, ...]]
 
 
 def _key_of(limit: Limit) -> _KeyOf:
-    """How the key of a limit's bucket is made of principal, tool and source."""
+    """Key of a limit's bucket, made of principal, tool and source."""
     first, per = limit.id, limit.per
     match per:
         case ():

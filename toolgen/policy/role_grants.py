@@ -27,8 +27,8 @@ MAX_GIVEN_S = 7 * 86_400.0
 
 
 class RoleGrantRule(Struct, frozen=True, kw_only=True):
-    """Who has a role of `by` may give `role` to who has one of `to`, for `max_s` seconds at most. With `break_glass` it takes two people:
-    one asks, for themselves too, and another one of `by` agrees."""
+    """Rule about temporary roles: holders of a role of `by` may give `role` to holders of one of `to`, for `max_s` seconds at most.
+    With `break_glass` it takes two people: one asks, for themselves too, and another one of `by` agrees."""
 
     role: str
     by: frozenset[str]

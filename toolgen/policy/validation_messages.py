@@ -155,7 +155,7 @@ def _chosen(error: Error, schema: Schema, depth: int) -> Iterator[_Fault]:
 def _distance(
     found: Sequence[_Fault], pointer: tuple[str | int, ...], value: Any, names: frozenset[str]
 ) -> tuple[int, ...]:
-    """How far a value is from an alternative: of another type, of another variant, with other names, or just wrong in places."""
+    """Distance of a value from an alternative: of another type, of another variant, with other names, or just wrong in places."""
     other_type = any(fault.pointer == pointer and _is_other_type(fault) for fault in found)
     other_variant = not other_type and bool(_tags(found, pointer))
     shared = len(names & value.keys()) if isinstance(value, Mapping) else 0

@@ -18,7 +18,7 @@ that it made."""
 
 
 class CallState(StrEnum):
-    """How a call stands, for everybody who asks."""
+    """State of a call, for everybody who asks."""
 
     WORKING = "working"
     INPUT_REQUIRED = "input_required"

@@ -1,4 +1,4 @@
-"""Where counts are kept that several processes share, and what it can be asked: Redis, or the process above the workers of one host."""
+"""Storage of counts that several processes share, and what it can be asked: Redis, or the process above the workers of one host."""
 
 from __future__ import annotations
 

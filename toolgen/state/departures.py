@@ -42,7 +42,7 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Departures(Protocol):
-    """Where notes are kept, shared by every worker. Each method raises `StateError` when they cannot be read or written."""
+    """Storage of notes, shared by every worker. Each method raises `StateError` when they cannot be read or written."""
 
     async def add(self, note: Departure) -> None:
         """Keep a note."""

@@ -86,7 +86,7 @@ class RoleGrant(Grant, frozen=True, kw_only=True):
 
 
 class Grants(Protocol[T]):
-    """Where grants of one kind are kept. Each method raises `StateError` when they cannot be read or written."""
+    """Storage of grants of one kind. Each method raises `StateError` when they cannot be read or written."""
 
     async def add(self, grant: T, *, each: int, total: int) -> bool:
         """Keeps a new one; False where its group has `each` that are in force, or all groups together `total`."""

@@ -80,7 +80,7 @@ class Unsettled:
 
 
 class IdempotencyStore(Protocol):
-    """Where keys are kept, shared by every worker and there again after a crash. Each method raises `StateError`."""
+    """Storage of idempotency keys, shared by every worker and there again after a crash. Each method raises `StateError`."""
 
     @property
     def later(self) -> Unsettled:

@@ -245,7 +245,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> CallState:
-        """How the call stands, as everybody is told."""
+        """State of the call, as everybody is told."""
         if self.status == "running" and self.asks.keys() - self.replies.keys():
             return CallState.INPUT_REQUIRED
         return state_of(self.status, self.envelope)
@@ -284,7 +284,8 @@ def next_steps(invocation: Invocation) -> Mapping[Literal["reminded", "escalated
 
 
 def due_at(invocation: Invocation) -> float:
-    """When somebody has to look at a call: nobody answered for it so far, or its owner's hold on it lapsed. Of one that ended, when."""
+    """Time at which somebody has to look at a call: nobody answered for it so far, or its owner's hold on it lapsed. Of one that ended,
+    when."""
     if invocation.status == "ended":
         return invocation.ended
     if invocation.status == "pending":
@@ -293,14 +294,14 @@ def due_at(invocation: Invocation) -> float:
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
-    """How many bytes of calls that ended may be kept for one principal, and for all of them."""
+    """Limits of the bytes of calls that ended, for one principal and for all of them."""
 
     each: int
     total: int
 
 
 class RetainedBytes(msgspec.Struct, frozen=True, kw_only=True):
-    """How many bytes of calls that ended are kept for a principal and in all, and when the first of each ended (0.0: there is none)."""
+    """Number of bytes of calls that ended, for a principal and in all, and the time the first of each ended (0.0: there is none)."""
 
     own: int = 0
     all: int = 0
@@ -308,7 +309,7 @@ class RetainedBytes(msgspec.Struct, frozen=True, kw_only=True):
     all_since: float = 0.0
 
     def full(self, room: Room) -> float | None:
-        """When the oldest ended of what has taken the whole room; None where there is room."""
+        """End of the oldest call of what has taken the whole room; None where there is room."""
         if self.own >= room.each:
             return self.own_since
         return self.all_since if self.all >= room.total else None
@@ -319,7 +320,7 @@ class ResultsFullError(Exception):
 
 
 class Invocations(Protocol):
-    """Where invocations are kept, shared by every worker. Each method raises `StateError` when they cannot be read or written."""
+    """Storage of invocations, shared by every worker. Each method raises `StateError` when they cannot be read or written."""
 
     @property
     def by_others(self) -> bool:
@@ -362,7 +363,7 @@ class Invocations(Protocol):
         Raises `ResultsFullError` for a call that ends and has no `room`."""
 
     async def held(self, principal: str) -> RetainedBytes:
-        """How much is kept of calls that ended."""
+        """Number of bytes of calls that ended."""
 
     async def fate(self, known: Invocation) -> Fate:
         """Return what this gateway may do with a call in this state."""
@@ -398,12 +399,12 @@ class Invocations(Protocol):
 
     @property
     def lost_at(self) -> float:
-        """When the store was found to have lost something last, in its time, 0 for never: of a call that is older it may have an older
-        version, which is not told from a newer one."""
+        """Time at which the store was last found to have lost something, in its time, 0 for never: of a call that is older it may have
+        an older version, which is not told from a newer one."""
 
     @property
     def loss(self) -> str:
-        """How the store lost something, as `changed` or a write found; "" if it did not."""
+        """Fault by which the store lost something, as `changed` or a write found; "" if it did not."""
 
     async def now(self) -> float:
         """The time that all who share these go by, in seconds since the epoch."""

@@ -120,7 +120,7 @@ class Outbox(Protocol):
         """Says what became of a message, and lets go of the receiver. False where the lease was over: then it has no effect."""
 
     async def counts(self, receiver: str) -> OutboxCounts:
-        """How many messages a receiver has."""
+        """Number of messages of a receiver."""
 
     async def dead(self, receiver: str, limit: int = 100) -> tuple[DeadLetter, ...]:
         """Dead letters of a receiver, the newest first."""

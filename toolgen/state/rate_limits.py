@@ -111,7 +111,7 @@ class Buckets(Protocol):
         """Gives back the places in flight, never the tokens."""
 
     async def levels(self, charges: Sequence[Charge]) -> Sequence[Level] | None:
-        """How the bucket of each charge stands, which takes nothing; None while that cannot be asked."""
+        """Levels of the bucket of each charge, which takes nothing; None while that cannot be asked."""
 
     async def close(self) -> None: ...
 
@@ -194,7 +194,7 @@ class MemoryBuckets:
         return tuple(self.level(charge) for charge in charges)
 
     def level(self, charge: Charge) -> Level:
-        """How one bucket stands."""
+        """Level of one bucket."""
         limit, now = charge.limit, self._clock.monotonic()
         kept, at, _ = self._levels.get(charge.key, (limit.burst, now, limit))
         tokens = min(limit.burst, kept + max(0.0, now - at) * limit.per_second)
@@ -240,7 +240,7 @@ class WaitingBuckets:
 
     @property
     def waiting(self) -> int:
-        """How many calls of this process wait."""
+        """Number of waiting calls of this process."""
         return self._waiting
 
     async def acquire(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:

@@ -11,7 +11,7 @@ __all__ = ["RedisLocation"]
 
 
 class RedisLocation(Struct, frozen=True, kw_only=True):
-    """Where Redis is. `certificates` has the files sslrootcert, sslcert and sslkey; `prefix` begins every key."""
+    """Location of Redis. `certificates` has the files sslrootcert, sslcert and sslkey; `prefix` begins every key."""
 
     host: str
     port: int = 6379

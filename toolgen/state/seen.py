@@ -71,7 +71,7 @@ class SeenPolicies:
         await self._file.run(lambda connection: connection.executemany(statement, rows))
 
     async def uses(self) -> Mapping[str, float]:
-        """When keys were last used, by their ids."""
+        """Times at which keys were last used, by their ids."""
         return dict(await self._rows("SELECT id, last FROM keys"))
 
     async def close(self) -> None:

@@ -197,7 +197,7 @@ class Results:
         return False
 
     def writes(self, source: str) -> int:
-        """How often the source was written to, as far as this process knows: what was read before is not what would be read now."""
+        """Number of writes of the source, as far as this process knows: what was read before is not what would be read now."""
         return self._writes.get(source, 0)
 
     def wrote(self, source: str) -> None:

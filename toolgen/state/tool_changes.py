@@ -52,7 +52,7 @@ Edit = Callable[[ToolChanges], ToolChanges]
 
 
 class ToolChangesStore(Protocol):
-    """Where it is kept for all that share a project's state."""
+    """Storage of tool changes for all that share a project's state."""
 
     async def read(self) -> ToolChanges:
         """Return the current changes. Raises `StateError`."""

@@ -230,7 +230,7 @@ def _renew(connection: sqlite3.Connection, scope: TokenScope, now: float) -> Non
 
 
 def _held(connection: sqlite3.Connection, scope: TokenScope) -> int:
-    """How many values a session has. For a new one the owner's session that was used least recently makes room."""
+    """Number of values of a session. For a new one the owner's session that was used least recently makes room."""
     (held,) = connection.execute("SELECT count(*) FROM kept_values WHERE session = ?", (scope.id,)).fetchone()
     if not held:
         rows = connection.execute(

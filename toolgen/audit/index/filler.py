@@ -23,7 +23,7 @@ _TAIL = 1024 * 1024
 
 
 class IndexCounts(Struct, frozen=True, kw_only=True):
-    """How an index does: entries that the filling under way has not taken over yet and how many seconds it has taken, both 0 where none is
+    """State of an index: entries that the filling under way has not taken over yet and how many seconds it has taken, both 0 where none is
     under way, and how many streams could not be followed to their end the last time. That it could not be filled at all counts as one."""
 
     behind: int = 0
@@ -81,7 +81,8 @@ class Filler:
         )
 
     def counts(self) -> IndexCounts:
-        """How it does now. Reads nothing: what was written since somebody last read the record is not behind, it has not been asked for."""
+        """State of the index now. Reads nothing: what was written since somebody last read the record is not behind, it has not been
+        asked for."""
         with self._changed:
             faults = len(self._faults) + (self._error is not None)
             if self._ended == self._begun:

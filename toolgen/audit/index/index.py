@@ -62,7 +62,7 @@ class Sample(Struct, frozen=True):
 
 
 class PolicyUse(Struct, frozen=True):
-    """How many calls a policy decided, and when the first and the last of them began, in microseconds since the epoch."""
+    """Number of calls that a policy decided, and the start of the first and the last of them, in microseconds since the epoch."""
 
     digest: str
     first: int
@@ -71,7 +71,7 @@ class PolicyUse(Struct, frozen=True):
 
 
 class RuleUse(Struct, frozen=True):
-    """How many calls a rule decided, and when the last of them began, in microseconds since the epoch."""
+    """Number of calls that a rule decided, and the start of the last of them, in microseconds since the epoch."""
 
     rule: str
     calls: int
@@ -120,13 +120,13 @@ class RecordIndex:
         return EntryPage(rows=rows, next=(found[limit - 1][0], found[limit - 1][1]) if len(found) > limit else None)
 
     def count_calls(self, wanted: RecordFilter = NONE, *, most: int) -> int:
-        """How many calls match, counted up to `most`."""
+        """Number of calls that match, counted up to `most`."""
         where, values = _where(call_conditions(wanted, self._database.dialect))
         counted = f"SELECT count(*) FROM (SELECT 1 AS one FROM audit_calls c{where} LIMIT ?) found"
         return int(self._database.search(counted, (*values, most), MAX_SEARCH_S)[0][0])
 
     def rules(self, wanted: RecordFilter = NONE) -> list[RuleUse]:
-        """How often each rule decided the calls that match, the most used first."""
+        """Number of calls that each rule decided, the most used first."""
         where, values = _where(call_conditions(wanted, self._database.dialect))
         found = self._database.rows(
             f"SELECT c.rule, count(*), max(c.time) FROM audit_calls c{where} GROUP BY c.rule ORDER BY 2 DESC, 1", values
@@ -237,7 +237,7 @@ class RecordIndex:
             after = (rows[-1][0], rows[-1][-1])
 
     def count(self) -> tuple[int, int]:
-        """How many entries and calls there are."""
+        """Number of entries and of calls."""
         entries, calls = (
             self._database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("audit_entries", "audit_calls")
         )

@@ -39,14 +39,14 @@ class Beginning(Struct, frozen=True):
 
 
 class LinePosition(Struct, frozen=True):
-    """Where a line begins: in the segment whose first entry has number `segment`, so many bytes in."""
+    """Position of the start of a line: so many bytes in the segment whose first entry has number `segment`."""
 
     segment: int
     offset: int
 
 
 def begins(directory: Path, stream: str) -> Beginning | None:
-    """Where a stream begins now; None while it has no whole entry. Raises `AuditError`."""
+    """Position of the start of a stream; None while it has no whole entry. Raises `AuditError`."""
     with segments(directory, stream) as found:
         for segment, file in found:
             with opened(segment, file) as plain:
@@ -117,7 +117,7 @@ class Filled(Struct):
 
 
 class IndexedStream(Struct, frozen=True):
-    """How far a stream is indexed: `place` is where the line of its last entry, `seq`, begins; `hash` is that entry's."""
+    """Indexed part of a stream: `place` is where the line of its last entry, `seq`, begins; `hash` is that entry's."""
 
     id: int
     name: str

@@ -57,7 +57,7 @@ class Agent(Struct):
         return [tool["name"] for tool in self._send("tools/list", {})["tools"]]
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
-        """How a call ended, and its answer as text."""
+        """Outcome of a call, and its answer as text."""
         result = self._send("tools/call", {"name": tool, "arguments": arguments})
         lines = (" ".join(line.split()) for line in str(result["content"][0].get("text", "")).splitlines())
         text = ". ".join(line.removesuffix(".") for line in lines if line)
@@ -178,7 +178,7 @@ def _approve(reviewer: httpx.Client, call: str, note: str) -> None:
 
 
 def _ended(agent: Agent, waiting: Any) -> Any:
-    """How a call that waited ended."""
+    """Outcome of a call that waited."""
     done, until = waiting, time.monotonic() + _WAIT_S
     while done["status"] == "pending" and time.monotonic() < until:
         time.sleep(_LOOK_S)

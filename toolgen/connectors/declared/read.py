@@ -106,7 +106,7 @@ def _tool(config: SourceConfig, export: Export, server: str) -> Tool:
 
 
 class _Binding:
-    """Where each argument goes. `used` are those that go somewhere."""
+    """Destination of each argument. `used` are those that go somewhere."""
 
     def __init__(self, properties: Mapping[str, Any], required: frozenset[str]) -> None:
         self._properties = properties

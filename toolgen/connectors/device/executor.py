@@ -23,7 +23,7 @@ _NOBODY = Error(code="internal", message="nobody keeps the requests of devices h
 
 
 class DeviceQueue(Protocol):
-    """Where requests are kept until they are answered, or their time is over."""
+    """Store of requests until they are answered or their time is over."""
 
     async def keep(self, call: Call, asked: JsonObject, timeout_s: float) -> Error | None:
         """Keeps the `request` as it is sent, and what to `display`, durably. Why it did not, or None."""

@@ -264,7 +264,7 @@ class FunctionExecutor:
         return Success(data=data, delivery=Delivery(bytes=size), shape=Shape.PARTS if offer.content else Shape.WHOLE)
 
     def _fault(self, data: Json, call: Call) -> str:
-        """Where an answer breaks its schema, and how, without a word of the answer; "" where it does not."""
+        """Place and kind of the first fault where an answer breaks its schema, without a word of the answer; "" where it does not."""
         tool = call.tool
         if tool.digest not in self._promised:
             self._promised[tool.digest] = jsonschema_rs.validator_for(dict(tool.output_schema or {}), offline=True)

@@ -98,7 +98,7 @@ def telling(error: BaseException) -> BaseException:
 
 
 class Shares(Struct, frozen=True, kw_only=True):
-    """How many functions may run at once, and how many that were given up may run besides: in all, and of one principal."""
+    """Number of functions that may run at once, and of those given up that may run besides: in all, and of one principal."""
 
     all: int = 64
     each: int = 16
@@ -125,12 +125,12 @@ class FunctionThreads:
 
     @property
     def running(self) -> int:
-        """How many functions run in a thread whose call is waited for, or that nothing could replace."""
+        """Number of functions that run in a thread whose call is waited for, or that nothing could replace."""
         return self._taken.total()
 
     @property
     def lost(self) -> int:
-        """How many run on although nobody waits for them, with another thread in their place."""
+        """Number of functions that run on although nobody waits for them, with another thread in their place."""
         return self._lost.total()
 
     async def run(self, who: str, name: str, work: Callable[[], Any]) -> Any:
@@ -222,7 +222,7 @@ _logger = logging.getLogger("toolgen.tools")
 
 
 class LoopWatch(Struct, frozen=True, kw_only=True):
-    """How often the loop is asked for a sign of life, after how long without one it is called blocked, and after how long lost."""
+    """Interval at which the loop is asked for a sign of life, and times without one after which it is called blocked, and lost."""
 
     every_s: float = 0.5
     blocked_s: float = 1.0
@@ -347,7 +347,7 @@ class FunctionLoop:
         return f"one of the functions of {', '.join(sorted({one.name for one in list(self._jobs)}))}"
 
     def _place(self) -> str:
-        """Where its thread is: files and lines, without any value."""
+        """Current place of its thread: files and lines, without any value."""
         frame = sys._current_frames().get(self._thread.ident or 0)
         if frame is None:
             return "  (it has just gone on)"

@@ -26,7 +26,7 @@ _LOCK = "lock"
 
 
 class WorkFolders:
-    """Where the folders of one process are: below `root`, or among the system's temporary ones."""
+    """Root of the work folders of one process: below `root`, or among the system's temporary ones."""
 
     def __init__(self, root: Path | None = None) -> None:
         self._root = root

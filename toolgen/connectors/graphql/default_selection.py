@@ -121,7 +121,7 @@ class Selector:
             return (_typename(),)
         part = "payload" if kind == "mutation" else ""
         place = _SelectionPosition(levels=_LEVELS, share=_MAX_OWN, path=(), connection=True, part=part)
-        return self._composite(named, place, _Budget())
+        return self._composite(named, place, _LeafBudget())
 
     def is_root(self, type_: GraphQLNamedType) -> bool:
         """Return True for a root type: query, mutation or subscription."""
@@ -134,7 +134,9 @@ class Selector:
         fronted = any(one.name in self._fronts for one in members)
         return fronted and all(isinstance(one, Selected) and one.type is None for one in below)
 
-    def _composite(self, type_: GraphQLNamedType, place: _SelectionPosition, budget: _Budget) -> tuple[Selection, ...]:
+    def _composite(
+        self, type_: GraphQLNamedType, place: _SelectionPosition, budget: _LeafBudget
+    ) -> tuple[Selection, ...]:
         match type_:
             case GraphQLObjectType() if is_connection(type_) and place.connection:
                 return self._connection(type_, place, budget)
@@ -151,7 +153,7 @@ class Selector:
                 return (_typename(),)
 
     def _connection(
-        self, type_: GraphQLObjectType, place: _SelectionPosition, budget: _Budget
+        self, type_: GraphQLObjectType, place: _SelectionPosition, budget: _LeafBudget
     ) -> tuple[Selection, ...]:
         """Relay's connection (GraphQL Cursor Connections Specification): its own leaves, `pageInfo`, and the nodes once."""
         inner = place.inside(type_)
@@ -166,23 +168,23 @@ class Selector:
                 chosen.append(Selected(name="edges", type=edges.type, below=self._edge(edge, inner, budget)))
         return tuple(chosen) or (_typename(),)
 
-    def _edge(self, type_: _Fielded, place: _SelectionPosition, budget: _Budget) -> tuple[Selection, ...]:
+    def _edge(self, type_: _Fielded, place: _SelectionPosition, budget: _LeafBudget) -> tuple[Selection, ...]:
         chosen = [one for one in self._leaves(type_, _MAX_NESTED, budget) if one.name != "node"]
         if (node := _usable(type_, "node")) is not None:
             chosen += self._child("node", node, place, budget)
         return tuple(chosen) or (_typename(),)
 
-    def _leaves(self, type_: _Fielded, share: int, budget: _Budget) -> list[Selected]:
+    def _leaves(self, type_: _Fielded, share: int, budget: _LeafBudget) -> list[Selected]:
         leaves, _ = self._members_of(type_)
         return [_leaf(name, field) for name, field in leaves[: budget.take(min(share, len(leaves)))]]
 
-    def _child(self, name: str, field: GraphQLField, place: _SelectionPosition, budget: _Budget) -> list[Selected]:
+    def _child(self, name: str, field: GraphQLField, place: _SelectionPosition, budget: _LeafBudget) -> list[Selected]:
         named = get_named_type(field.type)
         if is_leaf_type(named):
             return [_leaf(name, field)] * budget.take(1)
         return [Selected(name=name, type=field.type, below=self._composite(named, place, budget))]
 
-    def _fields(self, type_: _Fielded, place: _SelectionPosition, budget: _Budget) -> tuple[Selected, ...]:
+    def _fields(self, type_: _Fielded, place: _SelectionPosition, budget: _LeafBudget) -> tuple[Selected, ...]:
         """Leaves first, so that what is near the root is read before what is far from it."""
         if place.part:
             return tuple(self._changed(type_, place, budget))
@@ -195,7 +197,7 @@ class Selector:
                 chosen += [one for one in self._child(name, field, below, budget) if _tells(one)]
         return tuple(chosen)
 
-    def _changed(self, type_: _Fielded, place: _SelectionPosition, budget: _Budget) -> Iterator[Selected]:
+    def _changed(self, type_: _Fielded, place: _SelectionPosition, budget: _LeafBudget) -> Iterator[Selected]:
         """Of what a mutation answers with: scalars of the payload, errors whole, and of every other object what identifies it and how it is
         now: its name and its state."""
         leaves, objects = self._members_of(type_)
@@ -265,7 +267,7 @@ class Selector:
         type_: GraphQLInterfaceType | GraphQLUnionType,
         own: Iterable[Selected],
         place: _SelectionPosition,
-        budget: _Budget,
+        budget: _LeafBudget,
     ) -> Iterator[Fragment]:
         members = self._possible_types(type_)
         taken = {one.key: one for one in own}
@@ -279,12 +281,12 @@ class Selector:
                 yield Fragment(on=member.name, below=below)
 
 
-class _Budget(Struct):
+class _LeafBudget(Struct):
     left: int = _MAX_LEAVES
     objects: int = _MAX_OBJECTS
 
     def take(self, wanted: int) -> int:
-        """How many of `wanted` leaves there are still to give."""
+        """Number of `wanted` leaves that are still to give."""
         given = min(wanted, self.left)
         self.left -= given
         return given
@@ -296,7 +298,7 @@ class _Budget(Struct):
 
 
 class _SelectionPosition(Struct, frozen=True, kw_only=True):
-    """Where in a selection one is: how deep it may still go, how many leaves an object may have, and the types above."""
+    """Position in a selection: the depth that is left, the number of leaves an object may have, and the types above."""
 
     levels: int
     share: int

@@ -368,8 +368,8 @@ class _Pricer(Struct):
                 )
 
     def _size(self, type_: GraphQLNamedType, definition: GraphQLField, node: FieldNode) -> int | None:
-        """How many items a field is asked for: by the size of a page, otherwise by the longest list among its arguments where that is long.
-        What a mutation is told may be called as a page's size and be none, as of its own tool."""
+        """Number of items that a field is asked for: by the size of a page, otherwise by the longest list among its arguments where
+        that is long. What a mutation is told may be called as a page's size and be none, as of its own tool."""
         changes = type_ is self.schema.mutation_type
         if changes and not (_is_list(definition) or _is_connection(get_named_type(definition.type))):
             return None
@@ -406,7 +406,7 @@ def _fronts(schema: GraphQLSchema) -> frozenset[str]:
 def _items(
     type_: GraphQLNamedType, name: str, definition: GraphQLField, inner: GraphQLNamedType, size: int | None
 ) -> int:
-    """How many objects a field leads to. A connection counts its items once, and not again as its nodes or edges."""
+    """Number of objects that a field leads to. A connection counts its items once, and not again as its nodes or edges."""
     if size is not None:
         return max(size, 1)
     if _is_connection(inner):

@@ -120,7 +120,7 @@ _Definable: TypeAlias = GraphQLEnumType | GraphQLInputObjectType
 
 
 class Wording(Struct, frozen=True, kw_only=True):
-    """How arguments are written: `scalars` are JSON Schemas by scalar, as toolgen.yaml gives them.
+    """Notation of arguments: `scalars` are JSON Schemas by scalar, as toolgen.yaml gives them.
 
     A `brief` schema takes exactly what the whole one takes. It says the first sentence of what descriptions say, and writes a definition
     that is used once where it is used.
@@ -130,7 +130,7 @@ class Wording(Struct, frozen=True, kw_only=True):
     brief: bool = False
 
 
-class _Found(Struct):
+class _FoundInput(Struct):
     """The types that one schema refers to, as they are met."""
 
     wording: Wording
@@ -155,7 +155,7 @@ class Inputs:
 
     def arguments(self, members: Mapping[str, GraphQLArgument]) -> Schema:
         """The input schema of a tool that takes these arguments. Raises `InputTooLargeError`."""
-        found = _Found(self._wording)
+        found = _FoundInput(self._wording)
         schema: Schema = _object(members, found)
         definitions = self._closure(found.types)
         whole = {**schema, "$defs": definitions} if definitions else schema
@@ -183,7 +183,7 @@ class Inputs:
 
     def _define(self, type_: _Definable) -> None:
         if type_.name not in self._definitions:
-            found = _Found(self._wording)
+            found = _FoundInput(self._wording)
             match type_:
                 case GraphQLEnumType():
                     self._definitions[type_.name] = _enum(type_, self._wording)
@@ -197,7 +197,9 @@ def is_required(member: GraphQLArgument | GraphQLInputField) -> bool:
     return isinstance(member.type, GraphQLNonNull) and get_default_value_ast(member) is None
 
 
-def _object(members: Mapping[str, GraphQLArgument] | Mapping[str, GraphQLInputField], found: _Found) -> dict[str, Any]:
+def _object(
+    members: Mapping[str, GraphQLArgument] | Mapping[str, GraphQLInputField], found: _FoundInput
+) -> dict[str, Any]:
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {name: _member(name, member, member.type, found) for name, member in members.items()},
@@ -209,7 +211,7 @@ def _object(members: Mapping[str, GraphQLArgument] | Mapping[str, GraphQLInputFi
     return schema
 
 
-def _input_object(type_: GraphQLInputObjectType, found: _Found) -> Schema:
+def _input_object(type_: GraphQLInputObjectType, found: _FoundInput) -> Schema:
     schema = _object(type_.fields, found)
     if type_.is_one_of:
         # Exactly one member, and not null (GraphQL September 2025, section 3.10.1).
@@ -223,7 +225,9 @@ def _input_object(type_: GraphQLInputObjectType, found: _Found) -> Schema:
     return schema
 
 
-def _member(name: str, member: GraphQLArgument | GraphQLInputField, type_: GraphQLInputType, found: _Found) -> Schema:
+def _member(
+    name: str, member: GraphQLArgument | GraphQLInputField, type_: GraphQLInputType, found: _FoundInput
+) -> Schema:
     schema = dict(_type(type_, found))
     about = [prose(member.description), schema.pop("description", "")]
     if member.deprecation_reason is not None:
@@ -241,13 +245,13 @@ def _member(name: str, member: GraphQLArgument | GraphQLInputField, type_: Graph
     return schema
 
 
-def _type(type_: GraphQLInputType, found: _Found) -> Schema:
+def _type(type_: GraphQLInputType, found: _FoundInput) -> Schema:
     if isinstance(type_, GraphQLNonNull):
         return _present(type_.of_type, found)
     return _nullable(_present(type_, found))
 
 
-def _present(type_: GraphQLInputType, found: _Found) -> Schema:
+def _present(type_: GraphQLInputType, found: _FoundInput) -> Schema:
     """The schema of a type without null among its values."""
     match type_:
         case GraphQLList():

@@ -142,14 +142,14 @@ class _Deprecable(msgspec.Struct, rename="camel"):
     deprecation_reason: str | None = None
 
 
-class _Input(_Deprecable, rename="camel", kw_only=True):
+class _IntrospectedInput(_Deprecable, rename="camel", kw_only=True):
     type: _Ref
     default_value: str | None = None
 
 
 class _Field(_Deprecable, rename="camel", kw_only=True):
     type: _Ref
-    args: list[_Input] = []
+    args: list[_IntrospectedInput] = []
 
 
 class _Type(msgspec.Struct, rename="camel"):
@@ -157,7 +157,7 @@ class _Type(msgspec.Struct, rename="camel"):
     name: _Name
     description: str | None = None
     fields: list[_Field] | None = None
-    input_fields: list[_Input] | None = None
+    input_fields: list[_IntrospectedInput] | None = None
     interfaces: list[_Ref] | None = None
     enum_values: list[_Deprecable] | None = None
     possible_types: list[_Ref] | None = None
@@ -169,7 +169,7 @@ class _Directive(msgspec.Struct, rename="camel"):
     name: _Name
     locations: list[str]
     description: str | None = None
-    args: list[_Input] = []
+    args: list[_IntrospectedInput] = []
     is_repeatable: bool | None = False
 
 
@@ -202,7 +202,7 @@ def _drop_defaults(schema: _Schema) -> Iterator[DescriptionFault]:
         yield from _drop_from(directive.args, f"@{directive.name}")
 
 
-def _drop_from(inputs: Iterable[_Input], owner: str) -> Iterator[DescriptionFault]:
+def _drop_from(inputs: Iterable[_IntrospectedInput], owner: str) -> Iterator[DescriptionFault]:
     for one in inputs:
         if one.default_value is None:
             continue

@@ -74,7 +74,7 @@ class GraphKeys(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class QueryLimits(Struct, frozen=True, kw_only=True):
-    """How large a document may be that an agent wrote. A page of 10 products costs 10 times what one costs."""
+    """Size limits of a document that an agent wrote. A page of 10 products costs 10 times what one costs."""
 
     max_depth: int = 8
     max_aliases: int = 10

@@ -117,7 +117,7 @@ def _errors(body: Json) -> Sequence[Json]:
 def _answered_in_part(
     data: Json, errors: Sequence[Json], asked: ResponseContext, body: Json, delivery: Delivery
 ) -> Success | Failed | None:
-    """How a call ended that has errors and yet did something: None where it only failed."""
+    """Outcome of a call that has errors and yet did something: None where it only failed."""
     if asked.mutation:
         effect = effect_of(data, errors, asked.query)
         if effect is None:
@@ -261,7 +261,7 @@ def _not_graphql(body: Json, answered: str) -> Error:
 
 
 def _cursor(data: Json, cursor: tuple[str, ...]) -> str:
-    """Where the next page begins, for a tool that can ask for it (GraphQL Cursor Connections Specification)."""
+    """Cursor of the next page, for a tool that can ask for it (GraphQL Cursor Connections Specification)."""
     if not cursor or at(data, *cursor[1:], "pageInfo", "hasNextPage") is not True:
         return ""
     end = at(data, *cursor[1:], "pageInfo", "endCursor")

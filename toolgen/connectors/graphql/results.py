@@ -135,7 +135,7 @@ def largest_page(max_page: int | None) -> int:
 
 
 def default_page(field: GraphQLField, max_page: int | None) -> int:
-    """How many items a connection is asked for where nobody says; 0 where it cannot be asked, or the service has a default of its own."""
+    """Number of items that a connection is asked for by default; 0 where it cannot be asked, or the service has a default of its own."""
     first = field.args.get("first")
     if first is None or not is_connection(get_named_type(field.type)) or get_default_value_ast(first) is not None:
         return 0

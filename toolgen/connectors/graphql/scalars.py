@@ -1,4 +1,4 @@
-"""How scalars look in JSON: exact for GraphQL's own, a careful guess for well-known custom ones, any JSON value for the rest."""
+"""JSON form of scalars: exact for GraphQL's own, a careful guess for well-known custom ones, any JSON value for the rest."""
 
 from __future__ import annotations
 

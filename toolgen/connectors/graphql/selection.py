@@ -215,7 +215,7 @@ class _Chooser(Struct):
         return SelectionSetNode(selections=tuple(selections))
 
     def _page_info(self, type_: GraphType, chosen: list[SelectionNode]) -> Iterable[SelectionNode]:
-        """Where the next page begins, which is read of every page: a second `pageInfo` is one with the first (spec, section 5.3.2)."""
+        """Cursor of the next page, which is read of every page: a second `pageInfo` is one with the first (spec, section 5.3.2)."""
         info = self.graph.types[named(type_.fields["pageInfo"].type)]
         wanted = [
             name for name in ("hasNextPage", "endCursor") if name in info.fields and not info.fields[name].arguments
@@ -355,7 +355,7 @@ def _leaf(name: str) -> FieldNode:
 
 
 def _items(type_: GraphType, name: str, definition: GraphField, inner: GraphType, size: int | None) -> int:
-    """How many objects a field leads to. A connection counts its items once, and not again as its nodes or edges."""
+    """Number of objects that a field leads to. A connection counts its items once, and not again as its nodes or edges."""
     if size is not None:
         return max(size, 1)
     if "pageInfo" in inner.fields:

@@ -19,7 +19,7 @@ _MAX_TYPES: Final = 5
 
 
 def unread_fields(graph: Graph, binding: GraphQLBinding, operation: DocumentNode) -> Mapping[str, int]:
-    """How many fields of the answer's types the operation leaves out, by type: of what pages and unions hold, and of the objects of a
+    """Number of fields of the answer's types that the operation leaves out, by type: of what pages and unions hold, and of the objects of a
     mutation's payload. Types further inside are not counted."""
     root = graph.root(binding.type)
     definition = root.fields.get(binding.field) if root is not None else None

@@ -80,7 +80,7 @@ class _AppClient:
         scope, body = _scope(request, self._origin)
         if request.stream is not None:
             body += b"".join([part async for part in request.stream.parts()])
-        exchange = _AsgiExchange(body, limit, listener)
+        exchange = _AppExchange(body, limit, listener)
         task = loop.create_task(self._run(scope, exchange))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -101,7 +101,7 @@ class _AppClient:
         for task in self._running:
             task.cancel()
 
-    async def _run(self, scope: _Message, exchange: _AsgiExchange) -> None:
+    async def _run(self, scope: _Message, exchange: _AppExchange) -> None:
         try:
             await self._app(scope, exchange.receive, exchange.send)
         except Exception as error:  # noqa: BLE001 - frameworks answer 500 before they raise it again
@@ -110,7 +110,7 @@ class _AppClient:
             exchange.broken()
 
 
-class _AsgiExchange:
+class _AppExchange:
     """Exchange of one request and its response with an ASGI application."""
 
     def __init__(self, body: bytes, limit: int, listener: BodyListener | None) -> None:

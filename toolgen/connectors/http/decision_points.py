@@ -33,7 +33,8 @@ _MAX_REASON = 300
 
 
 class Point(Protocol):
-    """Who is asked: `question` is what a call comes to, `decided` whether it may be made and a reason, "" for none. Raises `OSError`."""
+    """Service that is asked: `question` is what a call comes to, `decided` is True if it may be made, and a reason, "" for none. Raises
+    `OSError`."""
 
     def question(self, call: CallView) -> Mapping[str, Any]: ...
 

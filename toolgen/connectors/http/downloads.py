@@ -88,7 +88,7 @@ class AnswerDownload(Struct):
         return self.portions is not None and await self._write(self.portions.feed(data))
 
     async def finish(self, rest: bytes, delivery: Delivery) -> Success | Failed:
-        """How the call ended; `rest` are the last bytes of the file."""
+        """Outcome of the call; `rest` are the last bytes of the file."""
         if (
             self.portions is not None
             and self.sink is not None

@@ -279,7 +279,7 @@ class HttpExecutor:
             return _failed("upstream_unavailable", message, "try again later", _UNSENT)
 
     async def _kept(self, reply: RawResponse, download: AnswerDownload) -> Success | Failed:
-        """How a call ended whose answer is a file that was kept, or begun to be."""
+        """Outcome of a call whose answer is a file that was kept, or begun to be."""
         answer = self._read(reply, html=False)
         delivery = Delivery(attempts=1, status=answer.status, rates=answer.rates or None, lifetime_s=0.0)
         return await download.finish(reply.body, delivery)
@@ -373,7 +373,7 @@ def _named_files(binding: HttpBinding, call: Call) -> JsonObject:
 
 
 def _redirected(outcome: Success | Failed, hops: int, *, harmless: bool) -> Success | Failed:
-    """How a call ended that was redirected: its first request was sent, whatever became of the last."""
+    """Outcome of a call that was redirected: its first request was sent, whatever became of the last."""
     delivery = replace(outcome.delivery, unsent=False, attempts=hops + 1)
     if isinstance(outcome, Failed) and not harmless and delivery.status is None:
         return _unknown("the redirect that was its answer could not be followed", delivery)
@@ -393,7 +393,7 @@ def _failed(code: ErrorCode, message: str, suggestion: str, delivery: Delivery =
 
 
 def _unreached(cause: UnsentError | None, target: Target) -> Failed:
-    """How a call ends that was sent to none of its addresses; `cause` is why not to the last of them."""
+    """Outcome of a call that was sent to none of its addresses; `cause` is why not to the last of them."""
     place = f"{target.host}:{target.port}"
     if cause is not None and cause.late:
         message = f"{place} did not accept a connection in time; nothing was sent"
@@ -406,7 +406,7 @@ def _unreached(cause: UnsentError | None, target: Target) -> Failed:
 
 
 def _unanswered(error: Exception, target: Target, *, harmless: bool) -> Failed:
-    """How a call ends that was sent, or begun to be, and has no answer that can be read."""
+    """Outcome of a call that was sent, or begun to be, and has no answer that can be read."""
     place, broken = f"{target.host}:{target.port}", Delivery(attempts=1, broken=True)
     match error:
         case UndecodableError(reason=reason):

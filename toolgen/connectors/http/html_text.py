@@ -59,7 +59,7 @@ class _Scanner:
         return _BLANKS.sub("\n\n", "\n".join(lines)).strip()
 
     def _behind_markup(self, at: int) -> int:
-        """Where the text goes on behind markup that begins at a place; adds to the pieces what it looks like."""
+        """Position behind markup that begins at a place; adds to the pieces what it looks like."""
         page, pieces = self._page, self._pieces
         if page.startswith("<!--", at):
             return self._behind("-->", at + 4)

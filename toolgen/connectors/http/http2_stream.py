@@ -12,7 +12,7 @@ __all__ = ["Reading", "Stream"]
 
 
 class Reading:
-    """How the answer of one request is read."""
+    """State of reading the answer of one request."""
 
     __slots__ = ("limit", "listener", "method", "places", "sink", "until")
 

@@ -42,7 +42,7 @@ _ITSELF = AnswerPlace()
 
 
 class OperationState(StrEnum):
-    """How an operation stands. UNCLEAR: its status does not say, or in a word that toolgen.yaml does not have."""
+    """State of an operation. UNCLEAR: its status does not say, or in a word that toolgen.yaml does not have."""
 
     RUNNING = "running"
     DONE = "done"
@@ -51,7 +51,7 @@ class OperationState(StrEnum):
 
 
 class OperationProgress(Struct, frozen=True, kw_only=True):
-    """How far an operation has come: a share of 100 where it says one."""
+    """Progress of an operation: a share of 100 where it says one."""
 
     percent: float | None
     message: str
@@ -95,7 +95,7 @@ def leads(poll: PollConfig, place: AnswerPlace, asked: OperationRequest, answer:
 
 
 def state_of(poll: PollConfig, answer: Success, *, first: bool = False) -> OperationState:
-    """How the operation stands by an answer. The first one need not say it."""
+    """State of the operation by an answer. The first one need not say it."""
     status = answer.delivery.status
     if not poll.state:
         return OperationState.RUNNING if first or status == _ACCEPTED else OperationState.DONE

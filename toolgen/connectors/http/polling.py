@@ -146,7 +146,7 @@ class _Following:
         self._asked = asked
 
     async def run(self, first: Success, ending: set[asyncio.Task[None]]) -> Success | Failed:
-        """How the call ends. Calls the operation off where the call was, and toolgen.yaml says how."""
+        """Outcome of the call. Calls the operation off where the call was, and toolgen.yaml says how."""
         found = begun(self._poll, self._asked, first)
         if found is None:
             return _bare(first)
@@ -183,7 +183,7 @@ class _Following:
                 return self._broken(followed, "its status does not say how it stands")
 
     async def _look(self, followed: _PolledOperation) -> OperationState | Success | Failed:
-        """How the operation stands now, or what the call comes to."""
+        """State of the operation now, or what the call comes to."""
         asking = self._request("GET", followed.url)
         if (post := self._poll.post) is not None:
             if (body := status_body(post, followed.first)) is None:
@@ -270,7 +270,7 @@ class _Following:
     def _broken(
         self, followed: _PolledOperation, why: str, *, code: ErrorCode = "upstream_error", cause: Error | None = None
     ) -> Failed:
-        """How a call ends whose operation was begun, and nobody knows how that ends."""
+        """Outcome of a call whose operation was begun, and nobody knows how that ends."""
         if self._call.tool.effect is Effect.READ:
             kept = cause.code if cause is not None and cause.code in _TOLD else code
             rule = cause.rule if cause is not None and kept == cause.code else ""

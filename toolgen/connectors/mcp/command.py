@@ -227,7 +227,7 @@ def _words(program: str, words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _missing(program: str, folder: str, environment: Mapping[str, str]) -> str:
-    """Where a program was looked for that is not there."""
+    """Places in which a program was looked for that is not there."""
     if os.path.dirname(program):
         return f"there is no program {os.path.join(folder, program)!a}"
     path = environment.get("PATH", os.defpath)

@@ -29,14 +29,14 @@ __all__ = [
 ]
 
 
-class _Said(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class _MessageFrame(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """`number` is that of a question and of what answers it; each worker counts its own. Nothing of it is ever shown."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(***)"
 
 
-class Begin(_Said, frozen=True, kw_only=True):
+class Begin(_MessageFrame, frozen=True, kw_only=True):
     """The command of a source is needed. `values` are those of its variables, None before they are asked for."""
 
     number: int
@@ -44,7 +44,7 @@ class Begin(_Said, frozen=True, kw_only=True):
     values: dict[str, str] | None = None
 
 
-class RequestFrame(_Said, frozen=True, kw_only=True):
+class RequestFrame(_MessageFrame, frozen=True, kw_only=True):
     """A request, as JSON, for the process `epoch` of a command and for no other. `listens`: its progress is wanted; `logs`: so are log
     messages."""
 
@@ -56,26 +56,26 @@ class RequestFrame(_Said, frozen=True, kw_only=True):
     logs: bool = False
 
 
-class Forget(_Said, frozen=True, kw_only=True):
+class Forget(_MessageFrame, frozen=True, kw_only=True):
     """Cancellation of a request: the worker no longer waits for its answer."""
 
     number: int
 
 
-class Tell(_Said, frozen=True, kw_only=True):
+class Tell(_MessageFrame, frozen=True, kw_only=True):
     """A notification, as JSON."""
 
     source: str
     message: bytes
 
 
-class SessionSuspect(_Said, frozen=True, kw_only=True):
+class SessionSuspect(_MessageFrame, frozen=True, kw_only=True):
     """A question was given up: the command may be past answering anything."""
 
     source: str
 
 
-class Begun(_Said, frozen=True, kw_only=True):
+class Begun(_MessageFrame, frozen=True, kw_only=True):
     """The number of the process that runs, 0 where none does; with no `error` then, the values of its variables are needed."""
 
     number: int
@@ -84,7 +84,7 @@ class Begun(_Said, frozen=True, kw_only=True):
     suggestion: str = ""
 
 
-class ReplyFrame(_Said, frozen=True, kw_only=True):
+class ReplyFrame(_MessageFrame, frozen=True, kw_only=True):
     """The line that answers, or what is wrong with it."""
 
     number: int
@@ -93,8 +93,8 @@ class ReplyFrame(_Said, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class ProgressFrame(_Said, frozen=True, kw_only=True):
-    """How far a request has come."""
+class ProgressFrame(_MessageFrame, frozen=True, kw_only=True):
+    """Progress of a request."""
 
     number: int
     done: float
@@ -102,7 +102,7 @@ class ProgressFrame(_Said, frozen=True, kw_only=True):
     message: str
 
 
-class LogFrame(_Said, frozen=True, kw_only=True):
+class LogFrame(_MessageFrame, frozen=True, kw_only=True):
     """A log message of the server while a request waits."""
 
     number: int
@@ -110,7 +110,7 @@ class LogFrame(_Said, frozen=True, kw_only=True):
     text: str
 
 
-class CommandState(_Said, frozen=True, kw_only=True):
+class CommandState(_MessageFrame, frozen=True, kw_only=True):
     """Which process of a command runs, whether it can be asked now, and the secrets that it was given."""
 
     source: str
@@ -119,13 +119,13 @@ class CommandState(_Said, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
 
 
-class ToolsChanged(_Said, frozen=True, kw_only=True):
+class ToolsChanged(_MessageFrame, frozen=True, kw_only=True):
     """A server said that its tools are others now."""
 
     source: str
 
 
-class SessionRequest(_Said, frozen=True, kw_only=True):
+class SessionRequest(_MessageFrame, frozen=True, kw_only=True):
     """The session of a caller with a server behind a URL is needed. `lost` is the epoch of one that the server does not know any more."""
 
     number: int
@@ -133,7 +133,7 @@ class SessionRequest(_Said, frozen=True, kw_only=True):
     lost: int = 0
 
 
-class SessionReply(_Said, frozen=True, kw_only=True):
+class SessionReply(_MessageFrame, frozen=True, kw_only=True):
     """Negotiated result of the session `epoch`. This worker's request numbers start after `above`, so that no two workers use the same
     number. With no `version`, this worker has to begin the session and report it with `SessionReady`."""
 
@@ -146,7 +146,7 @@ class SessionReply(_Said, frozen=True, kw_only=True):
     server: tuple[str, str] = ("", "")
 
 
-class SessionReady(_Said, frozen=True, kw_only=True):
+class SessionReady(_MessageFrame, frozen=True, kw_only=True):
     """Result of beginning a session; no `version` if it failed."""
 
     number: int
@@ -156,7 +156,7 @@ class SessionReady(_Said, frozen=True, kw_only=True):
     server: tuple[str, str] = ("", "")
 
 
-class SessionDropped(_Said, frozen=True, kw_only=True):
+class SessionDropped(_MessageFrame, frozen=True, kw_only=True):
     """End of a session: no worker may use it any more."""
 
     key: str

@@ -468,7 +468,7 @@ def _is_other_era(answer: Success | Failed) -> bool:
 
 
 def _info_of(result: JsonObject) -> Json:
-    """Who a server of 2026-07-28 is: in the `_meta` of its answer, as every result says it, or in the answer."""
+    """Name of a server of 2026-07-28: in the `_meta` of its answer, as every result says it, or in the answer."""
     meta = result.get("_meta")
     said = meta.get(_META_SERVER) if isinstance(meta, Mapping) else None
     return result.get("serverInfo") if said is None else said

@@ -44,7 +44,7 @@ _MAX_DIGITS = 9
 
 
 class Cursor(Struct):
-    """Where a stream of events was when it ended, and how long to wait before it is asked for again."""
+    """Position at which a stream of events ended, and the time to wait before it is asked for again."""
 
     last: str = ""
     pause_s: float = _PAUSE_S

@@ -52,7 +52,7 @@ class CommandReply(Struct, frozen=True):
 
 
 class _Waiter(Struct, frozen=True):
-    """Who waits for an answer; `line` is the way back to its caller."""
+    """Receiver of an answer; `line` is the way back to its caller."""
 
     answer: asyncio.Future[CommandReply]
     line: ClientChannel | None
@@ -169,7 +169,7 @@ class ServerProcess(asyncio.BaseProtocol):
                 waiter.answer.set_result(CommandReply(fault=CommandFault.ENDED, reason=self._reason))
 
     def last_words(self) -> str:
-        """How a command ended that answered nothing, for those who would start it again."""
+        """Exit of a command that answered nothing, for those who would start it again."""
         return self._reason
 
     def _heard(self, line: bytes | LongLine) -> None:
@@ -239,7 +239,7 @@ class ServerProcess(asyncio.BaseProtocol):
         return self._gone is None and self._process.poll() is None
 
     def _leave(self) -> asyncio.Future[int]:
-        """When the process has ended, which it is waited for in a thread."""
+        """Wait for the end of the process, in a thread."""
         if self._gone is None:
             self._gone = asyncio.get_running_loop().run_in_executor(None, self._process.wait)
         return self._gone

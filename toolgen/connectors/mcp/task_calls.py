@@ -103,7 +103,7 @@ class _Follower:
         return task
 
     async def result(self, task: _Task, until: float) -> Success | Failed:
-        """How the tool ended, of a task that has."""
+        """Outcome of the tool, of a task that ended."""
         said = f": {task.message}" if task.message else ""
         if task.status == "cancelled":
             return _unclear(self._call, f"was cancelled by the server{said}", "upstream_error")

@@ -207,7 +207,8 @@ def suspicion(text: str) -> str:
 
 
 def help_url(raw: Mapping[str, Any]) -> str:
-    """Where an operation is documented (its `externalDocs`), or "" for what is no plain web address: agents are told to look there."""
+    """URL of the documentation of an operation (its `externalDocs`), or "" for what is no plain web address: agents are told to look
+    there."""
     written = raw.get("externalDocs")
     url = written.get("url") if isinstance(written, dict) else None
     return url if isinstance(url, str) and len(url) <= _MAX_URL_LENGTH and _WEB_ADDRESS.fullmatch(url) else ""

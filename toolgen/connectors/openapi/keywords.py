@@ -207,7 +207,8 @@ class _Sharing:
         self._texts: dict[int, bytes] = {}  # by identity of a part that `count` keeps alive through its root
 
     def count(self, schema: dict[str, Any]) -> None:
-        """How often each part would be written if all larger ones were shared: what is in a repeated part counts once."""
+        """Count of the places in which each part would be written if all larger ones were shared: what is in a repeated part counts
+        once."""
         for _, part in subschemas(schema):
             text = msgspec.json.encode(part)
             if len(text) < _WORTHWHILE:

@@ -37,7 +37,8 @@ class _NoValueError(Exception):
 
 
 class Servers(Struct, frozen=True, kw_only=True):
-    """Where an operation can be called: URLs that may be relative, why others that are described have none, and where that is written."""
+    """Servers at which an operation can be called: URLs that may be relative, why others that are described have none, and where that
+    is written."""
 
     urls: tuple[str, ...]
     faults: tuple[str, ...] = ()

@@ -196,7 +196,7 @@ def _operations(item: dict[str, Any], version: str) -> Iterator[tuple[str, str, 
 
 
 def _misplaced(item: dict[str, Any], version: str) -> Iterator[tuple[str, str]]:
-    """Where else in a path item an operation seems to be meant, and why it is none."""
+    """Other places in a path item in which an operation seems to be meant, and why it is none."""
     for key, value in item.items():
         if key in _NEWEST_ONLY and version != "3.2":
             yield key, f"`{key}` is a method since OpenAPI 3.2, and this is {version}"

@@ -50,7 +50,7 @@ _COMPOSED = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 
 
 class _SchemaPosition(NamedTuple):
-    """Where a schema stands. `gone` is what the composition it is part of keeps out of its object: that cannot be required there.
+    """Position of a schema. `gone` is what the composition it is part of keeps out of its object: that cannot be required there.
 
     `kept` is what it would keep out, but requires of a request.
     """

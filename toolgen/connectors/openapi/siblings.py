@@ -1,4 +1,4 @@
-"""When another operation on the same resource is meant: one short sentence for a description, drawn from the paths beside it.
+"""Advice about another operation on the same resource: one short sentence for a description, drawn from the paths beside it.
 
 It names what to do and no tool: a tool may have another name by toolgen.yaml, and a principal may not be allowed to know of it.
 """

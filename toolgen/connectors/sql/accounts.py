@@ -1,4 +1,4 @@
-"""Where a database's account could do more than the policy, one finding a thing, from its rights and what the policy needs.
+"""Rights of a database's account beyond the policy, one finding a thing, from its rights and what the policy needs.
 
 The statements that make an account which can do what the policy opens, and nothing else.
 

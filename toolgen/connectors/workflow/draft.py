@@ -83,7 +83,7 @@ class WorkflowDraft(Struct, frozen=True, kw_only=True):
 
 
 def timeout_of(text: str, where: str) -> float:
-    """How many seconds a whole workflow may take, 0 where it does not say. Raises `DescriptionError`."""
+    """Seconds that a whole workflow may take, 0 where it does not say. Raises `DescriptionError`."""
     if not text:
         return 0.0
     seconds = parse_duration(text)

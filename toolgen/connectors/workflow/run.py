@@ -131,7 +131,7 @@ class Run:
             self._steps[step.id] = fault(str(error))
 
     def _left(self) -> float | None:
-        """How many seconds are left, waiting for people included; None where there is no limit. Raises `_OverError` where none are."""
+        """Seconds that are left, waiting for people included; None where there is no limit. Raises `_OverError` where none are."""
         limit = self._binding.timeout_s
         if not limit:
             return None
@@ -203,7 +203,7 @@ class Run:
             attempt += 1
 
     def _again(self, step: Step, found: Mapping[str, Any], attempt: int, scope: ExpressionScope) -> float | None:
-        """How long to wait before another attempt; None where there is none.
+        """Seconds to wait before another attempt; None where there is none.
 
         What may have changed something is tried again only if it is idempotent, or nothing of it was sent.
         """

@@ -49,7 +49,7 @@ class GivenUse(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GivenRetry(msgspec.Struct, forbid_unknown_fields=True):
-    """How often a step is tried."""
+    """Number of attempts of a step."""
 
     attempts: int = 3
     wait: str = "1s"

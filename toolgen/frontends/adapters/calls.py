@@ -92,7 +92,7 @@ class AdapterCaller(Struct, frozen=True, kw_only=True):
         )
 
     async def standing(self, name: str, call_id: str, wait_s: float) -> Envelope:
-        """How a call that had to wait stands now, or ends within `wait_s` seconds. Never raises."""
+        """State of a call that had to wait, or ends within `wait_s` seconds. Never raises."""
         try:
             found = await self.gateway.tool_calls.approvals.calls.outcome(call_id, self.principal(), wait_s)
         except ConfigError as error:

@@ -172,7 +172,7 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
 
 
 def _ended(envelope: Envelope, metadata: Mapping[str, Any]) -> ToolReturn[Any] | ModelRetry | ToolFailed:
-    """How a call ended, as the framework has it."""
+    """Outcome of a call, as the framework has it."""
     if envelope.status == "ok":
         return ToolReturn(_shown(envelope), metadata=envelope.to_dict())
     return ModelRetry(text_of(envelope)) if _correctable(envelope, metadata) else ToolFailed(text_of(envelope))

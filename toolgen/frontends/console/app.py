@@ -263,7 +263,7 @@ class Console:
         )
 
     async def _signed_in(self, request: Request) -> tuple[Person, SignInSession] | None:
-        """Who is signed in, as the policy in force has them; a session ends when it does, or its key or token is revoked."""
+        """Person that is signed in, as the policy in force has them; a session ends when it does, or its key or token is revoked."""
         token = self._sign_in.token_of(request)
         session = await self._sessions.of(token) if token else None
         if session is None:

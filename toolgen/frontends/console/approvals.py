@@ -178,7 +178,7 @@ async def one(visit: Visit) -> Response:
     return await _shown(visit, await _waiting(visit))
 
 
-class _Fault(Struct, frozen=True):
+class _DecisionFault(Struct, frozen=True):
     """Reason why an answer was not taken, and the field of the form that it is about."""
 
     text: str
@@ -202,7 +202,7 @@ async def _answer(visit: Visit, title: str) -> Response:
     if visit.form.get("digest") != known.digest or decision not in {"approve", "edit", "deny"}:
         raise Rejected(409, "conflict", "this is not the call that was on your page", suggestion="look at it again")
     terms = _terms(visit, known, decision, note)
-    if isinstance(terms, _Fault):
+    if isinstance(terms, _DecisionFault):
         return await _shown(visit, known, fault=terms, title=title, note=note)
     told = await visit.gateway.tool_calls.approvals.decide(
         known.id, approve=decision != "deny", note=note, principal=visit.person.principal, terms=terms
@@ -213,22 +213,24 @@ async def _answer(visit: Visit, title: str) -> Response:
             edits = (
                 ("arguments-field", "Arguments as JSON") if terms.arguments is not None else ("minutes", "Later calls")
             )
-            return await _shown(visit, known, fault=_Fault(_sentence(told.message), *edits), title=title, note=note)
+            return await _shown(
+                visit, known, fault=_DecisionFault(_sentence(told.message), *edits), title=title, note=note
+            )
         raise Rejected(_STATUS.get(told.code, 409), told.code, told.message, suggestion=told.suggestion)
     answered = replace(visit, waiting=max(0, visit.waiting - 1))
     return answered.page("answered.html", at="approvals", known=told, decision=decision)
 
 
-def _terms(visit: Visit, known: Invocation, decision: str, note: str) -> DecisionOptions | _Fault:
+def _terms(visit: Visit, known: Invocation, decision: str, note: str) -> DecisionOptions | _DecisionFault:
     """Return the terms that the form states."""
     if len(note) > MAX_NOTE_LENGTH:
-        return _Fault(f"The note has more than {MAX_NOTE_LENGTH} characters.", "note", "Note")
+        return _DecisionFault(f"The note has more than {MAX_NOTE_LENGTH} characters.", "note", "Note")
     terms = DecisionOptions(digest=known.digest, shown=visit.form.get("shown", ""), channel="console")
     if decision == "deny":
         return terms
     if any(visit.form.get(name, "").strip() for name in _GRANT_FIELDS):
         grant_request = _grant_request(visit.form, visit.gateway.policy.approval.remember)
-        if isinstance(grant_request, _Fault):
+        if isinstance(grant_request, _DecisionFault):
             return grant_request
         terms = replace(terms, remember=grant_request)
     if decision == "edit":
@@ -237,7 +239,7 @@ def _terms(visit: Visit, known: Invocation, decision: str, note: str) -> Decisio
         except ValueError:
             changed = None
         if not isinstance(changed, dict):
-            return _Fault(
+            return _DecisionFault(
                 'The arguments are not a JSON object like {"name": 1}.', "arguments-field", "Arguments as JSON"
             )
         terms = replace(terms, arguments=changed)
@@ -252,17 +254,19 @@ _GRANT_FIELDS = ("remember", "minutes", "calls", "session", "any_arguments")
 _MINUTES = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,2})?\Z")
 
 
-def _grant_request(form: Mapping[str, str], bounds: RememberBounds | None) -> GrantRequest | _Fault:
+def _grant_request(form: Mapping[str, str], bounds: RememberBounds | None) -> GrantRequest | _DecisionFault:
     """Return the grant that the form asks for: an empty field stands for the bound of the policy."""
     if bounds is None:
-        return _Fault("The policy lets an answer count for one call only.")
+        return _DecisionFault("The policy lets an answer count for one call only.")
     minutes, calls = (form.get(name, "").strip() for name in ("minutes", "calls"))
     most = bounds.max_s / 60
     if minutes and not (_MINUTES.match(minutes) and 1 <= 60 * float(minutes) <= bounds.max_s):
-        return _Fault(f"“For how many minutes” takes a number of at most {most:g}.", "minutes", "For how many minutes")
+        return _DecisionFault(
+            f"“For how many minutes” takes a number of at most {most:g}.", "minutes", "For how many minutes"
+        )
     if calls and not (calls.isascii() and calls.isdigit() and 0 < int(calls) <= bounds.max_calls):
         text = f"“For how many calls” takes a whole number from 1 to {bounds.max_calls}."
-        return _Fault(text, "calls", "For how many calls")
+        return _DecisionFault(text, "calls", "For how many calls")
     return GrantRequest(
         seconds=60.0 * float(minutes) if minutes else bounds.max_s,
         calls=int(calls) if calls else bounds.max_calls,
@@ -291,7 +295,7 @@ def _schema(visit: Visit, name: str) -> JsonObject | None:
 
 
 async def _shown(
-    visit: Visit, known: Invocation, *, fault: _Fault | None = None, title: str = "", note: str = ""
+    visit: Visit, known: Invocation, *, fault: _DecisionFault | None = None, title: str = "", note: str = ""
 ) -> Response:
     view, schema = await visit.gateway.tool_calls.approvals.shown_to_approver(known), _schema(visit, known.tool)
     tool = visit.gateway.manifest.tools.get(known.tool)

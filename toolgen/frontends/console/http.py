@@ -155,7 +155,7 @@ def brief(arguments: object) -> str:
 
 
 def ago(seconds: float | None, now: float) -> str:
-    """How long ago, or how long until, a time is."""
+    """Time since, or until, a moment, in words."""
     if seconds is None:
         return ""
     distance = now - seconds

@@ -115,7 +115,7 @@ def _state(revoked: bool, expires: float | None, now: float) -> str:
 
 
 def _others(credentials: PolicyCredentials) -> tuple[tuple[str, str], ...]:
-    """Who shows something else than a key, and what."""
+    """Principals that show something else than a key, and their credential."""
     found = []
     for name, entry in sorted(credentials.principals.items()):
         if entry.token is not None:

@@ -92,7 +92,7 @@ def bars(figures: Figures) -> Bars:
 
 
 def lines(figures: Figures) -> PercentileLines:
-    """How long calls took."""
+    """Durations of calls."""
     values = [getattr(bucket, name) for bucket in figures.buckets for name in _PERCENTILES]
     top = _nice(max((value for value in values if value is not None), default=0))
     slot = (WIDTH - _LEFT - _RIGHT) / len(figures.buckets)

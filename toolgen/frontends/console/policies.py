@@ -163,7 +163,7 @@ def _page(
 
 
 def _caller(form: Mapping[str, str]) -> str:
-    """Who is asked about: a user of an issuer where one is named, otherwise the principal that was chosen."""
+    """Caller that is asked about: a user of an issuer where one is named, otherwise the principal that was chosen."""
     return form.get("user", "").strip() or form.get("principal", "").strip()
 
 

@@ -84,7 +84,7 @@ class TimeBucket(Struct, frozen=True, kw_only=True):
 
 
 class Share(Struct, frozen=True, kw_only=True):
-    """How many calls a tool or a principal has, and how many of them did not succeed."""
+    """Number of calls of a tool or a principal, and of those that did not succeed."""
 
     name: str
     total: int
@@ -116,7 +116,7 @@ class CallRecords(Protocol):
         """Calls that fit. Raises `ValueError` for a cursor that is none."""
 
     async def rules(self, filters: Filters) -> tuple[RuleUse, ...]:
-        """How often each rule decided the calls that fit, the most used first."""
+        """Number of calls that each rule decided among those that fit, the most used first."""
 
     async def story(self, call_id: str) -> tuple[Row, ...]:
         """Every entry of a call, in the order of their times."""
@@ -128,7 +128,7 @@ class CallRecords(Protocol):
         """Which policies decided calls, by all that is on record, the one of the latest call first."""
 
     async def pairs(self, *, since: float, most: int) -> tuple[tuple[str, str], ...]:
-        """Who called which tool since a time, by the newest `most` calls."""
+        """Principals and the tools that they called since a time, by the newest `most` calls."""
 
 
 _MAX_SHARES = 8

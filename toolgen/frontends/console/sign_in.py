@@ -323,7 +323,7 @@ class SignInPages:
         return page("welcome.html", headers=(cookie, *gone), who=principal.id, to=to or "/console")
 
     def _key_expires(self, principal: Principal) -> float:
-        """When the key that somebody shows stops working; never, where it does not."""
+        """Time at which the key that somebody shows stops working; never, where it does not."""
         entry = self._gateway.policy.principals.get(principal.id)
         shown = principal.proof.key if principal.proof is not None else ""
         ends = [key.expires for key in entry.keys if key.sha256 == shown] if entry is not None else []
@@ -405,7 +405,7 @@ def _from_elsewhere(request: Request) -> bool:
 
 
 def _ends(credential: str) -> float:
-    """When a token that was accepted is good no more, in seconds since the epoch; never, of a key: the policy says when that ends."""
+    """Time at which a token that was accepted expires, in seconds since the epoch; never, of a key: the policy says when that ends."""
     try:
         return float(read_token(credential).claims["exp"])
     except (RefusedTokenError, KeyError, TypeError, ValueError):

@@ -117,7 +117,7 @@ async def _figures(visit: Visit) -> Figures:
 
 
 def _built(visit: Visit) -> float | None:
-    """When the catalog was written; None where descriptions are read as they are."""
+    """Time at which the catalog was written; None where descriptions are read as they are."""
     return _changed(visit.gateway.settings.generated / MANIFEST)
 
 
@@ -183,7 +183,7 @@ def _credentials(visit: Visit, settings: SourceSettings) -> tuple[Credential, ..
 def credentials_of(
     settings: SourceSettings, schemes: Mapping[str, str], rotated: Sequence[Rotated] = ()
 ) -> Iterator[Credential]:
-    """Where the credentials of a source stand, by what toolgen.yaml says, and how old they are where that can be told. `rotated` are the
+    """Places of the credentials of a source, by what toolgen.yaml says, and how old they are where that can be told. `rotated` are the
     refresh tokens that its services gave out."""
     for scheme, written in settings.auth.items():
         kind = schemes.get(scheme, "")

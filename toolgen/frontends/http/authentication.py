@@ -1,4 +1,4 @@
-"""Who sends a request: its credential, how often it may be wrong, and whom the caller says it acts for.
+"""Sender of a request: its credential, the number of its failed attempts, and the user that it says it acts for.
 
 How often an address may fail to say who it is. Kept in memory, bounded, and forgotten with time.
 
@@ -146,7 +146,7 @@ class Authentication:
         self._turns = TurnQueue()
 
     async def enter(self, request: Request) -> Principal:
-        """Who sends this, and for whom. Raises `Rejected`: 401, 429 after too many of those, 503 when a token cannot be checked now.
+        """Sender of a request, and its user. Raises `Rejected`: 401, 429 after too many of those, 503 when a token cannot be checked now.
 
         RFC 6750: a token is taken from the Authorization header and from no other place.
         """

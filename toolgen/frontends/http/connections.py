@@ -1,4 +1,4 @@
-"""How many connections there may be, from one address and in all, which of them give way, and how they end with their server.
+"""Limits of connections from one address and in all, which of them give way, and their end with their server.
 
 Which address a request comes from, and what counts as one address.
 """
@@ -43,8 +43,8 @@ def counted_as(peer: str) -> str:
 
 
 def client_of(peer: str, headers: Iterable[tuple[bytes, bytes]], proxies: Networks) -> str:
-    """Who asks: `peer`, unless that is a trusted proxy. Then the rightmost address in `X-Forwarded-For` or `Forwarded` (RFC 7239) that
-    is no trusted proxy's; what stands left of it is the client's own word.
+    """Client of a connection: `peer`, unless that is a trusted proxy. Then the rightmost address in `X-Forwarded-For` or `Forwarded`
+    (RFC 7239) that is no trusted proxy's; what stands left of it is the client's own word.
 
     A proxy sets one of the two and may pass the other on as its client wrote it, so both have to say the same. Where they do not, or one
     is malformed before that address is found, the proxy itself is who asks.
@@ -204,7 +204,7 @@ class Connections:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of connections."""
         return self._all.count + self._reserve.count
 
     def enter(self, connection: CountedConnection) -> LimitedResource | None:
@@ -270,7 +270,7 @@ class Connections:
 
 
 class InFlight:
-    """How many requests of each client are being answered, of those that come through trusted proxies."""
+    """Number of requests of each client that are being answered, of those that come through trusted proxies."""
 
     def __init__(self, most: int = MAX_PER_ADDRESS) -> None:
         self._most = most

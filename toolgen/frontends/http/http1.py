@@ -308,7 +308,7 @@ def _authority(text: bytes, scheme: bytes) -> bytes:
 
 
 def _read_length(headers: dict[bytes, bytes], repeated: frozenset[bytes], version: str) -> int | None:
-    """How long the body is; None where it comes in chunks (RFC 9112, section 6.3)."""
+    """Length of the body; None where it comes in chunks (RFC 9112, section 6.3)."""
     length, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
     if coding is not None:
         if b"transfer-encoding" in repeated or coding.lower() != b"chunked":

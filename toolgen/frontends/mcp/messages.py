@@ -111,7 +111,7 @@ Id: TypeAlias = int | str
 
 
 class ProtocolStyle(Enum):
-    """How a peer speaks: after a handshake (2025), or with everything in each request (2026-07-28)."""
+    """Protocol style of a peer: after a handshake (2025), or with everything in each request (2026-07-28)."""
 
     STATEFUL = "handshake"
     STATELESS = "modern"

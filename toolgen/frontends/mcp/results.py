@@ -30,7 +30,7 @@ _MAX_RESOURCE_SIZE = 8 * 1024 * 1024
 
 
 class Rendering(Struct, frozen=True, kw_only=True):
-    """How results are written for one request: what its caller is listed, its protocol style, whether it asked for the envelope, and
+    """Rendering of results for one request: what its caller is listed, its protocol style, whether it asked for the envelope, and
     whether links are blocks too."""
 
     listing: ToolListing

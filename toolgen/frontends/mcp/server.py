@@ -244,7 +244,7 @@ class Mcp:
                 return RpcFault(code=METHOD_NOT_FOUND, message="this server does not have that method")
 
     def _info(self, endpoint: str, *, whole: bool) -> Mapping[str, Json]:
-        """Who the server is. Icons are in introductions alone, as every other result would repeat them."""
+        """Introduction of the server. Icons are in introductions alone, as every other result would repeat them."""
         info = self._gateway.context.servers.settings(endpoint).info(_VERSION)
         return info if whole else {name: info[name] for name in ("name", "title", "version")}
 
@@ -324,7 +324,7 @@ class Mcp:
 
 
 def _cached(result: dict[str, object] | RpcFault, protocol_style: ProtocolStyle) -> dict[str, object] | RpcFault:
-    """How long a client may keep it, where clients ask (2026-07-28): never to be shared between callers."""
+    """Seconds that a client may keep it, where clients ask (2026-07-28): never to be shared between callers."""
     if protocol_style is ProtocolStyle.STATELESS and not isinstance(result, RpcFault):
         result |= {"ttlMs": _TTL_MS, "cacheScope": "private"}
     return result

@@ -66,7 +66,8 @@ log = logging.getLogger("toolgen.gateway")
 
 
 class TaskPlan(Struct, frozen=True, kw_only=True):
-    """When a call becomes a task: after `wait` seconds; None where only one does that waits for somebody. `at_once`: its caller does not
+    """Time after which a call becomes a task, `wait` seconds; None where only one does that waits for somebody. `at_once`: its caller
+    does not
     wait for it at all. `always`: also one that ended is a task. `keep_s` is how long its client wants it kept, 0 where it did not say."""
 
     wait: float | None
@@ -350,7 +351,7 @@ class Tasks:
 
 
 def _position(cursor: object) -> tuple[float, str] | None:
-    """Where a page of tasks begins; None for what is no cursor."""
+    """Position of a page of tasks; None for what is no cursor."""
     if cursor is None:
         return 0.0, ""
     if not isinstance(cursor, str) or len(cursor) > _MAX_CURSOR_LENGTH:

@@ -279,7 +279,8 @@ class ToolCalls:
     async def _made(
         self, making: Coroutine[Any, Any, Envelope], request: _Request, caller: Caller, after: float | None
     ) -> Envelope:
-        """How a call ends, or that it goes on by now, for clients of tasks as one: after so many seconds where the request says nothing."""
+        """Outcome of a call, or that it goes on by now, for clients of tasks as one: after so many seconds where the request says
+        nothing."""
         plan, background = request.task, self._gateway.tool_calls.approvals.background
         wait = after if plan is None else plan.wait
         if wait is None:
@@ -442,7 +443,7 @@ class ToolCalls:
         return await self._result(envelope, request, caller)
 
     async def _ended(self, envelope: Envelope, request: _Request, caller: Caller) -> Envelope:
-        """How a call ended, as soon as it has, for as long as its caller waits and its person's answer may come."""
+        """Outcome of a call as soon as it ended, for as long as its caller waits and its person's answer may come."""
         loop, approvals = asyncio.get_running_loop(), self._gateway.tool_calls.approvals
         longest = None if request.task is None else request.task.wait
         until = loop.time() + (math.inf if longest is None else longest)

@@ -27,7 +27,7 @@ def closed() -> ConfigError:
     )
 
 
-class _Gateway(Protocol):
+class _AsyncGateway(Protocol):
     """Gateway members used here: open and close, calls, and added tools."""
 
     callers: Callers
@@ -45,7 +45,7 @@ class SyncGateway:
     """Blocking gateway that `with gateway as calls:` gives: methods have the names and parameters of `Gateway`, and wait. It can be used
     from any thread; without `principal`, the policy's only one calls."""
 
-    def __init__(self, gateway: _Gateway) -> None:
+    def __init__(self, gateway: _AsyncGateway) -> None:
         """Opens the gateway. Raises `ConfigError` inside a running loop, which would stand still, and what opening raises."""
         try:
             asyncio.get_running_loop()

@@ -186,7 +186,7 @@ class Rest:
         *,
         idempotency_key: str,
     ) -> Envelope:
-        """How a call stands, or ends within `wait` seconds; without, within those that the policy or the gateway says."""
+        """State of a call, or ends within `wait` seconds; without, within those that the policy or the gateway says."""
         calls = self._gateway.tool_calls
         approvals, began = calls.approvals, asyncio.get_running_loop().time()
         making = made(name, arguments, idempotency_key=idempotency_key, caller_connection=caller_connection)

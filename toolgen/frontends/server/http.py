@@ -238,7 +238,8 @@ def _protocol(
 
 
 def _grace_of(front: Front, listener: socket.socket) -> float:
-    """How long calls are still taken after SIGTERM. On loopback there is nobody who would have to notice, unless the project says so."""
+    """Seconds in which calls are still taken after SIGTERM. On loopback there is nobody who would have to notice, unless the project
+    says so."""
     if front.grace_s is not None:
         return front.grace_s
     return 0.0 if is_loopback(str(listener.getsockname()[0])) else GRACE_S
@@ -257,7 +258,7 @@ async def _grace(gateway: Facade, stop: Stop, grace_s: float) -> float:
 
 
 def _most_connections() -> int:
-    """How many connections there may be: fewer where this process may not open as many files, which is asked for first."""
+    """Largest number of connections: fewer where this process may not open as many files, which is asked for first."""
     wanted = MAX_COUNT + RESERVE + HANDSHAKES + _OTHER_FILES
     if _resource is None:
         return MAX_COUNT

@@ -106,6 +106,6 @@ def is_loopback(host: str) -> bool:
 
 
 def url_of(listener: socket.socket, *, tls: bool = False) -> str:
-    """Where a listening socket is reached."""
+    """URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http{'s' if tls else ''}://" + (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")

@@ -51,7 +51,7 @@ class ServerCertificate:
         self.context = self._read()
 
     def end(self) -> float | None:
-        """When the certificate in use expires, in seconds since the epoch; None where only OpenSSL can read it."""
+        """Expiry of the certificate in use, in seconds since the epoch; None where only OpenSSL can read it."""
         return self._end
 
     @property

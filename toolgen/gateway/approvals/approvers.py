@@ -1,4 +1,4 @@
-"""Who may answer for calls that wait: by role, by rule, after an escalation, and never twice or for a call of their own."""
+"""Approvers of calls that wait: by role, by rule, after an escalation, and never twice or for a call of their own."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _for(need: Requirement, others: frozenset[str], votes: Sequence[ApprovalVote
 
 
 def in_words(needs: Sequence[Requirement]) -> str:
-    """Who has to agree: `a person with the role ops`, `2 people with the role lead or ops`."""
+    """Approvers in words: `a person with the role ops`, `2 people with the role lead or ops`."""
     return " and ".join(
         f"{'a person' if need.quorum == 1 else f'{need.quorum} people'} with the role {' or '.join(need.roles)}"
         for need in needs

@@ -192,7 +192,7 @@ class ApprovalGrants:
         return error
 
     def _may_end(self, principal: Principal, grant: CallGrant) -> bool:
-        """Who gave it, and who could have: in their own name, and for nobody's call of their own."""
+        """People that may end it: who gave it, and who could have, in their own name, and for nobody's call of their own."""
         compiled_policy = self._current.compiled_policy
         if principal.on_behalf_of is not None:
             return False
@@ -265,7 +265,7 @@ def grant_json(grant: CallGrant) -> dict[str, Any]:
 
 
 def people(votes: Sequence[ApprovalVote]) -> list[str]:
-    """Who agreed."""
+    """People that agreed."""
     return [vote.by for vote in votes]
 
 

@@ -93,7 +93,7 @@ class ApprovalRequests:
         self._calls.news.announce()
 
     async def waiting(self) -> ApprovalCounts:
-        """How many calls wait for a person, and for how long the oldest has. Raises `StateError`."""
+        """Number of calls that wait for a person, and the age of the oldest. Raises `StateError`."""
         asked = [known.asked for known in await self._calls.store.unfinished() if known.status == "pending"]
         oldest_s = max(0.0, await self._calls.store.now() - min(asked)) if asked else 0.0
         return ApprovalCounts(waiting=len(asked), oldest_s=oldest_s)

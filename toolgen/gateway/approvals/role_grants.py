@@ -247,7 +247,7 @@ class RoleGrants:
         return tuple(grant for grant in found if principal is None or self._may_end(grant, principal))
 
     def _may_end(self, grant: RoleGrant, principal: Principal) -> bool:
-        """Who asked, agreed or has it, and who may give it."""
+        """People that may end it: who asked, agreed or has it, and who may give it."""
         if principal.on_behalf_of is not None:
             return False
         if principal.id in {grant.to, grant.asked_by, grant.agreed_by}:

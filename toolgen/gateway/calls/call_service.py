@@ -92,7 +92,7 @@ class Callers:
         return self._current.compiled_policy.identity.names
 
     def who(self, principal: Principal | str | Unnamed) -> Principal | str:
-        """Who calls: the policy's only principal where nobody was named. Raises `ConfigError` where that is not one."""
+        """Caller: the policy's only principal where nobody was named. Raises `ConfigError` where that is not one."""
         if not isinstance(principal, Unnamed):
             return principal
         names = self.principals
@@ -421,7 +421,7 @@ class Calls:
         return instead if compiled_policy.fallbacks.better(instead) else envelope
 
     async def _guided(self, compiled_policy: CompiledPolicy, call: Call, result: Result) -> Result:
-        """Where tools are searched for, an unknown name is answered with the nearest that this principal may call."""
+        """Name the nearest tools that this principal may call in place of an unknown one, where tools are searched for."""
         if not isinstance(result, Refused) or result.error.code != "unknown_tool":
             return result
         catalog = compiled_policy.catalog(call.principal, call.session)

@@ -35,7 +35,7 @@ _URI = re.compile(re.escape(SCHEME) + r"([^/]{1,128})/([A-Za-z0-9_-]{64})(?:/([0
 
 
 class LinkTarget(Struct, frozen=True, kw_only=True):
-    """Where a URI leads: the tool that answered, the key of what is kept of its answer, and which link in that; None for a file."""
+    """Target of a URI: the tool that answered, the key of what is kept of its answer, and which link in that; None for a file."""
 
     tool: str
     token: str
@@ -89,5 +89,5 @@ def reference_text(reference: Mapping[str, Json]) -> str:
 
 
 def reading_hint(uri: str) -> str:
-    """How an agent reads a file."""
+    """Advice on reading a file."""
     return f"{READ_FILE} reads it, with this uri: {uri}"

@@ -192,7 +192,7 @@ def _documented(call: Call, result: Result) -> Result:
 
 
 def ended(name: str, call_id: str, result: Result, call_context: CallContext, duration_ms: float) -> Envelope:
-    """How something ended, under a name and an id."""
+    """Notification that something ended, under a name and an id."""
     meta = Meta(duration_ms=round(duration_ms, 3), truncated=False, audit_seq=call_context.outcome_seq)
     data: Json = None
     content: Json = None

@@ -437,7 +437,7 @@ def _piece(result: Success, value: Json, start: Position, key: bytes, bound: byt
 
 
 def _opened_position(token: bytes, bound: bytes) -> Position | None:
-    """Where a cursor says to read on; None for one that was changed, or given for another call."""
+    """Position at which a cursor continues; None for one that was changed, or given for another call."""
     nonce, sealed = token[KEY_BYTES : KEY_BYTES + _NONCE], token[KEY_BYTES + _NONCE :]
     if len(nonce) != _NONCE or not sealed:
         return None

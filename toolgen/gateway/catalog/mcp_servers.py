@@ -65,7 +65,7 @@ class McpServers:
                     )
 
     def settings(self, name: str) -> McpServerSettings:
-        """How the server introduces itself."""
+        """Introduction of the server."""
         return self._servers[name]
 
     def narrowed(self, principal: Principal, name: str) -> Principal | None:

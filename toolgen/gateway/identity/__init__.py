@@ -1,4 +1,4 @@
-"""Who calls: a credential in, a verified principal out, or why there is none."""
+"""Identity of callers: a credential in, a verified principal out, or why there is none."""
 
 from toolgen.gateway.identity.jwks import KeySets
 from toolgen.gateway.identity.jwt import DisclosedReason, TokenRejected

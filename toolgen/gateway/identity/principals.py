@@ -55,7 +55,7 @@ class _OwnedKey(NamedTuple):
 
 
 class Identity:
-    """Who is who under one policy. Keys and tokens are looked up by their SHA-256; neither is ever kept.
+    """Principals of one policy by their credentials. Keys and tokens are looked up by their SHA-256; neither is ever kept.
 
     A verified token is remembered until it expires or a key set is due again, a certificate as long as its dates are good, and neither
     longer than this object: what is revoked is revoked by another policy, which has an `Identity` of its own that remembers nothing.
@@ -247,7 +247,7 @@ class Identity:
         return replace(found, origin=origin_of(users, iss, claims, sign_in=sign_in), under=self.mark)
 
     def _user(self, issuer: IssuerEntry, claims: Claims) -> Principal:
-        """Who a user of an issuer is by these claims, with what was given to them. Raises `ClaimsError`."""
+        """User of an issuer by these claims, with what was given to them. Raises `ClaimsError`."""
         found = user_of(issuer, claims)
         given = self._given.get(found.id)
         return found if given is None else replace(found, roles=roles_of(found.roles, given))
@@ -322,7 +322,7 @@ class Identity:
         return replace(found, proof=principal.proof, token=principal.token, on_behalf_of=None, toolsets=toolsets)
 
     def _derived(self, principal: Principal, since: float | None) -> Principal | None:
-        """Who this is by what the policy says of it, or by the claims that it was known by. Raises as what reads claims does."""
+        """Principal by the policy, or by the claims that it was known by. Raises as what reads claims does."""
         origin = principal.origin
         if origin is None:
             # Kept before it was said where roles come from, or made up.
@@ -365,7 +365,7 @@ class Identity:
         return name in named or (who is not None and any(self._person(one) == who for one in named))
 
     def _person(self, name: str) -> tuple[str, str] | None:
-        """Who a principal is to its identity provider (issuer and subject); None where it has none."""
+        """Identity of a principal at its identity provider (issuer and subject); None where it has none."""
         entry = self._entries.get(name)
         if entry is not None:
             return None if entry.token is None else (entry.token.issuer, entry.subject)

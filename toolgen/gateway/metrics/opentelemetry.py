@@ -61,7 +61,7 @@ class _Span:
 
     @property
     def trace(self) -> Trace | None:
-        """Where it stands; where nobody keeps it, it has no place of its own, and the call has the caller's."""
+        """Context of the span; where nobody keeps it, it has no place of its own, and the call has the caller's."""
         found, parent = self._span.get_span_context(), self._parent
         span_id = f"{found.span_id:016x}"
         if not found.is_valid or (parent is not None and span_id == parent.parent_id):

@@ -47,7 +47,8 @@ class NotificationCounts(Struct, frozen=True, kw_only=True):
 
 
 class PolicyCounts(Struct, frozen=True, kw_only=True):
-    """How often an edit came into force and how often one could not, since when the policy is in force (seconds since the epoch), and
+    """Number of edits that came into force and of those that could not, the time since when the policy is in force (seconds since the
+    epoch), and
     whether an edit is not in force now. Of roles that were given for some time how many are in force, and how many by breaking glass."""
 
     loaded: int = 0
@@ -64,7 +65,7 @@ _NO_POLICY = PolicyCounts()
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """How a process stands. `systems` are those behind each source that calls went to, `restarts` how often each background task that
+    """State of a process. `systems` are those behind each source that calls went to, `restarts` how often each background task that
     ever failed was started again, `limits_counted` whether what counts limits can be reached."""
 
     ready: bool = True
@@ -208,7 +209,7 @@ def _of_notifications(sent: NotificationCounts | None) -> Iterator[Family]:
 
 
 def _of_the_record(audit: AuditCounts) -> Iterator[Family]:
-    """How the record is written, and how far signing and delivering are behind."""
+    """Metrics of writing the record, and of the delay of signing and delivering."""
     yield Family(
         "toolgen_audit_entries_total",
         "counter",
@@ -237,7 +238,7 @@ def _of_the_record(audit: AuditCounts) -> Iterator[Family]:
 
 
 def _of_the_index(index: IndexCounts) -> Iterator[Family]:
-    """How far reviewers can look."""
+    """Metrics of the index."""
     for name, text, value in (
         ("behind", "Entries that the index still lacks while it is brought up to date; 0 once it is.", index.behind),
         ("filling_seconds", "For how long it is being brought up to date; 0 while it is not.", index.filling_s),

@@ -57,6 +57,6 @@ class Span(Protocol):
 
 
 class Spans(Protocol):
-    """Where spans go."""
+    """Receiver of spans."""
 
     def begin(self, operation: TracedRequest) -> Span: ...

@@ -216,7 +216,7 @@ class Notifier:
                 self.deliveries[message.receiver].wake()
 
     async def _look(self) -> None:
-        """How the outbox stands, for metrics and warnings; what is old in it goes."""
+        """State of the outbox, for metrics and warnings; what is old in it goes."""
         standing = {name: await self._outbox.counts(name) for name in self.deliveries}
         self._waiting = sum(one.waiting for one in standing.values())
         self._dead = sum(one.dead for one in standing.values())

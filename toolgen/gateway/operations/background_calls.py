@@ -69,7 +69,7 @@ class BackgroundCalls:
         wait: float,
         caller_connection: CallerConnection,
     ) -> Envelope:
-        """How a call that is `making` with this `caller_connection` ends within `wait` seconds, and otherwise that it goes on, with its id.
+        """Outcome of a call that is `making` with this `caller_connection`, or, after `wait` seconds, that it goes on, with its id.
 
         Where too many of its caller's go on already it is not made: it would be one more. Nor is one that is left at once where there is no
         room for its result. Raises nothing.

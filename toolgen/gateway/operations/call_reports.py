@@ -74,7 +74,7 @@ class CallReports:
         return self._caller_connection.disconnected()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """How far it has come, as a share too where that is known."""
+        """Progress of the call, as a share too where that is known."""
         progressed: dict[str, Any] = {"done": done}
         if total is not None:
             progressed["total"] = total

@@ -168,7 +168,7 @@ class WaitingCalls:
     async def outcome(
         self, call_id: str, caller: Principal, wait: float = 0.0, *, tells: bool = True
     ) -> Envelope | None:
-        """How a caller's own call stands, or ends within `wait` seconds; None for a call that is another's, or none. `tells`: who asks
+        """State of a caller's own call, or its end within `wait` seconds; None for a call that is another's, or none. `tells`: who asks
         gives it to the caller."""
         loop = asyncio.get_running_loop()
         until = loop.time() + wait

@@ -306,7 +306,7 @@ class CompiledPolicy:
         return any(tool.runs_steps or self.access.asks(principal, tool) for tool in tools if tool is not None)
 
     def pending_after(self, principal: Principal, name: str) -> float | None:
-        """How long a rule lets a caller of a tool wait, in seconds; None where no rule says it."""
+        """Seconds that a rule lets a caller of a tool wait; None where no rule says it."""
         tool = self._tools.get(name)
         return None if tool is None else self.access.pending_after(principal, tool)
 
@@ -365,7 +365,7 @@ class CompiledPolicy:
     def reading(
         self, name: str, arguments: JsonObject, principal: Principal
     ) -> tuple[AnswerOptions | Error, JsonObject]:
-        """How much of its answer a call asks for, and its arguments without that; an error where it cannot be read."""
+        """Part of its answer that a call asks for, and its arguments without that; an error where it cannot be read."""
         tool = self._tools.get(name) if may_have_options(arguments) else None
         if tool is None or not self.access.visible(principal, tool):
             return WHOLE, arguments
@@ -418,7 +418,7 @@ class CompiledPolicy:
     def judge_read(
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext
     ) -> Explanation:
-        """How the read of a prompt or resource would be decided: by the rules alone."""
+        """Decision about the read of a prompt or resource: by the rules alone."""
         access = self.context.access
         bound = access.bind(principal, tool, arguments)
         verdict = bound.denied or access.decide(principal, tool, bound.arguments, circumstances)
@@ -427,7 +427,7 @@ class CompiledPolicy:
     async def judge(
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext
     ) -> Explanation:
-        """How a call would be decided, without making it: by the rules, then by the guards as a real call is.
+        """Decision about a call, without making it: by the rules, then by the guards as a real call is.
 
         Where the call lacks an argument that its tool requires there is nothing for the guards to look at, and the rules decide alone.
         """

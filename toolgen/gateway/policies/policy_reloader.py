@@ -141,7 +141,7 @@ class PolicyReloader:
         self._current.put(CompiledPolicy(policy, runtime))
 
     def counts(self) -> PolicyCounts:
-        """How often edits came into force, and since when what is in force is."""
+        """Number of edits that came into force, and the time since when what is in force is."""
         given = [one for roles in self._given.values() for one in roles]
         return PolicyCounts(
             loaded=self._loaded,
@@ -154,7 +154,7 @@ class PolicyReloader:
 
     @property
     def loaded(self) -> int:
-        """How often what is in force changed."""
+        """Number of changes of what is in force."""
         return self._loaded
 
     @property

@@ -348,7 +348,7 @@ def _before(row: Mapping[str, Any], compiled_policy: CompiledPolicy) -> str:
 
 
 def _caller(row: Mapping[str, Any], compiled_policy: CompiledPolicy) -> Principal:
-    """Who called, as the policy has it. Raises `ConfigError` for what it has not, and what the record does not say."""
+    """Caller of a recorded call, as the policy has it. Raises `ConfigError` for what it has not, and what the record does not say."""
     caller, user = _party(str(row.get("principal", "")), row, compiled_policy), row.get("on_behalf_of")
     if not user:
         return caller
@@ -407,7 +407,7 @@ def _unbound(arguments: Mapping[str, Any], bound: Any) -> dict[str, Any]:
 
 
 def _hidden(value: object, path: str = "") -> str:
-    """Where a value is that the record holds as a digest alone, as a JSON pointer, or ""."""
+    """Place of a value that the record holds as a digest alone, as a JSON pointer, or ""."""
     if is_digest(value):
         return path or "/"
     sent_like_one = isinstance(value, Mapping) and value.keys() == {"$text"}
@@ -445,7 +445,7 @@ def _suggested(role: str, tool: str, seen: _Wanted, manifest: Manifest, compiled
 
 
 def _others(role: str, callers: set[str], compiled_policy: CompiledPolicy) -> Iterator[str]:
-    """Who else has a role: principals of the policy, and users of issuers, whom nobody can list."""
+    """Other holders of a role: principals of the policy, and users of issuers, whom nobody can list."""
     credentials = compiled_policy.policy.credentials
     having = sorted(entry.id for entry in credentials.principals.values() if role in entry.roles)
     named = [name for name in having if name not in callers]

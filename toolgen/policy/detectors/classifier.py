@@ -69,7 +69,7 @@ class Model:
         self._tokenizer.enable_truncation(_MAX_TOKENS, stride=_MAX_TOKENS // 8)
 
     def scores(self, text: str) -> Iterable[Scores]:
-        """How much a text is an order to a model, and how much a plain text, from 0 to 1: of each part that the model can read at once."""
+        """Scores of a text as an order to a model and as a plain text, from 0 to 1: of each part that the model can read at once."""
         whole = self._tokenizer.encode(text)
         for part in (whole, *whole.overflowing):
             tokens = self._np.array([part.ids], dtype=self._np.int64)

@@ -60,7 +60,7 @@ class NationalIds:
                 yield Finding(at, end, "national_id")
 
     def _id(self, text: str, at: int) -> int:
-        """Where the id ends that begins here, 0 for none."""
+        """End of the id that begins here, 0 for none."""
         named: bool | None = None
         for form, holds in self._letters if text[at].isalpha() else self._digits:
             found = form.match(text, at)

@@ -197,7 +197,7 @@ def luhn(digits: str) -> bool:
 
 
 def _iban(text: str) -> int:
-    """How many characters of a text are an IBAN, 0 for none: what stands behind it may look like more of it."""
+    """Number of characters of a text that are an IBAN, 0 for none: what stands behind it may look like more of it."""
     want = _IBAN_LENGTHS.get(text[:2], 0)
     places = [place for place, one in enumerate(text, 1) if one != " "]
     if not want or len(places) < want:

@@ -49,7 +49,7 @@ class NormalizedText:
         self.text, self._at, self._kept, self._begin, self._end = text, at, kept, begin, end
 
     def span(self, place: int) -> tuple[int, int]:
-        """Where the character at a place stands in the text as it is."""
+        """Place of a character in the text as it is."""
         last = bisect_right(self._at, place) - 1
         if last < 0:
             return place, place + 1
@@ -68,7 +68,7 @@ class NormalizedText:
 
 
 def reading(text: str) -> NormalizedText | None:
-    """How a text reads; None where that is as it is written, which it is of most. Raises `OverloadError`."""
+    """Interpretation of a text; None where that is as it is written, which it is of most. Raises `OverloadError`."""
     if not _is_escaped(text):
         if text.isascii() and not holds_invisible(text):
             return None

@@ -84,7 +84,7 @@ class Readings(Struct, frozen=True):
 
 
 class _Plan(Protocol):
-    """How the arguments of one tool are read; None where they have one reading, as they are written."""
+    """Interpretation of the arguments of one tool; None where they have one reading, as they are written."""
 
     def read(self, arguments: JsonObject) -> Readings | None: ...
 

@@ -61,7 +61,7 @@ _UNSENT = frozenset({WireText.PAIRS, WireText.JOINED, WireText.DEEP})
 
 
 class WireForm(Struct, frozen=True, kw_only=True):
-    """How one argument, or one field of a form, is written, and what the description says of it.
+    """Notation of one argument, or one field of a form, and what the description says of it.
 
     `named`: members of an object are joined as `name=value`. `whole`: an object is one text of JSON and not a pair for each member.
     `empty`: a list or an object with nothing in it is sent, as no text. `parts` say how the fields of a form are written.
@@ -93,7 +93,7 @@ class WireForm(Struct, frozen=True, kw_only=True):
 
 
 def places(parameters: Iterable[HttpParameter], body: HttpBody | None, schema: SchemaShape) -> Mapping[str, WireForm]:
-    """Where each argument of a request that may have several readings goes."""
+    """Places of the arguments of a request that may have several readings."""
     found: dict[str, WireForm] = {}
     for parameter in parameters:
         found[parameter.argument] = _parameter(parameter, schema.member(parameter.argument))

@@ -76,7 +76,7 @@ class Rotation:
 
 
 class TokenStorage:
-    """Where one refresh token is kept. `note` says whose it is, for people: it stands beside the token, and nothing depends on it."""
+    """Storage of one refresh token. `note` says whose it is, for people: it stands beside the token, and nothing depends on it."""
 
     def __init__(self, rotation: Rotation, name: str, path: Path | None, configured: str, note: bytes) -> None:
         self._rotation = rotation

@@ -138,7 +138,8 @@ def _granted(scope: object) -> frozenset[str] | None:
 
 
 def _seconds(value: object) -> float:
-    """How long a token lives; some services write the number as text. Zero and less say of no time that it is good for: it is used once."""
+    """Lifetime of a token in seconds; some services write the number as text. Zero and less say of no time that it is good for: it is
+    used once."""
     if value is None:
         return _USUAL_S
     if isinstance(value, str) and _NUMBER.match(value):

@@ -46,7 +46,7 @@ class TlsMaterial(Unprinted, frozen=True, kw_only=True):
 
 
 class Via(Struct, frozen=True, kw_only=True):
-    """How a place is reached: whose verdict is asked (None: on behalf of the operator), as what, and how TLS is made."""
+    """Route to a place: whose verdict is asked (None: on behalf of the operator), as what, and how TLS is made."""
 
     permit: Permit | None = None
     destination: Destination = field(default_factory=lambda: Destination(host="", port=0))

@@ -213,7 +213,7 @@ def _headers(documents: Documents, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Swagger:
-    """Where 2.0 says it: `consumes`, `produces`, one schema a response, examples by media type."""
+    """Media types and schemas of 2.0: `consumes`, `produces`, one schema a response, examples by media type."""
 
     @staticmethod
     def accepts(documents: Documents, route: Route) -> tuple[str, ...]:
@@ -232,7 +232,7 @@ class _Swagger:
 
 
 class _OpenAPI:
-    """Where 3.x says it: `content`."""
+    """Media types and schemas of 3.x: `content`."""
 
     @staticmethod
     def accepts(documents: Documents, route: Route) -> tuple[str, ...]:

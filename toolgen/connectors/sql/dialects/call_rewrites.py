@@ -110,7 +110,7 @@ def _is_called(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _end(tokens: Sequence[Token], first: int, ends: Callable[[TokenType], bool]) -> int:
-    """Where a token stands that ends what begins at `first`, within the bracket around it; 0 for none."""
+    """Position of the token that ends what begins at `first`, within the bracket around it; 0 for none."""
     depth = 0
     for place in range(first, len(tokens)):
         kind = tokens[place].token_type

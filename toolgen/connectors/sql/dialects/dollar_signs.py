@@ -46,7 +46,7 @@ def _pieces(sql: str) -> Iterator[str]:
 
 
 def _end(sql: str, found: re.Match[str]) -> int:
-    """Where a comment, a string or a parameter ends; the end of the text if it is not closed."""
+    """Position of the end of a comment, a string or a parameter; the end of the text if it is not closed."""
     if found["comment"]:
         return _comment_end(sql, found.end())
     if (tag := found["tag"]) is not None:

@@ -191,7 +191,7 @@ def _source(source: exp.Expr) -> exp.Expr:
     return found
 
 
-class _Row(Struct, frozen=True, kw_only=True):
+class _PivotRow(Struct, frozen=True, kw_only=True):
     """An item of UNPIVOT, which becomes rows: an expression for each column of values, or a selection of columns."""
 
     values: Sequence[exp.Expr]
@@ -199,13 +199,17 @@ class _Row(Struct, frozen=True, kw_only=True):
     columns: Sequence[exp.Expr]
 
 
-def _row(item: exp.Expr) -> _Row | None:
+def _row(item: exp.Expr) -> _PivotRow | None:
     alias = item.args["alias"].name if isinstance(item, exp.PivotAlias) else item.alias
     value = item.this if isinstance(item, (exp.PivotAlias, exp.Alias)) else item
     selectors = [node for node in value.walk() if isinstance(node, exp.Star) or is_selector(node)]
     if selectors:
         first = selectors[0]
-        return _Row(values=[each_column(value)], title=titles_of_columns(first), columns=[first]) if not alias else None
+        return (
+            _PivotRow(values=[each_column(value)], title=titles_of_columns(first), columns=[first])
+            if not alias
+            else None
+        )
     parts = value.expressions if isinstance(value, exp.Tuple) else [value]
     found = [[*part.find_all(exp.Column)] for part in parts]
     if not parts or not all(len(columns) == 1 and _is_name(columns[0]) for columns in found) or value.find(exp.Query):
@@ -215,7 +219,7 @@ def _row(item: exp.Expr) -> _Row | None:
     if not alias and not bare:
         return None  # DuckDB calls it by its own text of the expression
     title = alias or "_".join(name.name for name in names)
-    return _Row(values=parts, title=exp.Literal.string(title), columns=names)
+    return _PivotRow(values=parts, title=exp.Literal.string(title), columns=names)
 
 
 def _unpivoted(pivot: exp.Expr, source: exp.Expr) -> exp.Select | None:

@@ -179,7 +179,7 @@ def _select_values(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _rows_of_values(tokens: Sequence[Token], index: int) -> list[tuple[int, int]]:
-    """Where the values of each row begin and end; [] for what is no list of rows."""
+    """Positions of the values of each row; [] for what is no list of rows."""
     rows: list[tuple[int, int]] = []
     while index < len(tokens) and tokens[index].token_type is TokenType.L_PAREN:
         depth, end = 1, index + 1

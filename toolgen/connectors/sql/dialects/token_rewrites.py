@@ -38,7 +38,7 @@ def enclose_interval_values(tokens: Sequence[Token], units: frozenset[str]) -> I
 
 
 def _unit_place(tokens: Sequence[Token], first: int, units: frozenset[str]) -> int:
-    """Where the unit of the interval stands whose value begins at `first`; 0 for none."""
+    """Position of the unit of the interval whose value begins at `first`; 0 for none."""
     depth = 0
     for index in range(first, min(first + _MAX_VALUE_TOKENS, len(tokens))):
         kind = tokens[index].token_type
@@ -91,7 +91,7 @@ def enclose_limits(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _modulo_end(tokens: Sequence[Token], first: int) -> int:
-    """Where the count ends that begins at `first`, if it has a modulo outside of parentheses; else 0."""
+    """Position of the end of the count that begins at `first`, if it has a modulo outside of parentheses; else 0."""
     depth, modulo, index = 0, 0, first
     while index < len(tokens):
         kind = tokens[index].token_type
@@ -161,7 +161,7 @@ def enclose_typed_texts(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _type_place(tokens: Sequence[Token], last: int) -> int:
-    """Where the type begins whose last token stands at `last`; -1 for what is no type."""
+    """Position of the type whose last token stands at `last`; -1 for what is no type."""
     words = [token.text.upper() for token in tokens[max(last - 2, 0) : last + 1]]
     if words[-2:] == ["TIME", "ZONE"] and words[0] in {"WITH", "WITHOUT"}:
         return _type_place(tokens, last - 3)

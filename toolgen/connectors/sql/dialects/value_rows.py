@@ -60,7 +60,7 @@ def _is_array(before: Sequence[Token]) -> bool:
 
 
 def _end_of_rows(tokens: Sequence[Token]) -> int:
-    """Where ORDER BY or LIMIT begins behind the rows of a statement that is VALUES; 0 for any other statement."""
+    """Position of ORDER BY or LIMIT behind the rows of a statement that is VALUES; 0 for any other statement."""
     if tokens[0].token_type is not TokenType.VALUES:
         return 0
     depth = 0

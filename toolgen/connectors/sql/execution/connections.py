@@ -226,7 +226,7 @@ class AnswerTooLargeError(Exception):
 
 
 def most_received(statement: Statement) -> int:
-    """How many bytes a server may send at once of what is cut to the statement's limits afterwards."""
+    """Number of bytes that a server may send at once of what is cut to the statement's limits afterwards."""
     return 4 * statement.max_bytes + _SLACK
 
 

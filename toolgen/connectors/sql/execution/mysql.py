@@ -73,7 +73,7 @@ class MysqlEngine:
     """Runs statements on the database at `location`."""
 
     def __init__(self, location: ServerLocation, reach: Reach, clock: Clock) -> None:
-        self._sessions = SessionPool(_Driver(location, reach), location, clock)
+        self._sessions = SessionPool(_MysqlDriver(location, reach), location, clock)
 
     async def run(self, statement: Statement) -> Success | Failed:
         async def work(session: _MySQLSession) -> Success | Failed:
@@ -104,7 +104,7 @@ class MysqlEngine:
         await self._sessions.close()
 
 
-class _Driver:
+class _MysqlDriver:
     """Opens, begins, ends and abandons sessions: `toolgen.connectors.sql.execution.connections.Driver`."""
 
     def __init__(self, location: ServerLocation, reach: Reach) -> None:

@@ -95,7 +95,7 @@ class PostgresEngine:
     """Runs statements on the database at `location`."""
 
     def __init__(self, location: ServerLocation, reach: Reach, clock: Clock) -> None:
-        self._sessions = SessionPool(_Driver(location, reach), location, clock)
+        self._sessions = SessionPool(_PostgresDriver(location, reach), location, clock)
 
     async def run(self, statement: Statement) -> Success | Failed:
         async def work(session: _PostgresSession) -> Success | Failed:
@@ -138,7 +138,7 @@ class PostgresEngine:
         await self._sessions.close()
 
 
-class _Driver:
+class _PostgresDriver:
     """Opens, begins, ends and abandons sessions: `toolgen.connectors.sql.execution.connections.Driver`."""
 
     def __init__(self, location: ServerLocation, reach: Reach) -> None:

@@ -115,7 +115,7 @@ class RowCollector(Struct):
         )
 
     def _next_page(self, count: int) -> str:
-        """Where the rows go on: behind those given, when the query has an order and there may be more of them."""
+        """Cursor of the rows behind those given: behind those given, when the query has an order and there may be more of them."""
         more = self.full or (self.statement.limited and count >= self.statement.max_rows)
         return f"{self.statement.skip + count}-{self.statement.page}" if self.statement.page and more and count else ""
 
@@ -300,7 +300,7 @@ def _storage_class(value: object) -> str:
 
 
 def _weight(cell: Json) -> int:
-    """How many bytes the cell is in JSON."""
+    """Size of the cell in JSON."""
     return len(msgspec.json.encode(cell))
 
 

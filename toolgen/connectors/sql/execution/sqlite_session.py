@@ -176,7 +176,7 @@ def _opened(path: Path, statement: Statement, watch: StatementWatch) -> sqlite3.
 
 
 def _busy_s(statement: Statement) -> float:
-    """How long it waits for somebody else's lock."""
+    """Seconds that it waits for somebody else's lock."""
     return min(statement.timeout_s, 5.0)
 
 

@@ -530,7 +530,7 @@ def _invisible(relation: QueryRelation) -> frozenset[str]:
 
 
 def row_ids_of(table: Table, columns: Sequence[str], scope: TableScope, dialect: DialectName) -> list[str] | None:
-    """Where to write down which row numbers are asked for.
+    """List of the row numbers that are asked for.
 
     None for a view, where one may be a column not to be seen as it is, and below a row filter: numbers that are left out count the hidden
     rows. In SQLite the number may be a column of the table by another name.

@@ -441,7 +441,7 @@ class _Row:
         return size * found.results, float(found.steps * found.results * elements**found.exponent)
 
     def _states(self, pattern: exp.Expr | None, values: Bounds) -> float:
-        """How large the automaton of a regular expression is, at most."""
+        """Size of the automaton of a regular expression, at most."""
         written = bare(pattern)
         if isinstance(written, exp.Literal):
             return states(written.name)

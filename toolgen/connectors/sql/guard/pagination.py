@@ -283,7 +283,7 @@ def text_digest(sql: str) -> str:
 
 
 def skipped(cursor: str, sql: str, parameters: Sequence[Json]) -> int:
-    """How many rows a cursor stands behind; 0 for none. Raises `StatementRefusal` for one that is not of this statement."""
+    """Number of rows before a cursor; 0 for none. Raises `StatementRefusal` for one that is not of this statement."""
     if not cursor:
         return 0
     rows, _, page = cursor.partition("-")

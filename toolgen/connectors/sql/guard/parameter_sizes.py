@@ -16,7 +16,7 @@ _DOUBTFUL: Final = re.compile(r"[0-9]\.?[eE]|\A[-+.]?[0-9]*[eE](?![A-Za-z])")
 
 
 def written_digits(text: str, *, whole: bool = False) -> int:
-    """How many digits the numbers with an exponent in a text have when they are written out.
+    """Number of digits that the numbers with an exponent in a text have when they are written out.
 
     A part of such a number at the end or the beginning of a text counts as the longest, unless the text is the `whole` value.
     """

@@ -72,7 +72,7 @@ def is_linear(pattern: str) -> bool:
 
 
 def repetitions(pattern: str) -> int:
-    """How many repetitions without a small bound the pattern has: each may be tried at every length."""
+    """Number of repetitions without a small bound in the pattern: each may be tried at every length."""
     return _shape(pattern).repetitions
 
 
@@ -120,7 +120,7 @@ def _pieces(pattern: str) -> Iterator[re.Match[str]]:
 
 
 def _repeats(piece: re.Match[str]) -> int:
-    """How often at most."""
+    """Largest number of repetitions."""
     if piece[0] == "?":
         return 1
     if piece[0] in "*+":

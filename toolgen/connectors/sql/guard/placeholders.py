@@ -80,7 +80,7 @@ class Placeholders:
 
     @property
     def style(self) -> str:
-        """How the placeholders are written; "" while there are none."""
+        """Style of the placeholders; "" while there are none."""
         return self._style
 
     def at(self, tokens: Sequence[Token], index: int) -> tuple[int, int] | None:

@@ -70,7 +70,7 @@ def is_sign(node: exp.Expr) -> bool:
 
 
 def operand_end(tokens: Sequence[Token], first: int) -> int:
-    """Where the operand ends that begins at `first`: a value, a name, a call or parentheses; 0 for anything else.
+    """Position of the end of the operand that begins at `first`: a value, a name, a call or parentheses; 0 for anything else.
 
     A cast binds tighter than a sign, so that one needs parentheses, and so does a window function.
     """

@@ -1,4 +1,4 @@
-"""How the parts of the SQL guard say no to each other; `guard` turns it into a `Deny` and nothing else ever sees it."""
+"""Refusal by a part of the SQL guard; `guard` turns it into a `Deny` and nothing else ever sees it."""
 
 from __future__ import annotations
 

@@ -488,7 +488,7 @@ class Resolver:
         scope.relations.append(relation)
 
     def _refuse_case(self, alias: str, scope: SelectScope) -> None:
-        """Where nobody knows whether the server tells them apart, no two aliases in reach differ in case alone."""
+        """Refuse two aliases in reach that differ in case alone, where nobody knows if the server tells them apart."""
         names = {other.alias for around in scope.chain() for other in around.relations if other.alias != alias}
         if alias and fold(self._dialect, alias) in {fold(self._dialect, name) for name in names}:
             refuse(

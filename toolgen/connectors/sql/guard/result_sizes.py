@@ -91,7 +91,7 @@ _INTERVAL: Final = re.compile(r"\s*[1-9][0-9]{0,5}\s*([a-zA-Z]+?)S?\s*\Z", re.IG
 
 
 def _days(arguments: Sequence[exp.Expr]) -> float | None:
-    """How many elements a series of written dates has at most; None for any other series."""
+    """Largest number of elements of a series of written dates; None for any other series."""
     if len(arguments) != 3:
         return None
     first, last = map(_written_date, arguments[:2])
@@ -190,7 +190,7 @@ def gathered_size(values: Bounds, rows: float) -> float:
 
 
 def series_length(call: exp.Expr) -> float:
-    """How many rows a function in FROM makes, where a number in it tells."""
+    """Number of rows that a function in FROM makes, where a number in it tells."""
     if called_name(call) not in {"generate_series", "range"}:
         return 1.0
     numbers = [written_number(bare(one)) for one in call.expressions if isinstance(bare(one), exp.Literal)]

@@ -252,7 +252,7 @@ def _with_first(hits: list[RankedTool], first: Sequence[RankedTool], limit: int)
 
 
 def _ahead(first: Sequence[RankedTool]) -> float:
-    """How far the best hit is ahead of the next, as a share of its score."""
+    """Lead of the best hit over the next, as a share of its score."""
     return 1 - first[1].score / first[0].score if len(first) > 1 and first[0].score > 0 else 0.0
 
 

@@ -6,7 +6,7 @@ The client may leave before there is an answer; what only reads for it is ended 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ import msgspec
 
 from toolgen.model.call import Call, Trace
 from toolgen.model.client_channel import ClientChannel, Unasked
-from toolgen.model.excerpt import Masking
 from toolgen.model.result import Error, Refused, Result
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.verdict import Consent, Deny, Verdict
@@ -31,9 +30,6 @@ __all__ = [
     "InFlightCalls",
     "Judged",
     "Next",
-    "NoPartialsChannel",
-    "NumbersOnlyChannel",
-    "ProgressOnlyChannel",
     "Stage",
     "compose",
     "guarded",
@@ -212,87 +208,6 @@ class CallerConnection:
             self._tasks = tuple(one for one in self._tasks if one is not task)
             if self.disconnected():  # the one cancellation that was ours, also when `work` ended in spite of it
                 task.uncancel()
-
-
-class NoPartialsChannel:
-    """Client channel that drops pieces of an answer: what the policy hides is found in the whole answer alone."""
-
-    __slots__ = ("_line", "_mask")
-
-    def __init__(self, line: ClientChannel, mask: Masking | None = None) -> None:
-        self._line, self._mask = line, mask
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Capabilities of the wrapped channel."""
-        return self._line.capabilities
-
-    @property
-    def listens(self) -> bool:
-        """True if the client of the wrapped channel wants progress."""
-        return self._line.listens
-
-    def disconnected(self) -> bool:
-        """Return True if the client of the wrapped channel has disconnected."""
-        return self._line.disconnected()
-
-    def progress(self, done: float, total: float | None, message: str) -> None:
-        """Forward the progress unchanged."""
-        self._line.progress(done, total, message)
-
-    def partial(self, data: Json) -> None:
-        """Drop the partial answer."""
-
-    def log(self, level: str, text: str) -> None:
-        """Drop the message, which may hold what the policy hides."""
-
-    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
-        """Forward the question to the wrapped channel."""
-        return await self._line.ask(key, method, params)
-
-
-class NumbersOnlyChannel(NoPartialsChannel):
-    """Client channel that forwards progress numbers but drops messages, because a message could contain what detectors hide.
-
-    Questions of the project's own functions are passed on, with tokens in place of the values that the call was given.
-    """
-
-    __slots__ = ()
-
-    def progress(self, done: float, total: float | None, message: str) -> None:
-        """Forward the numbers alone."""
-        self._line.progress(done, total, "")
-
-    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
-        """Pass the question on, masked."""
-        return await self._line.ask(key, method, params if self._mask is None else _asked(params, self._mask))
-
-
-def _asked(params: Any, mask: Masking) -> Any:
-    match params:
-        case str():
-            return mask.message(params)
-        case Mapping():
-            return {name: _asked(item, mask) for name, item in params.items()}
-        case list() | tuple():
-            return [_asked(item, mask) for item in params]
-        case _:
-            return params
-
-
-class ProgressOnlyChannel(NumbersOnlyChannel):
-    """Client channel for programs that are not the project's own: progress numbers, and no questions."""
-
-    __slots__ = ()
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Empty set: programs that are not the project's own may not ask questions."""
-        return frozenset()
-
-    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
-        """Raises `Unasked`."""
-        raise Unasked
 
 
 class CallContext(msgspec.Struct):

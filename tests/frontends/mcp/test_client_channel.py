@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolgen.frontends.mcp.client_channel import NO_LINE, StatelessLine
+from toolgen.frontends.mcp.client_channel import NO_CAPABILITIES, StatelessChannel
 from toolgen.model.client_channel import InputNeeded
 from toolgen.pipeline.middleware import CallerConnection
 
@@ -16,8 +16,11 @@ from toolgen.pipeline.middleware import CallerConnection
 @pytest.mark.parametrize("reached", [True, False])
 def test_progress_is_for_who_named_a_token_and_can_be_reached(token: int | str | None, reached: bool) -> None:
     told: list[bytes] = []
-    line = StatelessLine(
-        caller_connection=CallerConnection(), capabilities=NO_LINE, token=token, send=told.append if reached else None
+    line = StatelessChannel(
+        caller_connection=CallerConnection(),
+        capabilities=NO_CAPABILITIES,
+        token=token,
+        send=told.append if reached else None,
     )
 
     line.progress(1, None, "half")
@@ -46,7 +49,7 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "require
     ],
 )
 def test_an_answer_counts_where_it_fits_its_question(method: str, params: Any, answer: Any, taken: bool) -> None:
-    line = StatelessLine(
+    line = StatelessChannel(
         caller_connection=CallerConnection(),
         capabilities=frozenset({"elicitation", "roots", "sampling"}),
         token=None,

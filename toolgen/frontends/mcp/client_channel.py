@@ -1,7 +1,4 @@
-"""MCP's ways back to a caller while it waits: progress, and questions of both eras.
-
-Calls that wait for approval, put to the person at the caller's own MCP client as a form, where the policy lets that person answer.
-"""
+"""Channels to MCP clients while they wait for a call: progress, log messages and questions, in both protocol styles."""
 
 from __future__ import annotations
 
@@ -17,30 +14,23 @@ from urllib.parse import unquote, urlsplit
 import jsonschema_rs
 from msgspec import Struct
 
-from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.operations.call_reports import CallReports
-from toolgen.gateway.operations.call_rows import isolated
 from toolgen.gateway.operations.caller_questions import CallerQuestions
-from toolgen.model.call import Principal
 from toolgen.model.client_channel import LOG_LEVELS, InputNeeded, Unasked
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.middleware import CallerConnection
-from toolgen.state.invocations import Invocation
 
 __all__ = [
-    "APPROVAL",
     "ASKED_WITH",
-    "NO_LINE",
+    "NO_CAPABILITIES",
     "PendingReplies",
-    "StatefulLine",
-    "StatelessLine",
-    "TaskLine",
+    "StatefulChannel",
+    "StatelessChannel",
+    "TaskChannel",
     "answers_question",
     "capabilities_of",
-    "form_of",
-    "said",
 ]
 
 ASKED_WITH: Mapping[str, str] = {
@@ -49,7 +39,7 @@ ASKED_WITH: Mapping[str, str] = {
     "roots/list": "roots",
 }
 """The capability that answers a request."""
-NO_LINE: frozenset[str] = frozenset()
+NO_CAPABILITIES: frozenset[str] = frozenset()
 MAX_QUESTION_S = 600.0
 _MAX_QUESTIONS = 16
 _MAX_ROOTS = 100
@@ -60,7 +50,7 @@ def capabilities_of(given: object) -> frozenset[str]:
     """Return the request kinds that a client with these capabilities supports. Elicitation counts if it supports forms; URLs are not
     used."""
     if not given or not isinstance(given, Mapping):
-        return NO_LINE
+        return NO_CAPABILITIES
     found = {name for name in ASKED_WITH.values() if isinstance(given.get(name), Mapping)}
     modes = given.get("elicitation")
     if isinstance(modes, Mapping) and modes and "form" not in modes:
@@ -141,8 +131,8 @@ class _McpChannel(Struct, kw_only=True):
             raise Unasked
 
 
-class StatefulLine(_McpChannel, kw_only=True):
-    """A client of the handshake era: a question is a request to it, and the call goes on when the answer comes."""
+class StatefulChannel(_McpChannel, kw_only=True):
+    """Channel to a client of the handshake era: a question is a request to it, and the call goes on when the answer comes."""
 
     mailbox: PendingReplies
     parties: tuple[str, ...]
@@ -177,8 +167,8 @@ class StatefulLine(_McpChannel, kw_only=True):
         return tuple(path for uri in uris if isinstance(uri, str) and (path := _local_path(uri)) is not None)
 
 
-class StatelessLine(_McpChannel, kw_only=True):
-    """A client of 2026-07-28: a question ends the call, which is made again with the answer (basic/utilities/mrtr)."""
+class StatelessChannel(_McpChannel, kw_only=True):
+    """Channel to a client of 2026-07-28: a question ends the call, which is made again with the answer (basic/utilities/mrtr)."""
 
     answers: Mapping[str, Any] = {}
     wanted: dict[str, JsonObject] = {}
@@ -217,8 +207,8 @@ def answers_question(method: str, params: JsonObject, answer: Mapping[str, Any])
         return isinstance(answer.get("content"), Mapping)
 
 
-class TaskLine(CallReports):
-    """A client that may come back for the call as a task: what it is asked then stands with the call until it is answered.
+class TaskChannel(CallReports):
+    """Channel to a client that may come back for the call as a task: what it is asked then stands with the call until it is answered.
 
     `first` is its way while it still waits for the answer; None where it does not. Without `questions` it can be asked nothing after that.
     """
@@ -230,7 +220,7 @@ class TaskLine(CallReports):
         caller_connection: CallerConnection,
         questions: CallerQuestions | None,
         capabilities: frozenset[str],
-        first: StatefulLine | StatelessLine | None = None,
+        first: StatefulChannel | StatelessChannel | None = None,
     ) -> None:
         super().__init__(caller_connection)
         self._watched = caller_connection
@@ -273,52 +263,3 @@ class TaskLine(CallReports):
         self._used[key] = number = self._used.get(key, 0) + 1
         # No key means two questions of one task (2026-07-28, tasks, section Task Update Requests).
         return await self._questions.ask(call.id, key if number == 1 else f"{key}-{number}", method, params)
-
-
-APPROVAL = "approval"
-MAX_SHOWN_LENGTH = 16_384
-_SCHEMA: JsonObject = {
-    "type": "object",
-    "properties": {
-        "approve": {
-            "type": "boolean",
-            "title": "Approve",
-            "description": "Whether this call may be made, exactly as shown",
-        }
-    },
-    "required": ["approve"],
-}
-
-
-def form_of(known: Invocation, approvals: Approvals) -> JsonObject | None:
-    """The parameters of an elicitation about exactly this call, as its caller knows it; None where the person at the caller's client may
-    not answer, or could not read the call whole. Each long value stands whole below the others."""
-    shown = approvals.shown_to_caller(known)
-    if shown is None:
-        return None
-    lines = [f"{known.tool} ({known.effect}) is to be called with exactly these arguments:"]
-    for row in shown.arguments:
-        about = [row.about, "whole below"] if row.whole else [row.about]
-        lines.append(_line(row.label, row.text, "; ".join(part for part in about if part)))
-    if not shown.arguments:
-        lines.append("none")
-    lines += [f"\nThe whole of {isolated(row.name)}:\n{isolated(row.whole)}" for row in shown.arguments if row.whole]
-    message = "\n".join(lines)
-    return {"message": message, "requestedSchema": _SCHEMA} if len(message) <= MAX_SHOWN_LENGTH else None
-
-
-def _line(name: str, text: str, about: str) -> str:
-    return f"{isolated(name)} = {isolated(text)}" + (f" ({about})" if about else "")
-
-
-async def said(approvals: Approvals, call_id: str, answer: Mapping[str, Any] | None, principal: Principal) -> None:
-    """Take the answer: approved or denied. An error, a form that was closed, or anything else is no answer, and leaves the call to the
-    approvers. Raises `AuditError` and `StateError`."""
-    action = answer.get("action") if answer is not None else None
-    content = answer.get("content") if answer is not None else None
-    if action == "accept" and isinstance(content, Mapping) and isinstance(content.get("approve"), bool):
-        await approvals.agree(call_id, approve=content["approve"], caller=principal)
-    elif action == "decline":
-        await approvals.agree(call_id, approve=False, caller=principal)
-    else:
-        await approvals.leave_to_approvers(call_id, principal)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from toolgen.frontends.mcp.client_channel import PendingReplies, StatefulLine, StatelessLine, capabilities_of
+from toolgen.frontends.mcp.client_channel import PendingReplies, StatefulChannel, StatelessChannel, capabilities_of
 from toolgen.frontends.mcp.messages import (
     INVALID_PARAMS,
     MAX_STATE_LENGTH,
@@ -135,12 +135,14 @@ class ContextMethods:
             return asking or resource_fault(found, uri, style)
         return {"contents": [_read_content(one) for one in found]}
 
-    def _line(self, asked: _Round, style: ProtocolStyle, caller: Caller) -> StatefulLine | StatelessLine | RpcFault:
+    def _line(
+        self, asked: _Round, style: ProtocolStyle, caller: Caller
+    ) -> StatefulChannel | StatelessChannel | RpcFault:
         """The way to ask the caller of a read, with the answers that a client of 2026-07-28 gave so far (basic/utilities/mrtr)."""
         connection = caller.caller_connection
-        line: StatefulLine | StatelessLine
+        line: StatefulChannel | StatelessChannel
         if style is ProtocolStyle.STATEFUL:
-            line = StatefulLine(
+            line = StatefulChannel(
                 caller_connection=connection,
                 capabilities=caller.capabilities if caller.send is not None else frozenset(),
                 send=caller.send,
@@ -152,7 +154,7 @@ class ContextMethods:
             if isinstance(given, RpcFault):
                 return given
             capabilities = capabilities_of(asked.meta.get(META_CAPABILITIES))
-            line = StatelessLine(caller_connection=connection, capabilities=capabilities, answers=given)
+            line = StatelessChannel(caller_connection=connection, capabilities=capabilities, answers=given)
         connection.line = line
         return line
 
@@ -172,10 +174,10 @@ class ContextMethods:
         return {**state.answers, **given}
 
     def _asking(
-        self, line: StatefulLine | StatelessLine, about: str, arguments: Mapping[str, Json], caller: Caller
+        self, line: StatefulChannel | StatelessChannel, about: str, arguments: Mapping[str, Json], caller: Caller
     ) -> dict[str, object] | None:
         """The result that asks a client of 2026-07-28; None where there is nothing to ask."""
-        if not isinstance(line, StatelessLine) or not line.wanted:
+        if not isinstance(line, StatelessChannel) or not line.wanted:
             return None
         answers = {key: answer for key, answer in line.answers.items() if key not in line.wanted}
         state = self._states.close(caller.principal, about, arguments, answers=answers)

@@ -18,7 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.core.errors import StateError
-from toolgen.frontends.mcp.client_channel import APPROVAL, ASKED_WITH, answers_question, capabilities_of, form_of, said
+from toolgen.frontends.mcp.approval_form import APPROVAL, form_of, said
+from toolgen.frontends.mcp.client_channel import ASKED_WITH, answers_question, capabilities_of
 from toolgen.frontends.mcp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,

@@ -12,15 +12,13 @@ from typing import Any
 import msgspec
 
 from toolgen.core.errors import CanonicalError, StateError
+from toolgen.frontends.mcp.approval_form import APPROVAL, form_of, said
 from toolgen.frontends.mcp.client_channel import (
-    APPROVAL,
     PendingReplies,
-    StatefulLine,
-    StatelessLine,
-    TaskLine,
+    StatefulChannel,
+    StatelessChannel,
+    TaskChannel,
     capabilities_of,
-    form_of,
-    said,
 )
 from toolgen.frontends.mcp.log_levels import LogLevels
 from toolgen.frontends.mcp.messages import (
@@ -162,7 +160,7 @@ class ToolCalls:
         caller_connection = caller.caller_connection
         if caller_connection.local and "roots" in request.capabilities:
             asked = self._line(request, protocol_style, caller)
-            caller_connection.roots = asked.roots if isinstance(asked, StatefulLine) else None
+            caller_connection.roots = asked.roots if isinstance(asked, StatefulChannel) else None
         caller_connection.elicits = "elicitation" in request.capabilities and self._gateway.tool_calls.elicits
         told = (
             tool is not None
@@ -177,7 +175,7 @@ class ToolCalls:
             first = None if plan is not None and plan.at_once else line
             # Who knows no tasks cannot answer a question once the call goes on without it.
             questions = None if plan is None else self._tasks.questions
-            caller_connection.line = TaskLine(caller_connection, questions, request.capabilities, first)
+            caller_connection.line = TaskChannel(caller_connection, questions, request.capabilities, first)
         making = self._gateway.tool_calls.call(
             request.name,
             request.arguments,
@@ -190,7 +188,7 @@ class ToolCalls:
         )
         envelope = await self._made(making, request, caller, after)
         code = envelope.error.code if envelope.error is not None else ""
-        if code == "input_required" and isinstance(line, StatelessLine) and line.wanted:
+        if code == "input_required" and isinstance(line, StatelessChannel) and line.wanted:
             return self._asking(request, caller.principal, line.wanted)
         reads = request.name == GET_CALL_RESULT  # how a call stands: nobody is asked again
         if (
@@ -377,10 +375,12 @@ class ToolCalls:
             )
         return state, {**state.answers, **given}
 
-    def _line(self, request: _Request, protocol_style: ProtocolStyle, caller: Caller) -> StatefulLine | StatelessLine:
+    def _line(
+        self, request: _Request, protocol_style: ProtocolStyle, caller: Caller
+    ) -> StatefulChannel | StatelessChannel:
         level = self._levels.of((parties(caller.principal), caller.connection), request.meta)
         if protocol_style is ProtocolStyle.STATEFUL:
-            return StatefulLine(
+            return StatefulChannel(
                 caller_connection=caller.caller_connection,
                 capabilities=request.capabilities if caller.send is not None else frozenset(),
                 token=request.token,
@@ -389,7 +389,7 @@ class ToolCalls:
                 parties=parties(caller.principal),
                 level=level,
             )
-        return StatelessLine(
+        return StatelessChannel(
             caller_connection=caller.caller_connection,
             capabilities=request.capabilities,
             token=request.token,

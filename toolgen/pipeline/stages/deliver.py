@@ -30,7 +30,8 @@ from toolgen.model.tool import (
     McpBinding,
     Tool,
 )
-from toolgen.pipeline.middleware import CallContext, Next, NoPartialsChannel, NumbersOnlyChannel, ProgressOnlyChannel
+from toolgen.pipeline.filtered_channel import INSPECTED, REDACTED, STRANGER, FilteredChannel
+from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.broken_off import not_awaited
 from toolgen.pipeline.text_files import named_texts, written_texts
@@ -117,7 +118,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
                         call,
                         line=call.line
                         if caller_connection.line is None
-                        else ProgressOnlyChannel(caller_connection.line),
+                        else FilteredChannel(caller_connection.line, STRANGER),
                         storable="none" if call_context.withholds else "binary",
                     )
             case FunctionBinding():
@@ -126,7 +127,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
                 return await self._ask_device(replace(call, rule=call_context.rule, line=None), call_context)
             case McpBinding():  # its executor tells the server that the caller left, and ends early only what reads
                 line = caller_connection.line or caller_connection
-                call = _with_line(call, ProgressOnlyChannel(line) if call_context.redacts else line)
+                call = _with_line(call, FilteredChannel(line, STRANGER) if call_context.redacts else line)
                 ends_early = True
         return await self._execute(call, call_context, self.executors[call.tool.source].execute, ends_early=ends_early)
 
@@ -206,8 +207,8 @@ def _with_line(call: Call, line: ClientChannel) -> Call:
 
 def _line_of_function(given: ClientChannel, call_context: CallContext) -> ClientChannel:
     if call_context.inspected:
-        return NumbersOnlyChannel(given, current_masking())
-    return NoPartialsChannel(given) if call_context.redacts else given
+        return FilteredChannel(given, INSPECTED, current_masking())
+    return FilteredChannel(given, REDACTED) if call_context.redacts else given
 
 
 def _failed(failed: Failed, call: Call) -> Result:

@@ -4,9 +4,11 @@ with the same examples each time, however long one takes, and sweeps that take m
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import importlib
+import inspect
 import logging
 import math
 import os
@@ -190,6 +192,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+
+
+_LONGEST_TEST_S = 600
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine runs on an event loop of its own, and ends at some time even if it waits for what never comes."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    names = inspect.signature(test).parameters
+
+    async def bounded() -> None:
+        async with asyncio.timeout(_LONGEST_TEST_S):
+            await test(**{name: pyfuncitem.funcargs[name] for name in names})
+
+    asyncio.run(bounded())
+    return True
 
 
 @pytest.fixture(scope="session", autouse=True)

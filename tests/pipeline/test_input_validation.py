@@ -120,7 +120,7 @@ def project(root: Path) -> Path:
 STRICT = {"name": "Rex", "owner": None, "tag": None, "notify": None}
 
 
-def test_a_strict_callers_nulls_do_not_reach_the_wire_and_a_null_that_is_meant_does(tmp_path: Path) -> None:
+async def test_a_strict_callers_nulls_do_not_reach_the_wire_and_a_null_that_is_meant_does(tmp_path: Path) -> None:
     gateway = Gateway.load(project(tmp_path))
     tool = gateway.manifest.tools["pets__create_pet"]
     function = openai_strict_tool(tool)["function"]
@@ -129,14 +129,10 @@ def test_a_strict_callers_nulls_do_not_reach_the_wire_and_a_null_that_is_meant_d
     assert sorted(function["parameters"]["required"]) == sorted(STRICT)  # type: ignore[index,call-overload,arg-type]
     sent = toolgen.preview(gateway.manifest, tool.name, STRICT)
     assert (sent["url"].rpartition("/")[2], sent["body"]) == ("pets", '{"name":"Rex","owner":null}')
-
-    async def main() -> None:
-        dry = await gateway.preview(tool.name, STRICT, principal="bot")
-        assert isinstance(dry.data, Mapping)
-        assert dry.data["body"] == '{"name":"Rex","owner":null}'
-        assert str(dry.data["url"]).endswith("/pets")
-
-    run(main())
+    dry = await gateway.preview(tool.name, STRICT, principal="bot")
+    assert isinstance(dry.data, Mapping)
+    assert dry.data["body"] == '{"name":"Rex","owner":null}'
+    assert str(dry.data["url"]).endswith("/pets")
 
 
 def test_over_rest_the_arguments_are_used_as_meant_and_the_record_says_so(tmp_path: Path) -> None:
@@ -164,19 +160,15 @@ def test_over_rest_the_arguments_are_used_as_meant_and_the_record_says_so(tmp_pa
     run(main())
 
 
-def test_a_rule_that_asks_for_an_argument_is_not_met_by_a_null(tmp_path: Path) -> None:
+async def test_a_rule_that_asks_for_an_argument_is_not_met_by_a_null(tmp_path: Path) -> None:
     narrow = {"required": ["tag"], "properties": {"tag": {"maxLength": 5}}}
     rules = [{"id": "tagged", "to": ["bot"], "tools": ["pets__create_pet"], "arguments": narrow, "verdict": "allow"}]
     path = project(tmp_path)
     (tmp_path / "policies" / "policy.yaml").write_text(json.dumps({**POLICY, "rules": rules}), encoding="utf-8")
     gateway = Gateway.load(path)
-
-    async def main() -> None:
-        refused = await gateway.preview("pets__create_pet", {**STRICT, "tag": None}, principal="bot")
-        assert (refused.status, refused.error and refused.error.code) == ("refused", "forbidden")
-        assert (await gateway.preview("pets__create_pet", {**STRICT, "tag": "new"}, principal="bot")).status == "ok"
-
-    run(main())
+    refused = await gateway.preview("pets__create_pet", {**STRICT, "tag": None}, principal="bot")
+    assert (refused.status, refused.error and refused.error.code) == ("refused", "forbidden")
+    assert (await gateway.preview("pets__create_pet", {**STRICT, "tag": "new"}, principal="bot")).status == "ok"
 
 
 def test_a_tool_is_not_changed_by_what_was_meant() -> None:

@@ -18,22 +18,19 @@ async def until_stopped(ended: list[str]) -> str:
     return "never"
 
 
-def test_what_is_awaited_ends_and_the_task_goes_on() -> None:
-    async def main() -> None:
-        caller_connection, ended = CallerConnection(), list[str]()
-        asyncio.get_running_loop().call_soon(caller_connection.leave)
-        assert await caller_connection.awaiting(until_stopped(ended)) is None
-        assert ended == ["stopped"]
-        async with asyncio.timeout(5):  # counts the cancellations of its task
-            await asyncio.sleep(0)
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
-
-    asyncio.run(main())
+async def test_what_is_awaited_ends_and_the_task_goes_on() -> None:
+    caller_connection, ended = CallerConnection(), list[str]()
+    asyncio.get_running_loop().call_soon(caller_connection.leave)
+    assert await caller_connection.awaiting(until_stopped(ended)) is None
+    assert ended == ["stopped"]
+    async with asyncio.timeout(5):  # counts the cancellations of its task
+        await asyncio.sleep(0)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
 
 
-def test_what_ended_in_spite_of_it_is_told() -> None:
+async def test_what_ended_in_spite_of_it_is_told() -> None:
     async def stubborn() -> str:
         try:
             await asyncio.Event().wait()
@@ -41,42 +38,33 @@ def test_what_ended_in_spite_of_it_is_told() -> None:
             return "done"
         return "never"
 
-    async def main() -> None:
-        caller_connection = CallerConnection()
-        asyncio.get_running_loop().call_soon(caller_connection.leave)
-        assert await caller_connection.awaiting(stubborn()) == "done"
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
-
-    asyncio.run(main())
+    caller_connection = CallerConnection()
+    asyncio.get_running_loop().call_soon(caller_connection.leave)
+    assert await caller_connection.awaiting(stubborn()) == "done"
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
 
 
-def test_a_cancellation_by_somebody_else_stays_one() -> None:
-    async def main() -> None:
-        caller_connection, ended = CallerConnection(), list[str]()
-        task = asyncio.create_task(_awaiting(caller_connection, ended))
-        await asyncio.sleep(0)
-        caller_connection.leave()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
+async def test_a_cancellation_by_somebody_else_stays_one() -> None:
+    caller_connection, ended = CallerConnection(), list[str]()
+    task = asyncio.create_task(_awaiting(caller_connection, ended))
+    await asyncio.sleep(0)
+    caller_connection.leave()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
-def test_an_error_of_the_work_is_the_callers() -> None:
+async def test_an_error_of_the_work_is_the_callers() -> None:
     async def failing() -> str:
         raise ValueError("broken")
 
-    async def main() -> None:
-        caller_connection = CallerConnection()
-        with pytest.raises(ValueError, match="broken"):
-            await caller_connection.awaiting(failing())
-        caller_connection.leave()  # finds nobody
-        assert await caller_connection.awaiting(until_stopped([])) is None
-
-    asyncio.run(main())
+    caller_connection = CallerConnection()
+    with pytest.raises(ValueError, match="broken"):
+        await caller_connection.awaiting(failing())
+    caller_connection.leave()  # finds nobody
+    assert await caller_connection.awaiting(until_stopped([])) is None
 
 
 async def _awaiting(caller_connection: CallerConnection, ended: list[str]) -> str | None:

@@ -39,36 +39,30 @@ def note(number: int, at: float = 1000.0) -> Departure:
     return Departure(kind="left", key=f"{number:064x}", call_id=f"call_{number}", at=at)
 
 
-def test_each_process_reads_each_note_once_in_order(make: Make) -> None:
-    async def main() -> None:
-        one, two = make(), make()
-        assert list(await two.news()) == []
-        for number in range(3):
-            await one.add(note(number))
-        assert list(await two.news()) == [note(number) for number in range(3)]
-        assert list(await two.news()) == []
-        await two.add(note(3))
-        assert list(await one.news()) == [note(number) for number in range(4)]  # its own too
-        assert list(await two.news()) == [note(3)]
-        late = make()
-        assert list(await late.news()) == [note(number) for number in range(4)]
-        for each in (one, two, late):
-            await each.close()
-
-    asyncio.run(main())
+async def test_each_process_reads_each_note_once_in_order(make: Make) -> None:
+    one, two = make(), make()
+    assert list(await two.news()) == []
+    for number in range(3):
+        await one.add(note(number))
+    assert list(await two.news()) == [note(number) for number in range(3)]
+    assert list(await two.news()) == []
+    await two.add(note(3))
+    assert list(await one.news()) == [note(number) for number in range(4)]  # its own too
+    assert list(await two.news()) == [note(3)]
+    late = make()
+    assert list(await late.news()) == [note(number) for number in range(4)]
+    for each in (one, two, late):
+        await each.close()
 
 
-def test_many_notes_come_in_parts(make: Make) -> None:
-    async def main() -> None:
-        one, two = make(), make()
-        for number in range(1500):
-            await one.add(note(number))
-        found = [*await two.news(), *await two.news(), *await two.news()]
-        assert sorted(one.call_id for one in found) == sorted(f"call_{number}" for number in range(1500))
-        for each in (one, two):
-            await each.close()
-
-    asyncio.run(main())
+async def test_many_notes_come_in_parts(make: Make) -> None:
+    one, two = make(), make()
+    for number in range(1500):
+        await one.add(note(number))
+    found = [*await two.news(), *await two.news(), *await two.news()]
+    assert sorted(one.call_id for one in found) == sorted(f"call_{number}" for number in range(1500))
+    for each in (one, two):
+        await each.close()
 
 
 def test_a_store_that_was_emptied_is_read_from_its_beginning(tmp_path: Path) -> None:
@@ -112,13 +106,10 @@ def test_redis_is_asked_only_for_notes_that_are_new(tmp_path: Path) -> None:
     server.stop()
 
 
-def test_notes_are_kept_for_an_hour(tmp_path: Path) -> None:
-    async def main() -> None:
-        one, two = (SqliteDepartures(tmp_path / "departures.db") for _ in range(2))
-        await one.add(note(1))
-        await one.add(note(2, at=1000.0 + KEPT_S + 1))
-        assert list(await two.news()) == [note(2, at=1000.0 + KEPT_S + 1)]
-        for each in (one, two):
-            await each.close()
-
-    asyncio.run(main())
+async def test_notes_are_kept_for_an_hour(tmp_path: Path) -> None:
+    one, two = (SqliteDepartures(tmp_path / "departures.db") for _ in range(2))
+    await one.add(note(1))
+    await one.add(note(2, at=1000.0 + KEPT_S + 1))
+    assert list(await two.news()) == [note(2, at=1000.0 + KEPT_S + 1)]
+    for each in (one, two):
+        await each.close()

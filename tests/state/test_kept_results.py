@@ -65,67 +65,61 @@ def over(known: Invocation, at: float, result: str = RESULT) -> Invocation:
     return msgspec.structs.replace(known, status="ended", ended=at, envelope={"data": result})
 
 
-def test_of_many_that_end_at_once_no_more_are_kept_than_there_is_room(place: Places) -> None:
-    async def main() -> None:
-        workers = [place() for _ in range(3)]
-        began = [running(number, f"bot{number % 4}") for number in range(40)]
-        for one in began:
-            assert await workers[0].add(one, each=100, total=100)
-        size = len(as_json(over(began[10], 10.0))) + 100
-        room = Room(each=3 * size, total=8 * size)
+async def test_of_many_that_end_at_once_no_more_are_kept_than_there_is_room(place: Places) -> None:
+    workers = [place() for _ in range(3)]
+    began = [running(number, f"bot{number % 4}") for number in range(40)]
+    for one in began:
+        assert await workers[0].add(one, each=100, total=100)
+    size = len(as_json(over(began[10], 10.0))) + 100
+    room = Room(each=3 * size, total=8 * size)
 
-        async def end(worker: Invocations, known: Invocation) -> Invocation | None:
-            found = await worker.get(known.id)
-            assert found is not None
-            try:
-                return await worker.replace(found, over(found, found.asked), room=room)
-            except ResultsFullError:
-                return await worker.replace(found, over(found, found.asked, "not kept"))
+    async def end(worker: Invocations, known: Invocation) -> Invocation | None:
+        found = await worker.get(known.id)
+        assert found is not None
+        try:
+            return await worker.replace(found, over(found, found.asked), room=room)
+        except ResultsFullError:
+            return await worker.replace(found, over(found, found.asked, "not kept"))
 
-        ended = await asyncio.gather(*(end(workers[index % 3], one) for index, one in enumerate(began)))
-        whole = [one for one in ended if one is not None and one.envelope == {"data": RESULT}]
-        assert len([one for one in ended if one is not None]) == 40  # that each ended is kept in any case
-        assert 0 < len(whole) <= 8
-        assert all(sum(one.principal.id == f"bot{number}" for one in whole) <= 3 for number in range(4))
-        held = await workers[1].held("bot0")
-        assert held.own_since == held.all_since == 0.0
-        assert held.own <= held.all
-        assert RetainedBytes().full(room) is None
-        for worker in workers:
-            await worker.close()
-
-    asyncio.run(main())
+    ended = await asyncio.gather(*(end(workers[index % 3], one) for index, one in enumerate(began)))
+    whole = [one for one in ended if one is not None and one.envelope == {"data": RESULT}]
+    assert len([one for one in ended if one is not None]) == 40  # that each ended is kept in any case
+    assert 0 < len(whole) <= 8
+    assert all(sum(one.principal.id == f"bot{number}" for one in whole) <= 3 for number in range(4))
+    held = await workers[1].held("bot0")
+    assert held.own_since == held.all_since == 0.0
+    assert held.own <= held.all
+    assert RetainedBytes().full(room) is None
+    for worker in workers:
+        await worker.close()
 
 
-def test_what_is_forgotten_makes_room_again(place: Places) -> None:
-    async def main() -> None:
-        store, other = place(), place()
-        first, second = running(1), running(2)
-        for one in (first, second):
-            assert await store.add(one, each=9, total=9)
-        room = Room(each=len(as_json(over(first, 5.0))) + 200, total=10**6)
-        assert await store.replace(first, over(first, 5.0), room=room)
-        held = await other.held("bot")
-        assert (held.own, held.own_since, held.all_since) == (held.all, 5.0, 5.0)
-        assert held.own >= len(RESULT)
-        assert await other.held("nobody") == msgspec.structs.replace(held, own=0, own_since=0.0)
-        with pytest.raises(ResultsFullError):
-            await other.replace(second, over(second, 6.0), room=room)
-        known = await other.get(second.id)
-        assert known is not None
-        assert known.status == "running"  # nothing happened
-        await store.forget(5.5)
-        assert await other.held("bot") == RetainedBytes()
-        assert await other.replace(second, over(second, 6.0), room=room)
-        assert (await store.held("bot")).full(Room(each=1, total=1)) == 6.0
-        assert (await store.held("nobody")).full(Room(each=1, total=1)) == 6.0
-        await store.close()
-        await other.close()
-
-    asyncio.run(main())
+async def test_what_is_forgotten_makes_room_again(place: Places) -> None:
+    store, other = place(), place()
+    first, second = running(1), running(2)
+    for one in (first, second):
+        assert await store.add(one, each=9, total=9)
+    room = Room(each=len(as_json(over(first, 5.0))) + 200, total=10**6)
+    assert await store.replace(first, over(first, 5.0), room=room)
+    held = await other.held("bot")
+    assert (held.own, held.own_since, held.all_since) == (held.all, 5.0, 5.0)
+    assert held.own >= len(RESULT)
+    assert await other.held("nobody") == msgspec.structs.replace(held, own=0, own_since=0.0)
+    with pytest.raises(ResultsFullError):
+        await other.replace(second, over(second, 6.0), room=room)
+    known = await other.get(second.id)
+    assert known is not None
+    assert known.status == "running"  # nothing happened
+    await store.forget(5.5)
+    assert await other.held("bot") == RetainedBytes()
+    assert await other.replace(second, over(second, 6.0), room=room)
+    assert (await store.held("bot")).full(Room(each=1, total=1)) == 6.0
+    assert (await store.held("nobody")).full(Room(each=1, total=1)) == 6.0
+    await store.close()
+    await other.close()
 
 
-def test_results_that_an_earlier_release_kept_count(tmp_path: Path) -> None:
+async def test_results_that_an_earlier_release_kept_count(tmp_path: Path) -> None:
     path = tmp_path / "calls.db"
     body = as_json(over(running(1), 5.0))
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -136,15 +130,11 @@ def test_results_that_an_earlier_release_kept_count(tmp_path: Path) -> None:
         connection.execute(
             "INSERT INTO invocations VALUES (?, 2, 'ended', 'bot', 1.0, 5.0, ?)", (invocation(1).id, body)
         )
-
-    async def main() -> None:
-        for _ in range(2):  # the second time it is counted already
-            store = SqliteInvocations(path, SystemClock())
-            assert await store.held("bot") == RetainedBytes(own=len(body), all=len(body), own_since=5.0, all_since=5.0)
-            await store.close()
+    for _ in range(2):  # the second time it is counted already
         store = SqliteInvocations(path, SystemClock())
-        await store.forget(6.0)
-        assert await store.held("bot") == RetainedBytes()
+        assert await store.held("bot") == RetainedBytes(own=len(body), all=len(body), own_since=5.0, all_since=5.0)
         await store.close()
-
-    asyncio.run(main())
+    store = SqliteInvocations(path, SystemClock())
+    await store.forget(6.0)
+    assert await store.held("bot") == RetainedBytes()
+    await store.close()

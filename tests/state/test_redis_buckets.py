@@ -53,89 +53,69 @@ def passed(answers: list[Hold | LimitRefusal]) -> int:
     return sum(isinstance(answer, Hold) for answer in answers)
 
 
-def test_two_processes_share_a_bucket_and_a_refused_call_takes_nothing(server: RedisServer) -> None:
-    async def main() -> None:
-        one, two = server.buckets(), server.buckets()
-        assert (
-            passed([await one.acquire((charge(),)), await two.acquire((charge(),)), await one.acquire((charge(),))])
-            == 3
-        )
-        refusal = await two.acquire((charge("b"), charge()))
-        assert isinstance(refusal, LimitRefusal)
-        assert (refusal.limit, refusal.reason) == ("a", "spent")
-        assert 900 < refusal.retry_after_s <= 1000
-        assert passed([await one.acquire((charge("b", cost=3),))]) == 1
-        await one.close()
-        await two.close()
-
-    run(main())
+async def test_two_processes_share_a_bucket_and_a_refused_call_takes_nothing(server: RedisServer) -> None:
+    one, two = server.buckets(), server.buckets()
+    assert passed([await one.acquire((charge(),)), await two.acquire((charge(),)), await one.acquire((charge(),))]) == 3
+    refusal = await two.acquire((charge("b"), charge()))
+    assert isinstance(refusal, LimitRefusal)
+    assert (refusal.limit, refusal.reason) == ("a", "spent")
+    assert 900 < refusal.retry_after_s <= 1000
+    assert passed([await one.acquire((charge("b", cost=3),))]) == 1
+    await one.close()
+    await two.close()
 
 
-def test_calls_of_one_turn_are_counted_one_by_one(server: RedisServer) -> None:
-    async def main() -> None:
-        buckets = server.buckets()
-        answers = await asyncio.gather(
-            *(buckets.acquire((charge(burst=50), charge("b", burst=40))) for _ in range(300))
-        )
-        assert passed([*answers]) == 40
-        assert passed([await buckets.acquire((charge(burst=50, cost=10),))]) == 1
-        assert passed([await buckets.acquire((charge(burst=50),))]) == 0
+async def test_calls_of_one_turn_are_counted_one_by_one(server: RedisServer) -> None:
+    buckets = server.buckets()
+    answers = await asyncio.gather(*(buckets.acquire((charge(burst=50), charge("b", burst=40))) for _ in range(300)))
+    assert passed([*answers]) == 40
+    assert passed([await buckets.acquire((charge(burst=50, cost=10),))]) == 1
+    assert passed([await buckets.acquire((charge(burst=50),))]) == 0
+    await buckets.close()
+
+
+async def test_a_cost_of_nothing_passes_and_one_that_never_fits_takes_nothing(server: RedisServer) -> None:
+    buckets = server.buckets()
+    assert passed([await buckets.acquire((charge(cost=3),))]) == 1
+    assert passed([await buckets.acquire((charge(cost=0),))]) == 1
+    assert passed([await buckets.acquire((charge("b"), charge("c", cost=4)))]) == 0
+    assert passed([await buckets.acquire((charge("b", cost=3),))]) == 1
+    await buckets.close()
+
+
+async def test_places_in_flight_are_shared_and_given_back(server: RedisServer) -> None:
+    one, two = server.buckets(), server.buckets()
+    ceiling = charge("in-flight", burst=0, concurrency=2)
+    first, second, third = [await buckets.acquire((ceiling,)) for buckets in (one, two, one)]
+    assert isinstance(first, Hold)
+    assert isinstance(second, Hold)
+    assert isinstance(third, LimitRefusal)
+    assert (third.reason, third.retry_after_s) == ("crowded", 1.0)
+    one.release(first)
+    one.release(first)  # twice is once
+    answers = [await one.acquire((ceiling,)) for _ in range(2)]
+    assert passed(answers) == 1
+    await one.close()
+    await two.close()
+
+
+async def test_a_call_cancelled_while_it_is_counted_leaves_no_place_taken(server: RedisServer) -> None:
+    buckets = server.buckets()
+    ceiling = charge("in-flight", burst=0, concurrency=1)
+    try:
+        for turns in range(12):
+            task = asyncio.create_task(buckets.acquire((ceiling,)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait((task,))
+            if not task.cancelled() and isinstance(hold := task.result(), Hold):
+                buckets.release(hold)
+            answer = await buckets.acquire((ceiling,))
+            assert isinstance(answer, Hold), turns
+            buckets.release(answer)
+    finally:
         await buckets.close()
-
-    run(main())
-
-
-def test_a_cost_of_nothing_passes_and_one_that_never_fits_takes_nothing(server: RedisServer) -> None:
-    async def main() -> None:
-        buckets = server.buckets()
-        assert passed([await buckets.acquire((charge(cost=3),))]) == 1
-        assert passed([await buckets.acquire((charge(cost=0),))]) == 1
-        assert passed([await buckets.acquire((charge("b"), charge("c", cost=4)))]) == 0
-        assert passed([await buckets.acquire((charge("b", cost=3),))]) == 1
-        await buckets.close()
-
-    run(main())
-
-
-def test_places_in_flight_are_shared_and_given_back(server: RedisServer) -> None:
-    async def main() -> None:
-        one, two = server.buckets(), server.buckets()
-        ceiling = charge("in-flight", burst=0, concurrency=2)
-        first, second, third = [await buckets.acquire((ceiling,)) for buckets in (one, two, one)]
-        assert isinstance(first, Hold)
-        assert isinstance(second, Hold)
-        assert isinstance(third, LimitRefusal)
-        assert (third.reason, third.retry_after_s) == ("crowded", 1.0)
-        one.release(first)
-        one.release(first)  # twice is once
-        answers = [await one.acquire((ceiling,)) for _ in range(2)]
-        assert passed(answers) == 1
-        await one.close()
-        await two.close()
-
-    run(main())
-
-
-def test_a_call_cancelled_while_it_is_counted_leaves_no_place_taken(server: RedisServer) -> None:
-    async def main() -> None:
-        buckets = server.buckets()
-        ceiling = charge("in-flight", burst=0, concurrency=1)
-        try:
-            for turns in range(12):
-                task = asyncio.create_task(buckets.acquire((ceiling,)))
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                task.cancel()
-                await asyncio.wait((task,))
-                if not task.cancelled() and isinstance(hold := task.result(), Hold):
-                    buckets.release(hold)
-                answer = await buckets.acquire((ceiling,))
-                assert isinstance(answer, Hold), turns
-                buckets.release(answer)
-        finally:
-            await buckets.close()
-
-    run(main())
 
 
 async def flight(server: RedisServer) -> tuple[str, str, float]:
@@ -151,125 +131,104 @@ async def lapse(server: RedisServer) -> None:
     await asked(server, "ZADD", key, "XX", "1", lease)
 
 
-def test_the_places_of_a_process_that_was_killed_come_back(server: RedisServer) -> None:
-    async def main() -> None:
-        dead, living = server.buckets(), server.buckets()
-        ceiling = charge("in-flight", burst=0, concurrency=1)
-        assert isinstance(await dead.acquire((ceiling,)), Hold)
-        assert isinstance(await living.acquire((ceiling,)), LimitRefusal)
-        await lapse(server)
-        assert isinstance(await living.acquire((ceiling,)), Hold)
-        assert isinstance(await living.acquire((ceiling,)), LimitRefusal)
-        await dead.close()
-        await living.close()
-
-    run(main())
+async def test_the_places_of_a_process_that_was_killed_come_back(server: RedisServer) -> None:
+    dead, living = server.buckets(), server.buckets()
+    ceiling = charge("in-flight", burst=0, concurrency=1)
+    assert isinstance(await dead.acquire((ceiling,)), Hold)
+    assert isinstance(await living.acquire((ceiling,)), LimitRefusal)
+    await lapse(server)
+    assert isinstance(await living.acquire((ceiling,)), Hold)
+    assert isinstance(await living.acquire((ceiling,)), LimitRefusal)
+    await dead.close()
+    await living.close()
 
 
-def test_the_places_of_a_process_that_lives_are_its_own_for_as_long_as_it_says_so(server: RedisServer) -> None:
-    async def main() -> None:
-        slow, other = server.buckets(), server.buckets()
-        ceiling = charge("in-flight", burst=0, concurrency=1)
-        hold = await slow.acquire((ceiling,))
-        assert isinstance(hold, Hold)
-        await lapse(server)
-        await slow._run((), beat=True)
-        assert isinstance(await other.acquire((ceiling,)), LimitRefusal)
-        slow.release(hold)
-        often = server.buckets(lease_s=2.0)
-        assert isinstance(await often.acquire((ceiling,)), Hold)
-        _, _, ended = await flight(server)
-        while (await flight(server))[2] <= ended:  # noqa: ASYNC110 - until it says so without being asked
-            await asyncio.sleep(0.05)
-        for buckets in (slow, other, often):
-            await buckets.close()
-
-    run(main())
-
-
-def test_everything_kept_has_the_prefix_and_expires(server: RedisServer) -> None:
-    async def main() -> None:
-        buckets = server.buckets(prefix="mine")
-        terms = {"concurrency": 4, "per_second": 1.0}
-        await buckets.acquire(
-            (charge("a\n*", **terms), LimitCharge(Limit(id="b", per_second=1, burst=3), ("b", "é" * 2000)))
-        )
-        keys = await asked(server, "KEYS", "*")
-        assert len(keys) == 4
-        for key in keys:
-            assert key.startswith("mine:")
-            assert len(key) < 600
-            assert 0 < int(await asked(server, "PTTL", key)) <= 120_000
+async def test_the_places_of_a_process_that_lives_are_its_own_for_as_long_as_it_says_so(server: RedisServer) -> None:
+    slow, other = server.buckets(), server.buckets()
+    ceiling = charge("in-flight", burst=0, concurrency=1)
+    hold = await slow.acquire((ceiling,))
+    assert isinstance(hold, Hold)
+    await lapse(server)
+    await slow._run((), beat=True)
+    assert isinstance(await other.acquire((ceiling,)), LimitRefusal)
+    slow.release(hold)
+    often = server.buckets(lease_s=2.0)
+    assert isinstance(await often.acquire((ceiling,)), Hold)
+    _, _, ended = await flight(server)
+    while (await flight(server))[2] <= ended:  # noqa: ASYNC110 - until it says so without being asked
+        await asyncio.sleep(0.05)
+    for buckets in (slow, other, often):
         await buckets.close()
 
-    run(main())
+
+async def test_everything_kept_has_the_prefix_and_expires(server: RedisServer) -> None:
+    buckets = server.buckets(prefix="mine")
+    terms = {"concurrency": 4, "per_second": 1.0}
+    await buckets.acquire(
+        (charge("a\n*", **terms), LimitCharge(Limit(id="b", per_second=1, burst=3), ("b", "é" * 2000)))
+    )
+    keys = await asked(server, "KEYS", "*")
+    assert len(keys) == 4
+    for key in keys:
+        assert key.startswith("mine:")
+        assert len(key) < 600
+        assert 0 < int(await asked(server, "PTTL", key)) <= 120_000
+    await buckets.close()
 
 
-def test_a_server_that_forgot_the_script_is_given_it_again(server: RedisServer) -> None:
-    async def main() -> None:
-        buckets = server.buckets()
-        assert passed([await buckets.acquire((charge(),))]) == 1
-        await asked(server, "SCRIPT", "FLUSH")
-        assert passed([await buckets.acquire((charge(),))]) == 1
+async def test_a_server_that_forgot_the_script_is_given_it_again(server: RedisServer) -> None:
+    buckets = server.buckets()
+    assert passed([await buckets.acquire((charge(),))]) == 1
+    await asked(server, "SCRIPT", "FLUSH")
+    assert passed([await buckets.acquire((charge(),))]) == 1
+    await buckets.close()
+
+
+async def test_without_redis_calls_are_refused_or_share_and_afterwards_are_counted_again(server: RedisServer) -> None:
+    changes: list[bool] = []
+    link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
+    buckets, other = SharedBuckets(link, SystemClock(), changes.append), server.buckets()
+    strict, shared = charge("strict"), charge("shared", burst=4, on_failure="share", concurrency=4)
+    assert passed([await buckets.acquire((strict,)), await other.acquire((strict,))]) == 2
+    await buckets._run((), beat=True)  # hears that there are two processes
+    server.stop()
+    refusal = await buckets.acquire((strict,))
+    assert isinstance(refusal, LimitRefusal)
+    assert (refusal.limit, refusal.reason) == ("strict", "unreachable")
+    assert passed([await buckets.acquire((shared, strict))]) == 0
+    answers = [await buckets.acquire((shared,)) for _ in range(4)]
+    assert passed(answers) == 2  # half of the burst and of the ceiling
+    for answer in answers:
+        if isinstance(answer, Hold):
+            buckets.release(answer)
+    assert changes == [False]
+    server.start()
+    while not buckets.reachable:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    assert passed([await buckets.acquire((strict,))]) == 1
+    assert changes == [False, True]
+    await buckets.close()
+    await other.close()
+
+
+async def test_a_process_that_never_reached_redis_has_no_share(tmp_path: Path) -> None:
+    buckets = RedisServer(tmp_path).buckets()
+    refusal = await buckets.acquire((charge(on_failure="share"),))
+    assert isinstance(refusal, LimitRefusal)
+    assert refusal.reason == "unreachable"
+    await buckets.close()
+
+
+async def test_a_server_that_never_answers_is_one_that_cannot_be_reached() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with stream_server(silent) as port:
+        where = RedisLocation(host="127.0.0.1", port=port)
+        buckets = SharedBuckets(RedisLink(where, lambda: ""), SystemClock())
+        answers = await asyncio.gather(*(buckets.acquire((charge(),)) for _ in range(5)))
+        assert {answer.reason for answer in answers if isinstance(answer, LimitRefusal)} == {"unreachable"}
         await buckets.close()
-
-    run(main())
-
-
-def test_without_redis_calls_are_refused_or_share_and_afterwards_are_counted_again(server: RedisServer) -> None:
-    async def main() -> None:
-        changes: list[bool] = []
-        link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
-        buckets, other = SharedBuckets(link, SystemClock(), changes.append), server.buckets()
-        strict, shared = charge("strict"), charge("shared", burst=4, on_failure="share", concurrency=4)
-        assert passed([await buckets.acquire((strict,)), await other.acquire((strict,))]) == 2
-        await buckets._run((), beat=True)  # hears that there are two processes
-        server.stop()
-        refusal = await buckets.acquire((strict,))
-        assert isinstance(refusal, LimitRefusal)
-        assert (refusal.limit, refusal.reason) == ("strict", "unreachable")
-        assert passed([await buckets.acquire((shared, strict))]) == 0
-        answers = [await buckets.acquire((shared,)) for _ in range(4)]
-        assert passed(answers) == 2  # half of the burst and of the ceiling
-        for answer in answers:
-            if isinstance(answer, Hold):
-                buckets.release(answer)
-        assert changes == [False]
-        server.start()
-        while not buckets.reachable:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-        assert passed([await buckets.acquire((strict,))]) == 1
-        assert changes == [False, True]
-        await buckets.close()
-        await other.close()
-
-    run(main())
-
-
-def test_a_process_that_never_reached_redis_has_no_share(tmp_path: Path) -> None:
-    async def main() -> None:
-        buckets = RedisServer(tmp_path).buckets()
-        refusal = await buckets.acquire((charge(on_failure="share"),))
-        assert isinstance(refusal, LimitRefusal)
-        assert refusal.reason == "unreachable"
-        await buckets.close()
-
-    run(main())
-
-
-def test_a_server_that_never_answers_is_one_that_cannot_be_reached() -> None:
-    async def main() -> None:
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-
-        async with stream_server(silent) as port:
-            where = RedisLocation(host="127.0.0.1", port=port)
-            buckets = SharedBuckets(RedisLink(where, lambda: ""), SystemClock())
-            answers = await asyncio.gather(*(buckets.acquire((charge(),)) for _ in range(5)))
-            assert {answer.reason for answer in answers if isinstance(answer, LimitRefusal)} == {"unreachable"}
-            await buckets.close()
-
-    run(main())
 
 
 def test_a_wrong_password_is_a_refusal_that_tells_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -359,45 +318,38 @@ def test_several_processes_let_through_no_more_than_one_bucket_holds(server: Red
     )  # it was filled again all the while; how nearly to its rate depends on what else the machine does
 
 
-def test_a_look_says_what_is_left_and_takes_nothing(server: RedisServer) -> None:
-    async def main() -> None:
-        one, two = server.buckets(), server.buckets()
-        looked = (charge(), charge("b"), LimitCharge(Limit(id="c", concurrency=2), ("c",)))
-        assert isinstance(await one.acquire((charge(cost=2), looked[2])), Hold)
-        for _ in range(3):
-            levels = await two.levels(looked)
-            assert levels is not None
-            assert [(round(tokens, 1), flying) for tokens, flying in levels] == [(1.0, 0), (3.0, 0), (0.0, 1)]
-        server.stop()
-        assert await two.levels(looked) is None
-        await one.close()
-        await two.close()
-
-    run(main())
+async def test_a_look_says_what_is_left_and_takes_nothing(server: RedisServer) -> None:
+    one, two = server.buckets(), server.buckets()
+    looked = (charge(), charge("b"), LimitCharge(Limit(id="c", concurrency=2), ("c",)))
+    assert isinstance(await one.acquire((charge(cost=2), looked[2])), Hold)
+    for _ in range(3):
+        levels = await two.levels(looked)
+        assert levels is not None
+        assert [(round(tokens, 1), flying) for tokens, flying in levels] == [(1.0, 0), (3.0, 0), (0.0, 1)]
+    server.stop()
+    assert await two.levels(looked) is None
+    await one.close()
+    await two.close()
 
 
-def test_closing_ends_though_a_library_took_the_cancellation_for_a_fault_of_its_own(
+async def test_closing_ends_though_a_library_took_the_cancellation_for_a_fault_of_its_own(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """redis-py may: a request to Redis that is cancelled while its connection is made ends with an error of the connection."""
+    buckets = server.buckets(lease_s=0.2)
+    began, run_as_it_is = asyncio.Event(), buckets._link.run
 
-    async def main() -> None:
-        buckets = server.buckets(lease_s=0.2)
-        began, run_as_it_is = asyncio.Event(), buckets._link.run
+    async def swallowing(script: Any, argument: bytes) -> list[int]:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            monkeypatch.setattr(buckets._link, "run", run_as_it_is)
+            raise StoreUnreachableError("ConnectionError") from None
+        return []
 
-        async def swallowing(script: Any, argument: bytes) -> list[int]:
-            began.set()
-            try:
-                await asyncio.sleep(60)
-            except asyncio.CancelledError:
-                monkeypatch.setattr(buckets._link, "run", run_as_it_is)
-                raise StoreUnreachableError("ConnectionError") from None
-            return []
-
-        assert passed([await buckets.acquire((charge(),))]) == 1
-        monkeypatch.setattr(buckets._link, "run", swallowing)
-        await began.wait()
-        async with asyncio.timeout(60):
-            await buckets.close()
-
-    run(main())
+    assert passed([await buckets.acquire((charge(),))]) == 1
+    monkeypatch.setattr(buckets._link, "run", swallowing)
+    await began.wait()
+    async with asyncio.timeout(60):
+        await buckets.close()

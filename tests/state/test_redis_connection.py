@@ -61,74 +61,61 @@ def test_the_first_request_after_redis_was_away_succeeds(
         runner.run(main())
 
 
-def test_a_connection_that_redis_closed_itself_is_made_again(server: RedisServer) -> None:
-    async def main() -> None:
-        one, other = link(server), Redis(port=server.port)
-        for number in range(1, 4):
-            assert await one.ask(COUNT, "n") == number
-            await other.client_kill_filter(_type="normal", skipme=True)
-        await one.close()
-        await other.aclose()
-
-    asyncio.run(main())
+async def test_a_connection_that_redis_closed_itself_is_made_again(server: RedisServer) -> None:
+    one, other = link(server), Redis(port=server.port)
+    for number in range(1, 4):
+        assert await one.ask(COUNT, "n") == number
+        await other.client_kill_filter(_type="normal", skipme=True)
+    await one.close()
+    await other.aclose()
 
 
-def test_a_request_that_got_no_answer_is_not_sent_again(server: RedisServer) -> None:
+async def test_a_request_that_got_no_answer_is_not_sent_again(server: RedisServer) -> None:
     """Redis stands still while it is asked, goes on, and carries the request out: once."""
-
-    async def main() -> None:
-        one, other = link(server), Redis(port=server.port)
-        assert await one.ask(COUNT, "n") == 1
-        assert server.pid is not None
-        os.kill(server.pid, signal.SIGSTOP)
-        try:
-            with pytest.raises(StoreUnreachableError):
-                await one.ask(COUNT, "n")
-        finally:
-            os.kill(server.pid, signal.SIGCONT)
-        assert await one.ask(COUNT, "n") in {2, 3}  # whether the second was carried out, nobody knows: never twice
-        assert int(await other.get("n")) <= 3
-        await one.close()
-        await other.aclose()
-
-    asyncio.run(main())
+    one, other = link(server), Redis(port=server.port)
+    assert await one.ask(COUNT, "n") == 1
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(StoreUnreachableError):
+            await one.ask(COUNT, "n")
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    assert await one.ask(COUNT, "n") in {2, 3}  # whether the second was carried out, nobody knows: never twice
+    assert int(await other.get("n")) <= 3
+    await one.close()
+    await other.aclose()
 
 
-def test_a_redis_that_hangs_holds_up_everybody_for_the_same_time_and_not_one_after_the_other(
+async def test_a_redis_that_hangs_holds_up_everybody_for_the_same_time_and_not_one_after_the_other(
     server: RedisServer,
 ) -> None:
-    async def main() -> None:
-        one = link(server)
-        await one.ask(COUNT, "n")
-        assert server.pid is not None
-        os.kill(server.pid, signal.SIGSTOP)
-        try:
-            async with asyncio.timeout(10 * TIMEOUT_S):  # one after the other would be 100 s
-                found = await asyncio.gather(*(one.ask(COUNT, "n") for _ in range(100)), return_exceptions=True)
-        finally:
-            os.kill(server.pid, signal.SIGCONT)
-        assert {type(each) for each in found} == {StoreUnreachableError}
-        assert await one.ask(COUNT, "m") == 1
-        await one.close()
-
-    asyncio.run(main())
+    one = link(server)
+    await one.ask(COUNT, "n")
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        async with asyncio.timeout(10 * TIMEOUT_S):  # one after the other would be 100 s
+            found = await asyncio.gather(*(one.ask(COUNT, "n") for _ in range(100)), return_exceptions=True)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    assert {type(each) for each in found} == {StoreUnreachableError}
+    assert await one.ask(COUNT, "m") == 1
+    await one.close()
 
 
-def test_who_gives_up_in_the_queue_leaves_the_connection_to_the_others(server: RedisServer) -> None:
-    async def main() -> None:
-        one = link(server)
-        first = asyncio.create_task(one.ask(COUNT, "n"))
-        await asyncio.sleep(0)
-        waiting = asyncio.create_task(one.ask(COUNT, "m"))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        assert await first == 1
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert await one.ask(COUNT, "m") == 1  # it was not sent
-        await one.close()
-
-    asyncio.run(main())
+async def test_who_gives_up_in_the_queue_leaves_the_connection_to_the_others(server: RedisServer) -> None:
+    one = link(server)
+    first = asyncio.create_task(one.ask(COUNT, "n"))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(one.ask(COUNT, "m"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    assert await first == 1
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert await one.ask(COUNT, "m") == 1  # it was not sent
+    await one.close()
 
 
 @pytest.mark.parametrize("waits_for", ["password", "greeting"])
@@ -204,70 +191,61 @@ async def refused(one: RedisLink) -> str:
     return str(caught.value)
 
 
-def test_what_keeps_redis_from_taking_requests_is_an_outage_that_says_why(tmp_path: Path) -> None:
-    async def main() -> None:
-        server = RedisServer(tmp_path, "--replicaof", "127.0.0.1", "1", "--replica-serve-stale-data", "no")
-        server.start()
-        assert "replica without its primary (MASTERDOWN)" in await refused(link(server))
-        other = Redis(port=server.port)
-        await other.config_set("replica-serve-stale-data", "yes")
-        assert "read-only replica (READONLY)" in await refused(link(server))
-        await other.replicaof("NO", "ONE")
-        await other.config_set("maxmemory", "1")
-        assert "memory is full (maxmemory) (OOM)" in await refused(link(server))
-        await other.config_set("maxmemory", "0")
-        await other.config_set("min-replicas-to-write", "1")
-        assert "too few replicas" in await refused(link(server))
-        await other.config_set("min-replicas-to-write", "0")
-        assert "(ERR); check `state:`" in await refused(link(server, database=4711))
-        one = link(server)
-        assert await one.ask(COUNT, "n") == 1
-        await one.close()
-        await other.aclose()
-        server.stop()
-
-    asyncio.run(main())
+async def test_what_keeps_redis_from_taking_requests_is_an_outage_that_says_why(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path, "--replicaof", "127.0.0.1", "1", "--replica-serve-stale-data", "no")
+    server.start()
+    assert "replica without its primary (MASTERDOWN)" in await refused(link(server))
+    other = Redis(port=server.port)
+    await other.config_set("replica-serve-stale-data", "yes")
+    assert "read-only replica (READONLY)" in await refused(link(server))
+    await other.replicaof("NO", "ONE")
+    await other.config_set("maxmemory", "1")
+    assert "memory is full (maxmemory) (OOM)" in await refused(link(server))
+    await other.config_set("maxmemory", "0")
+    await other.config_set("min-replicas-to-write", "1")
+    assert "too few replicas" in await refused(link(server))
+    await other.config_set("min-replicas-to-write", "0")
+    assert "(ERR); check `state:`" in await refused(link(server, database=4711))
+    one = link(server)
+    assert await one.ask(COUNT, "n") == 1
+    await one.close()
+    await other.aclose()
+    server.stop()
 
 
-def test_a_script_that_keeps_redis_busy_is_an_outage(server: RedisServer) -> None:
-    async def main() -> None:
-        other = Redis(port=server.port)
-        await other.config_set("busy-reply-threshold", "1")
-        endless = asyncio.create_task(other.eval("while true do end", 0))
-        one = link(server)
-        said = ""
-        while "BUSY" not in said:
-            try:
-                await one.ask(COUNT, "n")
-            except StoreUnreachableError as error:
-                said = str(error)
-        killer = Redis(port=server.port)
-        await killer.script_kill()
-        with pytest.raises(exceptions.ResponseError):
-            await endless
-        assert await one.ask(COUNT, "m") == 1
-        for each in (one.close, other.aclose, killer.aclose):
-            await each()
-
-    asyncio.run(main())
+async def test_a_script_that_keeps_redis_busy_is_an_outage(server: RedisServer) -> None:
+    other = Redis(port=server.port)
+    await other.config_set("busy-reply-threshold", "1")
+    endless = asyncio.create_task(other.eval("while true do end", 0))
+    one = link(server)
+    said = ""
+    while "BUSY" not in said:
+        try:
+            await one.ask(COUNT, "n")
+        except StoreUnreachableError as error:
+            said = str(error)
+    killer = Redis(port=server.port)
+    await killer.script_kill()
+    with pytest.raises(exceptions.ResponseError):
+        await endless
+    assert await one.ask(COUNT, "m") == 1
+    for each in (one.close, other.aclose, killer.aclose):
+        await each()
 
 
-def test_a_redis_that_does_not_let_us_in_is_told_as_a_matter_of_the_settings(tmp_path: Path) -> None:
-    async def main() -> None:
-        server = RedisServer(tmp_path, "--requirepass", "right")
-        server.start()
-        assert "check `state:`" in await refused(link(server))
-        wrong = await refused(link(server, password=SECRET))
-        assert "does not accept the user and password" in wrong
-        other = Redis(port=server.port, password="right")
-        await other.acl_setuser("lame", enabled=True, passwords=["+right"], commands=["+get", "+hello", "+client"])
-        assert "its user may not run the commands that toolgen needs" in await refused(
-            link(server, user="lame", password="right")
-        )
-        await other.aclose()
-        server.stop()
-
-    asyncio.run(main())
+async def test_a_redis_that_does_not_let_us_in_is_told_as_a_matter_of_the_settings(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path, "--requirepass", "right")
+    server.start()
+    assert "check `state:`" in await refused(link(server))
+    wrong = await refused(link(server, password=SECRET))
+    assert "does not accept the user and password" in wrong
+    other = Redis(port=server.port, password="right")
+    await other.acl_setuser("lame", enabled=True, passwords=["+right"], commands=["+get", "+hello", "+client"])
+    assert "its user may not run the commands that toolgen needs" in await refused(
+        link(server, user="lame", password="right")
+    )
+    await other.aclose()
+    server.stop()
 
 
 CODES = {

@@ -192,17 +192,14 @@ def test_whoever_keeps_the_password_holds_nobody_up(server: RedisServer) -> None
     assert asked[0] != threading.get_ident()
 
 
-def test_another_seal_is_refused_and_so_is_everything_while_redis_is_away(server: RedisServer) -> None:
-    async def main() -> None:
-        one, other = shared(server), shared(server, b"x" * 32)
-        await one.claim(claim(), 1.0, most=9)
-        with pytest.raises(StateError, match="another key"):
-            await other.claim(claim(2), 1.0, most=9)
-        server.stop()
-        with pytest.raises(StateError, match="cannot be used"):
-            await one.claim(claim(3), 1.0, most=9)
-        for ledger in (one, other):
-            with suppress(StateError):
-                await ledger.close()
-
-    asyncio.run(main())
+async def test_another_seal_is_refused_and_so_is_everything_while_redis_is_away(server: RedisServer) -> None:
+    one, other = shared(server), shared(server, b"x" * 32)
+    await one.claim(claim(), 1.0, most=9)
+    with pytest.raises(StateError, match="another key"):
+        await other.claim(claim(2), 1.0, most=9)
+    server.stop()
+    with pytest.raises(StateError, match="cannot be used"):
+        await one.claim(claim(3), 1.0, most=9)
+    for ledger in (one, other):
+        with suppress(StateError):
+            await ledger.close()

@@ -457,15 +457,12 @@ def test_what_cannot_be_read_is_stale_at_once_where_nothing_was_heard(server: Re
     using(server, tmp_path, work)
 
 
-def test_of_many_who_make_the_key_all_have_the_same(tmp_path: Path) -> None:
-    async def main() -> None:
-        path = tmp_path / "audit" / "seal.key"
-        seals = await asyncio.gather(*(asyncio.to_thread(seal_of, path) for _ in range(16)))
-        assert len({seal.id for seal in seals}) == 1
-        assert path.stat().st_mode & 0o777 == 0o600
-        assert [item.name for item in path.parent.iterdir()] == ["seal.key"]
-
-    asyncio.run(main())
+async def test_of_many_who_make_the_key_all_have_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "audit" / "seal.key"
+    seals = await asyncio.gather(*(asyncio.to_thread(seal_of, path) for _ in range(16)))
+    assert len({seal.id for seal in seals}) == 1
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [item.name for item in path.parent.iterdir()] == ["seal.key"]
 
 
 @pytest.mark.parametrize("content", ["", "short", "z" * 64, "a" * 63, "\u00e4" * 64])

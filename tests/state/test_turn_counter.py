@@ -148,49 +148,37 @@ def test_a_turn_lasts_as_long_as_a_task_holds_it(play: Callable[[Scenario], None
     play(scenario)
 
 
-def test_a_conversation_is_forgotten_an_hour_after_its_last_turn() -> None:
+async def test_a_conversation_is_forgotten_an_hour_after_its_last_turn() -> None:
     clock = FixedClock()
     turns = MemoryTurns(1, clock)
-
-    async def main() -> None:
-        assert await one(turns) is None
-        clock.advance(FORGOTTEN_S - 1)
-        assert await one(turns) == Excess(reason="spent", retry_after_s=1.0)  # and this was no turn
-        clock.advance(1)
-        assert await one(turns) is None
-
-    asyncio.run(main())
+    assert await one(turns) is None
+    clock.advance(FORGOTTEN_S - 1)
+    assert await one(turns) == Excess(reason="spent", retry_after_s=1.0)  # and this was no turn
+    clock.advance(1)
+    assert await one(turns) is None
 
 
-def test_who_floods_pushes_out_its_own_conversations_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_floods_pushes_out_its_own_conversations_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns_module, "_MAX_EACH", 10)
     turns = MemoryTurns(1, FixedClock())
-
-    async def main() -> None:
-        await one(turns, who=("victim",))
-        async with turns.join(BOT, "flying") as turn_lease:
-            assert await turn_lease.excess() is None
-            for number in range(100):
-                assert await one(turns, f"c{number}") is None
-        assert await one(turns, who=("victim",)) is not None
-        assert await one(turns, "flying") is not None  # what is in flight is never forgotten
-        assert await one(turns, "c99") is not None
-        assert await one(turns, "c0") is None
-
-    asyncio.run(main())
+    await one(turns, who=("victim",))
+    async with turns.join(BOT, "flying") as turn_lease:
+        assert await turn_lease.excess() is None
+        for number in range(100):
+            assert await one(turns, f"c{number}") is None
+    assert await one(turns, who=("victim",)) is not None
+    assert await one(turns, "flying") is not None  # what is in flight is never forgotten
+    assert await one(turns, "c99") is not None
+    assert await one(turns, "c0") is None
 
 
-def test_many_callers_stay_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_callers_stay_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns_module, "_MAX_KEPT", 10)
     turns = MemoryTurns(1, FixedClock())
-
-    async def main() -> None:
-        for number in range(100):
-            await one(turns, who=(f"user-{number}",))
-        assert sum(len(own) for own in turns._kept.values()) == turns._size == 10
-        assert await one(turns, who=("user-99",)) is not None
-
-    asyncio.run(main())
+    for number in range(100):
+        await one(turns, who=(f"user-{number}",))
+    assert sum(len(own) for own in turns._kept.values()) == turns._size == 10
+    assert await one(turns, who=("user-99",)) is not None
 
 
 LAPSE = Script("lapse", "return redis.call('ZADD', KEYS[1], 'XX', 'CH', 1, ARGV[1])")
@@ -206,35 +194,29 @@ async def lapse(turns: SharedTurns) -> None:
     await probe.close()
 
 
-def test_what_a_process_that_died_had_in_flight_ends_with_its_lease(redis: RedisServer) -> None:
-    async def main() -> None:
-        prefix = secrets.token_hex(4)
-        dead, living = of_redis(redis, prefix), of_redis(redis, prefix)
-        turn_lease = dead.join(BOT, "c")
+async def test_what_a_process_that_died_had_in_flight_ends_with_its_lease(redis: RedisServer) -> None:
+    prefix = secrets.token_hex(4)
+    dead, living = of_redis(redis, prefix), of_redis(redis, prefix)
+    turn_lease = dead.join(BOT, "c")
+    assert await turn_lease.excess() is None
+    await lapse(dead)
+    assert [await one(living) is None, await one(living) is None] == [True, False]
+    await living.close()
+    await dead.close()
+
+
+async def test_what_is_in_flight_for_long_keeps_its_lease(redis: RedisServer) -> None:
+    prefix = secrets.token_hex(4)
+    slow, other = of_redis(redis, prefix), of_redis(redis, prefix)
+    async with slow.join(BOT, "c") as turn_lease:
         assert await turn_lease.excess() is None
-        await lapse(dead)
-        assert [await one(living) is None, await one(living) is None] == [True, False]
-        await living.close()
-        await dead.close()
-
-    asyncio.run(main())
-
-
-def test_what_is_in_flight_for_long_keeps_its_lease(redis: RedisServer) -> None:
-    async def main() -> None:
-        prefix = secrets.token_hex(4)
-        slow, other = of_redis(redis, prefix), of_redis(redis, prefix)
-        async with slow.join(BOT, "c") as turn_lease:
-            assert await turn_lease.excess() is None
-            await lapse(slow)
-            await slow.renew()
-            assert [await one(other) for _ in range(4)] == [None] * 4
-        assert await one(other) is None
-        assert await one(other) is not None
-        await slow.close()
-        await other.close()
-
-    asyncio.run(main())
+        await lapse(slow)
+        await slow.renew()
+        assert [await one(other) for _ in range(4)] == [None] * 4
+    assert await one(other) is None
+    assert await one(other) is not None
+    await slow.close()
+    await other.close()
 
 
 def test_what_cannot_be_counted_is_refused_and_counting_goes_on_when_redis_is_back(

@@ -37,78 +37,63 @@ async def never(call: Call, call_context: CallContext) -> Result:
 ONE = Limit(id="one", per=("principal",), concurrency=1)
 
 
-def test_a_second_call_in_flight_is_refused_and_one_after_it_passes() -> None:
-    async def main() -> None:
-        limiting, ending = stage(ONE), asyncio.Event()
+async def test_a_second_call_in_flight_is_refused_and_one_after_it_passes() -> None:
+    limiting, ending = stage(ONE), asyncio.Event()
 
-        async def slow(call: Call, call_context: CallContext) -> Result:
-            await ending.wait()
-            return Success(data=1)
+    async def slow(call: Call, call_context: CallContext) -> Result:
+        await ending.wait()
+        return Success(data=1)
 
-        first = asyncio.create_task(limiting(CALL, CallContext(), slow))
-        await asyncio.sleep(0)
-        refused = await limiting(CALL, CallContext(), never)
-        assert isinstance(refused, Refused)
-        assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == ("rate_limited", "one", 1.0)
-        ending.set()
-        assert await first == Success(data=1)
-        assert await limiting(CALL, CallContext(), fine) == Success(data=1)
-
-    asyncio.run(main())
+    first = asyncio.create_task(limiting(CALL, CallContext(), slow))
+    await asyncio.sleep(0)
+    refused = await limiting(CALL, CallContext(), never)
+    assert isinstance(refused, Refused)
+    assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == ("rate_limited", "one", 1.0)
+    ending.set()
+    assert await first == Success(data=1)
+    assert await limiting(CALL, CallContext(), fine) == Success(data=1)
 
 
-def test_names_that_no_tool_has_take_nothing_from_a_bucket_that_they_cost_nothing_of() -> None:
-    async def main() -> None:
-        money = Limit(id="money", per_second=0.001, burst=10, cost=((CALL.tool.name, 10), ("*", 0)))
-        limiting = stage(money)
-        for name in ["pets__list_pet", CALL.tool.name, "x", *(f"n{number}" for number in range(20))]:
-            assert await limiting(replace(CALL, tool=absent(name)), CallContext(), fine) == Success(data=1)
-        assert await limiting(CALL, CallContext(), fine) == Success(data=1)
-        assert isinstance(await limiting(CALL, CallContext(), never), Refused)
-
-    asyncio.run(main())
+async def test_names_that_no_tool_has_take_nothing_from_a_bucket_that_they_cost_nothing_of() -> None:
+    money = Limit(id="money", per_second=0.001, burst=10, cost=((CALL.tool.name, 10), ("*", 0)))
+    limiting = stage(money)
+    for name in ["pets__list_pet", CALL.tool.name, "x", *(f"n{number}" for number in range(20))]:
+        assert await limiting(replace(CALL, tool=absent(name)), CallContext(), fine) == Success(data=1)
+    assert await limiting(CALL, CallContext(), fine) == Success(data=1)
+    assert isinstance(await limiting(CALL, CallContext(), never), Refused)
 
 
-def test_a_place_comes_back_from_a_call_that_breaks_or_is_cancelled() -> None:
-    async def main() -> None:
-        limiting = stage(ONE)
+async def test_a_place_comes_back_from_a_call_that_breaks_or_is_cancelled() -> None:
+    limiting = stage(ONE)
 
-        async def breaks(call: Call, call_context: CallContext) -> Result:
-            raise RuntimeError
+    async def breaks(call: Call, call_context: CallContext) -> Result:
+        raise RuntimeError
 
-        async def hangs(call: Call, call_context: CallContext) -> Result:
-            await asyncio.Event().wait()
-            raise AssertionError
+    async def hangs(call: Call, call_context: CallContext) -> Result:
+        await asyncio.Event().wait()
+        raise AssertionError
 
-        with pytest.raises(RuntimeError):
-            await limiting(CALL, CallContext(), breaks)
-        task = asyncio.create_task(limiting(CALL, CallContext(), hangs))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await limiting(CALL, CallContext(), fine) == Success(data=1)
-
-    asyncio.run(main())
+    with pytest.raises(RuntimeError):
+        await limiting(CALL, CallContext(), breaks)
+    task = asyncio.create_task(limiting(CALL, CallContext(), hangs))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await limiting(CALL, CallContext(), fine) == Success(data=1)
 
 
-def test_a_refusal_names_the_limit_and_the_wait() -> None:
-    async def main() -> None:
-        limiting = stage(Limit(id="few", per_second=0.5, burst=1))
-        assert await limiting(CALL, CallContext(), fine) == Success(data=1)
-        refused = await limiting(CALL, CallContext(), never)
-        assert isinstance(refused, Refused)
-        assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == ("rate_limited", "few", 2.0)
-
-    asyncio.run(main())
+async def test_a_refusal_names_the_limit_and_the_wait() -> None:
+    limiting = stage(Limit(id="few", per_second=0.5, burst=1))
+    assert await limiting(CALL, CallContext(), fine) == Success(data=1)
+    refused = await limiting(CALL, CallContext(), never)
+    assert isinstance(refused, Refused)
+    assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == ("rate_limited", "few", 2.0)
 
 
-def test_a_cost_above_the_burst_is_no_matter_of_waiting() -> None:
-    async def main() -> None:
-        limiting = stage(Limit(id="few", per_second=1, burst=1, cost=(("pets__*", 2),)))
-        assert isinstance(await limiting(CALL, CallContext(), never), Refused)
-
-    asyncio.run(main())
+async def test_a_cost_above_the_burst_is_no_matter_of_waiting() -> None:
+    limiting = stage(Limit(id="few", per_second=1, burst=1, cost=(("pets__*", 2),)))
+    assert isinstance(await limiting(CALL, CallContext(), never), Refused)
 
 
 def document(*roots: tuple[Tool, dict[str, Any]]) -> Call:
@@ -118,87 +103,77 @@ def document(*roots: tuple[Tool, dict[str, Any]]) -> Call:
     return Call(id="c", tool=PETS.tools["pets__create_pet"], arguments={}, principal=CALL.principal, document=made)
 
 
-def test_what_a_document_asks_for_counts_as_the_calls_that_it_is_made_of() -> None:
+async def test_what_a_document_asks_for_counts_as_the_calls_that_it_is_made_of() -> None:
     """With aliases the same field counts as often as it is asked for; what the document itself was charged is not charged again."""
+    clock = FixedClock()
+    per_tool = Limit(id="gets", per=("tool",), per_second=0.001, burst=5, cost=(("pets__create_pet", 0),))
+    everything = Limit(id="all", per=("principal",), per_second=0.001, burst=9)
+    limits, buckets = Limits([per_tool, everything], clock), MemoryBuckets(clock)
+    limiting = LimitStage(limits=limits, buckets=buckets)
+    meter = MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(clock))
 
-    async def main() -> None:
-        clock = FixedClock()
-        per_tool = Limit(id="gets", per=("tool",), per_second=0.001, burst=5, cost=(("pets__create_pet", 0),))
-        everything = Limit(id="all", per=("principal",), per_second=0.001, burst=9)
-        limits, buckets = Limits([per_tool, everything], clock), MemoryBuckets(clock)
-        limiting = LimitStage(limits=limits, buckets=buckets)
-        meter = MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(clock))
+    async def send(call: Call, further: Next) -> Result:
+        return await limiting(call, CallContext(), lambda call, call_context: meter(call, call_context, further))
 
-        async def send(call: Call, further: Next) -> Result:
-            return await limiting(call, CallContext(), lambda call, call_context: meter(call, call_context, further))
-
-        get, listed = PETS.tools["pets__get_pet"], PETS.tools["pets__list_pets"]
-        assert await send(document((get, {}), (get, {}), (get, {})), fine) == Success(data=1)
-        refused = await send(document((listed, {}), (get, {}), (get, {}), (get, {})), never)
-        assert isinstance(refused, Refused)
-        assert refused.error.rule == "gets"
-        assert await send(document((get, {}), (get, {}), (listed, {})), fine) == Success(data=1)
-        refused = await send(document((listed, {}), (listed, {}), (listed, {})), never)
-        assert isinstance(refused, Refused)
-        assert refused.error.rule == "all"
-        refused = await send(document(*[(listed, {})] * 6), never)
-        assert isinstance(refused, Refused)
-        assert refused.error.code == "forbidden"
-
-    asyncio.run(main())
+    get, listed = PETS.tools["pets__get_pet"], PETS.tools["pets__list_pets"]
+    assert await send(document((get, {}), (get, {}), (get, {})), fine) == Success(data=1)
+    refused = await send(document((listed, {}), (get, {}), (get, {}), (get, {})), never)
+    assert isinstance(refused, Refused)
+    assert refused.error.rule == "gets"
+    assert await send(document((get, {}), (get, {}), (listed, {})), fine) == Success(data=1)
+    refused = await send(document((listed, {}), (listed, {}), (listed, {})), never)
+    assert isinstance(refused, Refused)
+    assert refused.error.rule == "all"
+    refused = await send(document(*[(listed, {})] * 6), never)
+    assert isinstance(refused, Refused)
+    assert refused.error.code == "forbidden"
 
 
-def test_the_places_of_inner_calls_come_back() -> None:
-    async def main() -> None:
-        clock = FixedClock()
-        limits, buckets = Limits([Limit(id="one", per=("tool",), concurrency=1)], clock), MemoryBuckets(clock)
-        meter = MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(clock))
-        carrying = document((CALL.tool, {}), (CALL.tool, {}))
+async def test_the_places_of_inner_calls_come_back() -> None:
+    clock = FixedClock()
+    limits, buckets = Limits([Limit(id="one", per=("tool",), concurrency=1)], clock), MemoryBuckets(clock)
+    meter = MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(clock))
+    carrying = document((CALL.tool, {}), (CALL.tool, {}))
 
-        async def breaks(call: Call, call_context: CallContext) -> Result:
-            assert buckets._flying == {("one", CALL.tool.name): 1}
-            raise RuntimeError
+    async def breaks(call: Call, call_context: CallContext) -> Result:
+        assert buckets._flying == {("one", CALL.tool.name): 1}
+        raise RuntimeError
 
-        with pytest.raises(RuntimeError):
-            await meter(carrying, CallContext(), breaks)
-        assert buckets._flying == {}
-
-    asyncio.run(main())
+    with pytest.raises(RuntimeError):
+        await meter(carrying, CallContext(), breaks)
+    assert buckets._flying == {}
 
 
-def test_what_a_system_says_of_its_limits_is_heeded_before_it_refuses() -> None:
-    async def main() -> None:
-        clock = FixedClock()
-        upstreams = Upstreams(clock)
-        meter = MeterStage(limits=Limits([], clock), buckets=MemoryBuckets(clock), upstreams=upstreams)
+async def test_what_a_system_says_of_its_limits_is_heeded_before_it_refuses() -> None:
+    clock = FixedClock()
+    upstreams = Upstreams(clock)
+    meter = MeterStage(limits=Limits([], clock), buckets=MemoryBuckets(clock), upstreams=upstreams)
 
-        def says(**rates: float) -> Next:
-            async def send(call: Call, call_context: CallContext) -> Result:
-                return Success(data=1, delivery=Delivery(rates=rates))
+    def says(**rates: float) -> Next:
+        async def send(call: Call, call_context: CallContext) -> Result:
+            return Success(data=1, delivery=Delivery(rates=rates))
 
-            return send
+        return send
 
-        assert isinstance(await meter(CALL, CallContext(), says(remaining=1, reset_s=10.0)), Success)
-        assert isinstance(await meter(CALL, CallContext(), fine), Success)
-        refused = await meter(CALL, CallContext(), never)
-        assert isinstance(refused, Refused)
-        assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == (
-            "rate_limited",
-            "upstream:pets",
-            10.0,
-        )
-        other = Call(id="c", tool=PETS.tools["shop__query"], arguments={}, principal=CALL.principal)
-        assert await meter(other, CallContext(), fine) == Success(data=1)
-        clock.advance(10)
-        assert await meter(CALL, CallContext(), fine) == Success(data=1)
+    assert isinstance(await meter(CALL, CallContext(), says(remaining=1, reset_s=10.0)), Success)
+    assert isinstance(await meter(CALL, CallContext(), fine), Success)
+    refused = await meter(CALL, CallContext(), never)
+    assert isinstance(refused, Refused)
+    assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == (
+        "rate_limited",
+        "upstream:pets",
+        10.0,
+    )
+    other = Call(id="c", tool=PETS.tools["shop__query"], arguments={}, principal=CALL.principal)
+    assert await meter(other, CallContext(), fine) == Success(data=1)
+    clock.advance(10)
+    assert await meter(CALL, CallContext(), fine) == Success(data=1)
 
-        async def busy(call: Call, call_context: CallContext) -> Result:
-            rates = {"retry_after_s": 1e12}
-            return Failed(error=Error(code="upstream_error", message="429"), delivery=Delivery(rates=rates))
+    async def busy(call: Call, call_context: CallContext) -> Result:
+        rates = {"retry_after_s": 1e12}
+        return Failed(error=Error(code="upstream_error", message="429"), delivery=Delivery(rates=rates))
 
-        await meter(CALL, CallContext(), busy)
-        refused = await meter(CALL, CallContext(), never)
-        assert isinstance(refused, Refused)
-        assert refused.error.retry_after_s == MAX_DURATION_S
-
-    asyncio.run(main())
+    await meter(CALL, CallContext(), busy)
+    refused = await meter(CALL, CallContext(), never)
+    assert isinstance(refused, Refused)
+    assert refused.error.retry_after_s == MAX_DURATION_S

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,72 +41,63 @@ async def read(http: httpx.AsyncClient, path: str, status: int = 200) -> Any:
     return answer.json()
 
 
-def test_all_streams_are_read_by_reviewers_and_by_nobody_else(project: Path) -> None:
-    async def main() -> None:
-        async with Gateway.load(project) as one, Gateway.load(project) as other:
-            for gateway, sql in ((one, "SELECT 1"), (other, "SELECT 2"), (other, "DROP TABLE customers")):
-                await gateway.call("shop__query", {"sql": sql}, principal="bot")
-            for gateway in (one, other):
-                for key, more in ((KEY, {}), (REVIEWER_FOR, {}), (REVIEWER_FOR, {"x-on-behalf-of": "reviewer"})):
-                    async with http_on(gateway, key) as http:
-                        for path in ("/v1/audit", "/v1/audit/calls", "/v1/audit/1", "/v1/audit?principal=bot"):
-                            answer = await http.get(path, headers=more)
-                            assert (answer.status_code, "SELECT" in answer.text) == (403, False)
-                async with http_on(gateway, REVIEWER_KEY) as http:
-                    calls = (await read(http, "/v1/audit/calls"))["calls"]
-                    assert [call["arguments"]["sql"] for call in calls] == [
-                        "DROP TABLE customers",
-                        "SELECT 2",
-                        "SELECT 1",
-                    ]
-                    assert {entry["stream"] for entry in (await read(http, "/v1/audit"))["entries"]} == {
-                        "gateway-1",
-                        "gateway-2",
-                    }
-                    refused = (await read(http, "/v1/audit?status=refused&event=outcome&tool=shop__*"))["entries"]
-                    assert [(entry["stream"], entry["code"]) for entry in refused] == [("gateway-2", "sql_refused")]
-                    told = await read(http, "/v1/audit/1", 400)
-                    assert "gateway-1, gateway-2" in told["error"]["message"]
-                    entry = await read(http, "/v1/audit/1?stream=gateway-2")
-                    assert (entry["seq"], entry["stream"], len(entry["hash"])) == (1, "gateway-2", 64)
-
-    asyncio.run(main())
+async def test_all_streams_are_read_by_reviewers_and_by_nobody_else(project: Path) -> None:
+    async with Gateway.load(project) as one, Gateway.load(project) as other:
+        for gateway, sql in ((one, "SELECT 1"), (other, "SELECT 2"), (other, "DROP TABLE customers")):
+            await gateway.call("shop__query", {"sql": sql}, principal="bot")
+        for gateway in (one, other):
+            for key, more in ((KEY, {}), (REVIEWER_FOR, {}), (REVIEWER_FOR, {"x-on-behalf-of": "reviewer"})):
+                async with http_on(gateway, key) as http:
+                    for path in ("/v1/audit", "/v1/audit/calls", "/v1/audit/1", "/v1/audit?principal=bot"):
+                        answer = await http.get(path, headers=more)
+                        assert (answer.status_code, "SELECT" in answer.text) == (403, False)
+            async with http_on(gateway, REVIEWER_KEY) as http:
+                calls = (await read(http, "/v1/audit/calls"))["calls"]
+                assert [call["arguments"]["sql"] for call in calls] == [
+                    "DROP TABLE customers",
+                    "SELECT 2",
+                    "SELECT 1",
+                ]
+                assert {entry["stream"] for entry in (await read(http, "/v1/audit"))["entries"]} == {
+                    "gateway-1",
+                    "gateway-2",
+                }
+                refused = (await read(http, "/v1/audit?status=refused&event=outcome&tool=shop__*"))["entries"]
+                assert [(entry["stream"], entry["code"]) for entry in refused] == [("gateway-2", "sql_refused")]
+                told = await read(http, "/v1/audit/1", 400)
+                assert "gateway-1, gateway-2" in told["error"]["message"]
+                entry = await read(http, "/v1/audit/1?stream=gateway-2")
+                assert (entry["seq"], entry["stream"], len(entry["hash"])) == (1, "gateway-2", 64)
 
 
-def test_pages_go_on_where_they_ended(project: Path) -> None:
-    async def main() -> None:
-        async with Gateway.load(project) as gateway, http_on(gateway, REVIEWER_KEY) as http:
-            for number in range(5):
-                await gateway.call("shop__query", {"sql": f"SELECT {number}"}, principal="bot")
-            for path, name in (("/v1/audit?limit=3", "entries"), ("/v1/audit/calls?limit=2&principal=bot", "calls")):
-                found, cursor = [], ""
-                while True:
-                    page = await read(http, path + cursor)
-                    found += [row["seq"] for row in page[name]]
-                    if "next_cursor" not in page:
-                        break
-                    cursor = f"&cursor={page['next_cursor']}"
-                assert found == sorted(set(found), reverse=True)
-                assert len(found) == {"entries": 10, "calls": 5}[name]
-            cursor = (await read(http, "/v1/audit?limit=1"))["next_cursor"]
-            await read(http, f"/v1/audit?principal=bot&cursor={cursor}", 404)
-            for number in ("x", "-1", "1.0", "²", "0", "9999", "1" * 13):
-                assert (await read(http, f"/v1/audit/{number}", 404))["error"]["code"] == "not_found"
-
-    asyncio.run(main())
+async def test_pages_go_on_where_they_ended(project: Path) -> None:
+    async with Gateway.load(project) as gateway, http_on(gateway, REVIEWER_KEY) as http:
+        for number in range(5):
+            await gateway.call("shop__query", {"sql": f"SELECT {number}"}, principal="bot")
+        for path, name in (("/v1/audit?limit=3", "entries"), ("/v1/audit/calls?limit=2&principal=bot", "calls")):
+            found, cursor = [], ""
+            while True:
+                page = await read(http, path + cursor)
+                found += [row["seq"] for row in page[name]]
+                if "next_cursor" not in page:
+                    break
+                cursor = f"&cursor={page['next_cursor']}"
+            assert found == sorted(set(found), reverse=True)
+            assert len(found) == {"entries": 10, "calls": 5}[name]
+        cursor = (await read(http, "/v1/audit?limit=1"))["next_cursor"]
+        await read(http, f"/v1/audit?principal=bot&cursor={cursor}", 404)
+        for number in ("x", "-1", "1.0", "²", "0", "9999", "1" * 13):
+            assert (await read(http, f"/v1/audit/{number}", 404))["error"]["code"] == "not_found"
 
 
-def test_a_log_that_was_changed_says_so_beside_what_is_whole(project: Path) -> None:
-    async def main() -> None:
-        async with Gateway.load(project) as gateway, http_on(gateway, REVIEWER_KEY) as http:
-            for number in range(3):
-                await gateway.call("shop__query", {"sql": f"SELECT {number}"}, principal="bot")
-            path = project.parent / "var" / "audit" / "gateway-1.jsonl"
-            changed = path.read_bytes().replace(b"SELECT 2", b"SELECT 9")
-            with path.open("r+b") as file:
-                file.write(changed)
-            answer = await read(http, "/v1/audit/calls")
-            assert len(answer["calls"]) == 2
-            assert "what follows entry 4 is not what was written" in answer["warnings"][0]
-
-    asyncio.run(main())
+async def test_a_log_that_was_changed_says_so_beside_what_is_whole(project: Path) -> None:
+    async with Gateway.load(project) as gateway, http_on(gateway, REVIEWER_KEY) as http:
+        for number in range(3):
+            await gateway.call("shop__query", {"sql": f"SELECT {number}"}, principal="bot")
+        path = project.parent / "var" / "audit" / "gateway-1.jsonl"
+        changed = path.read_bytes().replace(b"SELECT 2", b"SELECT 9")
+        with path.open("r+b") as file:
+            file.write(changed)
+        answer = await read(http, "/v1/audit/calls")
+        assert len(answer["calls"]) == 2
+        assert "what follows entry 4 is not what was written" in answer["warnings"][0]

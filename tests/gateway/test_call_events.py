@@ -170,18 +170,15 @@ def test_a_caller_may_listen_to_so_many_at_once_and_again_when_some_have_ended(
     play(tmp_path, steps)
 
 
-def test_who_follows_a_call_is_woken_by_what_may_be_about_it() -> None:
-    async def main() -> None:
-        nothing: Any = None
-        waiting = WaitingCalls(store=nothing, log=nothing, approval_text=str)
-        mine, any_call = waiting.news.of("a"), waiting.news.next
-        waiting.news.announce("b")
-        assert (mine.is_set(), any_call.is_set(), waiting.news.of("a")) == (False, True, mine)
-        waiting.news.announce("a")
-        later = waiting.news.of("a")
-        assert (mine.is_set(), later.is_set()) == (True, False)
-        waiting.news.announce()
-        assert later.is_set()
-        waiting.news.announce("a")  # which nobody follows
-
-    asyncio.run(main())
+async def test_who_follows_a_call_is_woken_by_what_may_be_about_it() -> None:
+    nothing: Any = None
+    waiting = WaitingCalls(store=nothing, log=nothing, approval_text=str)
+    mine, any_call = waiting.news.of("a"), waiting.news.next
+    waiting.news.announce("b")
+    assert (mine.is_set(), any_call.is_set(), waiting.news.of("a")) == (False, True, mine)
+    waiting.news.announce("a")
+    later = waiting.news.of("a")
+    assert (mine.is_set(), later.is_set()) == (True, False)
+    waiting.news.announce()
+    assert later.is_set()
+    waiting.news.announce("a")  # which nobody follows

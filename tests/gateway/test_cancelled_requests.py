@@ -340,18 +340,15 @@ def test_a_write_whose_client_left_is_not_sent_again(tmp_path: Path) -> None:
     assert recorded(tmp_path) == [("slow__put_busy", "error", "upstream_error")]
 
 
-def test_a_call_whose_client_left_before_it_was_sent_is_not_sent(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with gateway_of(tmp_path) as (gateway, api):
-            for name in ("slow__create_silent", SILENT.name):
-                caller_connection = CallerConnection()
-                caller_connection.leave()
-                envelope = await gateway.call(name, {}, principal="bot", caller_connection=caller_connection)
-                assert envelope.error is not None
-                assert (envelope.status, envelope.error.code) == ("cancelled", "cancelled")
-            assert not api.requests
-
-    run(main())
+async def test_a_call_whose_client_left_before_it_was_sent_is_not_sent(tmp_path: Path) -> None:
+    async with gateway_of(tmp_path) as (gateway, api):
+        for name in ("slow__create_silent", SILENT.name):
+            caller_connection = CallerConnection()
+            caller_connection.leave()
+            envelope = await gateway.call(name, {}, principal="bot", caller_connection=caller_connection)
+            assert envelope.error is not None
+            assert (envelope.status, envelope.error.code) == ("cancelled", "cancelled")
+        assert not api.requests
 
 
 @pytest.mark.parametrize(("name", "status"), [(SILENT.name, "cancelled"), ("slow__create_silent", "error")])

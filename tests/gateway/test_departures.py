@@ -140,31 +140,24 @@ def test_a_query_ends_at_whatever_step_its_client_leaves(project: SlowProject, p
 
 
 @pytest.mark.parametrize("project", ["sqlite"], indirect=True)
-def test_a_piped_request_is_answered_after_the_pipe_was_closed(project: SlowProject) -> None:
+async def test_a_piped_request_is_answered_after_the_pipe_was_closed(project: SlowProject) -> None:
     """`printf … | toolgen serve --stdio`: who reads the answers is still there."""
-
-    async def main() -> None:
-        async with Gateway.load(project.root / "toolgen.yaml") as gateway:
-            (source, feed), (answers, sink) = pipe(), pipe()
-            with source, feed, answers, sink:
-                feed.write(msgspec.json.encode(message("tools/call", 1, name="shop__query", arguments=QUICK)) + b"\n")
-                feed.close()
-                await serve_streams(gateway, gateway.principal("bot"), source, sink)
-                told = msgspec.json.decode(answers.read(65_536))
-            assert not told["result"]["isError"]
-
-    run(main())
+    async with Gateway.load(project.root / "toolgen.yaml") as gateway:
+        (source, feed), (answers, sink) = pipe(), pipe()
+        with source, feed, answers, sink:
+            feed.write(msgspec.json.encode(message("tools/call", 1, name="shop__query", arguments=QUICK)) + b"\n")
+            feed.close()
+            await serve_streams(gateway, gateway.principal("bot"), source, sink)
+            told = msgspec.json.decode(answers.read(65_536))
+        assert not told["result"]["isError"]
 
 
 @pytest.mark.parametrize("project", ["sqlite"], indirect=True)
-def test_a_client_that_left_before_the_database_was_asked_asks_it_nothing(project: SlowProject) -> None:
-    async def main() -> None:
-        async with Gateway.load(project.root / "toolgen.yaml") as gateway:
-            caller_connection = CallerConnection()
-            caller_connection.leave()
-            envelope = await gateway.call("shop__query", QUICK, principal="bot", caller_connection=caller_connection)
-            assert envelope.error is not None
-            assert (envelope.status, envelope.error.code) == ("cancelled", "cancelled")
-            assert gateway._executors["shop"]._opened is None  # type: ignore[attr-defined]
-
-    run(main())
+async def test_a_client_that_left_before_the_database_was_asked_asks_it_nothing(project: SlowProject) -> None:
+    async with Gateway.load(project.root / "toolgen.yaml") as gateway:
+        caller_connection = CallerConnection()
+        caller_connection.leave()
+        envelope = await gateway.call("shop__query", QUICK, principal="bot", caller_connection=caller_connection)
+        assert envelope.error is not None
+        assert (envelope.status, envelope.error.code) == ("cancelled", "cancelled")
+        assert gateway._executors["shop"]._opened is None  # type: ignore[attr-defined]

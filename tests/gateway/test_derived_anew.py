@@ -214,7 +214,7 @@ def test_an_approval_is_bound_to_where_roles_came_from(tmp_path: Path) -> None:
     scenario(tmp_path, asking(), steps)
 
 
-def test_a_token_that_leads_to_another_principal_by_now_keeps_nobody_in(tmp_path: Path) -> None:
+async def test_a_token_that_leads_to_another_principal_by_now_keeps_nobody_in(tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text(json.dumps({"keys": [jwk("ed")]}), encoding="utf-8")
 
     def identity(name: str) -> Identity:
@@ -226,14 +226,11 @@ def test_a_token_that_leads_to_another_principal_by_now_keeps_nobody_in(tmp_path
         (folder / "policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
         return Identity(load(folder, PETS).credentials, SystemClock(), _KEYS)
 
-    async def main() -> None:
-        before, after = identity("ann"), identity("boss")
-        text = token("ed", sub="ann")
-        known, now = await before.authenticate(text), await after.authenticate(text)
-        assert isinstance(known, Principal)
-        assert isinstance(now, Principal)
-        assert (known.id, now.id) == ("ann", "boss")
-        assert before.current(known) == known
-        assert after.current(known) is None
-
-    asyncio.run(main())
+    before, after = identity("ann"), identity("boss")
+    text = token("ed", sub="ann")
+    known, now = await before.authenticate(text), await after.authenticate(text)
+    assert isinstance(known, Principal)
+    assert isinstance(now, Principal)
+    assert (known.id, now.id) == ("ann", "boss")
+    assert before.current(known) == known
+    assert after.current(known) is None

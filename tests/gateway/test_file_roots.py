@@ -60,7 +60,7 @@ async def keep(root: Path, paths: list[str], folders: list[str] | None) -> list[
     return [block.text for result in results for block in result.content[:1] if isinstance(block, types.TextContent)]
 
 
-def test_a_client_opens_its_folders_and_no_others(tmp_path: Path) -> None:
+async def test_a_client_opens_its_folders_and_no_others(tmp_path: Path) -> None:
     write_project(tmp_path)
     opened, closed = tmp_path / "the opened", tmp_path / "closed"
     for folder in (opened, closed):
@@ -68,18 +68,14 @@ def test_a_client_opens_its_folders_and_no_others(tmp_path: Path) -> None:
         (folder / "a.txt").write_bytes(BODY)
     (opened / "link.txt").symlink_to(closed / "a.txt")
     paths = [str(opened / "a.txt"), "a.txt", str(closed / "a.txt"), str(opened / "link.txt"), "../closed/a.txt"]
-
-    async def main() -> None:
-        uris = [opened.as_uri(), "file://elsewhere/tmp"]
-        found = await keep(tmp_path, paths, uris)
-        digest = sha256(BODY).hexdigest()
-        assert found[:2] == [digest, digest]
-        assert all(one.startswith("validation: ") for one in found[2:]), found
-        for none in (None, [], ["file://elsewhere" + str(opened)]):
-            (refused,) = await keep(tmp_path, paths[:1], none)
-            assert refused.startswith("validation: "), refused
-
-    asyncio.run(main())
+    uris = [opened.as_uri(), "file://elsewhere/tmp"]
+    found = await keep(tmp_path, paths, uris)
+    digest = sha256(BODY).hexdigest()
+    assert found[:2] == [digest, digest]
+    assert all(one.startswith("validation: ") for one in found[2:]), found
+    for none in (None, [], ["file://elsewhere" + str(opened)]):
+        (refused,) = await keep(tmp_path, paths[:1], none)
+        assert refused.startswith("validation: "), refused
 
 
 def test_no_step_below_a_folder_is_a_link(tmp_path: Path) -> None:

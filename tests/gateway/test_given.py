@@ -142,7 +142,7 @@ def test_half_a_surrogate_pair_in_a_path_or_a_header_is_refused(
     assert len(served.seen.requests) == before
 
 
-def test_an_error_says_where_its_operation_is_documented(tmp_path: Path) -> None:
+async def test_an_error_says_where_its_operation_is_documented(tmp_path: Path) -> None:
     path = make_project(tmp_path / "p")
     spec = path.parent / "specs" / "pets.json"
     written = json.loads(spec.read_text(encoding="utf-8"))
@@ -150,16 +150,12 @@ def test_an_error_says_where_its_operation_is_documented(tmp_path: Path) -> None
         for operation in item.values():
             operation["externalDocs"] = {"url": "https://docs.example/pets"}
     spec.write_text(json.dumps(written), encoding="utf-8")
-
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            wrong = await gateway.call(PET, {"petId": {}}, principal="bot")
-            assert (wrong.error and wrong.error.code, wrong.error and wrong.error.help_url) == (
-                "validation",
-                "https://docs.example/pets",
-            )
-            unknown = await gateway.call("pets__nothing", {}, principal="bot")
-            assert unknown.error
-            assert not unknown.error.help_url
-
-    asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        wrong = await gateway.call(PET, {"petId": {}}, principal="bot")
+        assert (wrong.error and wrong.error.code, wrong.error and wrong.error.help_url) == (
+            "validation",
+            "https://docs.example/pets",
+        )
+        unknown = await gateway.call("pets__nothing", {}, principal="bot")
+        assert unknown.error
+        assert not unknown.error.help_url

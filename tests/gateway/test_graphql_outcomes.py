@@ -157,21 +157,18 @@ def test_errors_beside_an_answer_are_redacted_with_it(path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_every_front_end_tells_of_what_is_missing(path: Path) -> None:
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            transport = httpx.ASGITransport(App(gateway))
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-                rest = await client.post("/v1/tools/t__get_issue/call", json={"arguments": ISSUE}, headers=KEY)
-                assert (rest.status_code, len(rest.json()["meta"]["partial"])) == (200, 1)
-                refused = await client.post("/v1/tools/t__create/call", json={"arguments": {"title": ""}}, headers=KEY)
-                assert (refused.status_code, refused.json()["error"]["code"]) == (422, "rejected")
-                params = {"name": "t__get_issue", "arguments": ISSUE}
-                message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-                result = (await client.post("/mcp", json=message, headers=KEY)).json()["result"]
-                assert result["isError"] is False
-                assert "Some of it is missing" in result["content"][0]["text"]
-                assert '{"issue":{"id":"1","secret":null}}' in result["content"][0]["text"]
-                assert "structuredContent" not in result
-
-    asyncio.run(main())
+async def test_every_front_end_tells_of_what_is_missing(path: Path) -> None:
+    async with Gateway.load(path) as gateway:
+        transport = httpx.ASGITransport(App(gateway))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+            rest = await client.post("/v1/tools/t__get_issue/call", json={"arguments": ISSUE}, headers=KEY)
+            assert (rest.status_code, len(rest.json()["meta"]["partial"])) == (200, 1)
+            refused = await client.post("/v1/tools/t__create/call", json={"arguments": {"title": ""}}, headers=KEY)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (422, "rejected")
+            params = {"name": "t__get_issue", "arguments": ISSUE}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            result = (await client.post("/mcp", json=message, headers=KEY)).json()["result"]
+            assert result["isError"] is False
+            assert "Some of it is missing" in result["content"][0]["text"]
+            assert '{"issue":{"id":"1","secret":null}}' in result["content"][0]["text"]
+            assert "structuredContent" not in result

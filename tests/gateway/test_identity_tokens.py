@@ -310,19 +310,15 @@ def test_what_is_no_token_is_refused_without_asking_anybody(keys: Provider) -> N
         refused(keys.url, text)
 
 
-def test_a_mangled_token_is_refused_wherever_it_was_mangled(keys: Provider) -> None:
+async def test_a_mangled_token_is_refused_wherever_it_was_mangled(keys: Provider) -> None:
     good = token()
-
-    async def main() -> None:
-        identity = identity_of(keys.url)
-        assert isinstance(await identity.authenticate(good), Principal)
-        for place in range(len(good)):
-            for letter in "A_.":
-                if good[place] != letter:
-                    mangled = good[:place] + letter + good[place + 1 :]
-                    assert isinstance(await identity.authenticate(mangled), TokenRejected), place
-
-    run(main())
+    identity = identity_of(keys.url)
+    assert isinstance(await identity.authenticate(good), Principal)
+    for place in range(len(good)):
+        for letter in "A_.":
+            if good[place] != letter:
+                mangled = good[:place] + letter + good[place + 1 :]
+                assert isinstance(await identity.authenticate(mangled), TokenRejected), place
 
 
 def test_only_listed_algorithms_pass(keys: Provider) -> None:
@@ -384,108 +380,90 @@ class Set:
         return text if by is None else f"{head}.{encoded(by.sign(head.encode()))}"
 
 
-def test_random_key_ids_do_not_hammer_the_provider() -> None:
-    async def main() -> None:
-        source, clock = Set("rsa"), Clock()
-        identity = identity_of("x://", fetch=source, clock=clock)
-        for number in range(200):
-            assert isinstance(await identity.authenticate(token(header={"kid": f"k{number}"})), TokenRejected)
-        assert source.asked == 1
-        clock.advance(RETRY_S)
-        await asyncio.gather(*(identity.authenticate(token(header={"kid": f"n{number}"})) for number in range(50)))
-        assert source.asked == 2
-        assert isinstance(await identity.authenticate(token()), Principal)
-
-    run(main())
+async def test_random_key_ids_do_not_hammer_the_provider() -> None:
+    source, clock = Set("rsa"), Clock()
+    identity = identity_of("x://", fetch=source, clock=clock)
+    for number in range(200):
+        assert isinstance(await identity.authenticate(token(header={"kid": f"k{number}"})), TokenRejected)
+    assert source.asked == 1
+    clock.advance(RETRY_S)
+    await asyncio.gather(*(identity.authenticate(token(header={"kid": f"n{number}"})) for number in range(50)))
+    assert source.asked == 2
+    assert isinstance(await identity.authenticate(token()), Principal)
 
 
-def test_the_operator_is_told_which_key_set_cannot_be_had(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        source = Set("rsa")
-        source.down = True
-        refused = await identity_of("x://keys", fetch=source).authenticate(token())
-        assert isinstance(refused, TokenRejected)
-        assert "the key set x://keys cannot be used: it is down" in caplog.text
-
-    run(main())
+async def test_the_operator_is_told_which_key_set_cannot_be_had(caplog: pytest.LogCaptureFixture) -> None:
+    source = Set("rsa")
+    source.down = True
+    refused = await identity_of("x://keys", fetch=source).authenticate(token())
+    assert isinstance(refused, TokenRejected)
+    assert "the key set x://keys cannot be used: it is down" in caplog.text
 
 
-def test_a_new_key_is_found_and_one_taken_out_stops_working() -> None:
-    async def main() -> None:
-        source, clock = Set("rsa"), Clock()
-        identity = identity_of("x://", fetch=source, clock=clock)
-        old = token()
-        assert isinstance(await identity.authenticate(old), Principal)
-        source.names = ("ed",)
-        clock.advance(RETRY_S)
-        assert isinstance(await identity.authenticate(token("ed")), Principal)
-        assert isinstance(await identity.authenticate(token(jti="another")), TokenRejected)
-
-    run(main())
+async def test_a_new_key_is_found_and_one_taken_out_stops_working() -> None:
+    source, clock = Set("rsa"), Clock()
+    identity = identity_of("x://", fetch=source, clock=clock)
+    old = token()
+    assert isinstance(await identity.authenticate(old), Principal)
+    source.names = ("ed",)
+    clock.advance(RETRY_S)
+    assert isinstance(await identity.authenticate(token("ed")), Principal)
+    assert isinstance(await identity.authenticate(token(jti="another")), TokenRejected)
 
 
-def test_a_key_id_that_is_used_again_for_a_new_key_is_asked_for_early_once() -> None:
-    async def main() -> None:
-        source, clock = Set("rsa"), Clock()
-        identity = identity_of("x://", fetch=source, clock=clock)
-        good = Set.used_again("ed", "k")
-        assert isinstance(await identity.authenticate(good), TokenRejected)
-        source.again = {"ed": "k", "ec": "k"}  # two keys of one id, for two algorithms
-        clock.advance(RETRY_S)
-        assert isinstance(await identity.authenticate(good), Principal)
-        assert source.asked == 2
-        source.again = {"ec": "k"}
-        replaced = jwk("ed", kid="k", x=encoded(NEW.public_key().public_bytes_raw()))
-        source.more = [replaced]
-        newer = Set.used_again("ed", "k", by=NEW)
-        assert isinstance(await identity.authenticate(newer), TokenRejected)  # asked for a moment ago
-        for number in range(20):
-            forged = token("ed", header={"kid": "k"}, jti=str(number)).rpartition(".")[0] + "." + encoded(b"\0" * 64)
-            assert isinstance(await identity.authenticate(forged), TokenRejected)
-        assert source.asked == 2
-        clock.advance(RETRY_S)
-        assert isinstance(await identity.authenticate(newer), Principal)
-        assert source.asked == 3
-        assert isinstance(await identity.authenticate(Set.used_again("ed", "k", jti="old")), TokenRejected)
-        assert source.asked == 3
-
-    run(main())
+async def test_a_key_id_that_is_used_again_for_a_new_key_is_asked_for_early_once() -> None:
+    source, clock = Set("rsa"), Clock()
+    identity = identity_of("x://", fetch=source, clock=clock)
+    good = Set.used_again("ed", "k")
+    assert isinstance(await identity.authenticate(good), TokenRejected)
+    source.again = {"ed": "k", "ec": "k"}  # two keys of one id, for two algorithms
+    clock.advance(RETRY_S)
+    assert isinstance(await identity.authenticate(good), Principal)
+    assert source.asked == 2
+    source.again = {"ec": "k"}
+    replaced = jwk("ed", kid="k", x=encoded(NEW.public_key().public_bytes_raw()))
+    source.more = [replaced]
+    newer = Set.used_again("ed", "k", by=NEW)
+    assert isinstance(await identity.authenticate(newer), TokenRejected)  # asked for a moment ago
+    for number in range(20):
+        forged = token("ed", header={"kid": "k"}, jti=str(number)).rpartition(".")[0] + "." + encoded(b"\0" * 64)
+        assert isinstance(await identity.authenticate(forged), TokenRejected)
+    assert source.asked == 2
+    clock.advance(RETRY_S)
+    assert isinstance(await identity.authenticate(newer), Principal)
+    assert source.asked == 3
+    assert isinstance(await identity.authenticate(Set.used_again("ed", "k", jti="old")), TokenRejected)
+    assert source.asked == 3
 
 
-def test_the_last_set_serves_for_an_hour_when_the_provider_is_down_and_no_longer() -> None:
-    async def main() -> None:
-        source, clock = Set("rsa"), Clock()
-        identity = identity_of("x://", fetch=source, clock=clock)
-        assert isinstance(await identity.authenticate(token()), Principal)
-        source.down = True
-        clock.advance(FRESH_S)
-        assert isinstance(await identity.authenticate(token(jti="1")), Principal)
-        clock.advance(STALE_S - FRESH_S)
-        answer = await identity.authenticate(token(jti="2"))
-        assert answer == TokenRejected("the keys of its issuer cannot be had", DisclosedReason.UNAVAILABLE)
-        source.down = False
-        clock.advance(RETRY_S)
-        await identity.authenticate(token(jti="3"))
-        async with asyncio.timeout(120):
-            while not isinstance(await identity.authenticate(token(jti="4")), Principal):  # noqa: ASYNC110
-                await asyncio.sleep(0)
-
-    run(main())
+async def test_the_last_set_serves_for_an_hour_when_the_provider_is_down_and_no_longer() -> None:
+    source, clock = Set("rsa"), Clock()
+    identity = identity_of("x://", fetch=source, clock=clock)
+    assert isinstance(await identity.authenticate(token()), Principal)
+    source.down = True
+    clock.advance(FRESH_S)
+    assert isinstance(await identity.authenticate(token(jti="1")), Principal)
+    clock.advance(STALE_S - FRESH_S)
+    answer = await identity.authenticate(token(jti="2"))
+    assert answer == TokenRejected("the keys of its issuer cannot be had", DisclosedReason.UNAVAILABLE)
+    source.down = False
+    clock.advance(RETRY_S)
+    await identity.authenticate(token(jti="3"))
+    async with asyncio.timeout(120):
+        while not isinstance(await identity.authenticate(token(jti="4")), Principal):  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
 
-def test_a_remembered_token_ends_when_it_expires() -> None:
-    async def main() -> None:
-        clock = FixedClock(NOW)
-        identity = identity_of("x://", fetch=Set("rsa"), clock=clock)
-        text = token(exp=NOW + 30)
-        assert isinstance(await identity.authenticate(text), Principal)
-        clock.advance(80)
-        assert identity.recognised(text) is not None
-        clock.advance(20)
-        assert identity.recognised(text) is None
-        assert await identity.authenticate(text) == TokenRejected("it has expired (1 min ago by this machine's clock)")
-
-    run(main())
+async def test_a_remembered_token_ends_when_it_expires() -> None:
+    clock = FixedClock(NOW)
+    identity = identity_of("x://", fetch=Set("rsa"), clock=clock)
+    text = token(exp=NOW + 30)
+    assert isinstance(await identity.authenticate(text), Principal)
+    clock.advance(80)
+    assert identity.recognised(text) is not None
+    clock.advance(20)
+    assert identity.recognised(text) is None
+    assert await identity.authenticate(text) == TokenRejected("it has expired (1 min ago by this machine's clock)")
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def tried(work: Work, **options: Any) -> None:
     asyncio.run(main())
 
 
-def test_a_call_reaches_the_application_as_http_would_bring_it() -> None:
+async def test_a_call_reaches_the_application_as_http_would_bring_it() -> None:
     async def work(gateway: toolgen.Gateway) -> None:
         arguments = {"name": "a/b é", "to": "x&y=1", "body": {"k": "ü"}}
         data: Any = (await gateway.call("own__echo", arguments)).unwrap()
@@ -139,15 +139,11 @@ def test_a_call_reaches_the_application_as_http_would_bring_it() -> None:
         made = app()
     finally:
         ROUTES["/echo/{name}"] = ROUTES.pop("/echo/{name:path}", routes)
-
-    async def main() -> None:
-        gateway = toolgen.Gateway.from_asgi(
-            made, document(), allow=["read", "write"], name="own", server="http://tools.example"
-        )
-        async with gateway:
-            await work(gateway)
-
-    asyncio.run(main())
+    gateway = toolgen.Gateway.from_asgi(
+        made, document(), allow=["read", "write"], name="own", server="http://tools.example"
+    )
+    async with gateway:
+        await work(gateway)
 
 
 def test_every_call_is_on_record_and_held_by_the_policy(tmp_path: Path) -> None:
@@ -189,16 +185,13 @@ def test_a_redirect_leads_to_no_other_place(to: str) -> None:
     tried(work)
 
 
-def test_requests_to_another_origin_are_refused() -> None:
-    async def main() -> None:
-        dialer = AppDialer(LocalApp(app=app(), origin="http://localhost"), Timeouts())
-        assert await dialer.addresses(Target.of("http://localhost/x")) == ("",)
-        for url in ("http://localhost:81/", "https://localhost/", "http://127.0.0.1/"):
-            with pytest.raises(EgressRefusal):
-                await dialer.addresses(Target.of(url))
-        await dialer.close()
-
-    asyncio.run(main())
+async def test_requests_to_another_origin_are_refused() -> None:
+    dialer = AppDialer(LocalApp(app=app(), origin="http://localhost"), Timeouts())
+    assert await dialer.addresses(Target.of("http://localhost/x")) == ("",)
+    for url in ("http://localhost:81/", "https://localhost/", "http://127.0.0.1/"):
+        with pytest.raises(EgressRefusal):
+            await dialer.addresses(Target.of(url))
+    await dialer.close()
 
 
 def test_an_answer_without_end_is_cut_and_its_application_ended() -> None:

@@ -13,7 +13,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
-from tests.gateway.clients import bearer, listening, run
+from tests.gateway.clients import bearer, listening
 from tests.gateway.gateways import TOOLS, FakeGateway, tool
 from toolgen.frontends.http.app import App
 
@@ -62,67 +62,49 @@ async def talk(client: Client, version: str) -> None:
 
 
 @pytest.mark.parametrize(("mode", "version"), MODES)
-def test_the_sdk_client_works_over_http(mode: str, version: str) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with over_http(gateway, mode) as client:
-            await talk(client, version)
-        assert {call["client"] for call in gateway.calls} == {"mcp/0.1.0"}
-        assert len({call["session"] for call in gateway.calls}) == 1
-
-    run(main())
+async def test_the_sdk_client_works_over_http(mode: str, version: str) -> None:
+    gateway = FakeGateway()
+    async with over_http(gateway, mode) as client:
+        await talk(client, version)
+    assert {call["client"] for call in gateway.calls} == {"mcp/0.1.0"}
+    assert len({call["session"] for call in gateway.calls}) == 1
 
 
 @pytest.mark.parametrize(("mode", "version"), MODES[:2])
-def test_the_sdk_client_works_over_stdio_although_the_gateway_prints(mode: str, version: str) -> None:
-    async def main() -> None:
-        async with over_stdio(mode) as client:
-            await talk(client, version)
-            slow = await client.call_tool("test__slow", {"text": "hi"})
-            assert slow.is_error is False
-
-    run(main())
+async def test_the_sdk_client_works_over_stdio_although_the_gateway_prints(mode: str, version: str) -> None:
+    async with over_stdio(mode) as client:
+        await talk(client, version)
+        slow = await client.call_tool("test__slow", {"text": "hi"})
+        assert slow.is_error is False
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_the_sdk_client_pages_through_a_long_catalog(mode: str) -> None:
-    async def main() -> None:
-        gateway = FakeGateway(tools=tuple(tool(f"test__t{number:04}") for number in range(2_100)))
-        async with over_http(gateway, mode) as client:
-            first = await client.list_tools()
-            rest = await client.list_tools(cursor=first.next_cursor)
-            assert rest.next_cursor is None
-            assert [item.name for item in first.tools + rest.tools] == [item.name for item in gateway.tools]
-
-    run(main())
+async def test_the_sdk_client_pages_through_a_long_catalog(mode: str) -> None:
+    gateway = FakeGateway(tools=tuple(tool(f"test__t{number:04}") for number in range(2_100)))
+    async with over_http(gateway, mode) as client:
+        first = await client.list_tools()
+        rest = await client.list_tools(cursor=first.next_cursor)
+        assert rest.next_cursor is None
+        assert [item.name for item in first.tools + rest.tools] == [item.name for item in gateway.tools]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_the_sdk_client_is_told_what_the_server_is(mode: str) -> None:
-    async def main() -> None:
-        async with over_http(FakeGateway(), mode) as client:
-            assert client.server_capabilities.tools is not None
-            assert client.server_capabilities.resources is not None
-            assert client.server_info is not None
-            assert client.server_info.name == "toolgen"
-
-    run(main())
+async def test_the_sdk_client_is_told_what_the_server_is(mode: str) -> None:
+    async with over_http(FakeGateway(), mode) as client:
+        assert client.server_capabilities.tools is not None
+        assert client.server_capabilities.resources is not None
+        assert client.server_info is not None
+        assert client.server_info.name == "toolgen"
 
 
-def test_the_sdk_client_pings_in_the_handshake_era() -> None:
-    async def main() -> None:
-        async with over_http(FakeGateway(), "legacy") as client:
-            with pytest.warns(MCPDeprecationWarning, match="ping"):
-                await client.send_ping()
-
-    run(main())
+async def test_the_sdk_client_pings_in_the_handshake_era() -> None:
+    async with over_http(FakeGateway(), "legacy") as client:
+        with pytest.warns(MCPDeprecationWarning, match="ping"):
+            await client.send_ping()
 
 
-def test_the_conversation_in_the_calls_meta_reaches_the_gateway() -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with over_http(gateway, "auto") as client:
-            await client.call_tool("test__echo", {}, meta={"conversationId": "talk-9"})
-        assert gateway.calls[0]["session"] == "talk-9"
-
-    run(main())
+async def test_the_conversation_in_the_calls_meta_reaches_the_gateway() -> None:
+    gateway = FakeGateway()
+    async with over_http(gateway, "auto") as client:
+        await client.call_tool("test__echo", {}, meta={"conversationId": "talk-9"})
+    assert gateway.calls[0]["session"] == "talk-9"

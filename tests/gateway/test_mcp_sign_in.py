@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from tests.gateway.clients import JSON, bearer, listening, run
+from tests.gateway.clients import JSON, bearer, listening
 from tests.gateway.issuer import token
 from tests.gateway.sign_in_server import AuthorizationServer, authorization_server
 from tests.projects import KEY, POLICY, make_project
@@ -63,37 +63,31 @@ async def post(http: httpx.AsyncClient, credential: str | None = None, path: str
 # What is told to whoever has no token
 
 
-def test_the_metadata_names_the_resource_and_its_identity_providers(
+async def test_the_metadata_names_the_resource_and_its_identity_providers(
     tmp_path: Path, server: AuthorizationServer
 ) -> None:
-    async def main() -> None:
-        async with served(project(tmp_path, server, scopes=["tools:call", "tools:list"])) as http:
-            for path in (METADATA, METADATA.removesuffix("/mcp")):
-                answer = await http.get(path)
-                assert answer.status_code == 200
-                assert answer.json() == {
-                    "resource": RESOURCE,
-                    "resource_name": "toolgen",
-                    "authorization_servers": [server.url],
-                    "scopes_supported": ["tools:call", "tools:list"],
-                    "bearer_methods_supported": ["header"],
-                }
-            assert (await http.post(METADATA)).status_code == 405
-
-    run(main())
+    async with served(project(tmp_path, server, scopes=["tools:call", "tools:list"])) as http:
+        for path in (METADATA, METADATA.removesuffix("/mcp")):
+            answer = await http.get(path)
+            assert answer.status_code == 200
+            assert answer.json() == {
+                "resource": RESOURCE,
+                "resource_name": "toolgen",
+                "authorization_servers": [server.url],
+                "scopes_supported": ["tools:call", "tools:list"],
+                "bearer_methods_supported": ["header"],
+            }
+        assert (await http.post(METADATA)).status_code == 405
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8089", "127.0.0.1", "localhost"])
-def test_the_metadata_says_what_the_operator_said_and_not_what_the_request_did(
+async def test_the_metadata_says_what_the_operator_said_and_not_what_the_request_did(
     tmp_path: Path, server: AuthorizationServer, host: str
 ) -> None:
-    async def main() -> None:
-        async with served(project(tmp_path, server)) as http:
-            answer = await http.get(METADATA, headers={"host": host, "x-forwarded-host": "evil.example"})
-            assert answer.json()["resource"] == RESOURCE
-            assert (await http.get(METADATA, headers={"host": "evil.example"})).status_code == 421
-
-    run(main())
+    async with served(project(tmp_path, server)) as http:
+        answer = await http.get(METADATA, headers={"host": host, "x-forwarded-host": "evil.example"})
+        assert answer.json()["resource"] == RESOURCE
+        assert (await http.get(METADATA, headers={"host": "evil.example"})).status_code == 421
 
 
 @pytest.mark.parametrize(
@@ -104,28 +98,24 @@ def test_the_metadata_says_what_the_operator_said_and_not_what_the_request_did(
         (["b", "a"], None, f'Bearer scope="a b", resource_metadata="{URL}{METADATA}"'),
     ],
 )
-def test_a_401_of_mcp_says_where_the_metadata_is(
+async def test_a_401_of_mcp_says_where_the_metadata_is(
     tmp_path: Path, server: AuthorizationServer, scopes: list[str], credential: str | None, challenge: str
 ) -> None:
-    async def main() -> None:
-        async with served(project(tmp_path, server, scopes=scopes)) as http:
-            answer = await post(http, credential)
-            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, challenge)
-            rest = await http.get("/v1/tools", headers=bearer(credential) if credential else {})
-            assert rest.status_code == 401
-            assert "resource_metadata" not in rest.headers["www-authenticate"]
-
-    run(main())
+    async with served(project(tmp_path, server, scopes=scopes)) as http:
+        answer = await post(http, credential)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, challenge)
+        rest = await http.get("/v1/tools", headers=bearer(credential) if credential else {})
+        assert rest.status_code == 401
+        assert "resource_metadata" not in rest.headers["www-authenticate"]
 
 
-def test_nothing_is_told_without_a_public_address_or_without_users(tmp_path: Path, server: AuthorizationServer) -> None:
-    async def main() -> None:
-        for path, url in ((project(tmp_path, server), ""), (make_project(tmp_path / "keys"), URL)):
-            async with served(path, url) as http:
-                assert (await http.get(METADATA)).status_code == 404
-                assert (await post(http)).headers["www-authenticate"] == "Bearer"
-
-    run(main())
+async def test_nothing_is_told_without_a_public_address_or_without_users(
+    tmp_path: Path, server: AuthorizationServer
+) -> None:
+    for path, url in ((project(tmp_path, server), ""), (make_project(tmp_path / "keys"), URL)):
+        async with served(path, url) as http:
+            assert (await http.get(METADATA)).status_code == 404
+            assert (await post(http)).headers["www-authenticate"] == "Bearer"
 
 
 # Which tokens get in
@@ -144,17 +134,14 @@ def test_nothing_is_told_without_a_public_address_or_without_users(tmp_path: Pat
         (None, 401),
     ],
 )
-def test_a_token_for_another_resource_is_not_taken(
+async def test_a_token_for_another_resource_is_not_taken(
     tmp_path: Path, server: AuthorizationServer, audience: Any, status: int
 ) -> None:
-    async def main() -> None:
-        async with served(project(tmp_path, server)) as http:
-            answer = await post(http, token(iss=server.url, aud=audience))
-            assert answer.status_code == status
-            if status == 401:
-                assert 'error="invalid_token"' in answer.headers["www-authenticate"]
-
-    run(main())
+    async with served(project(tmp_path, server)) as http:
+        answer = await post(http, token(iss=server.url, aud=audience))
+        assert answer.status_code == status
+        if status == 401:
+            assert 'error="invalid_token"' in answer.headers["www-authenticate"]
 
 
 @pytest.mark.parametrize(
@@ -174,28 +161,22 @@ def test_a_token_for_another_resource_is_not_taken(
         ({"scp": 5}, 401),
     ],
 )
-def test_a_token_has_every_scope_that_the_policy_asks_for(
+async def test_a_token_has_every_scope_that_the_policy_asks_for(
     tmp_path: Path, server: AuthorizationServer, claims: dict[str, Any], status: int
 ) -> None:
-    async def main() -> None:
-        async with served(project(tmp_path, server, scopes=["tools:call", "tools:list"])) as http:
-            for _ in range(2):  # nothing of a refused token is remembered
-                answer = await post(http, token(iss=server.url, aud=RESOURCE, **claims))
-                assert answer.status_code == status
-            if status == 403:
-                assert answer.headers["www-authenticate"] == (
-                    f'Bearer error="insufficient_scope", scope="tools:call tools:list", resource_metadata="{URL}{METADATA}"'
-                )
-
-    run(main())
+    async with served(project(tmp_path, server, scopes=["tools:call", "tools:list"])) as http:
+        for _ in range(2):  # nothing of a refused token is remembered
+            answer = await post(http, token(iss=server.url, aud=RESOURCE, **claims))
+            assert answer.status_code == status
+        if status == 403:
+            assert answer.headers["www-authenticate"] == (
+                f'Bearer error="insufficient_scope", scope="tools:call tools:list", resource_metadata="{URL}{METADATA}"'
+            )
 
 
-def test_a_key_needs_no_scope(tmp_path: Path, server: AuthorizationServer) -> None:
-    async def main() -> None:
-        async with served(project(tmp_path, server, scopes=["tools:call"])) as http:
-            assert (await post(http, KEY)).status_code == 200
-
-    run(main())
+async def test_a_key_needs_no_scope(tmp_path: Path, server: AuthorizationServer) -> None:
+    async with served(project(tmp_path, server, scopes=["tools:call"])) as http:
+        assert (await post(http, KEY)).status_code == 200
 
 
 # The official client, which is told the address of /mcp and nothing else
@@ -266,30 +247,24 @@ async def signed_in(url: str, mode: str) -> AsyncIterator[Client]:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_sdk_client_finds_its_way_from_the_address_alone(
+async def test_the_sdk_client_finds_its_way_from_the_address_alone(
     tmp_path: Path, server: AuthorizationServer, mode: str
 ) -> None:
-    async def main() -> None:
-        async with reached(tmp_path, server, ["tools:call"]) as url, signed_in(url, mode) as client:
-            answer = await client.call_tool("shop__query", {"sql": "SELECT name FROM customers"})
-            assert answer.is_error is False
-            assert answer.content
-        asked = [(path, query) for path, query in server.asked if path in {"/authorize", "/token"}]
-        assert [path for path, _ in asked] == ["/authorize", "/token"]
-        assert {query["resource"] for _, query in asked} == {f"{url}/mcp"}
-        assert asked[0][1]["scope"] == "tools:call"
-
-    run(main())
+    async with reached(tmp_path, server, ["tools:call"]) as url, signed_in(url, mode) as client:
+        answer = await client.call_tool("shop__query", {"sql": "SELECT name FROM customers"})
+        assert answer.is_error is False
+        assert answer.content
+    asked = [(path, query) for path, query in server.asked if path in {"/authorize", "/token"}]
+    assert [path for path, _ in asked] == ["/authorize", "/token"]
+    assert {query["resource"] for _, query in asked} == {f"{url}/mcp"}
+    assert asked[0][1]["scope"] == "tools:call"
 
 
-def test_the_sdk_client_asks_again_for_a_scope_that_its_token_lacks(
+async def test_the_sdk_client_asks_again_for_a_scope_that_its_token_lacks(
     tmp_path: Path, server: AuthorizationServer
 ) -> None:
-    async def main() -> None:
-        server.gives = "openid"
-        async with reached(tmp_path, server, ["tools:call"]) as url, signed_in(url, "auto") as client:
-            assert [tool.name for tool in (await client.list_tools()).tools]
-        authorized = [query for path, query in server.asked if path == "/authorize"]
-        assert ["tools:call" in query["scope"].split() for query in authorized] == [True, True]
-
-    run(main())
+    server.gives = "openid"
+    async with reached(tmp_path, server, ["tools:call"]) as url, signed_in(url, "auto") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools]
+    authorized = [query for path, query in server.asked if path == "/authorize"]
+    assert ["tools:call" in query["scope"].split() for query in authorized] == [True, True]

@@ -118,65 +118,53 @@ def failing(error: BaseException, *, afterwards: bool) -> Callable[[Callable[...
 @pytest.mark.parametrize("afterwards", [False, True], ids=["at-once", "afterwards"])
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("error", [AuditError("no room"), asyncio.CancelledError()], ids=["fault", "called-off"])
-def test_a_step_that_fails_leaves_nothing_of_those_before_it(
+async def test_a_step_that_fails_leaves_nothing_of_those_before_it(
     tmp_path: Path, step: str, error: BaseException, afterwards: bool
 ) -> None:
     path = written(tmp_path, MODULE)
-
-    async def main() -> None:
-        threads = set(threading.enumerate())
-        gateway = Gateway.load(path)
-        gateway._meaning = meaning = Meaning()  # type: ignore[assignment]
-        with replaced(gateway, step, failing(error, afterwards=afterwards)), pytest.raises(type(error)):
-            async with gateway:
-                pytest.fail("it is open")
-        assert not gateway.entered
-        assert not meaning.opened
-        tasks, running, files = left(threads)
-        assert (tasks, running) == ([], [])
-        assert not [one for one in files if str(tmp_path) in one]
-        async with Gateway.load(path) as again:
-            assert (await again.call("own__one", {}, principal="bot")).data == 1
-        assert len({one.name.partition(".")[0] for one in (tmp_path / "audit").glob("*.jsonl*")}) == 1
-
-    asyncio.run(main())
+    threads = set(threading.enumerate())
+    gateway = Gateway.load(path)
+    gateway._meaning = meaning = Meaning()  # type: ignore[assignment]
+    with replaced(gateway, step, failing(error, afterwards=afterwards)), pytest.raises(type(error)):
+        async with gateway:
+            pytest.fail("it is open")
+    assert not gateway.entered
+    assert not meaning.opened
+    tasks, running, files = left(threads)
+    assert (tasks, running) == ([], [])
+    assert not [one for one in files if str(tmp_path) in one]
+    async with Gateway.load(path) as again:
+        assert (await again.call("own__one", {}, principal="bot")).data == 1
+    assert len({one.name.partition(".")[0] for one in (tmp_path / "audit").glob("*.jsonl*")}) == 1
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_an_end_that_fails_keeps_no_other_from_its_end(tmp_path: Path, end: str) -> None:
+async def test_an_end_that_fails_keeps_no_other_from_its_end(tmp_path: Path, end: str) -> None:
     path = written(tmp_path, MODULE)
-
-    async def main() -> None:
-        threads = set(threading.enumerate())
-        gateway = Gateway.load(path)
-        gateway._meaning = meaning = Meaning()  # type: ignore[assignment]
-        ending = failing(ConfigError("it does not end"), afterwards=True)
-        with replaced(gateway, end, ending), pytest.raises(ConfigError, match="does not end"):
-            async with gateway:
-                assert (await gateway.call("own__one", {}, principal="bot")).data == 1
-        tasks, running, files = left(threads)
-        assert (tasks, running, meaning.opened) == ([], [], False)
-        assert not [one for one in files if str(tmp_path) in one]
-
-    asyncio.run(main())
+    threads = set(threading.enumerate())
+    gateway = Gateway.load(path)
+    gateway._meaning = meaning = Meaning()  # type: ignore[assignment]
+    ending = failing(ConfigError("it does not end"), afterwards=True)
+    with replaced(gateway, end, ending), pytest.raises(ConfigError, match="does not end"):
+        async with gateway:
+            assert (await gateway.call("own__one", {}, principal="bot")).data == 1
+    tasks, running, files = left(threads)
+    assert (tasks, running, meaning.opened) == ([], [], False)
+    assert not [one for one in files if str(tmp_path) in one]
 
 
 @pytest.mark.parametrize("step", ["_log.open", "_shared.start", "tools._runtime.sync", "role_grants.refresh"])
-def test_a_short_session_that_cannot_begin_leaves_nothing(tmp_path: Path, step: str) -> None:
+async def test_a_short_session_that_cannot_begin_leaves_nothing(tmp_path: Path, step: str) -> None:
     path = written(tmp_path, MODULE)
-
-    async def main() -> None:
-        threads = set(threading.enumerate())
-        gateway = Gateway.load(path)
-        beginning = failing(AuditError("no room"), afterwards=True)
-        with replaced(gateway, step, beginning), pytest.raises(AuditError, match="no room"):
-            async with gateway.short_session():
-                pytest.fail("it is open")
-        tasks, running, files = left(threads)
-        assert (tasks, running) == ([], [])
-        assert not [one for one in files if str(tmp_path) in one]
-
-    asyncio.run(main())
+    threads = set(threading.enumerate())
+    gateway = Gateway.load(path)
+    beginning = failing(AuditError("no room"), afterwards=True)
+    with replaced(gateway, step, beginning), pytest.raises(AuditError, match="no room"):
+        async with gateway.short_session():
+            pytest.fail("it is open")
+    tasks, running, files = left(threads)
+    assert (tasks, running) == ([], [])
+    assert not [one for one in files if str(tmp_path) in one]
 
 
 def test_each_step_is_taken_in_order_whatever_others_raise() -> None:

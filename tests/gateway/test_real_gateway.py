@@ -16,7 +16,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.gateway.clients import BASE, JSON, bearer, listening, run
+from tests.gateway.clients import BASE, JSON, bearer, listening
 from tests.projects import audit_entries
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
@@ -78,44 +78,38 @@ async def http_on(gateway: Facade, key: str) -> AsyncIterator[httpx.AsyncClient]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_sdk_client_queries_the_database(project: Path, mode: str) -> None:
-    async def main() -> None:
-        async with (
-            gateway_of(project) as gateway,
-            listening(App(gateway)) as url,
-            httpx2.AsyncClient(headers=bearer(BOT_KEY)) as http,
-            Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
-        ):
-            names = [item.name for item in (await client.list_tools()).tools]
-            assert names == ["shop__describe_table", "shop__explain", "shop__list_tables", "shop__query"]
-            rows = await client.call_tool("shop__query", {"sql": "select name from customers order by id"})
-            assert rows.is_error is False
-            assert rows.structured_content is None
-            assert rows.content[0].type == "text"
-            assert '[["Ann"],["Bo"]]' in rows.content[0].text
-            refused = await client.call_tool("shop__query", {"sql": "select phone from customers"})
-            assert refused.is_error is True
-            assert refused.content[0].type == "text"
-            assert refused.content[0].text.startswith("sql_refused: ")
-
-    run(main())
+async def test_the_sdk_client_queries_the_database(project: Path, mode: str) -> None:
+    async with (
+        gateway_of(project) as gateway,
+        listening(App(gateway)) as url,
+        httpx2.AsyncClient(headers=bearer(BOT_KEY)) as http,
+        Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
+    ):
+        names = [item.name for item in (await client.list_tools()).tools]
+        assert names == ["shop__describe_table", "shop__explain", "shop__list_tables", "shop__query"]
+        rows = await client.call_tool("shop__query", {"sql": "select name from customers order by id"})
+        assert rows.is_error is False
+        assert rows.structured_content is None
+        assert rows.content[0].type == "text"
+        assert '[["Ann"],["Bo"]]' in rows.content[0].text
+        refused = await client.call_tool("shop__query", {"sql": "select phone from customers"})
+        assert refused.is_error is True
+        assert refused.content[0].type == "text"
+        assert refused.content[0].text.startswith("sql_refused: ")
 
 
-def test_rest_queries_the_database_and_the_record_names_the_conversation(project: Path) -> None:
-    async def main() -> None:
-        async with gateway_of(project) as gateway, http_on(gateway, BOT_KEY) as http:
-            body = msgspec.json.encode({"arguments": {"sql": "select name from customers where id = 2"}})
-            headers = JSON | {"x-conversation-id": "talk-1", "user-agent": "tester/1"}
-            answer = await http.post(CALL, headers=headers, content=body)
-            assert (answer.status_code, answer.json()["data"]["rows"]) == (200, [["Bo"]])
-            async with http_on(gateway, REVIEWER_KEY) as review:
-                entry = (await review.get(f"/v1/audit/{answer.json()['meta']['audit_seq']}")).json()
-                assert entry["call_id"] == answer.json()["call_id"]
-                entries = (await review.get("/v1/audit")).json()["entries"]
-        intent = next(item for item in entries if item["event"] == "intent")
-        assert (intent["principal"], intent["session"], intent["client"]) == ("bot", "talk-1", "tester/1")
-
-    run(main())
+async def test_rest_queries_the_database_and_the_record_names_the_conversation(project: Path) -> None:
+    async with gateway_of(project) as gateway, http_on(gateway, BOT_KEY) as http:
+        body = msgspec.json.encode({"arguments": {"sql": "select name from customers where id = 2"}})
+        headers = JSON | {"x-conversation-id": "talk-1", "user-agent": "tester/1"}
+        answer = await http.post(CALL, headers=headers, content=body)
+        assert (answer.status_code, answer.json()["data"]["rows"]) == (200, [["Bo"]])
+        async with http_on(gateway, REVIEWER_KEY) as review:
+            entry = (await review.get(f"/v1/audit/{answer.json()['meta']['audit_seq']}")).json()
+            assert entry["call_id"] == answer.json()["call_id"]
+            entries = (await review.get("/v1/audit")).json()["entries"]
+    intent = next(item for item in entries if item["event"] == "intent")
+    assert (intent["principal"], intent["session"], intent["client"]) == ("bot", "talk-1", "tester/1")
 
 
 @pytest.mark.parametrize(
@@ -128,67 +122,52 @@ def test_rest_queries_the_database_and_the_record_names_the_conversation(project
         (BOT_KEY, "shop__query", {"sql": "drop table customers"}, 403, "sql_refused"),
     ],
 )
-def test_refusals_have_their_status(
+async def test_refusals_have_their_status(
     project: Path, key: str, name: str, arguments: dict[str, str], status: int, code: str
 ) -> None:
-    async def main() -> None:
-        async with gateway_of(project) as gateway, http_on(gateway, key) as http:
-            body = msgspec.json.encode({"arguments": arguments})
-            answer = await http.post(f"/v1/tools/{name}/call", headers=JSON, content=body)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-
-    run(main())
+    async with gateway_of(project) as gateway, http_on(gateway, key) as http:
+        body = msgspec.json.encode({"arguments": arguments})
+        answer = await http.post(f"/v1/tools/{name}/call", headers=JSON, content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
-def test_a_forbidden_tool_and_an_unknown_one_look_the_same(project: Path) -> None:
-    async def main() -> None:
-        shapes = []
-        async with gateway_of(project) as gateway, http_on(gateway, CLERK_KEY) as http:
-            for name in ("shop__query", "shop__absent"):
-                answer = (await http.post(f"/v1/tools/{name}/call", headers=JSON, content=b"{}")).json()
-                shapes.append(msgspec.json.encode(answer["error"]).decode().replace(name, "NAME"))
-        assert shapes[0] == shapes[1]
-
-    run(main())
+async def test_a_forbidden_tool_and_an_unknown_one_look_the_same(project: Path) -> None:
+    shapes = []
+    async with gateway_of(project) as gateway, http_on(gateway, CLERK_KEY) as http:
+        for name in ("shop__query", "shop__absent"):
+            answer = (await http.post(f"/v1/tools/{name}/call", headers=JSON, content=b"{}")).json()
+            shapes.append(msgspec.json.encode(answer["error"]).decode().replace(name, "NAME"))
+    assert shapes[0] == shapes[1]
 
 
-def test_each_principal_is_listed_what_it_may_call(project: Path) -> None:
-    async def main() -> None:
-        async with gateway_of(project) as gateway:
-            listed = {}
-            for key in (BOT_KEY, CLERK_KEY, REVIEWER_KEY):
-                async with http_on(gateway, key) as http:
-                    listed[key] = [item["name"] for item in (await http.get("/v1/tools")).json()["tools"]]
-        assert len(listed[BOT_KEY]) == 4
-        assert listed[CLERK_KEY] == ["shop__list_tables"]
-        assert listed[REVIEWER_KEY] == []
-
-    run(main())
+async def test_each_principal_is_listed_what_it_may_call(project: Path) -> None:
+    async with gateway_of(project) as gateway:
+        listed = {}
+        for key in (BOT_KEY, CLERK_KEY, REVIEWER_KEY):
+            async with http_on(gateway, key) as http:
+                listed[key] = [item["name"] for item in (await http.get("/v1/tools")).json()["tools"]]
+    assert len(listed[BOT_KEY]) == 4
+    assert listed[CLERK_KEY] == ["shop__list_tables"]
+    assert listed[REVIEWER_KEY] == []
 
 
-def test_a_call_whose_client_has_gone_leaves_its_outcome_on_record(project: Path) -> None:
-    async def main() -> None:
-        async with gateway_of(project) as gateway, http_on(gateway, BOT_KEY) as http:
-            body = msgspec.json.encode({"arguments": {"sql": "select name from customers"}})
-            request = asyncio.create_task(http.post(CALL, headers=JSON, content=body))
-            while not gateway._running._tasks:  # noqa: ASYNC110  (nothing to wait on: the gateway announces no beginning)
-                await asyncio.sleep(0)
-            request.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await request
-        events = [entry["event"] for entry in audit_entries(gateway) if entry.get("call_id")]
-        assert sorted(events) == ["intent", "outcome"]
-
-    run(main())
+async def test_a_call_whose_client_has_gone_leaves_its_outcome_on_record(project: Path) -> None:
+    async with gateway_of(project) as gateway, http_on(gateway, BOT_KEY) as http:
+        body = msgspec.json.encode({"arguments": {"sql": "select name from customers"}})
+        request = asyncio.create_task(http.post(CALL, headers=JSON, content=body))
+        while not gateway._running._tasks:  # noqa: ASYNC110  (nothing to wait on: the gateway announces no beginning)
+            await asyncio.sleep(0)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+    events = [entry["event"] for entry in audit_entries(gateway) if entry.get("call_id")]
+    assert sorted(events) == ["intent", "outcome"]
 
 
-def test_no_key_is_in_the_record_or_in_an_answer(project: Path) -> None:
-    async def main() -> None:
-        async with gateway_of(project) as gateway, http_on(gateway, BOT_KEY) as http:
-            answer = await http.post(CALL, headers=JSON, content=b'{"arguments": {"sql": "select 1"}}')
-            listed = await http.get("/v1/tools")
-        record = b"".join(path.read_bytes() for path in (project.parent / "audit").rglob("*") if path.is_file())
-        assert b"shop__query" in record
-        assert BOT_KEY.encode() not in record + answer.content + listed.content
-
-    run(main())
+async def test_no_key_is_in_the_record_or_in_an_answer(project: Path) -> None:
+    async with gateway_of(project) as gateway, http_on(gateway, BOT_KEY) as http:
+        answer = await http.post(CALL, headers=JSON, content=b'{"arguments": {"sql": "select 1"}}')
+        listed = await http.get("/v1/tools")
+    record = b"".join(path.read_bytes() for path in (project.parent / "audit").rglob("*") if path.is_file())
+    assert b"shop__query" in record
+    assert BOT_KEY.encode() not in record + answer.content + listed.content

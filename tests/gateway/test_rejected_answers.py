@@ -102,19 +102,15 @@ def test_a_message_is_left_out_where_the_policy_redacts_the_answer(
     assert "ann@a.test" not in json.dumps(answer.to_dict())
 
 
-def test_rest_and_mcp_tell_it_as_an_error(tmp_path: Path, service: tuple[Upstream, str]) -> None:
+async def test_rest_and_mcp_tell_it_as_an_error(tmp_path: Path, service: tuple[Upstream, str]) -> None:
     path = written(tmp_path, service[1])
-
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            transport = httpx.ASGITransport(App(gateway))
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-                rest = await client.post("/v1/tools/orders__post_message/call", json={"arguments": {}}, headers=KEY)
-                assert (rest.status_code, rest.json()["error"]["code"]) == (422, "rejected")
-                params = {"name": "orders__post_message", "arguments": {}}
-                message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-                result = (await client.post("/mcp", json=message, headers=KEY)).json()["result"]
-                assert result["isError"] is True
-                assert "channel_not_found" in result["content"][0]["text"]
-
-    asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        transport = httpx.ASGITransport(App(gateway))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+            rest = await client.post("/v1/tools/orders__post_message/call", json={"arguments": {}}, headers=KEY)
+            assert (rest.status_code, rest.json()["error"]["code"]) == (422, "rejected")
+            params = {"name": "orders__post_message", "arguments": {}}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            result = (await client.post("/mcp", json=message, headers=KEY)).json()["result"]
+            assert result["isError"] is True
+            assert "channel_not_found" in result["content"][0]["text"]

@@ -106,28 +106,24 @@ async def accepts(gateway: Gateway, credential: str) -> bool:
 
 @pytest.mark.parametrize("way", spread(WAYS, 3))
 @pytest.mark.parametrize("state", BROKEN)
-def test_a_revocation_is_written_down_whatever_state_the_policy_is_in(
+async def test_a_revocation_is_written_down_whatever_state_the_policy_is_in(
     project: Path, toolgen: Run, state: str, way: str
 ) -> None:
     made = toolgen("keys", "new", "bot").out.strip()
     listed = hashlib.sha256(made.encode()).hexdigest()
-
-    async def main() -> None:
-        async with Gateway.load("toolgen.yaml") as gateway:
-            BROKEN[state](project / "policies")
-            await gateway.operations.reload()
-            assert await accepts(gateway, KEY)
-            done = toolgen("keys", "revoke", *WAYS[way])
+    async with Gateway.load("toolgen.yaml") as gateway:
+        BROKEN[state](project / "policies")
+        await gateway.operations.reload()
+        assert await accepts(gateway, KEY)
+        done = toolgen("keys", "revoke", *WAYS[way])
+        assert done.code == 0, done
+        if way != "principal":
+            done = toolgen("keys", "revoke", listed)
             assert done.code == 0, done
-            if way != "principal":
-                done = toolgen("keys", "revoke", listed)
-                assert done.code == 0, done
-            await gateway.operations.reload()
-            assert not await accepts(gateway, KEY)
-            assert not await accepts(gateway, made)
-            assert await accepts(gateway, OTHER)  # and nobody else's
-
-    run(main())
+        await gateway.operations.reload()
+        assert not await accepts(gateway, KEY)
+        assert not await accepts(gateway, made)
+        assert await accepts(gateway, OTHER)  # and nobody else's
 
 
 def test_it_is_said_that_nothing_was_written_where_nothing_could_be(project: Path, toolgen: Run) -> None:
@@ -140,21 +136,20 @@ def test_it_is_said_that_nothing_was_written_where_nothing_could_be(project: Pat
 
 
 @pytest.mark.parametrize("text", ["sources: {", "sources: {}\nnonsense: 1\n"])
-def test_a_toolgen_yaml_that_cannot_be_used_holds_no_revocation_up(project: Path, toolgen: Run, text: str) -> None:
-    async def main() -> None:
-        async with Gateway.load("toolgen.yaml") as gateway:
-            (project / "toolgen.yaml").write_text(text)
-            done = toolgen("keys", "revoke", "--all", "bot")
-            assert done.code == (1 if text == "sources: {" else 0)  # nobody can say where the policy would be
-            assert "toolgen.yaml" in done.err
-            await gateway.operations.reload()
-            assert not await accepts(gateway, KEY)
-
-    run(main())
+async def test_a_toolgen_yaml_that_cannot_be_used_holds_no_revocation_up(
+    project: Path, toolgen: Run, text: str
+) -> None:
+    async with Gateway.load("toolgen.yaml") as gateway:
+        (project / "toolgen.yaml").write_text(text)
+        done = toolgen("keys", "revoke", "--all", "bot")
+        assert done.code == (1 if text == "sources: {" else 0)  # nobody can say where the policy would be
+        assert "toolgen.yaml" in done.err
+        await gateway.operations.reload()
+        assert not await accepts(gateway, KEY)
 
 
 @pytest.mark.parametrize("way", ["variable", "reference"])
-def test_a_revocation_goes_where_the_environment_has_the_policy(
+async def test_a_revocation_goes_where_the_environment_has_the_policy(
     project: Path, toolgen: Run, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the rest of toolgen.yaml cannot be used."""
@@ -164,16 +159,12 @@ def test_a_revocation_goes_where_the_environment_has_the_policy(
         {} if way == "variable" else {"policies": "${env:RULES}"}
     )
     (project / "toolgen.yaml").write_text(json.dumps(data))
-
-    async def main() -> None:
-        async with Gateway.load("toolgen.yaml") as gateway:
-            (project / "toolgen.yaml").write_text(json.dumps(data | {"nonsense": 1}))
-            done = toolgen("keys", "revoke", "--all", "bot")
-            assert done.code == 0, done.err
-            await gateway.operations.reload()
-            assert not await accepts(gateway, KEY)
-
-    run(main())
+    async with Gateway.load("toolgen.yaml") as gateway:
+        (project / "toolgen.yaml").write_text(json.dumps(data | {"nonsense": 1}))
+        done = toolgen("keys", "revoke", "--all", "bot")
+        assert done.code == 0, done.err
+        await gateway.operations.reload()
+        assert not await accepts(gateway, KEY)
 
 
 def test_whoever_was_revoked_whole_gets_in_again_by_what_is_newer(project: Path, toolgen: Run) -> None:

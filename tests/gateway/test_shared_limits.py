@@ -69,17 +69,13 @@ def test_two_gateways_share_one_limit_and_say_when_it_cannot_be_counted(
     assert (settings.state.location.database, settings.state.location.prefix) == (3, "shop")
 
 
-def test_a_gateway_starts_without_its_redis(tmp_path: Path) -> None:
+async def test_a_gateway_starts_without_its_redis(tmp_path: Path) -> None:
     limits = [{"id": "few", "rate": "3/h", "on_failure": "share"}]
     path = project(tmp_path, f"redis://127.0.0.1:{RedisServer(tmp_path).port}", limits)
-
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            refused = await gateway.call("shop__list_tables", {}, principal="bot")
-            assert refused.error is not None
-            assert refused.error.code == "upstream_unavailable"  # what cannot be read pauses
-
-    asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        refused = await gateway.call("shop__list_tables", {}, principal="bot")
+        assert refused.error is not None
+        assert refused.error.code == "upstream_unavailable"  # what cannot be read pauses
 
 
 def test_a_password_written_out_is_a_warning_and_never_repeated(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ async def silent() -> AsyncIterator[tuple[str, asyncio.Event]]:
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.exhaustive)])
-def test_many_calls_that_are_left_at_once_are_listed_elsewhere_and_end(
+async def test_many_calls_that_are_left_at_once_are_listed_elsewhere_and_end(
     tmp_path: Path, server: RedisServer, count: int
 ) -> None:
     async def work(url: str, answers: asyncio.Event) -> None:
@@ -121,8 +121,5 @@ def test_many_calls_that_are_left_at_once_are_listed_elsewhere_and_end(
             ended = await asyncio.gather(*(second.approvals.calls.outcome(call_id, bot, 250) for call_id in found))
             assert {"" if one is None else one.status for one in ended} == {"ok"}
 
-    async def main() -> None:
-        async with silent() as (url, answers):
-            await work(url, answers)
-
-    asyncio.run(main())
+    async with silent() as (url, answers):
+        await work(url, answers)

@@ -176,20 +176,16 @@ def test_a_gateway_without_limits_needs_its_redis_for_pauses_alone(tmp_path: Pat
         server.stop()
 
 
-def test_a_file_of_pauses_that_cannot_be_read_stops_calls_and_says_so(tmp_path: Path) -> None:
+async def test_a_file_of_pauses_that_cannot_be_read_stops_calls_and_says_so(tmp_path: Path) -> None:
     path = make_project(tmp_path)
-
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            (pauses,) = [gateway.settings.state_dir / "pauses.json"]
-            pauses.parent.mkdir(parents=True, exist_ok=True)
-            pauses.write_text("[{", encoding="utf-8")
-            assert await code_of(gateway) == "upstream_unavailable"
-            assert gateway.operations.ready() == ("the file that says what is paused cannot be read",)
-            pauses.unlink()
-            assert (await code_of(gateway), gateway.operations.ready()) == ("", ())
-
-    asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        (pauses,) = [gateway.settings.state_dir / "pauses.json"]
+        pauses.parent.mkdir(parents=True, exist_ok=True)
+        pauses.write_text("[{", encoding="utf-8")
+        assert await code_of(gateway) == "upstream_unavailable"
+        assert gateway.operations.ready() == ("the file that says what is paused cannot be read",)
+        pauses.unlink()
+        assert (await code_of(gateway), gateway.operations.ready()) == ("", ())
 
 
 def test_a_record_that_cannot_be_written_any_more_is_noticed_without_a_call(

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.clients import BASE, JSON, bearer, run
+from tests.gateway.clients import BASE, JSON, bearer
 from tests.projects import KEY, audit_entries, make_project
 from tests.services.local import LocalServer, running
 from toolgen.config.settings import load
@@ -98,24 +98,21 @@ def recorded(gateway: Gateway) -> list[object]:
         (mcp(traceparent="none"), {"traceparent": PARENT, "tracestate": "rojo=1"}),
     ],
 )  # fmt: skip
-def test_the_trace_of_a_call_is_on_record_and_told_where_the_source_says_so(
+async def test_the_trace_of_a_call_is_on_record_and_told_where_the_source_says_so(
     tmp_path: Path, api: tuple[str, list[dict[str, str]]], sent: Any, headers: dict[str, str], trace: bool
 ) -> None:
-    async def main() -> None:
-        url, told = api
-        async with served(project(tmp_path, url, trace=trace)) as (gateway, client):
-            answer = await client.post(sent[0], json=sent[1], headers=headers)
-            assert answer.status_code == 200, answer.text
-            assert recorded(gateway) == [PARENT]
-        assert len(told) == 1
-        if not trace:
-            assert told == [{}]
-            return
-        version, trace_id, span, flags = told[0]["traceparent"].split("-")
-        assert (version, trace_id, flags, told[0]["tracestate"]) == ("00", TRACE, "01", "rojo=1")
-        assert span != SPAN
-
-    run(main())
+    url, told = api
+    async with served(project(tmp_path, url, trace=trace)) as (gateway, client):
+        answer = await client.post(sent[0], json=sent[1], headers=headers)
+        assert answer.status_code == 200, answer.text
+        assert recorded(gateway) == [PARENT]
+    assert len(told) == 1
+    if not trace:
+        assert told == [{}]
+        return
+    version, trace_id, span, flags = told[0]["traceparent"].split("-")
+    assert (version, trace_id, flags, told[0]["tracestate"]) == ("00", TRACE, "01", "rojo=1")
+    assert span != SPAN
 
 
 @pytest.mark.parametrize(
@@ -128,51 +125,44 @@ def test_the_trace_of_a_call_is_on_record_and_told_where_the_source_says_so(
         [("tracestate", "rojo=1")],
     ],
 )
-def test_no_trace_or_a_broken_one_is_none(
+async def test_no_trace_or_a_broken_one_is_none(
     tmp_path: Path, api: tuple[str, list[dict[str, str]]], headers: list[tuple[str, str]]
 ) -> None:
-    async def main() -> None:
-        url, told = api
-        async with served(project(tmp_path, url, trace=True)) as (gateway, client):
-            answer = await client.post(REST[0], json=REST[1], headers=[*client.headers.items(), *headers])
-            assert answer.status_code == 200
-            assert recorded(gateway) == [None]
-        assert told == [{}]
-
-    run(main())
+    url, told = api
+    async with served(project(tmp_path, url, trace=True)) as (gateway, client):
+        answer = await client.post(REST[0], json=REST[1], headers=[*client.headers.items(), *headers])
+        assert answer.status_code == 200
+        assert recorded(gateway) == [None]
+    assert told == [{}]
 
 
-def test_each_line_of_stdio_has_a_trace_of_its_own(tmp_path: Path, api: tuple[str, list[dict[str, str]]]) -> None:
-    async def main() -> None:
-        url, told = api
-        lines = [json.dumps(mcp(**meta)[1]).encode() + b"\n" for meta in ({"traceparent": PARENT}, {})]
-        async with Gateway.load(project(tmp_path, url, trace=True)) as gateway:
-            for line in lines:
-                sink = io.BytesIO()
-                await serve_streams(gateway, gateway.principal("bot"), io.BytesIO(line), sink)
-                assert b'"isError":false' in sink.getvalue()
-            assert recorded(gateway) == [PARENT, None]
-        assert ["traceparent" in one for one in told] == [True, False]
-
-    run(main())
+async def test_each_line_of_stdio_has_a_trace_of_its_own(tmp_path: Path, api: tuple[str, list[dict[str, str]]]) -> None:
+    url, told = api
+    lines = [json.dumps(mcp(**meta)[1]).encode() + b"\n" for meta in ({"traceparent": PARENT}, {})]
+    async with Gateway.load(project(tmp_path, url, trace=True)) as gateway:
+        for line in lines:
+            sink = io.BytesIO()
+            await serve_streams(gateway, gateway.principal("bot"), io.BytesIO(line), sink)
+            assert b'"isError":false' in sink.getvalue()
+        assert recorded(gateway) == [PARENT, None]
+    assert ["traceparent" in one for one in told] == [True, False]
 
 
-def test_an_argument_never_speaks_for_the_gateways_trace(tmp_path: Path, api: tuple[str, list[dict[str, str]]]) -> None:
-    async def main() -> None:
-        url, told = api
-        path = project(tmp_path, url, trace=True)
-        description = path.parent / "specs" / "pets.json"
-        document = json.loads(description.read_text())
-        parameter = {"name": "traceparent", "in": "header", "schema": {"type": "string"}}
-        document["paths"]["/pets/{petId}"]["get"]["parameters"].append(parameter)
-        description.write_text(json.dumps(document))
-        async with served(path) as (_, client):
-            body = {"arguments": {"petId": 5, "traceparent": OTHER}}
-            assert (await client.post(REST[0], json=body, headers={"traceparent": PARENT})).status_code == 200
-            assert (await client.post(REST[0], json=body)).status_code == 200
-        assert [one["traceparent"].split("-")[1] for one in told] == [TRACE, OTHER.split("-")[1]]
-
-    run(main())
+async def test_an_argument_never_speaks_for_the_gateways_trace(
+    tmp_path: Path, api: tuple[str, list[dict[str, str]]]
+) -> None:
+    url, told = api
+    path = project(tmp_path, url, trace=True)
+    description = path.parent / "specs" / "pets.json"
+    document = json.loads(description.read_text())
+    parameter = {"name": "traceparent", "in": "header", "schema": {"type": "string"}}
+    document["paths"]["/pets/{petId}"]["get"]["parameters"].append(parameter)
+    description.write_text(json.dumps(document))
+    async with served(path) as (_, client):
+        body = {"arguments": {"petId": 5, "traceparent": OTHER}}
+        assert (await client.post(REST[0], json=body, headers={"traceparent": PARENT})).status_code == 200
+        assert (await client.post(REST[0], json=body)).status_code == 200
+    assert [one["traceparent"].split("-")[1] for one in told] == [TRACE, OTHER.split("-")[1]]
 
 
 @pytest.mark.parametrize("key", ["trace", "http2"])

@@ -323,17 +323,16 @@ def test_no_secret_is_ever_seen(
 
 
 @pytest.mark.parametrize("name", ["client", "refresh", "exchange"])
-def test_a_token_that_is_not_accepted_is_replaced_once(tmp_path: Path, service: Service, api: Api, name: str) -> None:
-    async def main() -> None:
-        async with calling(project(tmp_path / "p", service)) as (gateway, call):
-            ann = await user(gateway, token())
-            assert (await call(name, ann)).status == "ok"
-            api.refused.update(api.given)
-            envelopes = await asyncio.gather(*(call(name, ann) for _ in range(20)))
-            assert {envelope.status for envelope in envelopes} == {"ok"}
-            assert len(api.given) == 2
-
-    asyncio.run(main())
+async def test_a_token_that_is_not_accepted_is_replaced_once(
+    tmp_path: Path, service: Service, api: Api, name: str
+) -> None:
+    async with calling(project(tmp_path / "p", service)) as (gateway, call):
+        ann = await user(gateway, token())
+        assert (await call(name, ann)).status == "ok"
+        api.refused.update(api.given)
+        envelopes = await asyncio.gather(*(call(name, ann) for _ in range(20)))
+        assert {envelope.status for envelope in envelopes} == {"ok"}
+        assert len(api.given) == 2
 
 
 def test_a_service_that_accepts_no_token_is_not_asked_for_ever(tmp_path: Path, service: Service, api: Api) -> None:
@@ -432,19 +431,15 @@ def test_nobody_is_asked_about_a_call_that_could_not_be_made_afterwards(tmp_path
     assert service.asked == []
 
 
-def test_somebody_is_asked_where_the_caller_has_a_credential_of_the_systems_own(
+async def test_somebody_is_asked_where_the_caller_has_a_credential_of_the_systems_own(
     tmp_path: Path, service: Service
 ) -> None:
     given = {"to": ["staff"], "source": "api", "use": {"exchange": {"token": "${env:VIP}"}}}
-
-    async def main() -> None:
-        path = project(tmp_path / "p", service, {**asking(), "credentials": [given]})
-        async with calling(path) as (gateway, call):
-            assert (await call("exchange", await user(gateway, token()))).status == "pending"
-            envelope = await call("exchange", "bot")  # who is not given it
-            assert envelope.status == "refused"
-
-    asyncio.run(main())
+    path = project(tmp_path / "p", service, {**asking(), "credentials": [given]})
+    async with calling(path) as (gateway, call):
+        assert (await call("exchange", await user(gateway, token()))).status == "pending"
+        envelope = await call("exchange", "bot")  # who is not given it
+        assert envelope.status == "refused"
 
 
 @pytest.mark.parametrize("others", [False, True])
@@ -486,16 +481,12 @@ def test_a_call_that_waited_for_a_person_is_made_with_nobodys_token(
     assert "token-exchange" not in "".join(asked.body.decode() for asked in service.asked)
 
 
-def test_tokens_of_callers_are_kept_only_where_they_are_exchanged(tmp_path: Path, service: Service) -> None:
+async def test_tokens_of_callers_are_kept_only_where_they_are_exchanged(tmp_path: Path, service: Service) -> None:
     auth = {name: value for name, value in AUTH.items() if name != "exchange"}
-
-    async def main() -> None:
-        for number, (given, kept) in enumerate(((auth, False), (AUTH, True))):
-            async with Gateway.load(project(tmp_path / str(number), service, auth=given)) as gateway:
-                assert ((await user(gateway, token())).token is not None) is kept
-                assert (await user(gateway, "key-of-bot")).token is None
-
-    asyncio.run(main())
+    for number, (given, kept) in enumerate(((auth, False), (AUTH, True))):
+        async with Gateway.load(project(tmp_path / str(number), service, auth=given)) as gateway:
+            assert ((await user(gateway, token())).token is not None) is kept
+            assert (await user(gateway, "key-of-bot")).token is None
 
 
 ASSIGNED: list[dict[str, Any]] = [

@@ -16,28 +16,22 @@ from toolgen.frontends.python.gateway import Gateway
     ("session", "connection", "recorded"),
     [("", "", None), ("s", "", "s"), ("", "c", "c"), ("s", "c", "s")],
 )
-def test_a_call_belongs_to_the_session_it_names_or_else_to_its_connection(
+async def test_a_call_belongs_to_the_session_it_names_or_else_to_its_connection(
     tmp_path: Path, session: str, connection: str, recorded: str | None
 ) -> None:
-    async def main() -> None:
-        async with Gateway.load(make_project(tmp_path / "p")) as gateway:
-            await gateway.tool_calls.call(
-                "shop__list_tables", {}, principal=gateway.principal("bot"), session=session, connection=connection
-            )
-            (intent,) = (entry for entry in audit_entries(gateway) if entry["event"] == "intent")
-            assert intent.get("session") == recorded
-
-    asyncio.run(main())
+    async with Gateway.load(make_project(tmp_path / "p")) as gateway:
+        await gateway.tool_calls.call(
+            "shop__list_tables", {}, principal=gateway.principal("bot"), session=session, connection=connection
+        )
+        (intent,) = (entry for entry in audit_entries(gateway) if entry["event"] == "intent")
+        assert intent.get("session") == recorded
 
 
-def test_the_record_is_for_reviewers_that_act_for_nobody(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Gateway.load(make_project(tmp_path / "p")) as gateway:
-            reviewer, bot = gateway.principal("reviewer"), gateway.principal("bot")
-            assert gateway.callers.may_review(reviewer)
-            assert not gateway.callers.may_review(bot)
-
-    asyncio.run(main())
+async def test_the_record_is_for_reviewers_that_act_for_nobody(tmp_path: Path) -> None:
+    async with Gateway.load(make_project(tmp_path / "p")) as gateway:
+        reviewer, bot = gateway.principal("reviewer"), gateway.principal("bot")
+        assert gateway.callers.may_review(reviewer)
+        assert not gateway.callers.may_review(bot)
 
 
 @pytest.mark.parametrize("name", [[], {}, None, 5, "x\ud800", b"pets__get_pet"], ids=repr)

@@ -234,7 +234,7 @@ rules: [{id: all, to: [bot], tools: [own__version, own__gone], verdict: allow}]
         logging.getLogger("toolgen.gateway.catalog.catalog_reloader").removeHandler(handler)
 
 
-def test_a_build_while_a_gateway_reads_its_files_is_in_force_soon(tmp_path: Path) -> None:
+async def test_a_build_while_a_gateway_reads_its_files_is_in_force_soon(tmp_path: Path) -> None:
     path = written(tmp_path, BEFORE)
     rebuilt(path, BEFORE)
 
@@ -245,10 +245,6 @@ def test_a_build_while_a_gateway_reads_its_files_is_in_force_soon(tmp_path: Path
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("toolgen.frontends.python.gateway.read_files", reading)
         gateway = Gateway.load(path)
-
-    async def main() -> None:
-        async with gateway:
-            assert "own__gone" in gateway.manifest.tools
-            await until(lambda: "own__came" in gateway.manifest.tools)
-
-    asyncio.run(main())
+    async with gateway:
+        assert "own__gone" in gateway.manifest.tools
+        await until(lambda: "own__came" in gateway.manifest.tools)

@@ -288,17 +288,13 @@ def test_names_that_are_taken_and_names_that_are_none_are_refused(tmp_path: Path
     running(path, scenario)
 
 
-def test_a_gateway_that_is_not_open_changes_nothing(tmp_path: Path) -> None:
+async def test_a_gateway_that_is_not_open_changes_nothing(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
-
-    async def main() -> None:
-        gateway = Gateway.load(path)
-        for change in (gateway.tools.add(pay), gateway.tools.remove("own__version")):
-            with pytest.raises(ConfigError, match="the gateway is not open"):
-                await change
-        assert "own__version" in gateway.manifest.tools
-
-    asyncio.run(main())
+    gateway = Gateway.load(path)
+    for change in (gateway.tools.add(pay), gateway.tools.remove("own__version")):
+        with pytest.raises(ConfigError, match="the gateway is not open"):
+            await change
+    assert "own__version" in gateway.manifest.tools
 
 
 def test_a_build_brings_nothing_back_and_drops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

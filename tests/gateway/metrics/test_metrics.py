@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.clients import client, run
+from tests.gateway.clients import client
 from tests.gateway.gateways import FakeGateway
 from tests.gateway.governed import Upstream, project, upstream
 from toolgen.frontends.http.app import App
@@ -101,15 +101,12 @@ def test_calls_are_counted_by_how_they_ended_and_name_nobody(tmp_path: Path) -> 
         asyncio.run(main(project(tmp_path / "p", server, POLICY), seen))
 
 
-def test_a_gateway_that_takes_no_calls_says_so() -> None:
-    async def main() -> None:
-        async with client(FakeGateway(reasons=("the disk is full",)), key=None) as http:
-            answer = await http.get("/metrics")
-            assert value(read(answer.text), "toolgen_ready") == 0
-            assert "disk" not in answer.text
-            assert (await http.post("/metrics")).status_code == 405
-
-    run(main())
+async def test_a_gateway_that_takes_no_calls_says_so() -> None:
+    async with client(FakeGateway(reasons=("the disk is full",)), key=None) as http:
+        answer = await http.get("/metrics")
+        assert value(read(answer.text), "toolgen_ready") == 0
+        assert "disk" not in answer.text
+        assert (await http.post("/metrics")).status_code == 405
 
 
 def test_a_histogram_adds_up() -> None:

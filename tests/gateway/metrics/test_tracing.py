@@ -17,7 +17,7 @@ import pytest
 from opentelemetry import trace as otel
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode, TraceFlags
 
-from tests.gateway.clients import BASE, JSON, bearer, run
+from tests.gateway.clients import BASE, JSON, bearer
 from tests.gateway.test_traces import PARENT, SPAN, TRACE, api, key, mcp, project, recorded
 from tests.projects import KEY
 from toolgen.core.errors import ConfigError
@@ -111,45 +111,39 @@ def message(method: str, params: dict[str, Any] | None = None, request: Any = 1)
     return {"jsonrpc": "2.0", "id": request, "method": method, "params": params or {}}
 
 
-def test_a_call_has_a_span_between_its_callers_and_the_systems(tmp_path: Path, api: Any) -> None:
-    async def main() -> None:
-        url, told = api
-        async with served(project(tmp_path, url, trace=True)) as (gateway, client, spans):
-            call = mcp(**META, traceparent=PARENT, tracestate="rojo=1")[1]
-            headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "pets__get_pet"}
-            assert (await client.post("/mcp", json=call, headers=headers)).status_code == 200
-            (span,) = spans
-            assert (span.name, span.options["kind"], span.ended) == ("tools/call pets__get_pet", SpanKind.SERVER, 1)
-            assert span.attributes == {
-                "mcp.method.name": "tools/call",
-                "mcp.protocol.version": "2026-07-28",
-                "jsonrpc.request.id": "1",
-                "gen_ai.tool.name": "pets__get_pet",
-                "gen_ai.operation.name": "execute_tool",
-            }
-            assert span.said == []
-            assert (f"{span.parent.trace_id:032x}", f"{span.parent.span_id:016x}") == (TRACE, SPAN)
-            assert span.parent.is_remote
-            assert recorded(gateway) == [PARENT]
-        assert told == [{"traceparent": f"00-{TRACE}-{span.place.span_id:016x}-01", "tracestate": "rojo=1"}]
-
-    run(main())
+async def test_a_call_has_a_span_between_its_callers_and_the_systems(tmp_path: Path, api: Any) -> None:
+    url, told = api
+    async with served(project(tmp_path, url, trace=True)) as (gateway, client, spans):
+        call = mcp(**META, traceparent=PARENT, tracestate="rojo=1")[1]
+        headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "pets__get_pet"}
+        assert (await client.post("/mcp", json=call, headers=headers)).status_code == 200
+        (span,) = spans
+        assert (span.name, span.options["kind"], span.ended) == ("tools/call pets__get_pet", SpanKind.SERVER, 1)
+        assert span.attributes == {
+            "mcp.method.name": "tools/call",
+            "mcp.protocol.version": "2026-07-28",
+            "jsonrpc.request.id": "1",
+            "gen_ai.tool.name": "pets__get_pet",
+            "gen_ai.operation.name": "execute_tool",
+        }
+        assert span.said == []
+        assert (f"{span.parent.trace_id:032x}", f"{span.parent.span_id:016x}") == (TRACE, SPAN)
+        assert span.parent.is_remote
+        assert recorded(gateway) == [PARENT]
+    assert told == [{"traceparent": f"00-{TRACE}-{span.place.span_id:016x}-01", "tracestate": "rojo=1"}]
 
 
-def test_a_request_without_a_trace_begins_one_that_is_on_record(tmp_path: Path, api: Any) -> None:
-    async def main() -> None:
-        url, told = api
-        async with served(project(tmp_path, url, trace=True)) as (gateway, client, spans):
-            headers = {"mcp-protocol-version": "2025-11-25"}
-            assert (await client.post("/mcp", json=mcp()[1], headers=headers)).status_code == 200
-            (span,) = spans
-            assert not span.parent.is_valid
-            assert span.attributes["mcp.protocol.version"] == "2025-11-25"
-            own = f"00-{span.place.trace_id:032x}-{span.place.span_id:016x}-01"
-            assert recorded(gateway) == [own]
-        assert told == [{"traceparent": own}]
-
-    run(main())
+async def test_a_request_without_a_trace_begins_one_that_is_on_record(tmp_path: Path, api: Any) -> None:
+    url, told = api
+    async with served(project(tmp_path, url, trace=True)) as (gateway, client, spans):
+        headers = {"mcp-protocol-version": "2025-11-25"}
+        assert (await client.post("/mcp", json=mcp()[1], headers=headers)).status_code == 200
+        (span,) = spans
+        assert not span.parent.is_valid
+        assert span.attributes["mcp.protocol.version"] == "2025-11-25"
+        own = f"00-{span.place.trace_id:032x}-{span.place.span_id:016x}-01"
+        assert recorded(gateway) == [own]
+    assert told == [{"traceparent": own}]
 
 
 @pytest.mark.parametrize(
@@ -164,57 +158,49 @@ def test_a_request_without_a_trace_begins_one_that_is_on_record(tmp_path: Path, 
         (message("tools/call", {"name": "pets__get_pet"}), "tools/call pets__get_pet", "tool_error"),
     ],
 )
-def test_what_went_wrong_is_said_by_its_code_and_in_the_metric_too(
+async def test_what_went_wrong_is_said_by_its_code_and_in_the_metric_too(
     tmp_path: Path, api: Any, sent: dict[str, Any], name: str, error: str
 ) -> None:
-    async def main() -> None:
-        async with served(project(tmp_path, api[0], trace=True)) as (gateway, client, spans):
-            await client.post("/mcp", json=sent)
-            (span,) = spans
-            assert (span.name, span.attributes.get("error.type", ""), span.ended) == (name, error, 1)
-            assert [said[0] for said in span.said] == ([StatusCode.ERROR] if error else [])
-            method = name.partition(" ")[0]
-            labels = f'mcp_method_name="{method}",error_type="{error}"'
-            counted = [
-                line
-                for line in (await gateway.operations.measured()).decode().splitlines()
-                if labels in line and "_count" in line
-            ]
-            assert [line.rsplit(" ", 1)[1] for line in counted] == ["1"]
-            assert "canary" not in (await gateway.operations.measured()).decode()
-
-    run(main())
+    async with served(project(tmp_path, api[0], trace=True)) as (gateway, client, spans):
+        await client.post("/mcp", json=sent)
+        (span,) = spans
+        assert (span.name, span.attributes.get("error.type", ""), span.ended) == (name, error, 1)
+        assert [said[0] for said in span.said] == ([StatusCode.ERROR] if error else [])
+        method = name.partition(" ")[0]
+        labels = f'mcp_method_name="{method}",error_type="{error}"'
+        counted = [
+            line
+            for line in (await gateway.operations.measured()).decode().splitlines()
+            if labels in line and "_count" in line
+        ]
+        assert [line.rsplit(" ", 1)[1] for line in counted] == ["1"]
+        assert "canary" not in (await gateway.operations.measured()).decode()
 
 
-def test_nothing_that_was_sent_or_answered_is_in_a_span(
+async def test_nothing_that_was_sent_or_answered_is_in_a_span(
     tmp_path: Path, api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        path = project(tmp_path, api[0], trace=True)
-        monkeypatch.setenv("TEST_PETS_KEY", "canary-of-the-source")
-        async with served(path) as (gateway, client, spans):
-            headers = {"x-conversation-id": "canary-of-the-caller", "user-agent": "canary-of-the-caller"}
-            calls = [
-                message(
-                    "tools/call", {"name": "pets__get_pet", "arguments": {"petId": 5, "note": "canary-of-the-caller"}}
-                ),
-                message("tools/call", {"name": "pets__get_pet", "arguments": {"petId": "canary-of-the-caller"}}),
-                message("tools/call", {"name": "shop__query", "arguments": {"sql": "SELECT 'canary' FROM canary"}}),
-                message("tools/call", {"name": "shop__query", "arguments": {"sql": "SELECT email FROM customers"}}),
-                message("resources/read", {"uri": "toolgen://canary-of-the-caller"}),
-            ]
-            for call in calls:
-                await client.post("/mcp", json=call, headers=headers)
-            await client.post("/mcp", json=calls[0], headers={"authorization": "Bearer canary-of-the-caller"})
-            lines = b"".join(json.dumps(call).encode() + b"\n" for call in calls)
-            await serve_streams(gateway, gateway.principal("bot"), io.BytesIO(lines), io.BytesIO())
-        assert len(spans) == 2 * len(calls)
-        told = repr([(span.name, span.options, span.attributes, span.said) for span in spans])
-        assert "canary" not in told
-        assert KEY not in told
-        assert "example.com" not in told
-
-    run(main())
+    path = project(tmp_path, api[0], trace=True)
+    monkeypatch.setenv("TEST_PETS_KEY", "canary-of-the-source")
+    async with served(path) as (gateway, client, spans):
+        headers = {"x-conversation-id": "canary-of-the-caller", "user-agent": "canary-of-the-caller"}
+        calls = [
+            message("tools/call", {"name": "pets__get_pet", "arguments": {"petId": 5, "note": "canary-of-the-caller"}}),
+            message("tools/call", {"name": "pets__get_pet", "arguments": {"petId": "canary-of-the-caller"}}),
+            message("tools/call", {"name": "shop__query", "arguments": {"sql": "SELECT 'canary' FROM canary"}}),
+            message("tools/call", {"name": "shop__query", "arguments": {"sql": "SELECT email FROM customers"}}),
+            message("resources/read", {"uri": "toolgen://canary-of-the-caller"}),
+        ]
+        for call in calls:
+            await client.post("/mcp", json=call, headers=headers)
+        await client.post("/mcp", json=calls[0], headers={"authorization": "Bearer canary-of-the-caller"})
+        lines = b"".join(json.dumps(call).encode() + b"\n" for call in calls)
+        await serve_streams(gateway, gateway.principal("bot"), io.BytesIO(lines), io.BytesIO())
+    assert len(spans) == 2 * len(calls)
+    told = repr([(span.name, span.options, span.attributes, span.said) for span in spans])
+    assert "canary" not in told
+    assert KEY not in told
+    assert "example.com" not in told
 
 
 def written(path: Path, spans: object) -> Path:
@@ -233,15 +219,12 @@ def test_spans_are_begun_only_where_the_project_says_so(tmp_path: Path, monkeypa
         Gateway.load(path)
 
 
-def test_without_a_library_that_keeps_spans_the_callers_trace_is_passed_on(tmp_path: Path, api: Any) -> None:
-    async def main() -> None:
-        url, told = api
-        async with Gateway.load(written(project(tmp_path, url, trace=True), True)) as gateway:
-            transport = httpx.ASGITransport(App(gateway))
-            async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer(KEY) | JSON) as client:
-                assert (await client.post(*mcp(traceparent=PARENT)[:1], json=mcp(traceparent=PARENT)[1])).is_success
-                assert (await client.post("/mcp", json=mcp()[1])).is_success
-            assert recorded(gateway) == [PARENT, None]
-        assert [one.get("traceparent", "--").split("-")[1] for one in told] == [TRACE, ""]
-
-    run(main())
+async def test_without_a_library_that_keeps_spans_the_callers_trace_is_passed_on(tmp_path: Path, api: Any) -> None:
+    url, told = api
+    async with Gateway.load(written(project(tmp_path, url, trace=True), True)) as gateway:
+        transport = httpx.ASGITransport(App(gateway))
+        async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer(KEY) | JSON) as client:
+            assert (await client.post(*mcp(traceparent=PARENT)[:1], json=mcp(traceparent=PARENT)[1])).is_success
+            assert (await client.post("/mcp", json=mcp()[1])).is_success
+        assert recorded(gateway) == [PARENT, None]
+    assert [one.get("traceparent", "--").split("-")[1] for one in told] == [TRACE, ""]

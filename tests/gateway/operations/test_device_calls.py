@@ -487,51 +487,43 @@ def test_a_repeated_key_is_told_how_the_first_call_stands(tmp_path: Path) -> Non
     play(tmp_path, steps)
 
 
-def test_a_request_and_an_answer_outlive_the_gateway(tmp_path: Path) -> None:
+async def test_a_request_and_an_answer_outlive_the_gateway(tmp_path: Path) -> None:
     settings = device_project(tmp_path / "p")
-
-    async def main() -> None:
-        async with asyncio.timeout(120):
-            async with Served(settings) as served:
-                waits, taken = await served.asked(), await served.asked()
-                store = served.gateway.approvals.calls.store
-                known = await store.get(taken)
-                assert known is not None
-                # A worker that took the answer, and died before it ended the call.
-                answer = {"jsonrpc": "2.0", "id": taken, "result": HERE}
-                lapsed = _changed(known, {"status": "running", "owner": "gone", "lease": SystemClock().now() - 1})
-                lapsed = _changed(lapsed, {"waits_for": _changed(known.device, {"answer": answer})})
-                assert await store.replace(known, lapsed) is not None
-            async with Served(settings) as served:
-                assert [one["request"]["id"] for one in await served.requests()] == [waits]
-                found = await served.gateway.approvals.calls.outcome(taken, served.gateway.principal("ann"), 60)
-                assert found is not None
-                assert found.status == "ok"
-                await served.answer(waits, result=HERE)
-                assert (await served.outcome(waits))["status"] == "ok"
-
-    asyncio.run(main())
+    async with asyncio.timeout(120):
+        async with Served(settings) as served:
+            waits, taken = await served.asked(), await served.asked()
+            store = served.gateway.approvals.calls.store
+            known = await store.get(taken)
+            assert known is not None
+            # A worker that took the answer, and died before it ended the call.
+            answer = {"jsonrpc": "2.0", "id": taken, "result": HERE}
+            lapsed = _changed(known, {"status": "running", "owner": "gone", "lease": SystemClock().now() - 1})
+            lapsed = _changed(lapsed, {"waits_for": _changed(known.device, {"answer": answer})})
+            assert await store.replace(known, lapsed) is not None
+        async with Served(settings) as served:
+            assert [one["request"]["id"] for one in await served.requests()] == [waits]
+            found = await served.gateway.approvals.calls.outcome(taken, served.gateway.principal("ann"), 60)
+            assert found is not None
+            assert found.status == "ok"
+            await served.answer(waits, result=HERE)
+            assert (await served.outcome(waits))["status"] == "ok"
 
 
 def _changed(known: Any, fields: dict[str, Any]) -> Any:
     return msgspec.structs.replace(known, **fields)
 
 
-def test_a_command_keeps_a_request_that_a_gateway_hands_out(tmp_path: Path) -> None:
+async def test_a_command_keeps_a_request_that_a_gateway_hands_out(tmp_path: Path) -> None:
     settings = device_project(tmp_path / "p")
-
-    async def main() -> None:
-        async with asyncio.timeout(120), Served(settings) as served:
-            other = Gateway.load(settings)
-            async with asyncio.TaskGroup() as group:
-                poll = group.create_task(served.get("/v1/device/requests?wait=60", "ann"))
-                async with other.short_session():
-                    envelope = await other.call("phone__ring", {}, principal="ann")
-                assert envelope.error is not None
-                assert envelope.error.code == "deferred"
-            assert [one["request"]["id"] for one in poll.result().json()["requests"]] == [envelope.call_id]
-
-    asyncio.run(main())
+    async with asyncio.timeout(120), Served(settings) as served:
+        other = Gateway.load(settings)
+        async with asyncio.TaskGroup() as group:
+            poll = group.create_task(served.get("/v1/device/requests?wait=60", "ann"))
+            async with other.short_session():
+                envelope = await other.call("phone__ring", {}, principal="ann")
+            assert envelope.error is not None
+            assert envelope.error.code == "deferred"
+        assert [one["request"]["id"] for one in poll.result().json()["requests"]] == [envelope.call_id]
 
 
 def test_checks_of_the_project_see_what_a_device_answers(tmp_path: Path) -> None:
@@ -569,28 +561,24 @@ workflows:
 """
 
 
-def test_a_workflow_waits_for_the_device_at_each_of_its_steps(tmp_path: Path) -> None:
+async def test_a_workflow_waits_for_the_device_at_each_of_its_steps(tmp_path: Path) -> None:
     policy = {"rules": [{"id": "all", "to": ["user"], "tools": ["*"], "verdict": "allow"}]}
     settings = device_project(tmp_path / "p", policy)
     text = settings.read_text().replace("sources:\n", "sources:\n  flow: {workflow: flow.yaml}\n")
     settings.write_text(text, encoding="utf-8")
     (tmp_path / "p" / "flow.yaml").write_text(WORKFLOW, encoding="utf-8")
-
-    async def main() -> None:
-        async with asyncio.timeout(120), Served(settings) as served:
-            made = await served.call("flow__say_where", {})
-            assert made["status"] == "pending", made
-            (first,) = await served.requests()
-            assert (await served.answer(first["request"]["id"], result=HERE)).status_code == 200
-            poll = await served.get("/v1/device/requests?wait=60", "ann")
-            (second,) = poll.json()["requests"]
-            assert second["request"]["params"]["content"]["text"] == "48.1"
-            assert (await served.answer(second["request"]["id"], result=None)).status_code == 200
-            ended = await served.gateway.approvals.calls.outcome(made["call_id"], served.gateway.principal("ann"), 60)
-            assert ended is not None
-            assert (ended.status, ended.data) == ("ok", {"latitude": 48.1})
-
-    asyncio.run(main())
+    async with asyncio.timeout(120), Served(settings) as served:
+        made = await served.call("flow__say_where", {})
+        assert made["status"] == "pending", made
+        (first,) = await served.requests()
+        assert (await served.answer(first["request"]["id"], result=HERE)).status_code == 200
+        poll = await served.get("/v1/device/requests?wait=60", "ann")
+        (second,) = poll.json()["requests"]
+        assert second["request"]["params"]["content"]["text"] == "48.1"
+        assert (await served.answer(second["request"]["id"], result=None)).status_code == 200
+        ended = await served.gateway.approvals.calls.outcome(made["call_id"], served.gateway.principal("ann"), 60)
+        assert ended is not None
+        assert (ended.status, ended.data) == ("ok", {"latitude": 48.1})
 
 
 def test_over_mcp_the_caller_is_told_what_waits_and_where_its_result_will_be(tmp_path: Path) -> None:

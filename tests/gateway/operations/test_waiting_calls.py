@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -41,36 +40,30 @@ class LateStore(SqliteInvocations):
     "since",
     [{}, {"status": "approved"}, {"status": "running", "owner": "another"}, {"status": "ended", "ended": 1.0}],
 )
-def test_a_question_that_was_kept_though_nobody_said_so_is_kept_once_and_stands_as_it_does(
+async def test_a_question_that_was_kept_though_nobody_said_so_is_kept_once_and_stands_as_it_does(
     tmp_path: Path, since: dict[str, Any]
 ) -> None:
-    async def main() -> None:
-        store = LateStore(tmp_path / "calls.db", since)
+    store = LateStore(tmp_path / "calls.db", since)
+    calls = WaitingCalls(store=store, log=AuditLog(tmp_path / "log", SystemClock()), approval_text=str)
+    assert await calls.store.add(LEFT, each=9, total=9) is not None
+    calls.worker.left[LEFT.id] = True
+
+    assert await calls.keep(QUESTION, each=9, total=9)
+
+    known = await store.get(LEFT.id)
+    assert known is not None
+    assert (known.kind, known.status) == ("approval", since.get("status", "pending"))
+    await store.close()
+
+
+async def test_nobody_is_asked_about_a_call_that_was_left_and_is_over_or_called_off(tmp_path: Path) -> None:
+    for number, changes in enumerate(({"cancel": True}, {"status": "ended", "ended": 1.0})):
+        store = SqliteInvocations(tmp_path / f"{number}.db", SystemClock())
         calls = WaitingCalls(store=store, log=AuditLog(tmp_path / "log", SystemClock()), approval_text=str)
-        assert await calls.store.add(LEFT, each=9, total=9) is not None
+        known = await calls.store.add(LEFT, each=9, total=9)
+        assert known is not None
+        assert await store.replace(known, replace(known, **changes)) is not None
         calls.worker.left[LEFT.id] = True
 
-        assert await calls.keep(QUESTION, each=9, total=9)
-
-        known = await store.get(LEFT.id)
-        assert known is not None
-        assert (known.kind, known.status) == ("approval", since.get("status", "pending"))
+        assert not await calls.keep(QUESTION, each=9, total=9)
         await store.close()
-
-    asyncio.run(main())
-
-
-def test_nobody_is_asked_about_a_call_that_was_left_and_is_over_or_called_off(tmp_path: Path) -> None:
-    async def main() -> None:
-        for number, changes in enumerate(({"cancel": True}, {"status": "ended", "ended": 1.0})):
-            store = SqliteInvocations(tmp_path / f"{number}.db", SystemClock())
-            calls = WaitingCalls(store=store, log=AuditLog(tmp_path / "log", SystemClock()), approval_text=str)
-            known = await calls.store.add(LEFT, each=9, total=9)
-            assert known is not None
-            assert await store.replace(known, replace(known, **changes)) is not None
-            calls.worker.left[LEFT.id] = True
-
-            assert not await calls.keep(QUESTION, each=9, total=9)
-            await store.close()
-
-    asyncio.run(main())

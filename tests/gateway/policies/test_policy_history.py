@@ -97,22 +97,18 @@ def test_a_history_that_cannot_be_written_keeps_no_call_back(
     ]
 
 
-def test_the_oldest_texts_are_forgotten_and_times_only_go_forward(
+async def test_the_oldest_texts_are_forgotten_and_times_only_go_forward(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolgen.state.seen._MAX_POLICIES", 2)
-
-    async def main() -> None:
-        seen = SeenPolicies(tmp_path / "seen.db")
-        assert await seen.policies() == ()
-        for time, digest in enumerate(("a", "b", "a", "c")):
-            await seen.policy(digest, {"f": {"said": digest}}, float(time))
-        assert [(one.digest, one.first, one.last) for one in await seen.policies()] == [("c", 3, 3), ("a", 0, 2)]
-        assert await seen.files("a") == {"f": {"said": "a"}}
-        assert await seen.files("b") is None
-        await seen.used({"k"}, 5.0)
-        await seen.used({"k"}, 4.0)
-        assert await seen.uses() == {"k": 5.0}
-        await seen.close()
-
-    asyncio.run(main())
+    seen = SeenPolicies(tmp_path / "seen.db")
+    assert await seen.policies() == ()
+    for time, digest in enumerate(("a", "b", "a", "c")):
+        await seen.policy(digest, {"f": {"said": digest}}, float(time))
+    assert [(one.digest, one.first, one.last) for one in await seen.policies()] == [("c", 3, 3), ("a", 0, 2)]
+    assert await seen.files("a") == {"f": {"said": "a"}}
+    assert await seen.files("b") is None
+    await seen.used({"k"}, 5.0)
+    await seen.used({"k"}, 4.0)
+    assert await seen.uses() == {"k": 5.0}
+    await seen.close()

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.clients import BASE, bearer, run
+from tests.gateway.clients import BASE, bearer
 from tests.gateway.governed import project as governed
 from tests.gateway.governed import upstream, write_policy
 from tests.patient import until
@@ -64,35 +64,27 @@ def notes(project: Path) -> list[tuple[str, str]]:
     return [(entry["status"], entry["policy_digest"]) for entry in found if entry["event"] == "policy"]
 
 
-def test_an_edit_is_in_force_without_a_restart_and_stands_in_the_audit(tmp_path: Path) -> None:
+async def test_an_edit_is_in_force_without_a_restart_and_stands_in_the_audit(tmp_path: Path) -> None:
     project = make_project(tmp_path)
-
-    async def main() -> None:
-        async with Gateway.load(project) as gateway:
-            before = gateway.policy.digest
-            assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
-            write(project, changed(rules=[{"id": "none", "to": ["bot"], "tools": ["*"], "verdict": "deny"}]))
-            await until(lambda: gateway.policy.digest != before)
-            refused = await gateway.call("shop__query", QUERY, principal="bot")
-            assert refused.error is not None
-            assert refused.error.code == "unknown_tool"
-            assert gateway.tool_calls.catalog(gateway.principal("bot")) == ()
-            assert gateway.operations.warnings() == ()
-            await until(lambda: notes(project)[-1:] == [("ok", gateway.policy.digest)])
-
-    run(main())
+    async with Gateway.load(project) as gateway:
+        before = gateway.policy.digest
+        assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
+        write(project, changed(rules=[{"id": "none", "to": ["bot"], "tools": ["*"], "verdict": "deny"}]))
+        await until(lambda: gateway.policy.digest != before)
+        refused = await gateway.call("shop__query", QUERY, principal="bot")
+        assert refused.error is not None
+        assert refused.error.code == "unknown_tool"
+        assert gateway.tool_calls.catalog(gateway.principal("bot")) == ()
+        assert gateway.operations.warnings() == ()
+        await until(lambda: notes(project)[-1:] == [("ok", gateway.policy.digest)])
 
 
-def test_a_key_that_is_taken_away_stops_working(tmp_path: Path) -> None:
+async def test_a_key_that_is_taken_away_stops_working(tmp_path: Path) -> None:
     project = make_project(tmp_path)
-
-    async def main() -> None:
-        async with Gateway.load(project) as gateway:
-            assert isinstance(await gateway.callers.authenticate(KEY), Principal)
-            write(project, changed(principals={**POLICY["principals"], "bot": {"roles": ["bot"], "acts_for": ["ann"]}}))
-            await until(lambda: gateway.callers.recognised(KEY) is None)
-
-    run(main())
+    async with Gateway.load(project) as gateway:
+        assert isinstance(await gateway.callers.authenticate(KEY), Principal)
+        write(project, changed(principals={**POLICY["principals"], "bot": {"roles": ["bot"], "acts_for": ["ann"]}}))
+        await until(lambda: gateway.callers.recognised(KEY) is None)
 
 
 @pytest.mark.parametrize(
@@ -104,59 +96,47 @@ def test_a_key_that_is_taken_away_stops_working(tmp_path: Path) -> None:
         "",
     ],
 )
-def test_a_broken_edit_changes_nothing_and_is_said_wherever_somebody_looks(
+async def test_a_broken_edit_changes_nothing_and_is_said_wherever_somebody_looks(
     tmp_path: Path, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     project = make_project(tmp_path)
-
-    async def main() -> None:
-        transport = httpx.ASGITransport(App(gateway := Gateway.load(project)))
-        async with gateway, httpx.AsyncClient(transport=transport, base_url=BASE) as http:
-            before = gateway.policy.digest
-            write(project, broken)
-            await until(lambda: gateway.operations.warnings() != () and notes(project) != [])
-            assert gateway.policy.digest == before
-            assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
-            assert notes(project) == [("error", before)]
-            anybody = await http.get("/readyz")
-            assert (anybody.status_code, anybody.json()) == (200, {"status": "ready"})
-            (warning,) = (await http.get("/readyz", headers=bearer(KEY))).json()["warnings"]
-            assert warning.startswith("an edit of the policy is not in force: policies/")
-            assert warning in caplog.text
-            write(project, changed(sensitive=["$..card"]))
-            await until(lambda: gateway.policy.digest != before)
-            assert gateway.operations.warnings() == ()
-
-    run(main())
+    transport = httpx.ASGITransport(App(gateway := Gateway.load(project)))
+    async with gateway, httpx.AsyncClient(transport=transport, base_url=BASE) as http:
+        before = gateway.policy.digest
+        write(project, broken)
+        await until(lambda: gateway.operations.warnings() != () and notes(project) != [])
+        assert gateway.policy.digest == before
+        assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
+        assert notes(project) == [("error", before)]
+        anybody = await http.get("/readyz")
+        assert (anybody.status_code, anybody.json()) == (200, {"status": "ready"})
+        (warning,) = (await http.get("/readyz", headers=bearer(KEY))).json()["warnings"]
+        assert warning.startswith("an edit of the policy is not in force: policies/")
+        assert warning in caplog.text
+        write(project, changed(sensitive=["$..card"]))
+        await until(lambda: gateway.policy.digest != before)
+        assert gateway.operations.warnings() == ()
 
 
-def test_a_directory_that_goes_away_is_a_broken_edit(tmp_path: Path) -> None:
+async def test_a_directory_that_goes_away_is_a_broken_edit(tmp_path: Path) -> None:
     project = make_project(tmp_path)
-
-    async def main() -> None:
-        async with Gateway.load(project) as gateway:
-            (project.parent / "policies").rename(project.parent / "gone")
-            await until(lambda: gateway.operations.warnings() != ())
-            assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
-
-    run(main())
+    async with Gateway.load(project) as gateway:
+        (project.parent / "policies").rename(project.parent / "gone")
+        await until(lambda: gateway.operations.warnings() != ())
+        assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
 
 
-def test_a_call_ends_under_the_policy_it_began_under(tmp_path: Path) -> None:
+async def test_a_call_ends_under_the_policy_it_began_under(tmp_path: Path) -> None:
     project = make_project(tmp_path)
-
-    async def main() -> None:
-        async with Gateway.load(project) as gateway:
-            call = asyncio.ensure_future(gateway.call("shop__query", QUERY, principal="bot"))
-            await asyncio.sleep(0)
-            write(project, changed(sensitive=["$..card"]))
-            assert await gateway.operations.reload()
-            assert (await call).status == "ok"
-            entry = audit_entries(gateway, limit=10)
-            digests = {item["event"]: item.get("policy_digest") for item in entry}
-            assert digests["intent"] != digests["policy"] == gateway.policy.digest
-
-    run(main())
+    async with Gateway.load(project) as gateway:
+        call = asyncio.ensure_future(gateway.call("shop__query", QUERY, principal="bot"))
+        await asyncio.sleep(0)
+        write(project, changed(sensitive=["$..card"]))
+        assert await gateway.operations.reload()
+        assert (await call).status == "ok"
+        entry = audit_entries(gateway, limit=10)
+        digests = {item["event"]: item.get("policy_digest") for item in entry}
+        assert digests["intent"] != digests["policy"] == gateway.policy.digest
 
 
 @pytest.mark.parametrize(
@@ -195,21 +175,17 @@ def test_what_waits_at_a_limit_is_not_sent_where_the_policy_in_force_by_then_mig
         assert len(seen.requests) == sent
 
 
-def test_limits_are_not_forgiven_by_an_edit(tmp_path: Path) -> None:
+async def test_limits_are_not_forgiven_by_an_edit(tmp_path: Path) -> None:
     limit = {"id": "few", "per": ["principal"], "rate": "2/h"}
     project = make_project(tmp_path, policy={**POLICY, "limits": [limit]})
-
-    async def main() -> None:
-        async with Gateway.load(project) as gateway:
-            for _ in range(2):
-                assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
-            write(project, changed(limits=[limit], sensitive=["$..card"]))
-            assert await gateway.operations.reload()
-            refused = await gateway.call("shop__query", QUERY, principal="bot")
-            assert refused.error is not None
-            assert refused.error.code == "rate_limited"
-
-    run(main())
+    async with Gateway.load(project) as gateway:
+        for _ in range(2):
+            assert (await gateway.call("shop__query", QUERY, principal="bot")).status == "ok"
+        write(project, changed(limits=[limit], sensitive=["$..card"]))
+        assert await gateway.operations.reload()
+        refused = await gateway.call("shop__query", QUERY, principal="bot")
+        assert refused.error is not None
+        assert refused.error.code == "rate_limited"
 
 
 def test_a_link_that_leads_elsewhere_is_a_change(tmp_path: Path) -> None:
@@ -225,7 +201,7 @@ def test_a_link_that_leads_elsewhere_is_a_change(tmp_path: Path) -> None:
     assert state_of(folder) != known
 
 
-def test_files_that_never_rest_hold_back_no_change(tmp_path: Path) -> None:
+async def test_files_that_never_rest_hold_back_no_change(tmp_path: Path) -> None:
     project = make_project(tmp_path)
 
     async def scribble() -> None:
@@ -233,16 +209,13 @@ def test_files_that_never_rest_hold_back_no_change(tmp_path: Path) -> None:
             (project.parent / "policies" / "more.yaml").write_text(f"sensitive: ['$..x']  # {time.monotonic_ns()}")
             await asyncio.sleep(0.01)
 
-    async def main() -> None:
-        async with Gateway.load(project) as gateway:
-            scribbling = asyncio.create_task(scribble())
-            assert isinstance(await gateway.callers.authenticate(KEY), Principal)
-            revoked = {"revoked": [{"key": "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()}]}
-            (project.parent / "policies" / "keys.yaml").write_text(json.dumps(revoked))
-            await until(lambda: gateway.callers.recognised(KEY) is None)
-            scribbling.cancel()
-
-    run(main())
+    async with Gateway.load(project) as gateway:
+        scribbling = asyncio.create_task(scribble())
+        assert isinstance(await gateway.callers.authenticate(KEY), Principal)
+        revoked = {"revoked": [{"key": "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()}]}
+        (project.parent / "policies" / "keys.yaml").write_text(json.dumps(revoked))
+        await until(lambda: gateway.callers.recognised(KEY) is None)
+        scribbling.cancel()
 
 
 def test_hidden_files_and_notes_are_no_change(tmp_path: Path) -> None:
@@ -252,7 +225,7 @@ def test_hidden_files_and_notes_are_no_change(tmp_path: Path) -> None:
     assert state_of(tmp_path) == known
 
 
-def test_an_edit_between_reading_and_starting_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_edit_between_reading_and_starting_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = make_project(tmp_path)
     none = changed(rules=[{"id": "none", "to": ["bot"], "tools": ["*"], "verdict": "deny"}])
 
@@ -261,18 +234,15 @@ def test_an_edit_between_reading_and_starting_is_noticed(tmp_path: Path, monkeyp
         write(project, none)
         return files
 
-    async def main() -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(python_gateway, "read_files", edited_behind)
-            gateway = Gateway.load(project)
-        before = gateway.policy.digest
-        async with gateway:
-            await until(lambda: gateway.policy.digest != before)
-
-    run(main())
+    with monkeypatch.context() as patch:
+        patch.setattr(python_gateway, "read_files", edited_behind)
+        gateway = Gateway.load(project)
+    before = gateway.policy.digest
+    async with gateway:
+        await until(lambda: gateway.policy.digest != before)
 
 
-def test_an_edit_that_breaks_the_reader_is_said_and_does_not_end_the_watching(
+async def test_an_edit_that_breaks_the_reader_is_said_and_does_not_end_the_watching(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = make_project(tmp_path)
@@ -280,19 +250,16 @@ def test_an_edit_that_breaks_the_reader_is_said_and_does_not_end_the_watching(
     def breaks(*_: object) -> PolicyFiles:
         raise RecursionError("deep")
 
-    async def main() -> None:
-        async with Gateway.load(project) as gateway:
-            before = gateway.policy.digest
-            with monkeypatch.context() as patch:
-                patch.setattr(policy_reloader, "read_files", breaks)
-                write(project, changed(sensitive=["$..card"]))
-                await until(lambda: gateway.operations.warnings() != () and notes(project) != [])
-                assert notes(project) == [("error", before)]
-            write(project, changed(sensitive=["$..card_number"]))
-            await until(lambda: gateway.policy.digest != before)
-            assert gateway.operations.warnings() == ()
-
-    run(main())
+    async with Gateway.load(project) as gateway:
+        before = gateway.policy.digest
+        with monkeypatch.context() as patch:
+            patch.setattr(policy_reloader, "read_files", breaks)
+            write(project, changed(sensitive=["$..card"]))
+            await until(lambda: gateway.operations.warnings() != () and notes(project) != [])
+            assert notes(project) == [("error", before)]
+        write(project, changed(sensitive=["$..card_number"]))
+        await until(lambda: gateway.policy.digest != before)
+        assert gateway.operations.warnings() == ()
 
 
 def test_sighup_reads_the_policy_again(tmp_path: Path) -> None:

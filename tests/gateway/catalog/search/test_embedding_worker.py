@@ -66,40 +66,33 @@ def test_what_is_asked_for_and_not_installed_is_said(
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_request_finds_what_it_means_and_nothing_that_is_hidden(tmp_path: Path) -> None:
-    async def main() -> None:
-        path = made(tmp_path / "p")
-        async with Gateway.load(path) as gateway:
-            await read(gateway)
-            assert (await found(gateway, LETTER))[0] == "orders__send_mail"
-            said = await gateway.call("search_tools", {"query": LETTER}, principal="bot")
-            data: Any = said.data
-            assert data["tools"][0]["name"] == "orders__send_mail"
-            assert {entry["name"] for entry in data["tools"]} == {"orders__list_orders", "orders__send_mail"}
-            for tools in (["orders__list_orders"], ["orders__list_orders", "orders__send_mail", "orders__check_fraud"]):
-                write_policy(tmp_path / "p", {"rules": [{**RULES[0], "tools": tools}]})
-                assert await gateway.operations.reload()
-                assert set(await found(gateway, LETTER)) == set(tools)
-            assert (await found(gateway, "is this purchase a scam?"))[0] == "orders__check_fraud"
-
-    asyncio.run(main())
+async def test_a_request_finds_what_it_means_and_nothing_that_is_hidden(tmp_path: Path) -> None:
+    path = made(tmp_path / "p")
+    async with Gateway.load(path) as gateway:
+        await read(gateway)
+        assert (await found(gateway, LETTER))[0] == "orders__send_mail"
+        said = await gateway.call("search_tools", {"query": LETTER}, principal="bot")
+        data: Any = said.data
+        assert data["tools"][0]["name"] == "orders__send_mail"
+        assert {entry["name"] for entry in data["tools"]} == {"orders__list_orders", "orders__send_mail"}
+        for tools in (["orders__list_orders"], ["orders__list_orders", "orders__send_mail", "orders__check_fraud"]):
+            write_policy(tmp_path / "p", {"rules": [{**RULES[0], "tools": tools}]})
+            assert await gateway.operations.reload()
+            assert set(await found(gateway, LETTER)) == set(tools)
+        assert (await found(gateway, "is this purchase a scam?"))[0] == "orders__check_fraud"
 
 
 @pytest.mark.usefixtures("installed")
-def test_what_was_read_once_is_kept(tmp_path: Path) -> None:
+async def test_what_was_read_once_is_kept(tmp_path: Path) -> None:
     path = made(tmp_path / "p")
     file = tmp_path / "p" / "var" / "state" / "meanings"
-
-    async def main() -> None:
-        inodes = []
-        for _ in range(2):
-            async with Gateway.load(path) as gateway:
-                await read(gateway)
-                assert (await found(gateway, LETTER))[0] == "orders__send_mail"
-            inodes.append(file.stat().st_ino)
-        assert inodes[0] == inodes[1], "nothing new: not written again"
-
-    asyncio.run(main())
+    inodes = []
+    for _ in range(2):
+        async with Gateway.load(path) as gateway:
+            await read(gateway)
+            assert (await found(gateway, LETTER))[0] == "orders__send_mail"
+        inodes.append(file.stat().st_ino)
+    assert inodes[0] == inodes[1], "nothing new: not written again"
 
 
 @pytest.mark.usefixtures("installed")
@@ -140,25 +133,21 @@ def test_a_build_without_the_extra_says_that_nothing_searches_by_meaning(
 
 
 @pytest.mark.usefixtures("installed")
-def test_while_too_many_ask_words_alone_answer(tmp_path: Path) -> None:
+async def test_while_too_many_ask_words_alone_answer(tmp_path: Path) -> None:
     """And nothing waits for the model on the event loop: here its thread is held for as long as the test likes."""
-
-    async def main() -> None:
-        async with Gateway.load(made(tmp_path / "p")) as gateway:
-            await read(gateway)
-            assert (await found(gateway, LETTER))[0] == "orders__send_mail"
-            held = threading.Event()
-            meaning: Any = gateway._meaning
-            asyncio.get_running_loop().run_in_executor(meaning._thread, held.wait)
-            waiting = [asyncio.create_task(found(gateway, LETTER)) for _ in range(8)]
-            await asyncio.sleep(0)
-            assert await found(gateway, LETTER) == []
-            assert await found(gateway, "send mail") == ["orders__send_mail"]
-            assert not any(task.done() for task in waiting)
-            held.set()
-            assert [(await task)[0] for task in waiting] == ["orders__send_mail"] * 8
-
-    asyncio.run(main())
+    async with Gateway.load(made(tmp_path / "p")) as gateway:
+        await read(gateway)
+        assert (await found(gateway, LETTER))[0] == "orders__send_mail"
+        held = threading.Event()
+        meaning: Any = gateway._meaning
+        asyncio.get_running_loop().run_in_executor(meaning._thread, held.wait)
+        waiting = [asyncio.create_task(found(gateway, LETTER)) for _ in range(8)]
+        await asyncio.sleep(0)
+        assert await found(gateway, LETTER) == []
+        assert await found(gateway, "send mail") == ["orders__send_mail"]
+        assert not any(task.done() for task in waiting)
+        held.set()
+        assert [(await task)[0] for task in waiting] == ["orders__send_mail"] * 8
 
 
 class Encoder:
@@ -177,7 +166,7 @@ class Encoder:
         return numpy.array([[len(text) % 7 + 1.0, 1.0] for text in texts], dtype="float32")
 
 
-def test_what_is_added_and_built_is_read_before_anybody_searches_and_until_then_words_answer(
+async def test_what_is_added_and_built_is_read_before_anybody_searches_and_until_then_words_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numpy")
@@ -188,36 +177,30 @@ def test_what_is_added_and_built_is_read_before_anybody_searches_and_until_then_
         """Translates a text."""
         return text
 
-    async def main() -> None:
-        rules = [{**RULES[0], "tools": ["orders__list_orders", "orders__send_mail", "added__*"]}]
-        path = project(tmp_path / "p", "http://127.0.0.1:9", {"rules": rules}, gateway=HYBRID)
-        async with Gateway.load(path) as gateway:
-            await read(gateway)
-            encoder.may_go.clear()
-            await gateway.tools.add(translate, effect="read")
-            meaning: Any = gateway._meaning
-            assert not meaning.read.is_set()
-            assert await found(gateway, "translate this") == ["added__translate"]  # while the model is held up
-            encoder.may_go.set()
-            await read(gateway)
-            assert "translate: Translates a text." in encoder.texts
-            encoder.texts.clear()
-            assert len(await found(gateway, "translate this")) == 3
-            assert encoder.texts == ["translate this"]
-            await gateway.tools.remove("added__translate")
-            await read(gateway)
-            assert len(await found(gateway, "translate this")) == 2
-
-    asyncio.run(main())
+    rules = [{**RULES[0], "tools": ["orders__list_orders", "orders__send_mail", "added__*"]}]
+    path = project(tmp_path / "p", "http://127.0.0.1:9", {"rules": rules}, gateway=HYBRID)
+    async with Gateway.load(path) as gateway:
+        await read(gateway)
+        encoder.may_go.clear()
+        await gateway.tools.add(translate, effect="read")
+        meaning: Any = gateway._meaning
+        assert not meaning.read.is_set()
+        assert await found(gateway, "translate this") == ["added__translate"]  # while the model is held up
+        encoder.may_go.set()
+        await read(gateway)
+        assert "translate: Translates a text." in encoder.texts
+        encoder.texts.clear()
+        assert len(await found(gateway, "translate this")) == 3
+        assert encoder.texts == ["translate this"]
+        await gateway.tools.remove("added__translate")
+        await read(gateway)
+        assert len(await found(gateway, "translate this")) == 2
 
 
 @pytest.mark.usefixtures("installed")
-def test_leaving_while_tools_are_read_is_no_error(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Gateway.load(made(tmp_path / "p")) as gateway:
-            assert await found(gateway, "send mail") == ["orders__send_mail"], "words do, until every tool is read"
-
-    asyncio.run(main())
+async def test_leaving_while_tools_are_read_is_no_error(tmp_path: Path) -> None:
+    async with Gateway.load(made(tmp_path / "p")) as gateway:
+        assert await found(gateway, "send mail") == ["orders__send_mail"], "words do, until every tool is read"
 
 
 @pytest.mark.usefixtures("installed")

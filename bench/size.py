@@ -1,13 +1,16 @@
 """How large the program is and where: `python -m bench.size`. Lines, by what they are, of each package, and what is longest.
 
 A line is code, documentation (of a docstring), a comment or blank. `--long N` prints functions of N lines and more; `--small N` modules of
-at most N lines that one module alone imports, of the same package: these could be part of it.
+at most N lines that one module alone imports, of the same package: these could be part of it. Two lists should be empty: modules of two
+topics (a further paragraph of the docstring that reads like a title), and families (a base class whose only subclass is in
+another file of its folder, and which nothing else uses).
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -58,6 +61,35 @@ class Module:
             elif isinstance(node, ast.Import):
                 yield from (one.name for one in node.names)
 
+    def titles(self) -> list[str]:
+        """Further paragraphs of the docstring that are titles: no verb in the form of the third person, no second sentence."""
+        paragraphs = [" ".join(one.split()) for one in (ast.get_docstring(self.tree) or "").split("\n\n")]
+        return [one for one in paragraphs[1:] if _is_title(one)]
+
+    def bases(self) -> Iterator[tuple[str, str]]:
+        """Each class at the top of the module, with each class that it derives from."""
+        for node in self.tree.body:
+            if isinstance(node, ast.ClassDef):
+                yield from ((node.name, ast.unparse(base).partition("[")[0]) for base in node.bases)
+
+
+# Verbs that make a sentence. A title has none before its first colon or comma.
+_VERB = re.compile(
+    r"\b(is|are|was|were|has|have|may|can|cannot|must|does|do|leads?|comes?|goes|takes?|costs?|stands?|gets?|knows?|makes?|means?|asks?"
+    r"|needs?|needs|runs?|uses?|gives?|keeps?|connects?|supports?|covers|belongs|begins|ends|says?|looks?|reaches|holds|writes|wrote|arrives"
+    r"|accepts|applies|share|decode|depends|compares|imports|contains)\b"
+)
+
+
+def _is_title(paragraph: str) -> bool:
+    sentence, _, more = paragraph.partition(". ")
+    return (
+        not more
+        and len(paragraph) < 160
+        and not _VERB.search(re.split(r"[:,;]", sentence)[0])
+        and paragraph.endswith(".")
+    )
+
 
 def _docstring(node: ast.AST) -> range:
     if not isinstance(node, Documented) or ast.get_docstring(node, clean=False) is None:
@@ -89,6 +121,30 @@ def _print_small(modules: list[Module], most: int) -> None:
             print(f"{lines:4} {module.name}, imported by {alone}")
 
 
+def families(modules: list[Module]) -> list[str]:
+    """Base classes whose only subclass is in another file of their folder, and which nothing else uses."""
+    homes = {name: module for module in modules for name in _classes(module)}
+    derived: dict[str, list[tuple[str, Module]]] = defaultdict(list)
+    for module in modules:
+        for name, base in module.bases():
+            derived[base].append((name, module))
+    found = []
+    for base, ((name, module), *others) in derived.items():
+        home = homes.get(base)
+        if home is None or others or home is module or home.name.rpartition(".")[0] != module.name.rpartition(".")[0]:
+            continue
+        uses = sum(
+            len(re.findall(rf"\b{base}\b(?!,?\n? *\))", one.text)) for one in modules if one not in {home, module}
+        )
+        if not uses and not re.search(rf"\b{base}\(", home.text.replace(f"class {base}(", "")):
+            found.append(f"{home.name}.{base}, of {module.name}.{name} alone")
+    return found
+
+
+def _classes(module: Module) -> Iterator[str]:
+    return (node.name for node in module.tree.body if isinstance(node, ast.ClassDef))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", type=int, default=50, metavar="N")
@@ -100,6 +156,13 @@ def main() -> None:
     for lines, name in sorted((one for module in modules for one in module.functions()), reverse=True):
         if lines >= chosen.long:
             print(f"{lines:4} {name}")
+    print("\nmodules of two topics")
+    for module in modules:
+        for title in module.titles():
+            print(f"     {module.name}: {title}")
+    print("\nclass families across files of one folder")
+    for family in families(modules):
+        print(f"     {family}")
     print(f"\nmodules of at most {chosen.small} lines with one importer, of the same package")
     _print_small(modules, chosen.small)
 

@@ -716,3 +716,34 @@ def test_commands_make_a_gateway_and_hand_on_the_protocols() -> None:
         and "Gateway" in ast.unparse(node.annotation).split()
     ]
     assert named == []
+
+
+# Functions that compare an expiry with the time, and what of it expires.
+EXPIRIES = {
+    "toolgen.gateway.approvals.validity.is_expired": "a call that waits for an answer",
+    "toolgen.frontends.mcp.messages.open": "a question of a stateless client",
+    "toolgen.frontends.console.approvals._filtered": "the filter of the page: what expires soon",
+    "toolgen.state.grants._is_good": "a grant, in Redis",
+}
+
+
+def compared_expiries(name: str, text: str) -> Iterator[str]:
+    """Functions of a module that compare an attribute `expires` by order."""
+    for function in nodes(text):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(function):
+            ordered = isinstance(node, ast.Compare) and any(
+                isinstance(one, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for one in node.ops
+            )
+            if ordered and any(isinstance(one, ast.Attribute) and one.attr == "expires" for one in ast.walk(node)):
+                yield f"{name}.{function.name}"
+
+
+def test_the_expiry_of_a_call_that_waits_is_decided_in_one_function() -> None:
+    assert {one for name, text in modules().items() for one in compared_expiries(name, text)} == EXPIRIES.keys()
+
+
+def test_a_planted_expiry_is_found() -> None:
+    text = "async def due(self, known, now):\n    return known.status == 'pending' and now >= known.expires"
+    assert list(compared_expiries("toolgen.gateway.planted", text)) == ["toolgen.gateway.planted.due"]

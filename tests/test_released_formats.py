@@ -165,29 +165,22 @@ def test_calls_that_waited_expire_as_they_would_have(sample: Path) -> None:
     assert notes(sample) == before
 
 
-def test_what_was_paused_is_paused_until_somebody_resumes_it(sample: Path) -> None:
-    async def main() -> None:
-        async with opened(sample / "toolgen.yaml", FixedClock(NOW + SINCE_S)) as gateway:
-            refused = await gateway.call("notes__count_notes", {}, principal="bot")
-            assert refused.error is not None
-            assert (refused.error.code, refused.error.message) == ("paused", "calls like this are paused: a sample")
-
-    asyncio.run(main())
+async def test_what_was_paused_is_paused_until_somebody_resumes_it(sample: Path) -> None:
+    async with opened(sample / "toolgen.yaml", FixedClock(NOW + SINCE_S)) as gateway:
+        refused = await gateway.call("notes__count_notes", {}, principal="bot")
+        assert refused.error is not None
+        assert (refused.error.code, refused.error.message) == ("paused", "calls like this are paused: a sample")
 
 
-def test_tools_that_were_added_and_removed_still_are(sample: Path) -> None:
+async def test_tools_that_were_added_and_removed_still_are(sample: Path) -> None:
     changed = told(sample).get("tools", {"removed": [], "added": {}})  # the first release had none
-
-    async def main() -> None:
-        async with opened(sample / "toolgen.yaml", FixedClock(NOW + SINCE_S)) as gateway:
-            assert sorted(gateway.tools.removed) == changed["removed"]
-            assert {name: gateway.manifest.tools[name].digest for name in gateway.tools.added} == changed["added"]
-            for name in changed["added"]:
-                assert (await gateway.call(name, {}, principal="bot")).data == notes(sample)[-1]
-            for name in changed["removed"]:
-                refused = await gateway.call(name, {}, principal="bot")
-                assert refused.error is not None
-                assert refused.error.code == "unknown_tool"
-            assert gateway.operations.warnings() == ()
-
-    asyncio.run(main())
+    async with opened(sample / "toolgen.yaml", FixedClock(NOW + SINCE_S)) as gateway:
+        assert sorted(gateway.tools.removed) == changed["removed"]
+        assert {name: gateway.manifest.tools[name].digest for name in gateway.tools.added} == changed["added"]
+        for name in changed["added"]:
+            assert (await gateway.call(name, {}, principal="bot")).data == notes(sample)[-1]
+        for name in changed["removed"]:
+            refused = await gateway.call(name, {}, principal="bot")
+            assert refused.error is not None
+            assert refused.error.code == "unknown_tool"
+        assert gateway.operations.warnings() == ()

@@ -156,70 +156,61 @@ def test_a_subscription_that_never_says_anything_ends_in_time() -> None:
     assert answer.data == {"events": [], "ended": "seconds"}
 
 
-def test_a_connection_whose_goodbye_is_cancelled_is_closed_all_the_same() -> None:
-    async def main() -> None:
-        gone = asyncio.Event()
+async def test_a_connection_whose_goodbye_is_cancelled_is_closed_all_the_same() -> None:
+    gone = asyncio.Event()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            key = next(
-                line.split(": ")[1] for line in head.split("\r\n") if line.lower().startswith("sec-websocket-key")
-            )
-            accepted = base64.b64encode(hashlib.sha1(key.encode() + GUID).digest()).decode()
-            writer.write(f"{SWITCHING}Sec-WebSocket-Accept: {accepted}\r\n\r\n".encode())
-            ack = json.dumps(ACK).encode()
-            writer.write(bytes((0x81, len(ack))) + ack)
-            with contextlib.suppress(ConnectionError):
-                while await reader.read(1024):  # its close is never answered
-                    pass
-            writer.close()
-            gone.set()
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        key = next(line.split(": ")[1] for line in head.split("\r\n") if line.lower().startswith("sec-websocket-key"))
+        accepted = base64.b64encode(hashlib.sha1(key.encode() + GUID).digest()).decode()
+        writer.write(f"{SWITCHING}Sec-WebSocket-Accept: {accepted}\r\n\r\n".encode())
+        ack = json.dumps(ACK).encode()
+        writer.write(bytes((0x81, len(ack))) + ack)
+        with contextlib.suppress(ConnectionError):
+            while await reader.read(1024):  # its close is never answered
+                pass
+        writer.close()
+        gone.set()
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        stream = cast(AsyncGenerator[bytes | None, None], messages_of(url, (), "127.0.0.1", REQUEST))
-        await anext(stream)
-        closing = asyncio.ensure_future(stream.aclose())
-        await asyncio.sleep(0.05)
-        closing.cancel()
-        await asyncio.wait((closing,))
-        await asyncio.wait_for(gone.wait(), 10)
-        server.close()
-
-    asyncio.run(main())
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    stream = cast(AsyncGenerator[bytes | None, None], messages_of(url, (), "127.0.0.1", REQUEST))
+    await anext(stream)
+    closing = asyncio.ensure_future(stream.aclose())
+    await asyncio.sleep(0.05)
+    closing.cancel()
+    await asyncio.wait((closing,))
+    await asyncio.wait_for(gone.wait(), 10)
+    server.close()
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
 
 @pytest.mark.parametrize("begun", [b"", HEAD, HEAD + b'event: next\ndata: {"data": {"a": 1}}\n\n'])
-def test_an_event_stream_of_a_call_that_is_cancelled_is_closed_at_once(begun: bytes) -> None:
+async def test_an_event_stream_of_a_call_that_is_cancelled_is_closed_at_once(begun: bytes) -> None:
     """Also where the service has not begun to answer."""
+    asked, gone = asyncio.Event(), asyncio.Event()
 
-    async def main() -> None:
-        asked, gone = asyncio.Event(), asyncio.Event()
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(len(json.dumps(REQUEST, separators=(",", ":"))))
+        writer.write(begun)
+        asked.set()
+        await reader.read(1)
+        gone.set()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            await reader.readexactly(len(json.dumps(REQUEST, separators=(",", ":"))))
-            writer.write(begun)
-            asked.set()
-            await reader.read(1)
-            gone.set()
-
-        async with stream_server(serve) as port:
-            listener = bearer_listener()
-            url = f"http://127.0.0.1:{port}/graphql"
-            subscription = GraphQLSubscription(transport="sse", url=url, events=2, seconds=60.0)
-            listening = asyncio.create_task(listener.listen(subscription, REQUEST, (("bearer",),), Principal(id="p")))
-            await asyncio.wait_for(asked.wait(), 10)
-            await asyncio.sleep(0.05)
-            listening.cancel()
-            await asyncio.wait((listening,))
-            await asyncio.wait_for(gone.wait(), 10)
-            await listener.close()
-
-    asyncio.run(main())
+    async with stream_server(serve) as port:
+        listener = bearer_listener()
+        url = f"http://127.0.0.1:{port}/graphql"
+        subscription = GraphQLSubscription(transport="sse", url=url, events=2, seconds=60.0)
+        listening = asyncio.create_task(listener.listen(subscription, REQUEST, (("bearer",),), Principal(id="p")))
+        await asyncio.wait_for(asked.wait(), 10)
+        await asyncio.sleep(0.05)
+        listening.cancel()
+        await asyncio.wait((listening,))
+        await asyncio.wait_for(gone.wait(), 10)
+        await listener.close()
 
 
 @pytest.mark.parametrize(

@@ -325,57 +325,51 @@ async def exchanged(connection: ClientConnection) -> RawResponse:
 
 
 @pytest.mark.parametrize("late", [OK, b"\r\n", b"", b"x"], ids=["an answer", "a line break", "the end", "a byte"])
-def test_what_the_system_has_already_received_is_never_the_next_answer(late: bytes) -> None:
+async def test_what_the_system_has_already_received_is_never_the_next_answer(late: bytes) -> None:
     """Bytes that the loop has yet to deliver when the next request is about to be sent."""
-
-    async def main() -> None:
-        connection, theirs = await connected()
-        with theirs:
-            theirs.sendall(OK)
-            assert (await exchanged(connection)).body == b"ok"
-            assert connection.usable
-            if late:
-                theirs.sendall(late)
-            else:
-                theirs.shutdown(socket.SHUT_WR)
-            assert not connection.usable
-            connection.close()
-
-    asyncio.run(main())
+    connection, theirs = await connected()
+    with theirs:
+        theirs.sendall(OK)
+        assert (await exchanged(connection)).body == b"ok"
+        assert connection.usable
+        if late:
+            theirs.sendall(late)
+        else:
+            theirs.shutdown(socket.SHUT_WR)
+        assert not connection.usable
+        connection.close()
 
 
 @pytest.mark.parametrize("late", [OK, b"\n", b""], ids=["an answer", "a line break", "the end"])
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_of_connections_that_rest_together_none_is_used_again_on_which_something_came(which: int, late: bytes) -> None:
+async def test_of_connections_that_rest_together_none_is_used_again_on_which_something_came(
+    which: int, late: bytes
+) -> None:
     """They share what is asked about them: one has to be told from the other, and from one that was closed and had its descriptor."""
-
-    async def main() -> None:
-        watch = ConnectionWatch()
-        closed, other = await connected(watch)
-        with other:
-            other.sendall(OK)
-            await exchanged(closed)
-            assert closed.usable
-            closed.close()
-            await asyncio.sleep(0)
-            assert not closed.usable
-        pairs = [await connected(watch) for _ in range(3)]
-        for connection, theirs in pairs:
-            theirs.sendall(OK)
-            assert (await exchanged(connection)).body == b"ok"
-        for _ in range(2):
-            assert [connection.usable for connection, _ in pairs] == [True] * 3
-        if late:
-            pairs[which][1].sendall(late)
-        else:
-            pairs[which][1].shutdown(socket.SHUT_WR)
-        for _ in range(2):
-            assert [connection.usable for connection, _ in pairs] == [number != which for number in range(3)]
-        for connection, theirs in pairs:
-            connection.close()
-            theirs.close()
-
-    asyncio.run(main())
+    watch = ConnectionWatch()
+    closed, other = await connected(watch)
+    with other:
+        other.sendall(OK)
+        await exchanged(closed)
+        assert closed.usable
+        closed.close()
+        await asyncio.sleep(0)
+        assert not closed.usable
+    pairs = [await connected(watch) for _ in range(3)]
+    for connection, theirs in pairs:
+        theirs.sendall(OK)
+        assert (await exchanged(connection)).body == b"ok"
+    for _ in range(2):
+        assert [connection.usable for connection, _ in pairs] == [True] * 3
+    if late:
+        pairs[which][1].sendall(late)
+    else:
+        pairs[which][1].shutdown(socket.SHUT_WR)
+    for _ in range(2):
+        assert [connection.usable for connection, _ in pairs] == [number != which for number in range(3)]
+    for connection, theirs in pairs:
+        connection.close()
+        theirs.close()
 
 
 class Looked:
@@ -388,51 +382,42 @@ class Looked:
         self.seen.append(self.name)
 
 
-def test_each_is_looked_at_once_its_time_has_come_and_not_when_it_was_dropped() -> None:
-    async def main() -> None:
-        seen: list[str] = []
-        watch, now = ConnectionWatch(), asyncio.get_running_loop().time()
-        soon, later, never, past = (Looked(seen, name) for name in ("soon", "later", "never", "past"))
-        step = watch.add(never, now + 0.05)
-        assert watch.add(soon, now + 0.05) == step
-        watch.add(later, now + 0.1)
-        watch.add(past, now - 1)
-        watch.drop(never, step)
-        watch.drop(never, step + 1)
-        while len(seen) < 3:  # noqa: ASYNC110 (what looks tells nobody)
-            await asyncio.sleep(0.01)
-        assert seen == ["past", "soon", "later"]
-        assert asyncio.get_running_loop().time() >= now + 0.1
-
-    asyncio.run(main())
+async def test_each_is_looked_at_once_its_time_has_come_and_not_when_it_was_dropped() -> None:
+    seen: list[str] = []
+    watch, now = ConnectionWatch(), asyncio.get_running_loop().time()
+    soon, later, never, past = (Looked(seen, name) for name in ("soon", "later", "never", "past"))
+    step = watch.add(never, now + 0.05)
+    assert watch.add(soon, now + 0.05) == step
+    watch.add(later, now + 0.1)
+    watch.add(past, now - 1)
+    watch.drop(never, step)
+    watch.drop(never, step + 1)
+    while len(seen) < 3:  # noqa: ASYNC110 (what looks tells nobody)
+        await asyncio.sleep(0.01)
+    assert seen == ["past", "soon", "later"]
+    assert asyncio.get_running_loop().time() >= now + 0.1
 
 
-def test_a_server_that_speaks_first_is_sent_nothing() -> None:
-    async def main() -> None:
-        connection, theirs = await connected()
-        with theirs:
-            theirs.sendall(OK)
-            while connection.is_open:  # noqa: ASYNC110 (what closes it tells nobody)
-                await asyncio.sleep(0)
-            with pytest.raises(UnsentError):
-                await exchanged(connection)
-
-    asyncio.run(main())
-
-
-def test_a_call_that_is_cancelled_closes_its_connection() -> None:
-    async def main() -> None:
-        connection, theirs = await connected()
-        with theirs:
-            theirs.setblocking(False)
-            task = asyncio.ensure_future(exchanged(connection))
+async def test_a_server_that_speaks_first_is_sent_nothing() -> None:
+    connection, theirs = await connected()
+    with theirs:
+        theirs.sendall(OK)
+        while connection.is_open:  # noqa: ASYNC110 (what closes it tells nobody)
             await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait((task,))
-            assert task.cancelled()
-            loop = asyncio.get_running_loop()
-            assert await loop.sock_recv(theirs, 10) == b"GET"
-            assert await asyncio.wait_for(loop.sock_recv(theirs, 10), 60) == b""
-            assert not connection.usable
+        with pytest.raises(UnsentError):
+            await exchanged(connection)
 
-    asyncio.run(main())
+
+async def test_a_call_that_is_cancelled_closes_its_connection() -> None:
+    connection, theirs = await connected()
+    with theirs:
+        theirs.setblocking(False)
+        task = asyncio.ensure_future(exchanged(connection))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait((task,))
+        assert task.cancelled()
+        loop = asyncio.get_running_loop()
+        assert await loop.sock_recv(theirs, 10) == b"GET"
+        assert await asyncio.wait_for(loop.sock_recv(theirs, 10), 60) == b""
+        assert not connection.usable

@@ -273,22 +273,19 @@ def test_a_name_that_could_change_the_route_is_not_put_into_it(name: Any) -> Non
     assert (outcome.error.code, api.asked) == ("outcome_unknown", ["POST /e"])
 
 
-def test_another_origin_is_asked_where_it_is_allowed_and_shown_no_credential() -> None:
-    async def main() -> None:
-        other = Api({"GET /jobs/1": [(202, {}, {}), (200, {}, {"n": 1})]})
-        async with stream_server(other.serve) as port:
-            there = f"http://127.0.0.1:{port}/jobs/1"
-            api = Api({"POST /e": [(202, {"Location": there}, {})]})
-            async with stream_server(api.serve) as api.port:
-                poll = replace(LOCATION, origins=frozenset({("http", "127.0.0.1", port)}))
-                followed = PollingExecutor(executor(reader=reader_for([poll])), default=poll, polls={}, hidden={"key"})
-                outcome = await followed.execute(begins(api.port))
-                await followed.close()
-        assert isinstance(outcome, Success)
-        assert len(other.heads) == 2
-        assert not [head for head in other.heads if CANARY in head or "authorization" in head.lower()]
-
-    asyncio.run(main())
+async def test_another_origin_is_asked_where_it_is_allowed_and_shown_no_credential() -> None:
+    other = Api({"GET /jobs/1": [(202, {}, {}), (200, {}, {"n": 1})]})
+    async with stream_server(other.serve) as port:
+        there = f"http://127.0.0.1:{port}/jobs/1"
+        api = Api({"POST /e": [(202, {"Location": there}, {})]})
+        async with stream_server(api.serve) as api.port:
+            poll = replace(LOCATION, origins=frozenset({("http", "127.0.0.1", port)}))
+            followed = PollingExecutor(executor(reader=reader_for([poll])), default=poll, polls={}, hidden={"key"})
+            outcome = await followed.execute(begins(api.port))
+            await followed.close()
+    assert isinstance(outcome, Success)
+    assert len(other.heads) == 2
+    assert not [head for head in other.heads if CANARY in head or "authorization" in head.lower()]
 
 
 def test_every_address_is_put_to_the_policy() -> None:
@@ -411,26 +408,23 @@ class Leaving(Told):
 
 
 @pytest.mark.parametrize(("left", "sent"), [(True, ["POST /v1/a/b:cancel"]), (False, [])])
-def test_the_service_is_told_when_the_call_is_called_off(left: bool, sent: list[str]) -> None:
-    async def main() -> None:
-        running: Said = (200, {}, {"name": "a/b", "done": False})
-        api = Api({"POST /e": [running], "GET /v1/a/b": [running], "POST /v1/a/b:cancel": [(200, {}, {})]})
-        line = Leaving()
-        async with asyncio.timeout(60), stream_server(api.serve) as api.port:
-            poll = replace(GOOGLE, interval_s=0.01)
-            followed = PollingExecutor(executor(reader=reader_for([poll])), default=poll, polls={}, hidden={"key"})
-            asked = msgspec.structs.replace(begins(api.port), line=line)
-            task = asyncio.create_task(followed.execute(asked))
-            await api.polled.wait()
-            if left:
-                line.leave()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            await followed.close()
-        assert [one for one in api.asked[1:] if not one.startswith("GET")] == sent
-
-    asyncio.run(main())
+async def test_the_service_is_told_when_the_call_is_called_off(left: bool, sent: list[str]) -> None:
+    running: Said = (200, {}, {"name": "a/b", "done": False})
+    api = Api({"POST /e": [running], "GET /v1/a/b": [running], "POST /v1/a/b:cancel": [(200, {}, {})]})
+    line = Leaving()
+    async with asyncio.timeout(60), stream_server(api.serve) as api.port:
+        poll = replace(GOOGLE, interval_s=0.01)
+        followed = PollingExecutor(executor(reader=reader_for([poll])), default=poll, polls={}, hidden={"key"})
+        asked = msgspec.structs.replace(begins(api.port), line=line)
+        task = asyncio.create_task(followed.execute(asked))
+        await api.polled.wait()
+        if left:
+            line.leave()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await followed.close()
+    assert [one for one in api.asked[1:] if not one.startswith("GET")] == sent
 
 
 POSTED = replace(

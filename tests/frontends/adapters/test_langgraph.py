@@ -20,7 +20,6 @@ from langgraph.types import Command, RetryPolicy
 from pydantic import PrivateAttr
 
 from tests.frontends.adapters.agents import ASKED, ASKED_READ, DENIED, READ, answer, recorded, world
-from tests.gateway.clients import run
 from tests.gateway.devices import HERE, Served, device_project
 from tests.gateway.gateways import FakeGateway, tool
 from toolgen.core.errors import ConfigError
@@ -78,144 +77,117 @@ def answers(state: Any) -> list[ToolMessage]:
     return [message for message in state["messages"] if isinstance(message, ToolMessage)]
 
 
-def test_a_call_is_governed_and_recorded(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with world(tmp_path) as (gateway, seen):
-            state = await agent_of(gateway, [READ, DENIED, ("orders__list_orders", {})]).ainvoke(
-                {"messages": "go"}, THREAD
-            )
-            fine, denied, wrong = answers(state)
-            assert (fine.status, fine.content, fine.tool_call_id) == ("success", '{"ok":true}', "c0")
-            assert fine.artifact["meta"]["audit_seq"] > 0
-            assert (denied.status, str(denied.content).partition(":")[0]) == ("error", "forbidden")
-            assert (wrong.status, str(wrong.content).partition(":")[0]) == ("error", "validation")
-            assert "What to do:" in str(wrong.content)
-            assert [request[1] for request in seen.requests] == ["/orders?tenant_id=acme"]
-            assert len(recorded(gateway, "outcome")) == 3
-
-    run(main())
+async def test_a_call_is_governed_and_recorded(tmp_path: Path) -> None:
+    async with world(tmp_path) as (gateway, seen):
+        state = await agent_of(gateway, [READ, DENIED, ("orders__list_orders", {})]).ainvoke({"messages": "go"}, THREAD)
+        fine, denied, wrong = answers(state)
+        assert (fine.status, fine.content, fine.tool_call_id) == ("success", '{"ok":true}', "c0")
+        assert fine.artifact["meta"]["audit_seq"] > 0
+        assert (denied.status, str(denied.content).partition(":")[0]) == ("error", "forbidden")
+        assert (wrong.status, str(wrong.content).partition(":")[0]) == ("error", "validation")
+        assert "What to do:" in str(wrong.content)
+        assert [request[1] for request in seen.requests] == ["/orders?tenant_id=acme"]
+        assert len(recorded(gateway, "outcome")) == 3
 
 
 @pytest.mark.parametrize("step", [ASKED, ASKED_READ], ids=["a write", "a read"])
 @pytest.mark.parametrize("approve", [True, False])
-def test_a_call_that_waits_for_a_person_interrupts_and_is_resumed(step: Step, approve: bool, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with world(tmp_path) as (gateway, seen):
-            agent = agent_of(gateway, [step])
-            asked = await agent.ainvoke({"messages": "go"}, THREAD)
-            (interrupt,) = asked["__interrupt__"]
-            assert (interrupt.value["tool"], interrupt.value["arguments"]) == step
-            assert seen.requests == []
-            await answer(gateway, approve=approve, call_id=interrupt.value["call_id"], note="" if approve else "no")
-            (told,) = answers(await agent.ainvoke(Command(resume=True), THREAD))
-            if approve:
-                assert (told.status, told.content, len(seen.requests)) == ("success", '{"ok":true}', 1)
-                assert told.artifact["call_id"] == interrupt.value["call_id"]
-            else:
-                assert (told.status, seen.requests) == ("error", [])
-                assert str(told.content).startswith("approval_denied: a person denied this call: no")
-            assert await gateway.approvals.answerable(gateway.principal("lena")) == (), "it was asked once"
-
-    run(main())
-
-
-def test_resuming_is_no_answer(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with world(tmp_path) as (gateway, seen):
-            agent = agent_of(gateway, [ASKED], wait_s=0)
-            first = (await agent.ainvoke({"messages": "go"}, THREAD))["__interrupt__"][0].value
-            for said in (True, {"decision": "approve", "by": "lena"}, "approve"):
-                again = (await agent.ainvoke(Command(resume=said), THREAD))["__interrupt__"][0].value
-                assert again == first
-            assert seen.requests == []
-            assert len(await gateway.approvals.answerable(gateway.principal("lena"))) == 1
-
-    run(main())
+async def test_a_call_that_waits_for_a_person_interrupts_and_is_resumed(
+    step: Step, approve: bool, tmp_path: Path
+) -> None:
+    async with world(tmp_path) as (gateway, seen):
+        agent = agent_of(gateway, [step])
+        asked = await agent.ainvoke({"messages": "go"}, THREAD)
+        (interrupt,) = asked["__interrupt__"]
+        assert (interrupt.value["tool"], interrupt.value["arguments"]) == step
+        assert seen.requests == []
+        await answer(gateway, approve=approve, call_id=interrupt.value["call_id"], note="" if approve else "no")
+        (told,) = answers(await agent.ainvoke(Command(resume=True), THREAD))
+        if approve:
+            assert (told.status, told.content, len(seen.requests)) == ("success", '{"ok":true}', 1)
+            assert told.artifact["call_id"] == interrupt.value["call_id"]
+        else:
+            assert (told.status, seen.requests) == ("error", [])
+            assert str(told.content).startswith("approval_denied: a person denied this call: no")
+        assert await gateway.approvals.answerable(gateway.principal("lena")) == (), "it was asked once"
 
 
-def test_calls_beside_one_that_waits_are_made_once(tmp_path: Path) -> None:
+async def test_resuming_is_no_answer(tmp_path: Path) -> None:
+    async with world(tmp_path) as (gateway, seen):
+        agent = agent_of(gateway, [ASKED], wait_s=0)
+        first = (await agent.ainvoke({"messages": "go"}, THREAD))["__interrupt__"][0].value
+        for said in (True, {"decision": "approve", "by": "lena"}, "approve"):
+            again = (await agent.ainvoke(Command(resume=said), THREAD))["__interrupt__"][0].value
+            assert again == first
+        assert seen.requests == []
+        assert len(await gateway.approvals.answerable(gateway.principal("lena"))) == 1
+
+
+async def test_calls_beside_one_that_waits_are_made_once(tmp_path: Path) -> None:
     """A node that makes several calls begins again from its start when it is resumed."""
-
-    async def main() -> None:
-        rules = [{"id": "writes", "to": ["bot"], "tools": ["orders__create_order"], "verdict": "allow"},
-                 {"id": "asks", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "ask"}]  # fmt: skip
-        async with world(tmp_path, rules=rules) as (gateway, seen):
-            node = node_of(tools(gateway, "bot", wait_s=10))
-            turn = calls(ASKED, ASKED, ("orders__send_mail", {"to": "ann"}), ("orders__send_mail", {"to": "ann"}))
-            state = await node.ainvoke({"messages": [turn]}, THREAD)
-            lena = gateway.principal("lena")
-            while "__interrupt__" in state:
-                for waiting in await gateway.approvals.answerable(lena):
-                    await gateway.approvals.decide(waiting.id, approve=True, note="", principal=lena)
-                state = await node.ainvoke(Command(resume=True), THREAD)
-            assert [message.status for message in answers(state)] == ["success"] * 4
-            paths = sorted(request[1] for request in seen.requests)
-            assert paths == ["/mail", "/mail", "/orders", "/orders"], (
-                "two calls of one turn are two calls, each made once"
-            )
-
-    run(main())
+    rules = [{"id": "writes", "to": ["bot"], "tools": ["orders__create_order"], "verdict": "allow"},
+             {"id": "asks", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "ask"}]  # fmt: skip
+    async with world(tmp_path, rules=rules) as (gateway, seen):
+        node = node_of(tools(gateway, "bot", wait_s=10))
+        turn = calls(ASKED, ASKED, ("orders__send_mail", {"to": "ann"}), ("orders__send_mail", {"to": "ann"}))
+        state = await node.ainvoke({"messages": [turn]}, THREAD)
+        lena = gateway.principal("lena")
+        while "__interrupt__" in state:
+            for waiting in await gateway.approvals.answerable(lena):
+                await gateway.approvals.decide(waiting.id, approve=True, note="", principal=lena)
+            state = await node.ainvoke(Command(resume=True), THREAD)
+        assert [message.status for message in answers(state)] == ["success"] * 4
+        paths = sorted(request[1] for request in seen.requests)
+        assert paths == ["/mail", "/mail", "/orders", "/orders"], "two calls of one turn are two calls, each made once"
 
 
-def test_without_a_checkpointer_the_model_is_told_what_a_call_waits_for(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with world(tmp_path) as (gateway, seen):
-            (told,) = answers(await agent_of(gateway, [ASKED], keeps=False).ainvoke({"messages": "go"}))
-            assert told.status == "error"
-            assert str(told.content).startswith("approval_required: ")
-            assert "Nothing has been carried out yet" in str(told.content)
-            assert seen.requests == []
-
-    run(main())
+async def test_without_a_checkpointer_the_model_is_told_what_a_call_waits_for(tmp_path: Path) -> None:
+    async with world(tmp_path) as (gateway, seen):
+        (told,) = answers(await agent_of(gateway, [ASKED], keeps=False).ainvoke({"messages": "go"}))
+        assert told.status == "error"
+        assert str(told.content).startswith("approval_required: ")
+        assert "Nothing has been carried out yet" in str(told.content)
+        assert seen.requests == []
 
 
-def test_a_task_that_is_tried_again_does_not_repeat_what_it_did(tmp_path: Path) -> None:
-    async def main() -> None:
-        rules = [{"id": "writes", "to": ["bot"], "tools": ["orders__create_order"], "verdict": "allow"}]
-        async with world(tmp_path, rules=rules) as (gateway, seen):
-            (made,) = tools(gateway, "bot")
-            failures = [ConnectionError("the node failed after its call")]
+async def test_a_task_that_is_tried_again_does_not_repeat_what_it_did(tmp_path: Path) -> None:
+    rules = [{"id": "writes", "to": ["bot"], "tools": ["orders__create_order"], "verdict": "allow"}]
+    async with world(tmp_path, rules=rules) as (gateway, seen):
+        (made,) = tools(gateway, "bot")
+        failures = [ConnectionError("the node failed after its call")]
 
-            async def work(state: MessagesState) -> dict[str, Any]:
-                message = await made.ainvoke(state["messages"][-1].tool_calls[0])  # type: ignore[union-attr]
-                if failures:
-                    raise failures.pop()
-                return {"messages": [message]}
+        async def work(state: MessagesState) -> dict[str, Any]:
+            message = await made.ainvoke(state["messages"][-1].tool_calls[0])  # type: ignore[union-attr]
+            if failures:
+                raise failures.pop()
+            return {"messages": [message]}
 
-            graph = StateGraph(MessagesState)
-            graph.add_node("work", work, retry_policy=RetryPolicy(max_attempts=2, initial_interval=0, jitter=False))
-            graph.add_edge(START, "work")
-            state = await graph.compile(checkpointer=InMemorySaver()).ainvoke({"messages": [calls(ASKED)]}, THREAD)
-            assert [message.status for message in answers(state)] == ["success"]
-            assert len(seen.requests) == 1
-
-    run(main())
+        graph = StateGraph(MessagesState)
+        graph.add_node("work", work, retry_policy=RetryPolicy(max_attempts=2, initial_interval=0, jitter=False))
+        graph.add_edge(START, "work")
+        state = await graph.compile(checkpointer=InMemorySaver()).ainvoke({"messages": [calls(ASKED)]}, THREAD)
+        assert [message.status for message in answers(state)] == ["success"]
+        assert len(seen.requests) == 1
 
 
-def test_the_same_call_in_a_later_turn_is_another_call(tmp_path: Path) -> None:
-    async def main() -> None:
-        rules = [{"id": "writes", "to": ["bot"], "tools": ["orders__create_order"], "verdict": "allow"}]
-        async with world(tmp_path, rules=rules) as (gateway, seen):
-            state = await agent_of(gateway, [ASKED], [ASKED]).ainvoke({"messages": "go"}, THREAD)
-            assert [(message.status, message.tool_call_id) for message in answers(state)] == [("success", "c0")] * 2
-            assert len(seen.requests) == 2
-
-    run(main())
+async def test_the_same_call_in_a_later_turn_is_another_call(tmp_path: Path) -> None:
+    rules = [{"id": "writes", "to": ["bot"], "tools": ["orders__create_order"], "verdict": "allow"}]
+    async with world(tmp_path, rules=rules) as (gateway, seen):
+        state = await agent_of(gateway, [ASKED], [ASKED]).ainvoke({"messages": "go"}, THREAD)
+        assert [(message.status, message.tool_call_id) for message in answers(state)] == [("success", "c0")] * 2
+        assert len(seen.requests) == 2
 
 
 @pytest.mark.parametrize(
     "name", ["config", "run_manager", "runtime", "state", "self", "callbacks", "tool_call_id", "args"]
 )
-def test_an_argument_may_be_called_what_langchain_calls_its_own(name: str) -> None:
-    async def main() -> None:
-        fake = FakeGateway(tools=(tool("test__echo"),))
-        taking: Any = GatewayTool.of(_caller(fake), tool("test__echo"), 0)
-        taking.args_schema = {"type": "object", "properties": {name: {"type": "string"}}}
-        turn = calls(("test__echo", {name: "mine"}))
-        (message,) = answers(await node_of([taking]).ainvoke({"messages": [turn]}, THREAD))
-        assert (message.status, message.content) == ("success", f'{{"{name}":"mine"}}')
-
-    run(main())
+async def test_an_argument_may_be_called_what_langchain_calls_its_own(name: str) -> None:
+    fake = FakeGateway(tools=(tool("test__echo"),))
+    taking: Any = GatewayTool.of(_caller(fake), tool("test__echo"), 0)
+    taking.args_schema = {"type": "object", "properties": {name: {"type": "string"}}}
+    turn = calls(("test__echo", {name: "mine"}))
+    (message,) = answers(await node_of([taking]).ainvoke({"messages": [turn]}, THREAD))
+    assert (message.status, message.content) == ("success", f'{{"{name}":"mine"}}')
 
 
 def _caller(fake: FakeGateway) -> AdapterCaller:
@@ -230,35 +202,28 @@ def _caller(fake: FakeGateway) -> AdapterCaller:
     return AdapterCaller(gateway=gateway, party="bot", client="test")
 
 
-def test_a_principal_that_is_none_has_no_tools(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with world(tmp_path) as (gateway, _):
-            with pytest.raises(ConfigError):
-                tools(gateway, "nobody")
-
-    run(main())
+async def test_a_principal_that_is_none_has_no_tools(tmp_path: Path) -> None:
+    async with world(tmp_path) as (gateway, _):
+        with pytest.raises(ConfigError):
+            tools(gateway, "nobody")
 
 
-def test_a_synchronous_call_says_what_to_use(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with world(tmp_path) as (gateway, _):
-            first = tools(gateway, "bot")[0]
-            with pytest.raises(NotImplementedError, match="ainvoke"):
-                await asyncio.to_thread(first.invoke, {})
-
-    run(main())
+async def test_a_synchronous_call_says_what_to_use(tmp_path: Path) -> None:
+    async with world(tmp_path) as (gateway, _):
+        first = tools(gateway, "bot")[0]
+        with pytest.raises(NotImplementedError, match="ainvoke"):
+            await asyncio.to_thread(first.invoke, {})
 
 
-def test_a_call_for_the_users_device_interrupts_and_is_resumed_with_what_the_device_answers(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Served(device_project(tmp_path / "p")) as served:
-            made = tools(served.gateway, served.gateway.principal("bot", "ann"), wait_s=60)
-            model = Scripted(turns=[[("phone__get_location", {"reason": "x"})]])
-            agent = create_agent(model, made, checkpointer=InMemorySaver())
-            (interrupt,) = (await agent.ainvoke({"messages": "go"}, THREAD))["__interrupt__"]
-            assert (await served.answer(interrupt.value["call_id"], result=HERE)).status_code == 200
-            (told,) = answers(await agent.ainvoke(Command(resume=True), THREAD))
-            assert told.artifact["data"]["latitude"] == 48.1
-            assert told.artifact["call_id"] == interrupt.value["call_id"]
-
-    run(main())
+async def test_a_call_for_the_users_device_interrupts_and_is_resumed_with_what_the_device_answers(
+    tmp_path: Path,
+) -> None:
+    async with Served(device_project(tmp_path / "p")) as served:
+        made = tools(served.gateway, served.gateway.principal("bot", "ann"), wait_s=60)
+        model = Scripted(turns=[[("phone__get_location", {"reason": "x"})]])
+        agent = create_agent(model, made, checkpointer=InMemorySaver())
+        (interrupt,) = (await agent.ainvoke({"messages": "go"}, THREAD))["__interrupt__"]
+        assert (await served.answer(interrupt.value["call_id"], result=HERE)).status_code == 200
+        (told,) = answers(await agent.ainvoke(Command(resume=True), THREAD))
+        assert told.artifact["data"]["latitude"] == 48.1
+        assert told.artifact["call_id"] == interrupt.value["call_id"]

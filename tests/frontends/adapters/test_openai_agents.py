@@ -13,7 +13,6 @@ from agents import Agent, RunConfig, Runner, RunResult
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 from tests.frontends.adapters.agents import ASKED, DENIED, READ, WRONG, answer, recorded, world
-from tests.gateway.clients import run
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.adapters.openai_agents import tools
 from toolgen.frontends.python.gateway import Gateway
@@ -44,76 +43,58 @@ async def ran(gateway: Gateway, *steps: tuple[str, Mapping[str, Any] | str], wai
     return answers(result)
 
 
-def test_a_call_is_governed_and_recorded(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with world(tmp_path) as (gateway, seen):
-            fine, denied, wrong = await ran(gateway, READ, DENIED, WRONG)
-            assert json.loads(fine) == {"ok": True}
-            assert denied.startswith("forbidden: ")
-            assert wrong.startswith("forbidden: ")
-            assert [request[1] for request in seen.requests] == ["/orders?tenant_id=acme"]
-            assert len(recorded(gateway, "outcome")) == 3
-
-    run(main())
+async def test_a_call_is_governed_and_recorded(tmp_path: Path) -> None:
+    async with world(tmp_path) as (gateway, seen):
+        fine, denied, wrong = await ran(gateway, READ, DENIED, WRONG)
+        assert json.loads(fine) == {"ok": True}
+        assert denied.startswith("forbidden: ")
+        assert wrong.startswith("forbidden: ")
+        assert [request[1] for request in seen.requests] == ["/orders?tenant_id=acme"]
+        assert len(recorded(gateway, "outcome")) == 3
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "null", '{"tenant_id": NaN}', "[" * 200])
-def test_arguments_a_model_garbled_fail_their_own_call_alone(text: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with world(tmp_path) as (gateway, seen):
-            (made,) = (item for item in tools(gateway, "bot") if item.name == READ[0])
-            told = await made.on_invoke_tool(None, text)  # type: ignore[union-attr, arg-type]
-            assert told.startswith("validation: the arguments are not the JSON object they must be")
-            assert seen.requests == []
-
-    run(main())
+async def test_arguments_a_model_garbled_fail_their_own_call_alone(text: str, tmp_path: Path) -> None:
+    async with world(tmp_path) as (gateway, seen):
+        (made,) = (item for item in tools(gateway, "bot") if item.name == READ[0])
+        told = await made.on_invoke_tool(None, text)  # type: ignore[union-attr, arg-type]
+        assert told.startswith("validation: the arguments are not the JSON object they must be")
+        assert seen.requests == []
 
 
 @pytest.mark.parametrize("approve", [True, False])
-def test_a_call_that_waits_for_a_person_is_answered_when_that_person_answers(approve: bool, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with world(tmp_path) as (gateway, seen):
-            running = asyncio.create_task(ran(gateway, ASKED))
-            lena = gateway.principal("lena")
-            while not await gateway.approvals.answerable(lena):
-                await gateway.approvals.calls.news.changed(0.02)
-            await answer(gateway, approve=approve, note="" if approve else "no")
-            (told,) = await running
-            assert (
-                told == '{"ok":true}' if approve else told.startswith("approval_denied: a person denied this call: no")
-            )
-            assert len(seen.requests) == approve
-
-    run(main())
+async def test_a_call_that_waits_for_a_person_is_answered_when_that_person_answers(
+    approve: bool, tmp_path: Path
+) -> None:
+    async with world(tmp_path) as (gateway, seen):
+        running = asyncio.create_task(ran(gateway, ASKED))
+        lena = gateway.principal("lena")
+        while not await gateway.approvals.answerable(lena):
+            await gateway.approvals.calls.news.changed(0.02)
+        await answer(gateway, approve=approve, note="" if approve else "no")
+        (told,) = await running
+        assert told == '{"ok":true}' if approve else told.startswith("approval_denied: a person denied this call: no")
+        assert len(seen.requests) == approve
 
 
-def test_a_call_that_nobody_answers_in_time_says_so(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with world(tmp_path) as (gateway, seen):
-            (told,) = await ran(gateway, ASKED, wait_s=0)
-            assert told.startswith("approval_required: ")
-            assert "Nothing has been carried out yet; call id call_" in told
-            assert seen.requests == []
-
-    run(main())
+async def test_a_call_that_nobody_answers_in_time_says_so(tmp_path: Path) -> None:
+    async with world(tmp_path) as (gateway, seen):
+        (told,) = await ran(gateway, ASKED, wait_s=0)
+        assert told.startswith("approval_required: ")
+        assert "Nothing has been carried out yet; call id call_" in told
+        assert seen.requests == []
 
 
-def test_optional_arguments_stay_optional(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with world(tmp_path) as (gateway, _):
-            for item in tools(gateway, "bot"):
-                assert item.strict_json_schema is False  # type: ignore[union-attr]
-            (shown,) = (item for item in tools(gateway, "bot") if item.name == READ[0])
-            assert shown.params_json_schema["required"] == ["tenant_id"]  # type: ignore[union-attr]
-            assert "status" in shown.params_json_schema["properties"]  # type: ignore[union-attr]
-
-    run(main())
+async def test_optional_arguments_stay_optional(tmp_path: Path) -> None:
+    async with world(tmp_path) as (gateway, _):
+        for item in tools(gateway, "bot"):
+            assert item.strict_json_schema is False  # type: ignore[union-attr]
+        (shown,) = (item for item in tools(gateway, "bot") if item.name == READ[0])
+        assert shown.params_json_schema["required"] == ["tenant_id"]  # type: ignore[union-attr]
+        assert "status" in shown.params_json_schema["properties"]  # type: ignore[union-attr]
 
 
-def test_a_principal_that_is_none_has_no_tools(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with world(tmp_path) as (gateway, _):
-            with pytest.raises(ConfigError):
-                tools(gateway, "nobody")
-
-    run(main())
+async def test_a_principal_that_is_none_has_no_tools(tmp_path: Path) -> None:
+    async with world(tmp_path) as (gateway, _):
+        with pytest.raises(ConfigError):
+            tools(gateway, "nobody")

@@ -189,14 +189,11 @@ class Attended(FakeGateway):
 @pytest.mark.parametrize(
     "sent", ["Content-Length: 2\r\n\r\n{}", "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"]
 )
-def test_a_client_that_leaves_is_noticed_while_it_is_answered(adapter: str, sent: str) -> None:
-    async def main() -> None:
-        gateway = Attended()
-        async with ADAPTERS[adapter](App(gateway)) as url:
-            _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
-            writer.write(HEAD + sent.encode())
-            await gateway.entered.wait()
-            writer.close()
-            await gateway.answered.wait()
-
-    run(main())
+async def test_a_client_that_leaves_is_noticed_while_it_is_answered(adapter: str, sent: str) -> None:
+    gateway = Attended()
+    async with ADAPTERS[adapter](App(gateway)) as url:
+        _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(HEAD + sent.encode())
+        await gateway.entered.wait()
+        writer.close()
+        await gateway.answered.wait()

@@ -46,34 +46,28 @@ GUARDED = [
         {"cookie": f"token={KEY}"},
     ],
 )
-def test_without_an_accepted_credential_every_route_answers_401_and_calls_nothing(
+async def test_without_an_accepted_credential_every_route_answers_401_and_calls_nothing(
     method: str, path: str, headers: dict[str, str]
 ) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway, key=None) as http:
-            answer = await http.request(method, path, headers=headers | JSON, content=b"{}")
-        assert answer.status_code == 401
-        assert answer.headers["www-authenticate"].startswith("Bearer")
-        assert answer.json()["error"]["code"] == "unauthenticated"
-        assert KEY not in answer.text
-        assert "wrong-key" not in answer.text
-        assert gateway.calls == []
-
-    run(main())
+    gateway = FakeGateway()
+    async with client(gateway, key=None) as http:
+        answer = await http.request(method, path, headers=headers | JSON, content=b"{}")
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert answer.json()["error"]["code"] == "unauthenticated"
+    assert KEY not in answer.text
+    assert "wrong-key" not in answer.text
+    assert gateway.calls == []
 
 
 @pytest.mark.parametrize("second", ["Bearer other", f"Bearer {KEY}", ""])
-def test_two_authorization_headers_are_refused_even_when_one_is_good(second: str) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway, key=None) as http:
-            headers = [("authorization", f"Bearer {KEY}"), ("authorization", second), *JSON.items()]
-            answer = await http.post(CALL, headers=headers, content=b"{}")
-        assert answer.status_code == 400
-        assert gateway.calls == []
-
-    run(main())
+async def test_two_authorization_headers_are_refused_even_when_one_is_good(second: str) -> None:
+    gateway = FakeGateway()
+    async with client(gateway, key=None) as http:
+        headers = [("authorization", f"Bearer {KEY}"), ("authorization", second), *JSON.items()]
+        answer = await http.post(CALL, headers=headers, content=b"{}")
+    assert answer.status_code == 400
+    assert gateway.calls == []
 
 
 @pytest.mark.parametrize(
@@ -82,16 +76,13 @@ def test_two_authorization_headers_are_refused_even_when_one_is_good(second: str
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", CALL), ("POST", "/mcp"), ("GET", "/v1/tools"), ("GET", "/healthz")]
 )
-def test_a_credential_in_the_url_is_refused_and_not_repeated(name: str, method: str, path: str) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway) as http:
-            answer = await http.request(method, f"{path}?{name}={KEY}", headers=JSON, content=b"{}")
-        assert answer.status_code == 400
-        assert KEY not in answer.text
-        assert gateway.calls == []
-
-    run(main())
+async def test_a_credential_in_the_url_is_refused_and_not_repeated(name: str, method: str, path: str) -> None:
+    gateway = FakeGateway()
+    async with client(gateway) as http:
+        answer = await http.request(method, f"{path}?{name}={KEY}", headers=JSON, content=b"{}")
+    assert answer.status_code == 400
+    assert KEY not in answer.text
+    assert gateway.calls == []
 
 
 @pytest.mark.parametrize(
@@ -119,56 +110,47 @@ def test_a_credential_in_the_url_is_refused_and_not_repeated(name: str, method: 
         ("127.0.0.1:8080", "http://127.0.0.1:8080@evil.example", 403),
     ],
 )
-def test_the_host_and_the_origin_must_be_the_gateways_own(host: str, origin: str | None, status: int) -> None:
-    async def main() -> None:
-        headers = {"host": host} | ({"origin": origin} if origin is not None else {})
-        async with client(FakeGateway()) as http:
-            assert (await http.post("/mcp", headers=headers | JSON, content=PING)).status_code == status
-            assert (await http.get("/healthz", headers=headers)).status_code == status
-
-    run(main())
+async def test_the_host_and_the_origin_must_be_the_gateways_own(host: str, origin: str | None, status: int) -> None:
+    headers = {"host": host} | ({"origin": origin} if origin is not None else {})
+    async with client(FakeGateway()) as http:
+        assert (await http.post("/mcp", headers=headers | JSON, content=PING)).status_code == status
+        assert (await http.get("/healthz", headers=headers)).status_code == status
 
 
-def test_a_gateway_of_unknown_names_answers_to_any_host_and_still_refuses_other_origins() -> None:
-    async def main() -> None:
-        transport = httpx.ASGITransport(App(FakeGateway(), hosts=ANY_HOST))
-        async with httpx.AsyncClient(transport=transport, base_url="http://tools.example", headers=bearer()) as http:
-            assert (await http.get("/v1/tools")).status_code == 200
-            assert (await http.get("/v1/tools", headers={"origin": "http://tools.example"})).status_code == 200
-            assert (await http.get("/v1/tools", headers={"origin": "http://evil.example"})).status_code == 403
-
-    run(main())
+async def test_a_gateway_of_unknown_names_answers_to_any_host_and_still_refuses_other_origins() -> None:
+    transport = httpx.ASGITransport(App(FakeGateway(), hosts=ANY_HOST))
+    async with httpx.AsyncClient(transport=transport, base_url="http://tools.example", headers=bearer()) as http:
+        assert (await http.get("/v1/tools")).status_code == 200
+        assert (await http.get("/v1/tools", headers={"origin": "http://tools.example"})).status_code == 200
+        assert (await http.get("/v1/tools", headers={"origin": "http://evil.example"})).status_code == 403
 
 
 @pytest.mark.parametrize("path", [CALL, "/mcp", "/v1/tool_calls"])
-def test_a_body_over_the_cap_is_refused_while_it_is_read(path: str) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        sent = 0
+async def test_a_body_over_the_cap_is_refused_while_it_is_read(path: str) -> None:
+    gateway = FakeGateway()
+    sent = 0
 
-        async def receive() -> MutableMapping[str, Any]:
-            nonlocal sent
-            sent += 1
-            return {"type": "http.request", "body": b" " * 65_536, "more_body": True}
+    async def receive() -> MutableMapping[str, Any]:
+        nonlocal sent
+        sent += 1
+        return {"type": "http.request", "body": b" " * 65_536, "more_body": True}
 
-        answers: list[MutableMapping[str, Any]] = []
+    answers: list[MutableMapping[str, Any]] = []
 
-        async def send(message: MutableMapping[str, Any]) -> None:
-            answers.append(message)
+    async def send(message: MutableMapping[str, Any]) -> None:
+        answers.append(message)
 
-        headers = [
-            (b"host", b"localhost"),
-            (b"authorization", f"Bearer {KEY}".encode()),
-            (b"content-type", b"application/json"),
-        ]
-        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
-        await App(gateway)(scope, receive, send)
-        assert answers[0]["status"] == 413
-        assert (b"connection", b"close") in answers[0]["headers"]
-        assert sent == MAX_BODY_SIZE // 65_536 + 1
-        assert gateway.calls == []
-
-    run(main())
+    headers = [
+        (b"host", b"localhost"),
+        (b"authorization", f"Bearer {KEY}".encode()),
+        (b"content-type", b"application/json"),
+    ]
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
+    await App(gateway)(scope, receive, send)
+    assert answers[0]["status"] == 413
+    assert (b"connection", b"close") in answers[0]["headers"]
+    assert sent == MAX_BODY_SIZE // 65_536 + 1
+    assert gateway.calls == []
 
 
 @pytest.mark.parametrize(
@@ -182,56 +164,46 @@ def test_a_body_over_the_cap_is_refused_while_it_is_read(path: str) -> None:
         ({"content-type": "application/json; charset=utf-8"}, 200),
     ],
 )
-def test_a_body_must_say_it_is_plain_json_of_a_fair_size(headers: dict[str, str], status: int) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway) as http:
-            answer = await http.post(CALL, headers=headers, content=b"{}")
-        assert answer.status_code == status
-        assert len(gateway.calls) == (1 if status == 200 else 0)
-
-    run(main())
+async def test_a_body_must_say_it_is_plain_json_of_a_fair_size(headers: dict[str, str], status: int) -> None:
+    gateway = FakeGateway()
+    async with client(gateway) as http:
+        answer = await http.post(CALL, headers=headers, content=b"{}")
+    assert answer.status_code == status
+    assert len(gateway.calls) == (1 if status == 200 else 0)
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/v1/tools/test__slow/call", "/v1/tool_calls"])
-def test_a_call_whose_client_has_gone_runs_to_its_end(path: str) -> None:
+async def test_a_call_whose_client_has_gone_runs_to_its_end(path: str) -> None:
     bodies = {
         "/mcp": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"test__slow"}}',
         "/v1/tools/test__slow/call": b"{}",
         "/v1/tool_calls": b'[{"id":"a","name":"test__slow","args":{}}]',
     }
-
-    async def main() -> None:
-        gateway = FakeGateway()
-        app = App(gateway)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE, headers=bearer()) as http:
-            request = asyncio.create_task(http.post(path, headers=JSON, content=bodies[path]))
-            await gateway.entered.wait()
-            request.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await request
-        assert gateway.ended == []
-        gateway.gate.set()
-        await asyncio.wait(gateway.running)
-        assert gateway.ended == ["test__slow"]
-
-    run(main())
+    gateway = FakeGateway()
+    app = App(gateway)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE, headers=bearer()) as http:
+        request = asyncio.create_task(http.post(path, headers=JSON, content=bodies[path]))
+        await gateway.entered.wait()
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+    assert gateway.ended == []
+    gateway.gate.set()
+    await asyncio.wait(gateway.running)
+    assert gateway.ended == ["test__slow"]
 
 
-def test_health_needs_no_credential_and_the_reasons_for_not_being_ready_do() -> None:
-    async def main() -> None:
-        gateway = FakeGateway(reasons=("the audit log cannot be written",))
-        async with client(gateway, key=None) as http:
-            assert (await http.get("/healthz")).json() == {"status": "ok"}
-            assert (await http.get("/readyz")).json() == {"status": "not ready"}
-            assert (await http.get("/readyz")).status_code == 503
-            told = await http.get("/readyz", headers=bearer())
-            assert told.json()["reasons"] == ["the audit log cannot be written"]
-            assert (await http.get("/readyz", headers=bearer("wrong"))).status_code == 401
-            gateway.reasons = ()
-            assert (await http.get("/readyz")).status_code == 200
-
-    run(main())
+async def test_health_needs_no_credential_and_the_reasons_for_not_being_ready_do() -> None:
+    gateway = FakeGateway(reasons=("the audit log cannot be written",))
+    async with client(gateway, key=None) as http:
+        assert (await http.get("/healthz")).json() == {"status": "ok"}
+        assert (await http.get("/readyz")).json() == {"status": "not ready"}
+        assert (await http.get("/readyz")).status_code == 503
+        told = await http.get("/readyz", headers=bearer())
+        assert told.json()["reasons"] == ["the audit log cannot be written"]
+        assert (await http.get("/readyz", headers=bearer("wrong"))).status_code == 401
+        gateway.reasons = ()
+        assert (await http.get("/readyz")).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -246,22 +218,16 @@ def test_health_needs_no_credential_and_the_reasons_for_not_being_ready_do() -> 
         ("POST", "/openapi.json", "GET"),
     ],
 )
-def test_another_method_is_answered_405_with_the_one_allowed(method: str, path: str, allow: str) -> None:
-    async def main() -> None:
-        async with client(FakeGateway()) as http:
-            answer = await http.request(method, path)
-        assert (answer.status_code, answer.headers["allow"]) == (405, allow)
-
-    run(main())
+async def test_another_method_is_answered_405_with_the_one_allowed(method: str, path: str, allow: str) -> None:
+    async with client(FakeGateway()) as http:
+        answer = await http.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allow)
 
 
 @pytest.mark.parametrize("path", ["/", "/v1", "/v1/tools/", "/v1/tools/a/b/call", "/mcp/x", "/MCP"])
-def test_an_unknown_path_is_404(path: str) -> None:
-    async def main() -> None:
-        async with client(FakeGateway()) as http:
-            assert (await http.post(path, headers=JSON, content=b"{}")).status_code == 404
-
-    run(main())
+async def test_an_unknown_path_is_404(path: str) -> None:
+    async with client(FakeGateway()) as http:
+        assert (await http.post(path, headers=JSON, content=b"{}")).status_code == 404
 
 
 def test_a_failure_of_the_gateway_is_a_500_whose_text_stays_out_of_the_answer_and_the_log(
@@ -286,11 +252,8 @@ def test_a_failure_of_the_gateway_is_a_500_whose_text_stays_out_of_the_answer_an
     assert "secret-canary" not in caplog.text
 
 
-def test_answers_are_not_cached_or_sniffed() -> None:
-    async def main() -> None:
-        async with client(FakeGateway()) as http:
-            answer = await http.get("/v1/tools")
-        assert answer.headers["cache-control"] == "no-store"
-        assert answer.headers["x-content-type-options"] == "nosniff"
-
-    run(main())
+async def test_answers_are_not_cached_or_sniffed() -> None:
+    async with client(FakeGateway()) as http:
+        answer = await http.get("/v1/tools")
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"

@@ -146,35 +146,29 @@ def http(
     return httpx.AsyncClient(transport=transport, base_url=BASE)
 
 
-def test_hsts_is_said_where_the_public_url_is_https_and_nowhere_else() -> None:
-    async def main() -> None:
-        for url, console, told in (
-            ("https://tools.example.com", "", True),
-            ("", "https://tools.example.com", True),
-            ("http://127.0.0.1:8080", "http://127.0.0.1:8080", False),
-            ("", "", False),
-        ):
-            app = App(FakeGateway(), hosts=ANY_HOST, url=url)
-            app.open_console(lambda _: NoPages(), console)
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tools.example.com") as it:
-                for path in ("/healthz", "/v1/tools", "/nowhere", "/console/"):
-                    found = (await it.get(path)).headers.get("strict-transport-security")
-                    assert found == ("max-age=31536000" if told else None), (url, path)
-
-    run(main())
-
-
-def test_a_browser_at_the_root_is_led_to_the_console_and_nobody_else() -> None:
-    async def main() -> None:
-        app = App(FakeGateway(), hosts=ANY_HOST)
+async def test_hsts_is_said_where_the_public_url_is_https_and_nowhere_else() -> None:
+    for url, console, told in (
+        ("https://tools.example.com", "", True),
+        ("", "https://tools.example.com", True),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080", False),
+        ("", "", False),
+    ):
+        app = App(FakeGateway(), hosts=ANY_HOST, url=url)
+        app.open_console(lambda _: NoPages(), console)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tools.example.com") as it:
-            assert (await it.get("/", headers={"accept": "text/html"})).status_code == 401  # there is no console
-            app.open_console(lambda _: NoPages(), "")
-            led = await it.get("/", headers={"accept": "text/html,*/*;q=0.8"})
-            assert (led.status_code, led.headers["location"]) == (302, "/console")
-            assert (await it.get("/", headers={"accept": "*/*"})).status_code == 401
+            for path in ("/healthz", "/v1/tools", "/nowhere", "/console/"):
+                found = (await it.get(path)).headers.get("strict-transport-security")
+                assert found == ("max-age=31536000" if told else None), (url, path)
 
-    run(main())
+
+async def test_a_browser_at_the_root_is_led_to_the_console_and_nobody_else() -> None:
+    app = App(FakeGateway(), hosts=ANY_HOST)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://tools.example.com") as it:
+        assert (await it.get("/", headers={"accept": "text/html"})).status_code == 401  # there is no console
+        app.open_console(lambda _: NoPages(), "")
+        led = await it.get("/", headers={"accept": "text/html,*/*;q=0.8"})
+        assert (led.status_code, led.headers["location"]) == (302, "/console")
+        assert (await it.get("/", headers={"accept": "*/*"})).status_code == 401
 
 
 @pytest.mark.parametrize("written", [rfc9440, nginx, xfcc])
@@ -267,28 +261,22 @@ def test_a_certificate_is_read_once_and_remembered_while_its_dates_are_good(monk
         ("10.1.2.3", None, 401),  # nobody's word is believed where none is named
     ],
 )
-def test_only_a_trusted_proxy_is_believed(peer: str, proxies: ClientCertificates | None, status: int) -> None:
-    async def main() -> None:
-        async with http(Certified(), peer, proxies) as client:
-            answer = await client.get(
-                "/v1/tools", headers={"X-Client-Cert": rfc9440(CERTIFICATE), "X-Forwarded-For": "10.0.0.1"}
-            )
-        assert answer.status_code == status
-
-    run(main())
+async def test_only_a_trusted_proxy_is_believed(peer: str, proxies: ClientCertificates | None, status: int) -> None:
+    async with http(Certified(), peer, proxies) as client:
+        answer = await client.get(
+            "/v1/tools", headers={"X-Client-Cert": rfc9440(CERTIFICATE), "X-Forwarded-For": "10.0.0.1"}
+        )
+    assert answer.status_code == status
 
 
-def test_a_header_that_came_twice_and_one_beside_a_wrong_key_are_refused() -> None:
-    async def main() -> None:
-        async with http(Certified()) as client:
-            twice = [("x-client-cert", rfc9440(CERTIFICATE))] * 2
-            assert (await client.get("/v1/tools", headers=twice)).status_code == 400
-            both = {"x-client-cert": rfc9440(CERTIFICATE), **bearer("wrong")}
-            assert (await client.get("/v1/tools", headers=both)).status_code == 401
-            assert (await client.get("/v1/tools", headers={"x-client-cert": ""})).status_code == 401
-            assert (await client.get("/v1/tools", headers=bearer(KEY))).status_code == 200
-
-    run(main())
+async def test_a_header_that_came_twice_and_one_beside_a_wrong_key_are_refused() -> None:
+    async with http(Certified()) as client:
+        twice = [("x-client-cert", rfc9440(CERTIFICATE))] * 2
+        assert (await client.get("/v1/tools", headers=twice)).status_code == 400
+        both = {"x-client-cert": rfc9440(CERTIFICATE), **bearer("wrong")}
+        assert (await client.get("/v1/tools", headers=both)).status_code == 401
+        assert (await client.get("/v1/tools", headers={"x-client-cert": ""})).status_code == 401
+        assert (await client.get("/v1/tools", headers=bearer(KEY))).status_code == 200
 
 
 def test_an_address_that_is_wrong_too_often_waits_and_what_was_right_before_goes_on(
@@ -340,17 +328,14 @@ def test_failures_are_kept_within_bounds_and_an_ipv6_network_is_one_peer() -> No
         (Unavailable(), 503, None),
     ],
 )
-def test_the_challenge_says_what_is_wrong_in_rfc_6750s_words(
+async def test_the_challenge_says_what_is_wrong_in_rfc_6750s_words(
     gateway: FakeGateway, status: int, challenge: str | None
 ) -> None:
-    async def main() -> None:
-        async with http(gateway, proxies=None) as client:
-            assert (await client.get("/v1/tools")).headers["www-authenticate"] == "Bearer"
-            answer = await client.get("/v1/tools", headers=bearer("wrong"))
-        assert (answer.status_code, answer.headers.get("www-authenticate")) == (status, challenge)
-        assert "because" not in answer.text
-
-    run(main())
+    async with http(gateway, proxies=None) as client:
+        assert (await client.get("/v1/tools")).headers["www-authenticate"] == "Bearer"
+        answer = await client.get("/v1/tools", headers=bearer("wrong"))
+    assert (answer.status_code, answer.headers.get("www-authenticate")) == (status, challenge)
+    assert "because" not in answer.text
 
 
 def test_a_credential_in_the_url_is_recorded_without_what_it_was(caplog: pytest.LogCaptureFixture) -> None:
@@ -404,84 +389,71 @@ class Verifying(FakeGateway):
         return await super().authenticate(KEY if credential == self.good else credential)
 
 
-def test_wrong_credentials_keep_no_right_one_from_the_same_address_out() -> None:
-    async def main() -> None:
-        gateway = Verifying()
-        async with http(gateway, proxies=None) as client:
-            for wrong in ("guess", "a.bad.token"):
-                answers = [await client.get("/v1/tools", headers=bearer(wrong)) for _ in range(60)]
-                assert answers[-1].status_code == 429
-                assert answers[-1].headers["retry-after"]
-                for right in (KEY, gateway.good):
-                    assert (await client.get("/v1/tools", headers=bearer(right))).status_code == 200
-            flood = [client.get("/v1/tools", headers=bearer("a.bad.token")) for _ in range(300)]
-            right = client.get("/v1/tools", headers=bearer(gateway.good))
-            *refused, found = await asyncio.gather(*flood, right)
-            assert {answer.status_code for answer in refused} <= {401, 429}
-            assert found.status_code == 200
-
-    run(main())
+async def test_wrong_credentials_keep_no_right_one_from_the_same_address_out() -> None:
+    gateway = Verifying()
+    async with http(gateway, proxies=None) as client:
+        for wrong in ("guess", "a.bad.token"):
+            answers = [await client.get("/v1/tools", headers=bearer(wrong)) for _ in range(60)]
+            assert answers[-1].status_code == 429
+            assert answers[-1].headers["retry-after"]
+            for right in (KEY, gateway.good):
+                assert (await client.get("/v1/tools", headers=bearer(right))).status_code == 200
+        flood = [client.get("/v1/tools", headers=bearer("a.bad.token")) for _ in range(300)]
+        right = client.get("/v1/tools", headers=bearer(gateway.good))
+        *refused, found = await asyncio.gather(*flood, right)
+        assert {answer.status_code for answer in refused} <= {401, 429}
+        assert found.status_code == 200
 
 
-def test_tokens_of_an_address_that_fails_wait_in_a_line_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tokens_of_an_address_that_fails_wait_in_a_line_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     short = TurnQueue(most=3)
     monkeypatch.setattr(authentication, "TurnQueue", lambda: short)
-
-    async def main() -> None:
-        gateway = Verifying()
-        async with http(gateway, proxies=None) as client:
-            for _ in range(30):
-                await client.get("/v1/tools", headers=bearer("guess"))
-            before = len(gateway.verified)
-            flood = [client.get("/v1/tools", headers=bearer(f"a.bad.token{number}")) for number in range(10)]
-            assert {answer.status_code for answer in await asyncio.gather(*flood)} == {429}
-            assert len(gateway.verified) - before == 3
-            assert (
-                await client.get("/v1/tools", headers=bearer(gateway.good))
-            ).status_code == 200  # the line is empty again
-
-    run(main())
+    gateway = Verifying()
+    async with http(gateway, proxies=None) as client:
+        for _ in range(30):
+            await client.get("/v1/tools", headers=bearer("guess"))
+        before = len(gateway.verified)
+        flood = [client.get("/v1/tools", headers=bearer(f"a.bad.token{number}")) for number in range(10)]
+        assert {answer.status_code for answer in await asyncio.gather(*flood)} == {429}
+        assert len(gateway.verified) - before == 3
+        assert (
+            await client.get("/v1/tools", headers=bearer(gateway.good))
+        ).status_code == 200  # the line is empty again
 
 
-def test_turns_are_taken_in_order_and_given_back_by_who_leaves() -> None:
-    async def main() -> None:
-        turns, order = TurnQueue(most=2), list[int]()
+async def test_turns_are_taken_in_order_and_given_back_by_who_leaves() -> None:
+    turns, order = TurnQueue(most=2), list[int]()
 
-        async def one(number: int) -> bool:
-            taken = await turns.take()
-            order.append(number)
-            return taken
+    async def one(number: int) -> bool:
+        taken = await turns.take()
+        order.append(number)
+        return taken
 
-        tasks = [asyncio.create_task(one(number)) for number in range(3)]
-        assert await asyncio.gather(*tasks) == [True, True, False]
-        assert order == [2, 0, 1]
-        task = asyncio.create_task(one(3))
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait((task,))
-        assert await asyncio.gather(one(4), one(5)) == [True, True]
-
-    run(main())
+    tasks = [asyncio.create_task(one(number)) for number in range(3)]
+    assert await asyncio.gather(*tasks) == [True, True, False]
+    assert order == [2, 0, 1]
+    task = asyncio.create_task(one(3))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait((task,))
+    assert await asyncio.gather(one(4), one(5)) == [True, True]
 
 
-def test_failures_behind_a_trusted_proxy_are_those_of_the_address_it_names() -> None:
-    async def main() -> None:
-        app = App(FakeGateway(), certificates=PROXIES, proxies=PROXIES.proxies)
-        transport = httpx.ASGITransport(app, client=("10.1.2.3", 5))
-        async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+async def test_failures_behind_a_trusted_proxy_are_those_of_the_address_it_names() -> None:
+    app = App(FakeGateway(), certificates=PROXIES, proxies=PROXIES.proxies)
+    transport = httpx.ASGITransport(app, client=("10.1.2.3", 5))
+    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
 
-            async def get(key: str, said: str) -> int:
-                headers = {**bearer(key), "x-forwarded-for": said}
-                return (await client.get("/v1/tools", headers=headers)).status_code
+        async def get(key: str, said: str) -> int:
+            headers = {**bearer(key), "x-forwarded-for": said}
+            return (await client.get("/v1/tools", headers=headers)).status_code
 
-            for number in range(40):
-                await get("guess", f"203.0.113.{number}, 192.0.2.1")
-            assert await get("guess", "192.0.2.1") == 429
-            assert await get("guess", "192.0.2.2") == 401
-            assert await get(KEY, "192.0.2.1") == 200
-            assert await get("guess", "192.0.2.1, rubbish") == 401  # counts for the proxy itself
-
-    run(main())
+        for number in range(40):
+            await get("guess", f"203.0.113.{number}, 192.0.2.1")
+        assert await get("guess", "192.0.2.1") == 429
+        assert await get("guess", "192.0.2.2") == 401
+        assert await get(KEY, "192.0.2.1") == 200
+        assert await get("guess", "192.0.2.1, rubbish") == 401  # counts for the proxy itself
 
 
 def test_forged_certificate_headers_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -496,10 +468,7 @@ def test_forged_certificate_headers_fill_no_log(caplog: pytest.LogCaptureFixture
     assert 30 <= len(caplog.records) <= 40
 
 
-def test_a_token_that_cannot_be_checked_now_is_no_failure() -> None:
-    async def main() -> None:
-        async with http(Unavailable(), proxies=None) as client:
-            answers = [await client.get("/v1/tools", headers=bearer("wrong")) for _ in range(60)]
-            assert {answer.status_code for answer in answers} == {503}
-
-    run(main())
+async def test_a_token_that_cannot_be_checked_now_is_no_failure() -> None:
+    async with http(Unavailable(), proxies=None) as client:
+        answers = [await client.get("/v1/tools", headers=bearer("wrong")) for _ in range(60)]
+        assert {answer.status_code for answer in answers} == {503}

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.clients import BASE, bearer, listening, run
+from tests.gateway.clients import BASE, bearer, listening
 from tests.gateway.gateways import KEY, OTHER_KEY, FakeGateway
 from tests.gateway.raw import CLOSE, request, rest_of, serving, statuses
 from toolgen.frontends.http import connection
@@ -167,70 +167,64 @@ async def asked(wire: tuple[asyncio.StreamReader, asyncio.StreamWriter], sent: b
     return head, await wire[0].readexactly(length)
 
 
-def test_idle_connections_of_an_address_give_way_and_a_known_one_stays() -> None:
-    async def main() -> None:
-        async with listening(App(FakeGateway()), connections=Connections(most_per_address=3)) as url:
-            known = await opened(url)
-            head, _ = await asked(known, TOOLS.format(KEY).encode())
-            assert b" 200 " in head
-            half = await opened(url)
-            half[1].write(b"GET /hea")
-            await half[1].drain()
-            rested = await opened(url)
-            assert b" 200 " in (await asked(rested, HEALTH))[0]
-            crowd = [await opened(url) for _ in range(5)]
-            said = await half[0].read()
-            assert said.startswith(b"HTTP/1.1 503 ")
-            assert b"retry-after: 5" in said
-            assert json.loads(said.partition(b"\r\n\r\n")[2])["error"]["code"] == "overloaded"
-            assert await rested[0].read() == b""  # on a connection that rests, an answer would be to nothing
-            assert b" 200 " in (await asked(known, TOOLS.format(KEY).encode()))[0]
-            assert b" 200 " in (await asked(crowd[-1], HEALTH))[0]
-            for one in (known, half, rested, *crowd):
-                one[1].close()
-
-    run(main())
+async def test_idle_connections_of_an_address_give_way_and_a_known_one_stays() -> None:
+    async with listening(App(FakeGateway()), connections=Connections(most_per_address=3)) as url:
+        known = await opened(url)
+        head, _ = await asked(known, TOOLS.format(KEY).encode())
+        assert b" 200 " in head
+        half = await opened(url)
+        half[1].write(b"GET /hea")
+        await half[1].drain()
+        rested = await opened(url)
+        assert b" 200 " in (await asked(rested, HEALTH))[0]
+        crowd = [await opened(url) for _ in range(5)]
+        said = await half[0].read()
+        assert said.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 5" in said
+        assert json.loads(said.partition(b"\r\n\r\n")[2])["error"]["code"] == "overloaded"
+        assert await rested[0].read() == b""  # on a connection that rests, an answer would be to nothing
+        assert b" 200 " in (await asked(known, TOOLS.format(KEY).encode()))[0]
+        assert b" 200 " in (await asked(crowd[-1], HEALTH))[0]
+        for one in (known, half, rested, *crowd):
+            one[1].close()
 
 
-def test_where_everybody_is_busy_only_health_and_who_is_known_are_answered() -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        shown: set[str] = set()
-        recognise = gateway.callers.recognised
+async def test_where_everybody_is_busy_only_health_and_who_is_known_are_answered() -> None:
+    gateway = FakeGateway()
+    shown: set[str] = set()
+    recognise = gateway.callers.recognised
 
-        def recognised(credential: str) -> Any:
-            return recognise(credential) if credential in shown else None
+    def recognised(credential: str) -> Any:
+        return recognise(credential) if credential in shown else None
 
-        gateway.callers.recognised = recognised  # type: ignore[method-assign]
-        call = f"POST /v1/tools/test__slow/call HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {KEY}\r\n"
-        call += "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-        async with listening(App(gateway), connections=Connections(most_per_address=1)) as url:
-            busy = await opened(url)
-            busy[1].write(call.encode())
-            await gateway.entered.wait()
-            shown.add(KEY)
-            for sent, status in (
-                (HEALTH, 200),
-                (TOOLS.format(KEY).encode(), 200),
-                (TOOLS.format(OTHER_KEY).encode(), 429),
-                (b"GET /v1/tools HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 429),
-            ):
-                wire = await opened(url)
-                head, body = await asked(wire, sent)
-                assert f" {status} ".encode() in head
-                assert (b"retry-after" in head) is (status == 429)
-                assert b"connection: close" in head
-                assert status == 200 or json.loads(body)["error"]["code"] == "rate_limited"
-                assert await wire[0].read() == b""
-                wire[1].close()
-            gateway.gate.set()
-            assert b" 200 " in await busy[0].readuntil(b"\r\n")
-            busy[1].close()
-
-    run(main())
+    gateway.callers.recognised = recognised  # type: ignore[method-assign]
+    call = f"POST /v1/tools/test__slow/call HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {KEY}\r\n"
+    call += "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+    async with listening(App(gateway), connections=Connections(most_per_address=1)) as url:
+        busy = await opened(url)
+        busy[1].write(call.encode())
+        await gateway.entered.wait()
+        shown.add(KEY)
+        for sent, status in (
+            (HEALTH, 200),
+            (TOOLS.format(KEY).encode(), 200),
+            (TOOLS.format(OTHER_KEY).encode(), 429),
+            (b"GET /v1/tools HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 429),
+        ):
+            wire = await opened(url)
+            head, body = await asked(wire, sent)
+            assert f" {status} ".encode() in head
+            assert (b"retry-after" in head) is (status == 429)
+            assert b"connection: close" in head
+            assert status == 200 or json.loads(body)["error"]["code"] == "rate_limited"
+            assert await wire[0].read() == b""
+            wire[1].close()
+        gateway.gate.set()
+        assert b" 200 " in await busy[0].readuntil(b"\r\n")
+        busy[1].close()
 
 
-def test_who_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "SLOWEST_READER_S", 0.05)
     ended = asyncio.Event()
 
@@ -244,15 +238,12 @@ def test_who_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch
             assert asked.caller_connection.disconnected()
             ended.set()
 
-    async def main() -> None:
-        async with listening(Telling()) as url:
-            reader, writer = await opened(url)
-            writer.write(HEALTH)
-            await reader.readuntil(b"\r\n")
-            await ended.wait()
-            writer.close()
-
-    run(main())
+    async with listening(Telling()) as url:
+        reader, writer = await opened(url)
+        writer.write(HEALTH)
+        await reader.readuntil(b"\r\n")
+        await ended.wait()
+        writer.close()
 
 
 def test_thousands_of_idle_connections_from_one_address_keep_nobody_out(tmp_path: Path) -> None:
@@ -284,31 +275,28 @@ def test_thousands_of_idle_connections_from_one_address_keep_nobody_out(tmp_path
         served.alive()
 
 
-def test_requests_through_a_proxy_count_for_the_address_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        app = App(gateway, proxies=PROXIES)
-        monkeypatch.setattr(app, "_in_flight", InFlight(1))
-        monkeypatch.setattr(gateway, "recognised", lambda _: None)
-        transport = httpx.ASGITransport(app, client=("10.1.1.1", 5))
-        async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer()) as http:
+async def test_requests_through_a_proxy_count_for_the_address_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = FakeGateway()
+    app = App(gateway, proxies=PROXIES)
+    monkeypatch.setattr(app, "_in_flight", InFlight(1))
+    monkeypatch.setattr(gateway, "recognised", lambda _: None)
+    transport = httpx.ASGITransport(app, client=("10.1.1.1", 5))
+    async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer()) as http:
 
-            async def get(path: str, client: str) -> int:
-                return (await http.get(path, headers={"x-forwarded-for": client})).status_code
+        async def get(path: str, client: str) -> int:
+            return (await http.get(path, headers={"x-forwarded-for": client})).status_code
 
-            slow = http.post(
-                "/v1/tools/test__slow/call",
-                headers={"x-forwarded-for": "192.0.2.1", "content-type": "application/json"},
-                content=b"{}",
-            )
-            task = asyncio.create_task(slow)
-            await gateway.entered.wait()
-            assert await get("/v1/tools", "192.0.2.1") == 429
-            assert await get("/v1/tools", "192.0.2.9, 192.0.2.1") == 429
-            assert await get("/healthz", "192.0.2.1") == 200
-            assert await get("/v1/tools", "192.0.2.2") == 200
-            gateway.gate.set()
-            assert (await task).status_code == 200
-            assert await get("/v1/tools", "192.0.2.1") == 200
-
-    run(main())
+        slow = http.post(
+            "/v1/tools/test__slow/call",
+            headers={"x-forwarded-for": "192.0.2.1", "content-type": "application/json"},
+            content=b"{}",
+        )
+        task = asyncio.create_task(slow)
+        await gateway.entered.wait()
+        assert await get("/v1/tools", "192.0.2.1") == 429
+        assert await get("/v1/tools", "192.0.2.9, 192.0.2.1") == 429
+        assert await get("/healthz", "192.0.2.1") == 200
+        assert await get("/v1/tools", "192.0.2.2") == 200
+        gateway.gate.set()
+        assert (await task).status_code == 200
+        assert await get("/v1/tools", "192.0.2.1") == 200

@@ -57,73 +57,55 @@ async def converted(url: str, key: str) -> Any:
         return answer.json()["data"]
 
 
-def test_a_server_opens_and_closes_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        gateway = gateway_of(tmp_path)
+async def test_a_server_opens_and_closes_it(tmp_path: Path) -> None:
+    gateway = gateway_of(tmp_path)
+    async with served(gateway.asgi()) as url:
+        assert gateway.entered
+        assert await converted(url, gateway.key) == 4.0
+    assert not gateway.entered
+
+
+async def test_one_that_is_open_stays_open(tmp_path: Path) -> None:
+    async with gateway_of(tmp_path) as gateway:
         async with served(gateway.asgi()) as url:
-            assert gateway.entered
             assert await converted(url, gateway.key) == 4.0
-        assert not gateway.entered
-
-    asyncio.run(main())
-
-
-def test_one_that_is_open_stays_open(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with gateway_of(tmp_path) as gateway:
-            async with served(gateway.asgi()) as url:
-                assert await converted(url, gateway.key) == 4.0
-            assert gateway.entered
-            assert (await gateway.call("convert", {"amount": 1})).unwrap() == 2.0
-
-    asyncio.run(main())
+        assert gateway.entered
+        assert (await gateway.call("convert", {"amount": 1})).unwrap() == 2.0
 
 
 @pytest.mark.parametrize("place", ["/agent", "/agents/café tools"])
-def test_it_is_mounted_in_another_application(tmp_path: Path, place: str) -> None:
+async def test_it_is_mounted_in_another_application(tmp_path: Path, place: str) -> None:
     """MCP and REST, below any path; what is not below it is the other application's."""
-
-    async def main() -> None:
-        gateway = gateway_of(tmp_path)
-        app = Starlette(
-            routes=[Route("/v1/tools", lambda _: PlainTextResponse("mine")), Mount(place, app=gateway.asgi())]
-        )
-        async with served(app) as url:
-            at = str(httpx.URL(url + place))
-            assert await converted(at, gateway.key) == 4.0  # which opens it
-            assert gateway.entered
-            async with httpx.AsyncClient(headers={"Authorization": f"Bearer {gateway.key}"}, timeout=60) as http:
-                assert (await http.get(f"{url}/v1/tools")).text == "mine"
-                assert (await http.get(f"{at}/v1/nothing")).status_code == 404
-                async with Client(streamable_http_client(f"{at}/mcp", http_client=http)) as client:
-                    assert [tool.name for tool in (await client.list_tools()).tools] == ["convert"]
-                    assert not (await client.call_tool("convert", {"amount": 2})).is_error
-        await gateway.__aexit__(None, None, None)
-
-    asyncio.run(main())
+    gateway = gateway_of(tmp_path)
+    app = Starlette(routes=[Route("/v1/tools", lambda _: PlainTextResponse("mine")), Mount(place, app=gateway.asgi())])
+    async with served(app) as url:
+        at = str(httpx.URL(url + place))
+        assert await converted(at, gateway.key) == 4.0  # which opens it
+        assert gateway.entered
+        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {gateway.key}"}, timeout=60) as http:
+            assert (await http.get(f"{url}/v1/tools")).text == "mine"
+            assert (await http.get(f"{at}/v1/nothing")).status_code == 404
+            async with Client(streamable_http_client(f"{at}/mcp", http_client=http)) as client:
+                assert [tool.name for tool in (await client.list_tools()).tools] == ["convert"]
+                assert not (await client.call_tool("convert", {"amount": 2})).is_error
+    await gateway.__aexit__(None, None, None)
 
 
-def test_requests_that_come_at_once_open_it_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        gateway = gateway_of(tmp_path)
-        async with served(gateway.asgi(), "off") as url:
-            assert await asyncio.gather(*(converted(url, gateway.key) for _ in range(8))) == [4.0] * 8
-        await gateway.__aexit__(None, None, None)
-
-    asyncio.run(main())
+async def test_requests_that_come_at_once_open_it_once(tmp_path: Path) -> None:
+    gateway = gateway_of(tmp_path)
+    async with served(gateway.asgi(), "off") as url:
+        assert await asyncio.gather(*(converted(url, gateway.key) for _ in range(8))) == [4.0] * 8
+    await gateway.__aexit__(None, None, None)
 
 
 @pytest.mark.parametrize(
     ("asgi", "status"), [({}, 421), ({"hosts": ["Tools.example"]}, 200), ({"url": "https://tools.example"}, 200)]
 )
-def test_it_answers_to_its_names_alone(tmp_path: Path, asgi: dict[str, Any], status: int) -> None:
-    async def main() -> None:
-        async with gateway_of(tmp_path) as gateway:
-            transport = httpx.ASGITransport(gateway.asgi(**asgi))
-            async with httpx.AsyncClient(transport=transport, base_url="http://tools.example") as client:
-                assert (await client.get("/healthz")).status_code == status
-
-    asyncio.run(main())
+async def test_it_answers_to_its_names_alone(tmp_path: Path, asgi: dict[str, Any], status: int) -> None:
+    async with gateway_of(tmp_path) as gateway:
+        transport = httpx.ASGITransport(gateway.asgi(**asgi))
+        async with httpx.AsyncClient(transport=transport, base_url="http://tools.example") as client:
+            assert (await client.get("/healthz")).status_code == status
 
 
 @pytest.mark.parametrize(
@@ -162,16 +144,13 @@ def test_a_gateway_that_cannot_open_fails_the_start_of_the_server(tmp_path: Path
     assert [message["type"] for message in sent] == ["lifespan.startup.failed"]
 
 
-def test_the_data_of_a_call_or_its_error(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with gateway_of(tmp_path) as gateway:
-            envelope = await gateway.call("convert", {"amount": 3, "rate": 3})
-            assert envelope.unwrap() == 9.0
-            with pytest.raises(toolgen.CallError) as caught:
-                (await gateway.call("convert", {"rate": "x"})).unwrap()
-            error = caught.value
-            assert (error.status, error.code, error.where) == ("refused", "validation", "convert")
-            assert error.call_id.startswith("call_")
-            assert "amount" in str(error)
-
-    asyncio.run(main())
+async def test_the_data_of_a_call_or_its_error(tmp_path: Path) -> None:
+    async with gateway_of(tmp_path) as gateway:
+        envelope = await gateway.call("convert", {"amount": 3, "rate": 3})
+        assert envelope.unwrap() == 9.0
+        with pytest.raises(toolgen.CallError) as caught:
+            (await gateway.call("convert", {"rate": "x"})).unwrap()
+        error = caught.value
+        assert (error.status, error.code, error.where) == ("refused", "validation", "convert")
+        assert error.call_id.startswith("call_")
+        assert "amount" in str(error)

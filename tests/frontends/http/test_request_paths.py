@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.gateway.clients import BASE, bearer, listening, run
+from tests.gateway.clients import BASE, bearer, listening
 from tests.gateway.gateways import FakeGateway
 from toolgen.frontends.http.app import App
 from toolgen.frontends.http.request import Rejected, read_path
@@ -75,57 +75,48 @@ async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, t
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_another_spelling_of_a_route_is_answered_400(route: str) -> None:
-    async def main() -> None:
-        app = App(FakeGateway())
-        async with listening(app) as url:
-            reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
-            status, body = await answered(reader, writer, route) if "events" not in route else (404, b"")
-            assert b"plain spelling" not in body, status
-            for origin in ("", "http://127.0.0.1:8080"):
-                for spelling in spellings(route):
-                    status, body = await answered(reader, writer, origin + spelling)
-                    assert (status, b"plain spelling" in body) == (400, True), spelling
-            writer.close()
-
-    run(main())
+async def test_another_spelling_of_a_route_is_answered_400(route: str) -> None:
+    app = App(FakeGateway())
+    async with listening(app) as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        status, body = await answered(reader, writer, route) if "events" not in route else (404, b"")
+        assert b"plain spelling" not in body, status
+        for origin in ("", "http://127.0.0.1:8080"):
+            for spelling in spellings(route):
+                status, body = await answered(reader, writer, origin + spelling)
+                assert (status, b"plain spelling" in body) == (400, True), spelling
+        writer.close()
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_another_spelling_of_a_route_is_answered_400_over_asgi(route: str) -> None:
-    async def main() -> None:
-        app = App(FakeGateway())
-        for spelling in spellings(route):
-            sent: list[Any] = []
+async def test_another_spelling_of_a_route_is_answered_400_over_asgi(route: str) -> None:
+    app = App(FakeGateway())
+    for spelling in spellings(route):
+        sent: list[Any] = []
 
-            async def receive() -> Any:
-                return {"type": "http.request", "body": b"", "more_body": False}
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
 
-            async def send(message: Any, sent: list[Any] = sent) -> None:
-                sent.append(message)
+        async def send(message: Any, sent: list[Any] = sent) -> None:
+            sent.append(message)
 
-            host = (b"host", b"127.0.0.1:8080")
-            scope: dict[str, Any] = {
-                "type": "http",
-                "method": "GET",
-                "path": route,
-                "query_string": b"",
-                "headers": [host],
-            }
-            await app({**scope, "raw_path": spelling.encode()}, receive, send)
-            assert sent[0]["status"] == 400, spelling
-
-    run(main())
+        host = (b"host", b"127.0.0.1:8080")
+        scope: dict[str, Any] = {
+            "type": "http",
+            "method": "GET",
+            "path": route,
+            "query_string": b"",
+            "headers": [host],
+        }
+        await app({**scope, "raw_path": spelling.encode()}, receive, send)
+        assert sent[0]["status"] == 400, spelling
 
 
-def test_names_in_paths_are_encoded_where_they_have_to_be() -> None:
-    async def main() -> None:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(App(FakeGateway())), base_url=BASE) as http:
-            for name in ("a%20b", "%C3%A9", "%c3%a9", "a%3Ab", "a:b", "a%3Bb", "100%25"):
-                answer = await http.get(f"/v1/calls/{name}", headers=bearer())
-                assert answer.status_code == 404, name
-
-    run(main())
+async def test_names_in_paths_are_encoded_where_they_have_to_be() -> None:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(App(FakeGateway())), base_url=BASE) as http:
+        for name in ("a%20b", "%C3%A9", "%c3%a9", "a%3Ab", "a:b", "a%3Bb", "100%25"):
+            answer = await http.get(f"/v1/calls/{name}", headers=bearer())
+            assert answer.status_code == 404, name
 
 
 @given(SAFE.filter(lambda text: text not in {".", ".."}))

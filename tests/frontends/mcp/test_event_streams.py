@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.clients import run
 from tests.gateway.gateways import BOT
 from toolgen.frontends.mcp import event_streams
 from toolgen.frontends.mcp.event_streams import watch
@@ -21,7 +20,7 @@ def listed(*tools: str) -> dict[str, object]:
     return {TOLD: tools, "notifications/prompts/list_changed": ("p",)}
 
 
-def test_a_change_that_leaves_a_callers_list_as_it_was_is_not_told() -> None:
+async def test_a_change_that_leaves_a_callers_list_as_it_was_is_not_told() -> None:
     """What changed of other people's tools would say that there are such."""
     lists = iter([listed("a"), listed("a"), listed("a", "b"), listed("a", "b"), None])
 
@@ -34,16 +33,13 @@ def test_a_change_that_leaves_a_callers_list_as_it_was_is_not_told() -> None:
         async def changed(self) -> None:
             """At once, each time."""
 
-    async def main() -> None:
-        lists_of: Any = Lists()
-        said = [changed async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event())]
-        assert said == [{TOLD}]
-
-    run(main())
+    lists_of: Any = Lists()
+    said = [changed async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event())]
+    assert said == [{TOLD}]
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_change_is_told_again_where_another_worker_may_have_answered(
+async def test_a_change_is_told_again_where_another_worker_may_have_answered(
     monkeypatch: pytest.MonkeyPatch, alone: bool
 ) -> None:
     """It may not have known of the change when the client that was told of it listed its tools there."""
@@ -63,19 +59,16 @@ def test_a_change_is_told_again_where_another_worker_may_have_answered(
                 await asyncio.Event().wait()
             self.changes = 0
 
-    async def main() -> None:
-        lists_of: Any = Lists()
-        said = []
-        async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event()):
-            said.append(changed)
-            if not changed:
-                break
-        assert said == ([{TOLD}, set()] if alone else [{TOLD}, {TOLD}, set()])
-
-    run(main())
+    lists_of: Any = Lists()
+    said = []
+    async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event()):
+        said.append(changed)
+        if not changed:
+            break
+    assert said == ([{TOLD}, set()] if alone else [{TOLD}, {TOLD}, set()])
 
 
-def test_a_change_while_a_client_is_told_of_the_one_before_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_while_a_client_is_told_of_the_one_before_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that reads slowly holds the stream up; what changes meanwhile has to reach it without a further change."""
     monkeypatch.setattr(event_streams, "_QUIET_S", 0.5)
 
@@ -96,17 +89,14 @@ def test_a_change_while_a_client_is_told_of_the_one_before_is_told_too(monkeypat
             changes, self.changes = self.changes, asyncio.Event()
             changes.set()
 
-    async def main() -> None:
-        lists = Lists()
-        lists_of: Any = lists
-        asyncio.get_running_loop().call_soon(lists.add, "b")
-        said = []
-        async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event()):
-            said.append(changed)
-            if not changed:
-                break
-            if len(lists.tools) < 4:
-                lists.add("c" * len(lists.tools))
-        assert said == [{TOLD}, {TOLD}, {TOLD}, set()]
-
-    run(main())
+    lists = Lists()
+    lists_of: Any = lists
+    asyncio.get_running_loop().call_soon(lists.add, "b")
+    said = []
+    async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event()):
+        said.append(changed)
+        if not changed:
+            break
+        if len(lists.tools) < 4:
+            lists.add("c" * len(lists.tools))
+    assert said == [{TOLD}, {TOLD}, {TOLD}, set()]

@@ -81,17 +81,14 @@ def test_a_clients_name_is_kept_short_and_printable(info: object, label: str) ->
     assert client_label(info) == label
 
 
-def test_an_id_is_given_back_as_it_came() -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        mcp = Mcp(gateway, Listings(gateway))
-        for request in (0, -1, 2**70, "", "ü\n", "1"):
-            message = parse(b'{"jsonrpc":"2.0","method":"ping","id":' + dumped_id(request) + b"}")
-            assert isinstance(message, RpcMessage)
-            reply = await mcp.answer(message, protocol_style=ProtocolStyle.STATEFUL, caller=Caller(principal=BOT))
-            assert b'"id":' + dumped_id(request) in reply.body
-
-    run(main())
+async def test_an_id_is_given_back_as_it_came() -> None:
+    gateway = FakeGateway()
+    mcp = Mcp(gateway, Listings(gateway))
+    for request in (0, -1, 2**70, "", "ü\n", "1"):
+        message = parse(b'{"jsonrpc":"2.0","method":"ping","id":' + dumped_id(request) + b"}")
+        assert isinstance(message, RpcMessage)
+        reply = await mcp.answer(message, protocol_style=ProtocolStyle.STATEFUL, caller=Caller(principal=BOT))
+        assert b'"id":' + dumped_id(request) in reply.body
 
 
 def dumped_id(request: int | str) -> bytes:

@@ -306,7 +306,7 @@ async def listed(http: httpx.AsyncClient, where: str, who: str, **headers: str) 
     )
 
 
-def test_a_key_that_is_bound_to_a_toolset_opens_nothing_else_anywhere(tmp_path: Path) -> None:
+async def test_a_key_that_is_bound_to_a_toolset_opens_nothing_else_anywhere(tmp_path: Path) -> None:
     path = write_project(
         tmp_path, endpoints={"support": {"toolsets": ["support"]}, "closing": {"toolsets": ["closing"]}}
     )
@@ -315,44 +315,36 @@ def test_a_key_that_is_bound_to_a_toolset_opens_nothing_else_anywhere(tmp_path: 
     boss["principals"]["boss"]["roles"] = ["boss", "bot"]
     (tmp_path / "policies" / "people.yaml").write_text(json.dumps(boss), encoding="utf-8")
     only = ["desk__get_ticket"]
-
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            transport = httpx.ASGITransport(App(gateway))
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
-                assert len(await listed(http, "", "bot")) == 3
-                assert await listed(http, "", "desk") == only
-                assert await listed(http, "/support", "desk") == only
-                assert await listed(http, "/closing", "bot") == ["desk__close_ticket"]
-                assert await listed(http, "/closing", "desk") == ["404"]
-                assert await listed(http, "", "desk", **{"x-on-behalf-of": "boss"}) == only
-                assert await listed(http, "", "desk", **{"x-toolset": "closing"}) == []
-                over_rest = await http.get("/v1/tools", headers=bearer("key-of-desk"))
-                assert [tool["name"] for tool in over_rest.json()["tools"]] == only
-                made = await http.post(
-                    "/v1/tools/desk__close_ticket/call", json={"arguments": {}}, headers=bearer("key-of-desk")
-                )
-                assert (made.status_code, made.json()["error"]["code"]) == (404, "unknown_tool")
-
-    asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        transport = httpx.ASGITransport(App(gateway))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+            assert len(await listed(http, "", "bot")) == 3
+            assert await listed(http, "", "desk") == only
+            assert await listed(http, "/support", "desk") == only
+            assert await listed(http, "/closing", "bot") == ["desk__close_ticket"]
+            assert await listed(http, "/closing", "desk") == ["404"]
+            assert await listed(http, "", "desk", **{"x-on-behalf-of": "boss"}) == only
+            assert await listed(http, "", "desk", **{"x-toolset": "closing"}) == []
+            over_rest = await http.get("/v1/tools", headers=bearer("key-of-desk"))
+            assert [tool["name"] for tool in over_rest.json()["tools"]] == only
+            made = await http.post(
+                "/v1/tools/desk__close_ticket/call", json={"arguments": {}}, headers=bearer("key-of-desk")
+            )
+            assert (made.status_code, made.json()["error"]["code"]) == (404, "unknown_tool")
 
 
-def test_a_key_follows_the_toolset_that_it_is_bound_to_when_the_policy_changes(tmp_path: Path) -> None:
+async def test_a_key_follows_the_toolset_that_it_is_bound_to_when_the_policy_changes(tmp_path: Path) -> None:
     path = write_project(tmp_path)
     bound(path, "support", "closing")
-
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            caller = await gateway.callers.authenticate("key-of-desk")
-            assert not isinstance(caller, TokenRejected)
-            assert len(gateway.tool_calls.catalog(caller)) == 2
-            bound(path, "closing")
-            assert await gateway.operations.reload()
-            current = gateway.callers.current(caller)
-            assert current is not None
-            assert [tool.name for tool in gateway.tool_calls.catalog(current)] == ["desk__close_ticket"]
-
-    asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        caller = await gateway.callers.authenticate("key-of-desk")
+        assert not isinstance(caller, TokenRejected)
+        assert len(gateway.tool_calls.catalog(caller)) == 2
+        bound(path, "closing")
+        assert await gateway.operations.reload()
+        current = gateway.callers.current(caller)
+        assert current is not None
+        assert [tool.name for tool in gateway.tool_calls.catalog(current)] == ["desk__close_ticket"]
 
 
 def test_a_key_is_made_for_a_toolset_and_for_none_that_there_is_not(

@@ -65,19 +65,16 @@ async def post(http: httpx.AsyncClient, body: object, headers: Mapping[str, str]
     ],
 )
 @pytest.mark.parametrize("headers", [{}, {"mcp-protocol-version": STATEFUL[0]}, modern_headers("ping")])
-def test_bytes_that_are_no_message_get_the_matching_error_and_400(
+async def test_bytes_that_are_no_message_get_the_matching_error_and_400(
     body: bytes, code: int, echoed: object, headers: dict[str, str]
 ) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway) as http:
-            answer = await post(http, body, headers)
-        assert answer.status_code == 400
-        assert answer.headers["content-type"] == "application/json"
-        assert (answer.json()["error"]["code"], answer.json()["id"]) == (code, echoed)
-        assert gateway.calls == []
-
-    run(main())
+    gateway = FakeGateway()
+    async with client(gateway) as http:
+        answer = await post(http, body, headers)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/json"
+    assert (answer.json()["error"]["code"], answer.json()["id"]) == (code, echoed)
+    assert gateway.calls == []
 
 
 @pytest.mark.parametrize(
@@ -91,12 +88,9 @@ def test_bytes_that_are_no_message_get_the_matching_error_and_400(
         ("text/html", 406),
     ],
 )
-def test_a_client_must_take_json(accept: str, status: int) -> None:
-    async def main() -> None:
-        async with client(FakeGateway()) as http:
-            assert (await post(http, message("ping"), {"accept": accept})).status_code == status
-
-    run(main())
+async def test_a_client_must_take_json(accept: str, status: int) -> None:
+    async with client(FakeGateway()) as http:
+        assert (await post(http, message("ping"), {"accept": accept})).status_code == status
 
 
 # The handshake era
@@ -124,56 +118,47 @@ def test_initialize_agrees_on_a_version_both_know(asked: str, given: str) -> Non
     run(main())
 
 
-def test_the_session_id_carries_the_client_and_names_the_session_of_later_calls() -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        params = {"protocolVersion": STATEFUL[0], "capabilities": {}, "clientInfo": {"name": "Ünï", "version": "1"}}
-        async with client(gateway) as http:
-            session = (await post(http, message("initialize", params))).headers["mcp-session-id"]
-            again = (await post(http, message("initialize", params))).headers["mcp-session-id"]
-            call = message("tools/call", {"name": "test__echo"})
-            await post(http, call, {"mcp-session-id": session})
-            await post(http, call, {"mcp-session-id": session, "x-conversation-id": "talk-1"})
-            await post(http, call)
-        assert session != again
-        own = session.partition(".")[0]
-        assert [(call["client"], call["session"], call["connection"]) for call in gateway.calls] == [
-            ("Ünï/1", "", own),
-            ("Ünï/1", "talk-1", own),
-            ("", "", ""),
-        ]
-
-    run(main())
+async def test_the_session_id_carries_the_client_and_names_the_session_of_later_calls() -> None:
+    gateway = FakeGateway()
+    params = {"protocolVersion": STATEFUL[0], "capabilities": {}, "clientInfo": {"name": "Ünï", "version": "1"}}
+    async with client(gateway) as http:
+        session = (await post(http, message("initialize", params))).headers["mcp-session-id"]
+        again = (await post(http, message("initialize", params))).headers["mcp-session-id"]
+        call = message("tools/call", {"name": "test__echo"})
+        await post(http, call, {"mcp-session-id": session})
+        await post(http, call, {"mcp-session-id": session, "x-conversation-id": "talk-1"})
+        await post(http, call)
+    assert session != again
+    own = session.partition(".")[0]
+    assert [(call["client"], call["session"], call["connection"]) for call in gateway.calls] == [
+        ("Ünï/1", "", own),
+        ("Ünï/1", "talk-1", own),
+        ("", "", ""),
+    ]
 
 
 @pytest.mark.parametrize(
     "session", ["x", "0" * 31, "0" * 32 + ".", "0" * 32 + ".!!", "0" * 32 + "." + "A" * 700, "0" * 32 + ".A"]
 )
-def test_a_session_id_of_another_shape_is_404_so_that_the_client_starts_again(session: str) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway) as http:
-            answer = await post(http, message("tools/call", {"name": "test__echo"}), {"mcp-session-id": session})
-        assert answer.status_code == 404
-        assert gateway.calls == []
-
-    run(main())
+async def test_a_session_id_of_another_shape_is_404_so_that_the_client_starts_again(session: str) -> None:
+    gateway = FakeGateway()
+    async with client(gateway) as http:
+        answer = await post(http, message("tools/call", {"name": "test__echo"}), {"mcp-session-id": session})
+    assert answer.status_code == 404
+    assert gateway.calls == []
 
 
 @pytest.mark.parametrize("version", ["", *STATEFUL])
-def test_the_handshake_era_has_its_methods_and_no_others(version: str) -> None:
-    async def main() -> None:
-        headers = {"mcp-protocol-version": version} if version else {}
-        async with client(FakeGateway()) as http:
-            assert (await post(http, message("ping"), headers)).json()["result"] == {}
-            listed = (await post(http, message("tools/list"), headers)).json()["result"]
-            assert [item["name"] for item in listed["tools"]] == [item.name for item in TOOLS]
-            assert set(listed) == {"tools"}
-            for unknown in ("server/discover", "prompts/list", "tools/Call", "rpc.discover"):
-                answer = await post(http, message(unknown), headers)
-                assert (answer.status_code, answer.json()["error"]["code"]) == (200, -32601)
-
-    run(main())
+async def test_the_handshake_era_has_its_methods_and_no_others(version: str) -> None:
+    headers = {"mcp-protocol-version": version} if version else {}
+    async with client(FakeGateway()) as http:
+        assert (await post(http, message("ping"), headers)).json()["result"] == {}
+        listed = (await post(http, message("tools/list"), headers)).json()["result"]
+        assert [item["name"] for item in listed["tools"]] == [item.name for item in TOOLS]
+        assert set(listed) == {"tools"}
+        for unknown in ("server/discover", "prompts/list", "tools/Call", "rpc.discover"):
+            answer = await post(http, message(unknown), headers)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (200, -32601)
 
 
 @pytest.mark.parametrize(
@@ -186,15 +171,12 @@ def test_the_handshake_era_has_its_methods_and_no_others(version: str) -> None:
         {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "no"}},
     ],
 )
-def test_notifications_and_responses_are_accepted_and_call_nothing(body: dict[str, Any]) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway) as http:
-            answer = await post(http, body)
-        assert (answer.status_code, answer.content) == (202, b"")
-        assert gateway.calls == []
-
-    run(main())
+async def test_notifications_and_responses_are_accepted_and_call_nothing(body: dict[str, Any]) -> None:
+    gateway = FakeGateway()
+    async with client(gateway) as http:
+        answer = await post(http, body)
+    assert (answer.status_code, answer.content) == (202, b"")
+    assert gateway.calls == []
 
 
 @pytest.mark.parametrize(
@@ -211,66 +193,54 @@ def test_notifications_and_responses_are_accepted_and_call_nothing(body: dict[st
         {"name": "test__echo", "_meta": {"conversationId": "x" * 200}},
     ],
 )
-def test_a_call_with_malformed_parameters_is_refused_before_the_gateway(params: dict[str, Any]) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway) as http:
-            answer = await post(http, message("tools/call", params))
-        assert answer.json()["error"]["code"] == -32602
-        assert gateway.calls == []
-
-    run(main())
+async def test_a_call_with_malformed_parameters_is_refused_before_the_gateway(params: dict[str, Any]) -> None:
+    gateway = FakeGateway()
+    async with client(gateway) as http:
+        answer = await post(http, message("tools/call", params))
+    assert answer.json()["error"]["code"] == -32602
+    assert gateway.calls == []
 
 
-def test_the_conversation_in_meta_is_the_session() -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway) as http:
-            params = {"name": "test__echo", "arguments": {"text": "hi"}, "_meta": {"conversationId": "talk-7"}}
-            await post(http, message("tools/call", params), {"x-conversation-id": "talk-1"})
-        assert gateway.calls[0]["session"] == "talk-7"
-        assert gateway.calls[0]["arguments"] == {"text": "hi"}
-
-    run(main())
+async def test_the_conversation_in_meta_is_the_session() -> None:
+    gateway = FakeGateway()
+    async with client(gateway) as http:
+        params = {"name": "test__echo", "arguments": {"text": "hi"}, "_meta": {"conversationId": "talk-7"}}
+        await post(http, message("tools/call", params), {"x-conversation-id": "talk-1"})
+    assert gateway.calls[0]["session"] == "talk-7"
+    assert gateway.calls[0]["arguments"] == {"text": "hi"}
 
 
 # The modern era
 
 
-def test_discover_tells_the_versions_and_what_the_server_has() -> None:
-    async def main() -> None:
-        async with client(FakeGateway()) as http:
-            answer = await post(http, modern("server/discover"), modern_headers("server/discover"))
-        result = answer.json()["result"]
-        assert result["supportedVersions"] == [STATELESS, *STATEFUL]
-        tasks = {"io.modelcontextprotocol/tasks": {}}
-        assert result["capabilities"] == {
-            "tools": {"listChanged": True},
-            "resources": {},
-            "logging": {},
-            "extensions": tasks,
-        }
-        assert (result["resultType"], result["cacheScope"]) == ("complete", "private")
-        assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "toolgen"
-        assert "mcp-session-id" not in answer.headers
-
-    run(main())
+async def test_discover_tells_the_versions_and_what_the_server_has() -> None:
+    async with client(FakeGateway()) as http:
+        answer = await post(http, modern("server/discover"), modern_headers("server/discover"))
+    result = answer.json()["result"]
+    assert result["supportedVersions"] == [STATELESS, *STATEFUL]
+    tasks = {"io.modelcontextprotocol/tasks": {}}
+    assert result["capabilities"] == {
+        "tools": {"listChanged": True},
+        "resources": {},
+        "logging": {},
+        "extensions": tasks,
+    }
+    assert (result["resultType"], result["cacheScope"]) == ("complete", "private")
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "toolgen"
+    assert "mcp-session-id" not in answer.headers
 
 
-def test_a_modern_list_and_call_carry_what_the_revision_asks_for() -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway) as http:
-            listed = (await post(http, modern("tools/list"), modern_headers("tools/list"))).json()["result"]
-            assert (listed["resultType"], listed["cacheScope"]) == ("complete", "private")
-            assert isinstance(listed["ttlMs"], int)
-            body = modern("tools/call", {"name": "test__pet"}, conversationId="talk-2")
-            called = (await post(http, body, modern_headers("tools/call", "test__pet"))).json()["result"]
-            assert called["resultType"] == "complete"
-            assert called["structuredContent"] == {"id": 5, "name": "Rex"}
-        assert (gateway.calls[0]["client"], gateway.calls[0]["session"]) == ("tester/9", "talk-2")
-
-    run(main())
+async def test_a_modern_list_and_call_carry_what_the_revision_asks_for() -> None:
+    gateway = FakeGateway()
+    async with client(gateway) as http:
+        listed = (await post(http, modern("tools/list"), modern_headers("tools/list"))).json()["result"]
+        assert (listed["resultType"], listed["cacheScope"]) == ("complete", "private")
+        assert isinstance(listed["ttlMs"], int)
+        body = modern("tools/call", {"name": "test__pet"}, conversationId="talk-2")
+        called = (await post(http, body, modern_headers("tools/call", "test__pet"))).json()["result"]
+        assert called["resultType"] == "complete"
+        assert called["structuredContent"] == {"id": 5, "name": "Rex"}
+    assert (gateway.calls[0]["client"], gateway.calls[0]["session"]) == ("tester/9", "talk-2")
 
 
 @pytest.mark.parametrize(
@@ -313,39 +283,30 @@ def test_a_modern_list_and_call_carry_what_the_revision_asks_for() -> None:
         ({"jsonrpc": "2.0", "id": 1, "result": {}}, modern_headers("ping"), 400, -32600),
     ],
 )
-def test_a_modern_request_that_contradicts_itself_is_refused_with_its_code(
+async def test_a_modern_request_that_contradicts_itself_is_refused_with_its_code(
     body: dict[str, Any], headers: dict[str, str], status: int, code: int
 ) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway) as http:
-            answer = await post(http, body, headers)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-        assert gateway.calls == []
-
-    run(main())
+    gateway = FakeGateway()
+    async with client(gateway) as http:
+        answer = await post(http, body, headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert gateway.calls == []
 
 
-def test_an_unknown_version_is_told_the_known_ones() -> None:
-    async def main() -> None:
-        async with client(FakeGateway()) as http:
-            answer = await post(http, message("tools/list"), modern_headers("tools/list", version="2099-01-01"))
-        assert answer.json()["error"]["data"] == {"supported": [STATELESS, *STATEFUL], "requested": "2099-01-01"}
-
-    run(main())
+async def test_an_unknown_version_is_told_the_known_ones() -> None:
+    async with client(FakeGateway()) as http:
+        answer = await post(http, message("tools/list"), modern_headers("tools/list", version="2099-01-01"))
+    assert answer.json()["error"]["data"] == {"supported": [STATELESS, *STATEFUL], "requested": "2099-01-01"}
 
 
-def test_a_routing_header_sent_twice_is_refused() -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        headers = [*JSON.items(), *modern_headers("tools/call", "test__echo").items(), ("mcp-name", "test__pet")]
-        async with client(gateway) as http:
-            body = msgspec.json.encode(modern("tools/call", {"name": "test__echo"}))
-            answer = await http.post("/mcp", headers=[*bearer().items(), *headers], content=body)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
-        assert gateway.calls == []
-
-    run(main())
+async def test_a_routing_header_sent_twice_is_refused() -> None:
+    gateway = FakeGateway()
+    headers = [*JSON.items(), *modern_headers("tools/call", "test__echo").items(), ("mcp-name", "test__pet")]
+    async with client(gateway) as http:
+        body = msgspec.json.encode(modern("tools/call", {"name": "test__echo"}))
+        answer = await http.post("/mcp", headers=[*bearer().items(), *headers], content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
+    assert gateway.calls == []
 
 
 @pytest.mark.parametrize(
@@ -356,72 +317,55 @@ def test_a_routing_header_sent_twice_is_refused() -> None:
         [("mcp-protocol-version", "2025-11-25"), ("mcp-protocol-version", STATELESS)],
     ],
 )
-def test_the_handshake_era_is_no_way_around_the_routing_headers(headers: list[tuple[str, str]]) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway) as http:
-            body = msgspec.json.encode(message("tools/call", {"name": "test__echo"}))
-            answer = await http.post("/mcp", headers=[*bearer().items(), *JSON.items(), *headers], content=body)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
-        assert gateway.calls == []
-
-    run(main())
+async def test_the_handshake_era_is_no_way_around_the_routing_headers(headers: list[tuple[str, str]]) -> None:
+    gateway = FakeGateway()
+    async with client(gateway) as http:
+        body = msgspec.json.encode(message("tools/call", {"name": "test__echo"}))
+        answer = await http.post("/mcp", headers=[*bearer().items(), *JSON.items(), *headers], content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
+    assert gateway.calls == []
 
 
-def test_a_wrapped_name_header_is_unwrapped_before_it_is_compared() -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        name = "=?base64?" + base64.b64encode("größe".encode()).decode() + "?="
-        async with client(gateway) as http:
-            answer = await post(http, modern("tools/call", {"name": "größe"}), modern_headers("tools/call", name))
-        assert answer.json()["result"]["isError"] is True
-        assert gateway.calls[0]["name"] == "größe"
-
-    run(main())
+async def test_a_wrapped_name_header_is_unwrapped_before_it_is_compared() -> None:
+    gateway = FakeGateway()
+    name = "=?base64?" + base64.b64encode("größe".encode()).decode() + "?="
+    async with client(gateway) as http:
+        answer = await post(http, modern("tools/call", {"name": "größe"}), modern_headers("tools/call", name))
+    assert answer.json()["result"]["isError"] is True
+    assert gateway.calls[0]["name"] == "größe"
 
 
-def test_a_modern_notification_is_acknowledged_and_dropped() -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        body = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
-        async with client(gateway) as http:
-            assert (await post(http, body, {"mcp-protocol-version": STATELESS})).status_code == 202
-            assert (await post(http, body, {"mcp-protocol-version": "2099-01-01"})).status_code == 400
-
-    run(main())
+async def test_a_modern_notification_is_acknowledged_and_dropped() -> None:
+    gateway = FakeGateway()
+    body = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    async with client(gateway) as http:
+        assert (await post(http, body, {"mcp-protocol-version": STATELESS})).status_code == 202
+        assert (await post(http, body, {"mcp-protocol-version": "2099-01-01"})).status_code == 400
 
 
 # Both eras
 
 
-def test_a_long_catalog_comes_in_pages_that_add_up() -> None:
-    async def main() -> None:
-        gateway = FakeGateway(tools=tuple(tool(f"test__t{number:04}") for number in range(4_100)))
-        seen: list[str] = []
-        async with client(gateway) as http:
-            cursor: str | None = None
-            pages = 0
-            while pages == 0 or cursor:
-                result = (await post(http, message("tools/list", {"cursor": cursor} if cursor else {}))).json()[
-                    "result"
-                ]
-                seen += [item["name"] for item in result["tools"]]
-                cursor = result.get("nextCursor")
-                pages += 1
-        assert seen == [item.name for item in gateway.tools]
-        assert pages == 3
-
-    run(main())
+async def test_a_long_catalog_comes_in_pages_that_add_up() -> None:
+    gateway = FakeGateway(tools=tuple(tool(f"test__t{number:04}") for number in range(4_100)))
+    seen: list[str] = []
+    async with client(gateway) as http:
+        cursor: str | None = None
+        pages = 0
+        while pages == 0 or cursor:
+            result = (await post(http, message("tools/list", {"cursor": cursor} if cursor else {}))).json()["result"]
+            seen += [item["name"] for item in result["tools"]]
+            cursor = result.get("nextCursor")
+            pages += 1
+    assert seen == [item.name for item in gateway.tools]
+    assert pages == 3
 
 
-def test_each_principal_is_listed_its_own_catalog() -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway) as http:
-            assert len((await post(http, message("tools/list"))).json()["result"]["tools"]) == len(TOOLS)
-            assert (await post(http, message("tools/list"), bearer(OTHER_KEY))).json()["result"]["tools"] == []
-
-    run(main())
+async def test_each_principal_is_listed_its_own_catalog() -> None:
+    gateway = FakeGateway()
+    async with client(gateway) as http:
+        assert len((await post(http, message("tools/list"))).json()["result"]["tools"]) == len(TOOLS)
+        assert (await post(http, message("tools/list"), bearer(OTHER_KEY))).json()["result"]["tools"] == []
 
 
 @pytest.mark.parametrize(
@@ -436,12 +380,11 @@ def test_each_principal_is_listed_its_own_catalog() -> None:
         ("test__missing", None, True, "unknown_tool"),
     ],
 )
-def test_a_result_is_structured_as_its_tool_promises(name: str, structured: object, is_error: bool, says: str) -> None:
-    async def main() -> None:
-        async with client(FakeGateway()) as http:
-            result = (await post(http, message("tools/call", {"name": name}))).json()["result"]
-        assert result["isError"] is is_error
-        assert says in "".join(item["text"] for item in result["content"])
-        assert result.get("structuredContent") == structured
-
-    run(main())
+async def test_a_result_is_structured_as_its_tool_promises(
+    name: str, structured: object, is_error: bool, says: str
+) -> None:
+    async with client(FakeGateway()) as http:
+        result = (await post(http, message("tools/call", {"name": name}))).json()["result"]
+    assert result["isError"] is is_error
+    assert says in "".join(item["text"] for item in result["content"])
+    assert result.get("structuredContent") == structured

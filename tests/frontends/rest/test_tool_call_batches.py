@@ -162,12 +162,9 @@ def test_a_model_may_leave_arguments_empty(text: str) -> None:
         ("tool", "/0"),
     ],
 )
-def test_what_is_no_call_in_its_form_is_named_by_its_place(call: object, pointer: str) -> None:
-    async def main() -> None:
-        gateway = FakeGateway()
-        async with client(gateway) as http:
-            answer = await http.post("/v1/tool_calls", headers=JSON, content=msgspec.json.encode([call]))
-        assert (answer.status_code, answer.json()["error"]["pointer"]) == (400, pointer)
-        assert gateway.calls == []
-
-    run(main())
+async def test_what_is_no_call_in_its_form_is_named_by_its_place(call: object, pointer: str) -> None:
+    gateway = FakeGateway()
+    async with client(gateway) as http:
+        answer = await http.post("/v1/tool_calls", headers=JSON, content=msgspec.json.encode([call]))
+    assert (answer.status_code, answer.json()["error"]["pointer"]) == (400, pointer)
+    assert gateway.calls == []

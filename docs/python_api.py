@@ -21,8 +21,8 @@ MODULES = {
 }
 RETURNED = {
     "toolgen.model.result": ("Envelope", "Error", "Meta"),
-    "toolgen.gateway.synchronous": ("SyncGateway",),
-    "toolgen.gateway.gateway_tools": ("GatewayTools",),
+    "toolgen.frontends.python.synchronous": ("SyncGateway",),
+    "toolgen.gateway.catalog.gateway_tools": ("GatewayTools",),
     "toolgen.model.call": ("Principal",),
     "toolgen.model.manifest": ("Manifest",),
     "toolgen.model.tool": ("Tool",),

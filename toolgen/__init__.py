@@ -81,22 +81,11 @@ _HOMES = {
 }
 
 
-def _console_of(gateway: Any) -> Any:
-    """Return the factory of the console of a gateway, for `Gateway.asgi`, which is a layer below the front ends."""
-    from functools import partial  # noqa: PLC0415 - where somebody mounts a gateway
-
-    from toolgen.frontends.console.app import console_of  # noqa: PLC0415
-
-    return partial(console_of, gateway)
-
-
 if not TYPE_CHECKING:  # else a type checker takes every name for one of ours
 
     def __getattr__(name: str) -> Any:
         if name in _HOMES:
-            value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-            if name == "Gateway":
-                import_module("toolgen.frontends.http.console_factory").CONSOLE_FACTORIES[:] = [_console_of]
+            globals()[name] = value = getattr(import_module(_HOMES[name]), name)
             return value
         raise AttributeError(f"module 'toolgen' has no attribute '{name}'")
 

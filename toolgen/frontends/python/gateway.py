@@ -6,6 +6,7 @@ import contextlib
 import logging
 import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -356,8 +357,8 @@ class Gateway:
         answered, beside those of this machine, of `console.url` and of `url`, the origin by which agents know the gateway. The gateway
         opens with the server's lifespan, or with the first request where no lifespan is passed on.
         """
-        from toolgen.frontends.http.app import App  # noqa: PLC0415 - front ends, which a program that only calls does not need
-        from toolgen.frontends.http.console_factory import CONSOLE_FACTORIES  # noqa: PLC0415
+        from toolgen.frontends.console.app import console_of  # noqa: PLC0415 - a program that only calls does not need it
+        from toolgen.frontends.http.app import App  # noqa: PLC0415
         from toolgen.frontends.http.mounted import MountedApp  # noqa: PLC0415
         from toolgen.frontends.http.request import LOOPBACK_HOSTS  # noqa: PLC0415
 
@@ -365,8 +366,8 @@ class Gateway:
         console_url = self.settings.console.url
         names |= {urlsplit(console_url).hostname or ""} if console_url else set()
         app = App(self, hosts=names, proxies=self.settings.trusted_proxies, url=url)
-        for console_of in CONSOLE_FACTORIES if not self.key else ():
-            app.open_console(console_of(self), console_url)
+        if not self.key:
+            app.open_console(partial(console_of, self), console_url)
         mounted = MountedApp(self, app)
         self._mounted.append(mounted)
         return mounted

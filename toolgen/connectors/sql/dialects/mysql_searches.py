@@ -40,7 +40,7 @@ def search_for_parameters(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _parameter(tokens: Sequence[Token], index: int) -> int | None:
-    """Where the placeholder ends that is sought, if `) AGAINST (` stands at `index` before one; else None."""
+    """Return the end of the searched placeholder, if `) AGAINST (` stands at `index` before one; else None."""
     words = [token.text.upper() for token in tokens[index : index + 3]]
     if words != [")", "AGAINST", "("] or index + 3 >= len(tokens):
         return None

@@ -387,7 +387,7 @@ def _check_type(node: exp.Expr, dialect: DialectName, enums: EnumTypes | None) -
 
 
 def _elements(kind: exp.Expr) -> int:
-    """Return the number of elements of a value of a type in arrays of a fixed size. DuckDB reserves room for all of them, in many rows at once."""
+    """Return the number of elements of a value of a type in arrays of a fixed size. DuckDB reserves room for all, in many rows at once."""
     parts = [part.args.get("kind") if isinstance(part, exp.ColumnDef) else part for part in kind.expressions]
     within = sum(_elements(part) for part in parts if isinstance(part, exp.DataType))
     sizes = [

@@ -26,6 +26,7 @@ _GATHERED: Final = {
         f"SELECT cardinality(array_agg(a.word)) {_ROWS}",
         f"SELECT cardinality(array_agg(ARRAY[a.word, b.word])) {_ROWS}",
         f"SELECT json_array_length(json_agg(a.word)) {_ROWS}",
+        f"SELECT upper(range_agg(int4range(3 * (a.id + 21 * b.id + 441 * c.id), 3 * (a.id + 21 * b.id + 441 * c.id) + 1))) {_ROWS}",
         f"SELECT jsonb_array_length(jsonb_agg(a.word)) {_ROWS}",
         f"SELECT length(CAST(json_object_agg(a.id, a.word) AS text)) {_ROWS}",
         f"SELECT cardinality(ARRAY(SELECT a.word {_ROWS}))",

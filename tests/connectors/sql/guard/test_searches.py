@@ -11,6 +11,12 @@ from toolgen.model.verdict import Deny
 LONG = "a" * 1_001
 
 REFUSED: list[tuple[str, str, tuple[object, ...]]] = [
+    ("duckdb", "SELECT approx_top_k(name, 100000) FROM customers", ()),
+    ("duckdb", "SELECT approx_top_k(name, id) FROM customers", ()),
+    ("duckdb", "SELECT max(repeat(name, 60), 1000) FROM customers", ()),
+    ("duckdb", "SELECT min_by(name, id, 100000) FROM customers", ()),
+    ("duckdb", "SELECT arg_max(name, id, length(name)) FROM customers", ()),
+    ("duckdb", "SELECT bitstring_agg(length(name), 0, 100000000) FROM customers", ()),
     ("postgres", f"SELECT strpos(repeat(name, 1000), '{LONG}') FROM customers", ()),
     ("postgres", f"SELECT position('{LONG}' IN repeat(name, 1000)) FROM customers", ()),
     ("postgres", f"SELECT name FROM customers WHERE repeat(name, 1000) LIKE '%{LONG}'", ()),

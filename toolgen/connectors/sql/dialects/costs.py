@@ -18,6 +18,8 @@ Result: TypeAlias = Literal[
     "scalar",  # a number, a date, a truth value
     "digest",  # a short text
     "one",  # one of the arguments, as it is
+    "top",  # one of the arguments, or a list of as many as a number behind them says
+    "bits",  # a text of bits, as many as the second and third argument are apart
     "sum",  # all of the arguments together
     "repeat",  # the first as often as the number says
     "pad",  # the first, with as many characters as the number says

@@ -46,10 +46,9 @@ DUCKDB_FUNCTIONS: Final = table(
         (
             Cost(result="one", work=1),
             """
-            aggregate any_value approx_quantile arbitrary arg_max arg_max_null arg_max_nulls_last arg_min arg_min_null
-            arg_min_nulls_last argmax argmin array_aggregate array_extract element_at fill first greatest if ifnull last
+            aggregate any_value approx_quantile arbitrary array_aggregate array_extract element_at fill first greatest if ifnull last
             least list_aggr list_aggregate list_any_value list_avg list_element list_extract list_first list_last
-            list_max list_median list_min list_mode list_product list_sum mad max max_by median min min_by mode nvl
+            list_max list_median list_min list_mode list_product list_sum mad median mode nvl
             constant_or_null map_extract_value struct_extract_at
             percentile_cont percentile_disc quantile quantile_cont quantile_disc reservoir_quantile struct_extract
             try union_extract union_value unnest
@@ -60,7 +59,7 @@ DUCKDB_FUNCTIONS: Final = table(
             """
             array_append array_cat array_concat array_distinct array_grade_up array_intersect array_pop_back
             array_pop_front array_prepend array_push_back array_push_front array_reverse array_reverse_sort
-            array_select array_slice array_sort array_unique array_value array_where array_zip bitstring_agg columns
+            array_select array_slice array_sort array_unique array_value array_where array_zip columns
             decode encode flatten from_base64 from_binary from_hex from_json from_json_strict grade_up json_extract
             json_extract_path json_extract_path_text json_extract_string json_keys json_structure json_transform
             json_transform_strict json_value left left_grapheme list_append list_cat list_concat list_distinct
@@ -84,6 +83,13 @@ DUCKDB_FUNCTIONS: Final = table(
             string_split string_split_regex string_to_array
             """,
         ),
+        (
+            Cost(result="top", work=1),
+            """
+            arg_max arg_max_null arg_max_nulls_last arg_min arg_min_null arg_min_nulls_last argmax argmin max max_by min min_by
+            """,
+        ),
+        (Cost(result="bits"), "bitstring_agg"),
         (Cost(result="repeat"), "repeat"),
         (Cost(result="pad", factor=4), "lpad rpad"),
         (Cost(result="pad", count=3, factor=4), "bar"),

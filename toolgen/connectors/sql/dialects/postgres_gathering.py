@@ -24,6 +24,8 @@ MAX_GATHERED: Final = 9_500_000
 """Bytes of all values that a statement gathers; the cost model counts with as many (`cost.py`)."""
 
 _OVERHEAD: Final = 8  # bytes of an element beyond its text
+_RANGE_OVERHEAD: Final = 150  # of a range, for which range_agg takes 3 KB: 60,000 take 200 MB
+_RANGES: Final = f"{CALL}range_agg"
 _MAX_LEVELS: Final = 3  # of aggregates in one another: what is counted is written twice at each
 _ALIAS: Final = "gathered"
 _VALUE: Final = "value"
@@ -76,7 +78,7 @@ def _gathers(node: exp.Expr) -> bool:
 
 def _bound_aggregate(node: exp.Expr) -> None:
     values = [value for argument in node.expressions for value in _values(argument)]
-    condition = _condition(values)
+    condition = _condition(values, _RANGE_OVERHEAD if node.name.lower() == _RANGES else _OVERHEAD)
     around = node.parent
     if isinstance(around, exp.Filter):
         where = around.expression
@@ -107,11 +109,11 @@ def _bound_array(node: exp.Expr) -> None:
     node.set("expressions", [bounded])
 
 
-def _condition(values: list[exp.Expr]) -> exp.Expr:
+def _condition(values: list[exp.Expr], overhead: int = _OVERHEAD) -> exp.Expr:
     """True, after the size of the values was added to the setting; fails where that is too large."""
     before = _call("nullif", _call("current_setting", _name(), exp.true()), exp.Literal.string(""))
     so_far = _cast(_call("coalesce", before, exp.Literal.string("0")), exp.DType.BIGINT)
-    size: exp.Expr = exp.Add(this=so_far, expression=exp.Literal.number(_OVERHEAD))
+    size: exp.Expr = exp.Add(this=so_far, expression=exp.Literal.number(overhead))
     for value in values:
         length = _call("octet_length", _cast(value.copy(), exp.DType.TEXT))
         size = exp.Add(this=size, expression=_call("coalesce", length, exp.Literal.number(0)))

@@ -77,6 +77,7 @@ CAPS: Mapping[str, Cap] = MappingProxyType(
         "space": Cap(index=0, largest=1_000),
         "zeroblob": Cap(index=0, largest=1_000),
         "randomblob": Cap(index=0, largest=1_000),
+        "approx_top_k": Cap(index=1, largest=1_000),
         "array_resize": Cap(index=1, largest=1_000),
         "list_resize": Cap(index=1, largest=1_000),
         "generate_series": Cap(index=1, largest=100_000, strict=False),

@@ -65,6 +65,22 @@ def _one(call: Arguments) -> float:
     return max(call.sizes, default=0.0)
 
 
+_OF_ONE: Final = frozenset({"max", "min"})
+
+
+def _top(call: Arguments) -> float:
+    """`max(x, 3)` and `arg_max(x, y, 3)`: the values of so many rows."""
+    places = 1 if called_name(call.node) in _OF_ONE else 2
+    counted = len(call.sizes) > places
+    return max(call.sizes[:places], default=0.0) * (written_number(argument(call.node, places)) if counted else 1)
+
+
+def _bits(call: Arguments) -> float:
+    """`bitstring_agg(x, 1, 100)`; without numbers, those that the statistics of the table give, up to a bound of the engine."""
+    bounds = [written_number(bare(argument(call.node, place))) for place in range(1, len(call.sizes))]
+    return sum(bounds) / 8 + NUMBER
+
+
 def _sum(call: Arguments) -> float:
     return sum(call.sizes) + (0 if isinstance(call.node, exp.DPipe) else NUMBER)
 
@@ -254,6 +270,8 @@ RESULT_SIZES: Final[Mapping[Result, Callable[[Arguments], float]]] = MappingProx
         "scalar": lambda _: _SCALAR,
         "digest": lambda _: _SCALAR,
         "one": _one,
+        "top": _top,
+        "bits": _bits,
         "sum": _sum,
         "repeat": lambda call: call.size(0) * call.number,
         "pad": _pad,

@@ -182,16 +182,13 @@ def page_sizes(value: object, where: str, *, sized: bool) -> Iterator[tuple[str,
 
 
 def longest_list(value: object) -> int:
-    """The length of the longest list in the value of an argument, at any depth."""
-    longest, stack = 0, [value]
-    while stack:
-        match stack.pop():
-            case list() | tuple() as items:
-                longest = max(longest, len(items))
-                stack += items
-            case Mapping() as members:
-                stack += members.values()
-    return longest
+    """The length of the longest list in the value of an argument, at any depth. Lists in a list count with all of their items together."""
+    match value:
+        case list() | tuple() as items:
+            return sum(max(1, longest_list(item)) for item in items)
+        case Mapping() as members:
+            return max(map(longest_list, members.values()), default=0)
+    return 0
 
 
 def size_fault(size: float, most: int | None) -> str:

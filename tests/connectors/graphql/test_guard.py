@@ -20,6 +20,7 @@ type Query {
   posts(first: Int, filter: Filter): [Post!]!
   post(id: ID!): Post
   again: Query
+  many(of: [[Int!]!]): [Post]
 }
 type Answer { id: ID query: Query }
 type Mutation { note(text: String, file: Upload, filter: Filter): Answer }
@@ -71,6 +72,8 @@ def test_what_is_too_much_is_refused_with_its_reason(text: str, variables: dict[
         ("query ($a: ID!) { post(id: $a) { id } }", {"a": "1"}, 2),
         ("query ($f: Filter) { posts(first: 1, filter: $f) { id } }", {"f": {"ids": [1], "name": "x"}}, 2),
         ("{ again { __typename } }", {}, 2),  # nothing is asked of it
+        ("query ($m: [[Int!]!]) { many(of: $m) { id } }", {"m": [[1] * 9] * 8}, 73),
+        ("query ($m: [[Int!]!]) { many(of: $m) { id } }", {"m": [[], [1, 2, 3]]}, 11),
         ("query ($f: Filter) { posts(first: 1, filter: $f) { id } }", {"f": {"file": "a reference"}}, 2),
     ],
 )

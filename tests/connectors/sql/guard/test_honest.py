@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
@@ -22,6 +22,18 @@ _EVERY = 8  # statement is tried in the default run, where all of them would tak
 _WITHOUT_FILTER = ("TABLESAMPLE", "SELECT rowid, id FROM", "SELECT rowid, client FROM", "SELECT ctid")
 
 
+@pytest.fixture(scope="module", params=sorted(DIALECTS))
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with open_engine(request.param, tmp_path_factory.mktemp(request.param)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def everything(engine: Engine) -> SqlScope:
+    """Every table and column: verdicts on statements that were asked before are remembered with it."""
+    return open_scope(engine.database)
+
+
 def test_no_statement_is_listed_twice() -> None:
     for dialect in DIALECTS:
         written = [honest.sql for honest in honest_statements(dialect)]
@@ -30,27 +42,25 @@ def test_no_statement_is_listed_twice() -> None:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("rows", [None, "1 = 1"])
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_an_honest_statement_is_accepted_and_answered_like_the_engine(
-    dialect: str, rows: str | None, tmp_path: Path
+    engine: Engine, everything: SqlScope, rows: str | None
 ) -> None:
-    asked = honest_statements(dialect)
+    asked = honest_statements(engine.dialect)
     if rows is not None:
         asked = [honest for honest in part(asked, _EVERY) if not any(word in honest.sql for word in _WITHOUT_FILTER)]
     faults = []
-    with open_engine(dialect, tmp_path) as engine:
-        scope = open_scope(engine.database, rows)
-        for honest in asked:
-            wanted = engine.rows(honest.sql)
-            verdict = guard(honest.sql, [], database=engine.database, scope=scope, attributes={})
-            if not isinstance(verdict, Statement):
-                faults.append(f"{honest.sql}\n  refused: {verdict.reason}; {verdict.suggestion}")
-                continue
-            found = engine.rows(verdict.sql)
-            if honest.varies:
-                found, wanted = (found[0], []), (wanted[0], [])
-            if not same_rows(honest.sql, found, wanted):
-                faults.append(f"{honest.sql}\n  {verdict.sql}\n  {found}\n  for {wanted}")
+    scope = everything if rows is None else open_scope(engine.database, rows)
+    for honest in asked:
+        wanted = engine.rows(honest.sql)
+        verdict = guard(honest.sql, [], database=engine.database, scope=scope, attributes={})
+        if not isinstance(verdict, Statement):
+            faults.append(f"{honest.sql}\n  refused: {verdict.reason}; {verdict.suggestion}")
+            continue
+        found = engine.rows(verdict.sql)
+        if honest.varies:
+            found, wanted = (found[0], []), (wanted[0], [])
+        if not same_rows(honest.sql, found, wanted):
+            faults.append(f"{honest.sql}\n  {verdict.sql}\n  {found}\n  for {wanted}")
     assert not faults, "\n".join(faults)
 
 
@@ -73,61 +83,52 @@ def _is_used(table: Table, column: Column, used: frozenset[str]) -> bool:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("rows", [None, "1 = 1"])
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
-def test_columns_that_a_statement_does_not_use_may_be_hidden(dialect: str, rows: str | None, tmp_path: Path) -> None:
+def test_columns_that_a_statement_does_not_use_may_be_hidden(
+    engine: Engine, everything: SqlScope, rows: str | None
+) -> None:
     faults = []
     hidden = 0
-    with open_engine(dialect, tmp_path) as engine:
-        everything = open_scope(engine.database)
-        for honest in part(honest_statements(dialect), _EVERY):
-            if honest.varies or any(word in honest.sql for word in _WITHOUT_FILTER):
-                continue
-            whole = guard(honest.sql, [], database=engine.database, scope=everything, attributes={})
-            assert isinstance(whole, Statement)
-            scope = _narrowed(engine, whole.columns, rows)
-            verdict = guard(honest.sql, [], database=engine.database, scope=scope, attributes={})
-            if not isinstance(verdict, Statement):
-                continue  # `*`, NATURAL and USING may mean what is hidden now
-            hidden += 1
-            found, wanted = engine.rows(verdict.sql), engine.rows(honest.sql)
-            if not same_rows(honest.sql, found, wanted):
-                faults.append(f"{honest.sql}\n  {verdict.sql}\n  {found}\n  for {wanted}")
+    for honest in part(honest_statements(engine.dialect), _EVERY):
+        if honest.varies or any(word in honest.sql for word in _WITHOUT_FILTER):
+            continue
+        whole = guard(honest.sql, [], database=engine.database, scope=everything, attributes={})
+        assert isinstance(whole, Statement)
+        scope = _narrowed(engine, whole.columns, rows)
+        verdict = guard(honest.sql, [], database=engine.database, scope=scope, attributes={})
+        if not isinstance(verdict, Statement):
+            continue  # `*`, NATURAL and USING may mean what is hidden now
+        hidden += 1
+        found, wanted = engine.rows(verdict.sql), engine.rows(honest.sql)
+        if not same_rows(honest.sql, found, wanted):
+            faults.append(f"{honest.sql}\n  {verdict.sql}\n  {found}\n  for {wanted}")
     assert not faults, "\n".join(faults)
     assert hidden > 30
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
-def test_pages_together_are_the_answer_in_its_order(dialect: str, tmp_path: Path) -> None:
+def test_pages_together_are_the_answer_in_its_order(engine: Engine, everything: SqlScope) -> None:
     faults = []
     paged = 0
-    with open_engine(dialect, tmp_path) as engine:
-        whole = open_scope(engine.database)
-        small = replace(whole, max_rows=3)
-        for honest in part(honest_statements(dialect), _EVERY):
-            sql = honest.sql
-            first = guard(sql, [], database=engine.database, scope=small, attributes={})
-            everything = guard(sql, [], database=engine.database, scope=whole, attributes={})
-            if (
-                honest.varies
-                or not isinstance(first, Statement)
-                or not isinstance(everything, Statement)
-                or not first.page
-            ):
-                continue
-            if not first.limited:
-                continue  # its own LIMIT is smaller than a page
-            paged += 1
-            pages: list[tuple[object, ...]] = []
-            for _ in range(400):
-                cursor = f"{len(pages)}-{first.page[:16]}" if pages else ""
-                verdict = guard(sql, [], database=engine.database, scope=small, attributes={}, cursor=cursor)
-                assert isinstance(verdict, Statement), f"{sql}: {verdict}"
-                rows = engine.rows(verdict.sql)[1]
-                pages += rows
-                if len(rows) < 3:
-                    break
-            if [*map(repr, pages)] != [*map(repr, engine.rows(everything.sql)[1])]:
-                faults.append(f"{sql}\n  {first.sql}\n  {pages}")
+    small = replace(everything, max_rows=3)
+    for honest in part(honest_statements(engine.dialect), _EVERY):
+        sql = honest.sql
+        first = guard(sql, [], database=engine.database, scope=small, attributes={})
+        whole = guard(sql, [], database=engine.database, scope=everything, attributes={})
+        if honest.varies or not isinstance(first, Statement) or not isinstance(whole, Statement) or not first.page:
+            continue
+        if not first.limited:
+            continue  # its own LIMIT is smaller than a page
+        paged += 1
+        pages: list[tuple[object, ...]] = []
+        for _ in range(400):
+            cursor = f"{len(pages)}-{first.page[:16]}" if pages else ""
+            verdict = guard(sql, [], database=engine.database, scope=small, attributes={}, cursor=cursor)
+            assert isinstance(verdict, Statement), f"{sql}: {verdict}"
+            rows = engine.rows(verdict.sql)[1]
+            pages += rows
+            if len(rows) < 3:
+                break
+        if [*map(repr, pages)] != [*map(repr, engine.rows(whole.sql)[1])]:
+            faults.append(f"{sql}\n  {first.sql}\n  {pages}")
     assert not faults, "\n".join(faults)
     assert paged > 20

@@ -45,11 +45,11 @@ def select_rows(root: exp.Expr) -> None:
     for select in root.find_all(exp.Select):
         tables = {table.alias_or_name.lower(): table for table in _tables(select)}
         for item in select.expressions:
-            for value in {id(found): found for found in (item.unalias(), *item.find_all(exp.Column))}.values():
-                if not isinstance(value, exp.Column) or value.table or not _is_shown(value, item):
-                    continue
+            for value in (item,) if type(item) is exp.Column else tuple(item.find_all(exp.Column)):
                 table = tables.get(value.name.lower())
-                if table is not None and table.parent is not None and value.find_ancestor(exp.Select) is select:
+                if table is None or table.parent is None or value.table or not _is_shown(value, item):
+                    continue
+                if value.find_ancestor(exp.Select) is select:
                     _wrap(table)
 
 

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Final, Literal, NoReturn, TypeAlias
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -302,7 +303,14 @@ _POINT_ENDS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, 
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 
 
-def _fractions(given: Sequence[Token]) -> Iterator[Token]:
+def _fractions(given: Sequence[Token]) -> Iterable[Token]:
+    """Numbers that begin with a point; statements without a number behind a point stay as they are."""
+    number, point = TokenType.NUMBER, TokenType.DOT
+    kinds = [token.token_type for token in given]
+    return _joined_fractions(given) if (point, number) in pairwise(kinds) else given
+
+
+def _joined_fractions(given: Sequence[Token]) -> Iterator[Token]:
     """`.25` is one number, wherever a number may stand: the parser takes the point for a sign behind DISTINCT and the like."""
     index = 0
     while index < len(given):

@@ -259,6 +259,24 @@ def test_the_page_of_a_principal_says_what_it_may_do(home: House, reader: httpx.
         assert http.get("/console/principals", params={"name": "bot"}).status_code == 403
 
 
+def test_the_page_of_a_principal_has_the_limits_that_count_its_calls(tmp_path: Path) -> None:
+    limits = [
+        {"id": "of-all", "rate": "600/min", "burst": 200},
+        {"id": "of-reads", "tools": ["orders__list_*"], "per": ["principal"], "rate": "60/min", "burst": 20},
+        {"id": "of-deletes", "tools": ["orders__delete_*"], "per": ["tool"], "rate": "60/min", "burst": 20},
+        {"id": "of-mail", "tools": ["orders__send_mail"], "rate": "6/min", "burst": 2},
+    ]
+    with house(tmp_path / "project", policy={**POLICY, "limits": limits}) as home, client(home, "rita") as http:
+        for name, wanted in (
+            ("bot", ["of-all", "of-reads", "of-deletes"]),  # mail is denied to it
+            ("rita", ["of-all", "of-reads"]),
+            ("paul", ["of-all"]),
+        ):
+            page = http.get("/console/principals", params={"name": name}).text.partition('id="limits"')[2]
+            found = [part.partition("<")[0] for part in page.partition("</section>")[0].split("<bdi>")[1:]]
+            assert sorted(found) == sorted(wanted), name
+
+
 def test_rules_say_how_often_and_when_they_were_used(tmp_path: Path) -> None:
     with house(tmp_path / "project") as home, client(home, "rita") as http:
         home.call("orders__get_health", {})

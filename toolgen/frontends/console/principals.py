@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from toolgen.frontends.http.request import Rejected, Response
 from toolgen.model.call import Principal
 from toolgen.model.tool import Tool
 from toolgen.policy.explain import Outlook, outlook
+from toolgen.policy.limits import Limit
 
 __all__ = ["ToolOutlook", "show"]
 
@@ -72,7 +73,7 @@ async def show(visit: Visit) -> Response:
         verdicts=_VERDICTS,
         rules=[(rule, uses.get(rule.id)) for rule in policy.rules if rule.roles & roles],
         other_uses=[use for id_, use in uses.items() if id_ and id_ not in {rule.id for rule in policy.rules}],
-        limits=policy.limits if who is not None else (),
+        limits=() if who is None else _limits(policy.limits, tools),
         keys=[key for key in keys if key.principal == name],
         calls=calls,
         pauses=[pause for pause in visit.gateway.pausing.all() if pause.principal == name],
@@ -92,6 +93,12 @@ def _outlooks(visit: Visit, who: Principal) -> tuple[ToolOutlook, ...]:
     order: Mapping[str, int] = {word: place for place, word in enumerate((*_EFFECTS, *_VERDICTS))}
     found.sort(key=lambda one: (order[one.tool.effect.value], order[one.outlook.verdict], one.tool.name))
     return tuple(found)
+
+
+def _limits(limits: Sequence[Limit], tools: Sequence[ToolOutlook]) -> tuple[Limit, ...]:
+    """The limits that count calls of tools that a principal may call."""
+    callable_ = {one.tool.name for one in tools if one.outlook.verdict in {"allow", "ask"}}
+    return tuple(limit for limit in limits if limit.tools is None or not callable_.isdisjoint(limit.tools))
 
 
 def _fits(one: ToolOutlook, given: Mapping[str, str]) -> bool:

@@ -70,13 +70,16 @@ REPAIRS = {
     '<input class="sidebar-search"': '<input class="sidebar-search" type="search"',
 }
 
+EMPTY_HEADER = re.compile(r"<th\b([^>]*)>\s*(?:<p>\s*</p>)?\s*</th>")
+"""Cell in the corner of a table, which is the header of nothing."""
+
 
 def repair(app: Any, failed: Exception | None) -> None:
     for path in Path(app.outdir).rglob("*.html") if failed is None else ():
         text = path.read_text(encoding="utf-8")
         for fault, repaired in REPAIRS.items():
             text = text.replace(fault, repaired)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(EMPTY_HEADER.sub(r"<td\1></td>", text), encoding="utf-8")
 
 
 def begin_at_index(app: Any, failed: Exception | None) -> None:

@@ -19,8 +19,11 @@ HEADING, KEYWORDS, ABOVE, TEXT = 6, 5, 2, 1
 """Weights of a word by where it stands."""
 LAST = re.compile(r"CHANGELOG$|ARCHITECTURE$|CONTRIBUTING$|docs/internals/")
 """Pages that come after all others."""
-LISTS = re.compile(r"docs/README$|docs/home$")
-"""Pages that only lead to other pages: their links hold the words of these."""
+LISTS = re.compile(r"docs/README$|docs/home$|docs/explanation/comparison$")
+"""Pages that only lead to other pages, and those about other products: they hold the words of all."""
+_GENERATED = re.compile(r"<!--\s*Made by ")
+GENERATED_SHARE = 0.6
+"""Share of its score that a section of a generated page has: a table of keys has every word, and a guide says what to do."""
 EXCERPT = 180
 _WORD = re.compile(r"[a-z0-9]+")
 _KEYWORDS = re.compile(r"<!--\s*keywords:\s*(.+?)\s*-->", re.DOTALL)
@@ -67,6 +70,8 @@ def index(environment: Any, synonyms: Path) -> dict[str, Any]:
     spellings: dict[str, Counter[str]] = {}
     for name in sorted(environment.found_docs):
         rank = 2 if LAST.search(name) else 1 if LISTS.search(name) else 0
+        source = Path(environment.doc2path(name)).read_text(encoding="utf-8")
+        share = GENERATED_SHARE if _GENERATED.search(source) else 1
         for headings, anchor, text, prose, keywords in sections(environment.get_doctree(name)):
             weights: Counter[str] = Counter()
             weighted = ((HEADING, headings[-1]), (KEYWORDS, keywords), (ABOVE, " ".join(headings[:-1])), (TEXT, text))
@@ -79,7 +84,7 @@ def index(environment: Any, synonyms: Path) -> dict[str, Any]:
             excerpt = excerpt if len(excerpt) <= EXCERPT else excerpt[:EXCERPT].rpartition(" ")[0] + " …"
             for stem, weight in weights.items():
                 postings.setdefault(stem, []).extend((len(listed), weight))
-            listed.append([f"{name}.html", anchor, headings, sum(weights.values()), rank, excerpt])
+            listed.append([f"{name}.html", anchor, headings, sum(weights.values()), rank, excerpt, share])
     groups = yaml.safe_load(synonyms.read_text(encoding="utf-8"))
     return {
         "sections": listed,

@@ -115,7 +115,8 @@
         (stem, place) => place && stems.includes(stem) && every[word - 1].includes(heading[place - 1]))).length;
       const share = covered / whole;
       const content = heading.filter((stem) => !stopped.has(stem)).length || 1;
-      const score = sum * share * share * (1 + 0.5 * Math.min(1, inside / content) + 0.25 * exact);
+      const named = heading.length === every.length && exact === heading.length - 1;
+      const score = (named ? 1 : sections[at][6]) * sum * share * share * (1 + 0.5 * Math.min(1, inside / content) + 0.25 * exact);
       return { at, share, score };
     });
     const most = Math.max(0, ...results.map((one) => one.share));

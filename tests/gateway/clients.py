@@ -6,9 +6,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
-from functools import partial, wraps
-from typing import Any, ParamSpec
+from collections.abc import AsyncIterator, Coroutine
+from functools import partial
+from typing import Any
 
 import httpx
 import pytest
@@ -122,16 +122,3 @@ def run(main: Coroutine[Any, Any, None], seconds: float = 120) -> None:
             await main
 
     asyncio.run(bounded())
-
-
-_Arguments = ParamSpec("_Arguments")
-
-
-def awaited(test: Callable[_Arguments, Coroutine[Any, Any, None]]) -> Callable[_Arguments, None]:
-    """A test that is a coroutine, run as `run` runs it."""
-
-    @wraps(test)
-    def made(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
-        run(test(*args, **kwargs))
-
-    return made

@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 import toolgen
-from tests.gateway.clients import awaited
 from toolgen.cli.main import cli
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.python.gateway import Gateway
@@ -58,7 +57,6 @@ def _project(tmp_path: Path) -> Path:
     return path
 
 
-@awaited
 async def test_prompts_and_resources_of_files_are_served(project: Path) -> None:
     async with Gateway.load(project) as gateway:
         bot = Reader(principal=gateway.principal("bot"))
@@ -80,7 +78,6 @@ async def test_prompts_and_resources_of_files_are_served(project: Path) -> None:
         assert gateway.manifest.resources["resource://handbook/logo.png"].media_type == "image/png"
 
 
-@awaited
 async def test_bytes_of_a_file_whose_name_has_no_type_are_not_called_text(project: Path) -> None:
     (project.parent / "handbook" / "guide" / "table.unknown").write_bytes(b"\x00\x01\xff")
     async with Gateway.load(project) as gateway:
@@ -111,7 +108,6 @@ ATTACKS = (
 
 
 @pytest.mark.parametrize("path", ATTACKS)
-@awaited
 async def test_no_uri_leads_out_of_the_folder(path: str, project: Path) -> None:
     async with Gateway.load(project) as gateway:
         bot = Reader(principal=gateway.principal("bot"))
@@ -120,7 +116,6 @@ async def test_no_uri_leads_out_of_the_folder(path: str, project: Path) -> None:
 
 
 @pytest.mark.parametrize("swapped", ["file", "folder"])
-@awaited
 async def test_a_file_that_became_a_link_since_is_not_read(swapped: str, project: Path) -> None:
     root = project.parent
     async with Gateway.load(project) as gateway:

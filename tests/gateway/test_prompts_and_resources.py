@@ -31,7 +31,7 @@ from mcp_types import (
     ResourceUpdatedNotification,
 )
 
-from tests.gateway.clients import awaited, bearer, listening
+from tests.gateway.clients import bearer, listening
 from toolgen.audit.reader import entries
 from toolgen.cli.main import main as command_line
 from toolgen.core.errors import PolicyError
@@ -192,7 +192,6 @@ def _recorded(gateway: Gateway) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@awaited
 async def test_the_official_client_lists_and_gets_prompts(mode: str, project: Callable[..., Path]) -> None:
     async with serving(project()) as (gateway, url), talking(url, mode) as client:
         (listed,) = (await client.list_prompts()).prompts
@@ -217,7 +216,6 @@ async def test_the_official_client_lists_and_gets_prompts(mode: str, project: Ca
     "arguments",
     [{}, {"ticket": "T1", "tone": "rude"}, {"ticket": "T1", "more": "x"}, {"ticket": "T1", "tenant": "globex"}],
 )
-@awaited
 async def test_arguments_of_prompts_are_validated(
     mode: str, arguments: dict[str, str], project: Callable[..., Path]
 ) -> None:
@@ -228,7 +226,6 @@ async def test_arguments_of_prompts_are_validated(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@awaited
 async def test_the_official_client_lists_and_reads_resources(mode: str, project: Callable[..., Path]) -> None:
     async with serving(project()) as (gateway, url), talking(url, mode) as client:
         assert [one.uri for one in (await client.list_resources()).resources] == [
@@ -271,7 +268,6 @@ HIDDEN = (
 
 
 @pytest.mark.parametrize("mode", MODES)
-@awaited
 async def test_hidden_and_unknown_resources_are_refused_alike(mode: str, project: Callable[..., Path]) -> None:
     async with serving(project()) as (gateway, url), talking(url, mode) as client:
         refusals = set()
@@ -295,7 +291,6 @@ def _module(name: str) -> Any:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@awaited
 async def test_hidden_and_unknown_prompts_are_refused_alike(mode: str, project: Callable[..., Path]) -> None:
     async with serving(project()) as (_, url), talking(url, mode) as client:
         refusals = set()
@@ -307,7 +302,6 @@ async def test_hidden_and_unknown_prompts_are_refused_alike(mode: str, project: 
 
 
 @pytest.mark.parametrize("mode", MODES)
-@awaited
 async def test_nothing_is_allowed_by_default(mode: str, project: Callable[..., Path]) -> None:
     only_tools = '\n  - {id: tools, to: [bot, none, lead], tools: ["*"], verdict: allow}'
     async with serving(project(only_tools)) as (_, url), talking(url, mode) as client:
@@ -319,7 +313,6 @@ async def test_nothing_is_allowed_by_default(mode: str, project: Callable[..., P
 
 
 @pytest.mark.parametrize("mode", MODES)
-@awaited
 async def test_completion_proposes_values_of_visible_arguments_alone(mode: str, project: Callable[..., Path]) -> None:
     async with serving(project()) as (gateway, url), talking(url, mode) as client:
         prompt = PromptReference(name="own__answer_ticket")
@@ -342,7 +335,6 @@ async def test_completion_proposes_values_of_visible_arguments_alone(mode: str, 
             assert caught.value.error.code == -32602
 
 
-@awaited
 async def test_answers_are_redacted_and_capped_and_errors_say_nothing(project: Callable[..., Path]) -> None:
     redact = 'redact: [{tools: ["*"], fields: ["$..email"]}]'
     async with Gateway.load(project(more=redact)) as gateway:
@@ -356,7 +348,6 @@ async def test_answers_are_redacted_and_capped_and_errors_say_nothing(project: C
         assert "secret" not in str(broken)
 
 
-@awaited
 async def test_reads_are_rate_limited_with_calls(project: Callable[..., Path]) -> None:
     limit = "limits: [{id: few, per: [principal], rate: 1/min, burst: 3}]"
     async with Gateway.load(project(more=limit)) as gateway:
@@ -367,7 +358,6 @@ async def test_reads_are_rate_limited_with_calls(project: Callable[..., Path]) -
         assert codes == ["ok", "ok", "ok", "rate_limited"]
 
 
-@awaited
 async def test_a_paused_source_is_not_read(project: Callable[..., Path]) -> None:
     async with Gateway.load(project()) as gateway:
         bot = Reader(principal=gateway.principal("bot"))
@@ -376,7 +366,6 @@ async def test_a_paused_source_is_not_read(project: Callable[..., Path]) -> None
         assert getattr(await gateway.context.read("shop://terms", bot), "code", "") == "not_found"
 
 
-@awaited
 async def test_an_edit_of_the_policy_takes_resources_away_at_once(project: Callable[..., Path]) -> None:
     path = project()
     async with Gateway.load(path) as gateway:
@@ -410,7 +399,6 @@ def test_rules_that_mean_nothing_are_errors(rule: str, message: str, project: Ca
         Gateway.load(project(f"\n  - {rule}"))
 
 
-@awaited
 async def test_conditions_read_the_variables_of_a_uri(project: Callable[..., Path]) -> None:
     rule = '\n  - {id: x, to: [bot], resources: ["shop://orders/*"], verdict: allow, when: "args.id == principal.attributes.tenant"}'
     async with Gateway.load(project(rule)) as gateway:
@@ -419,7 +407,6 @@ async def test_conditions_read_the_variables_of_a_uri(project: Callable[..., Pat
         assert getattr(await gateway.context.read("shop://orders/globex", bot), "code", "") == "not_found"
 
 
-@awaited
 async def test_toolsets_narrow_prompts_and_resources(project: Callable[..., Path]) -> None:
     toolsets = 'toolsets: {small: {tools: ["*"], prompts: ["own__answer_ticket"]}, other: {tools: ["*"]}}'
     async with Gateway.load(project(more=toolsets)) as gateway:
@@ -447,7 +434,6 @@ async def test_toolsets_narrow_prompts_and_resources(project: Callable[..., Path
         ),
     ],
 )
-@awaited
 async def test_requests_of_the_wrong_shape_are_invalid_params(
     method: str, params: dict[str, Any], project: Callable[..., Path]
 ) -> None:
@@ -486,7 +472,6 @@ async def listening_client(url: str) -> AsyncIterator[tuple[Client, asyncio.Queu
         yield client, told
 
 
-@awaited
 async def test_sessions_are_told_of_changes_of_resources_that_they_subscribed_to(project: Callable[..., Path]) -> None:
     async with serving(project()) as (gateway, url), listening_client(url) as (client, told):
         await client.subscribe_resource("shop://orders/7")
@@ -504,7 +489,6 @@ async def test_sessions_are_told_of_changes_of_resources_that_they_subscribed_to
         assert told.empty()
 
 
-@awaited
 async def test_functions_tell_that_a_resource_changed_and_listeners_of_2026_hear_it(
     project: Callable[..., Path],
 ) -> None:
@@ -521,7 +505,6 @@ async def test_functions_tell_that_a_resource_changed_and_listeners_of_2026_hear
                 break
 
 
-@awaited
 async def test_clients_are_told_that_lists_changed_and_which(project: Callable[..., Path]) -> None:
     path = project()
     async with serving(path) as (gateway, url), listening_client(url) as (_, told):
@@ -535,7 +518,6 @@ async def test_clients_are_told_that_lists_changed_and_which(project: Callable[.
 
 
 @pytest.mark.parametrize("level", ["info", "error"])
-@awaited
 async def test_clients_get_the_log_messages_that_they_asked_for(level: Any, project: Callable[..., Path]) -> None:
     async with serving(project()) as (_, url), listening_client(url) as (client, told):
         assert (await client.call_tool("own__work", {})).content[0].text == "done"  # type: ignore[union-attr]
@@ -547,7 +529,6 @@ async def test_clients_get_the_log_messages_that_they_asked_for(level: Any, proj
         assert told.empty() is (level == "error")
 
 
-@awaited
 async def test_no_log_message_is_sent_of_a_tool_whose_answers_the_policy_redacts(project: Callable[..., Path]) -> None:
     redact = 'redact: [{tools: ["own__work"], fields: ["$..email"]}]'
     async with serving(project(more=redact)) as (_, url), listening_client(url) as (client, told):
@@ -557,7 +538,6 @@ async def test_no_log_message_is_sent_of_a_tool_whose_answers_the_policy_redacts
 
 
 @pytest.mark.parametrize("mode", MODES)
-@awaited
 async def test_prompts_and_resources_may_ask_their_caller(mode: str, project: Callable[..., Path]) -> None:
     async def answer(_: Any, params: Any) -> Any:
         return ElicitResult(action="accept", content={"name": "Ann"})

@@ -96,7 +96,7 @@ EXCEPTIONS = {
     ("toolgen.state.redis_replies", "redis"): "reads what an exception of its client is",
     ("toolgen.state.call_journal", "sqlite3"): "keeps which calls a gateway took on, began and ended",
     ("toolgen.state.invocations_sqlite", "sqlite3"): "keeps the calls that wait",
-    ("toolgen.state.outbox", "sqlite3"): "keeps messages to webhooks until they are delivered",
+    ("toolgen.state.outbox_sqlite", "sqlite3"): "keeps messages to webhooks until they are delivered",
     ("toolgen.state.stored_answers", "sqlite3"): "keeps long answers",
     ("toolgen.state.stored_files", "sqlite3"): "lists the files that are kept",
     ("toolgen.state.value_vault", "sqlite3"): "keeps the values behind tokens",

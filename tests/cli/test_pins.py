@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from toolgen.cli.pins import text_difference
+from toolgen.cli.text_difference import text_difference
 
 
 def test_lines_that_went_and_came_are_shown() -> None:

@@ -10,7 +10,7 @@ from toolgen.connectors.graphql.mutation_outcome import ResponseContext
 from toolgen.connectors.graphql.response import explain, read_answer
 from toolgen.connectors.http.response import HttpResponse, result
 from toolgen.connectors.http.scrubber import Scrubber
-from toolgen.connectors.mcp.executor import answered
+from toolgen.connectors.mcp.answers import answered
 from toolgen.model.result import Delivery, Failed, Shape, Success
 from toolgen.pipeline.stages.idempotency import _read, _written
 

@@ -16,7 +16,7 @@ from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream, write_policy
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.frontends.rest import calls
+from toolgen.frontends.rest import call_events
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
 
 POLICY: dict[str, Any] = {
@@ -134,7 +134,7 @@ def test_a_bad_query_is_refused(query: str, tmp_path: Path) -> None:
 def test_a_stream_is_kept_alive_and_ends_when_its_credential_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "QUIET_S", 0.05)
+    monkeypatch.setattr(call_events, "QUIET_S", 0.05)
 
     async def steps(caller: Caller, seen: Upstream) -> None:
         call_id = await caller.asked()
@@ -151,8 +151,8 @@ def test_a_stream_is_kept_alive_and_ends_when_its_credential_does(
 def test_a_caller_may_listen_to_so_many_at_once_and_again_when_some_have_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "_MAX_EACH", 1)
-    monkeypatch.setattr(calls, "QUIET_S", 0.05)
+    monkeypatch.setattr(call_events, "_MAX_EACH", 1)
+    monkeypatch.setattr(call_events, "QUIET_S", 0.05)
 
     async def steps(caller: Caller, seen: Upstream) -> None:
         call_id = await caller.asked()

@@ -14,20 +14,11 @@ from redis.asyncio import Redis
 from tests.redis_server import RedisServer
 from toolgen.core.clock import FixedClock
 from toolgen.core.errors import StateError
-from toolgen.state import outbox as bounds
+from toolgen.state import outbox_sqlite as bounds
 from toolgen.state.encryption import Seal
-from toolgen.state.outbox import (
-    CROWDED,
-    Dead,
-    Delivered,
-    Later,
-    MessageLease,
-    Outbox,
-    OutboxCounts,
-    SqliteOutbox,
-    WebhookMessage,
-)
+from toolgen.state.outbox import CROWDED, Dead, Delivered, Later, MessageLease, Outbox, OutboxCounts, WebhookMessage
 from toolgen.state.outbox_redis import RedisOutbox
+from toolgen.state.outbox_sqlite import SqliteOutbox
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
 

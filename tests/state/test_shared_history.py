@@ -18,10 +18,11 @@ from toolgen.core.errors import StateError
 from toolgen.state.count_connection import Link
 from toolgen.state.encryption import Seal
 from toolgen.state.history import HistoryView, UsageHistory, exact
+from toolgen.state.history_bytes import StoredHistory, read, written
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
 from toolgen.state.shared_counts import CountServer
-from toolgen.state.shared_histories import SharedHistories, StoredHistory, read, written
+from toolgen.state.shared_histories import SharedHistories
 
 DAY = 86_400.0
 

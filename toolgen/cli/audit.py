@@ -24,7 +24,8 @@ from toolgen.cli.audit_reports import dir_option, filled, filters
 from toolgen.cli.audit_times import Zone, shown_time, shown_zone
 from toolgen.cli.lazy import CommandGroup, LazyCommand
 from toolgen.cli.options import as_json, config
-from toolgen.cli.output import cell, coloured, json_line, portion, print_json, print_table, printable
+from toolgen.cli.output import cell, coloured, json_line, print_json, print_table, printable
+from toolgen.cli.progress import portion
 from toolgen.config.settings import load as load_settings
 
 __all__ = ["tail"]

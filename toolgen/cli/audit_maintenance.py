@@ -19,7 +19,8 @@ from toolgen.audit.keys import PRIVATE, make_key, public_keys, signing_key
 from toolgen.cli.audit_reports import opened
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
-from toolgen.cli.output import counted, print_json, print_table, printable
+from toolgen.cli.output import print_json, print_table, printable
+from toolgen.cli.progress import counted
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import AuditError
 from toolgen.gateway.wiring.audit_index import index_file

@@ -20,7 +20,8 @@ from toolgen.audit.index.row import STATUSES, VERDICTS, RecordFilter
 from toolgen.audit.reports import Group, Stats, stats_of
 from toolgen.cli.audit_times import Zone, between_option, shown_zone, since_option, tz_option, until_option
 from toolgen.cli.options import as_json, config
-from toolgen.cli.output import counted, print_json, print_table, printable
+from toolgen.cli.output import print_json, print_table, printable
+from toolgen.cli.progress import counted
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import ConfigError
 from toolgen.gateway.wiring.audit_index import index_of

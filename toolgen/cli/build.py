@@ -28,7 +28,8 @@ from toolgen.cli.build_summary import (
     with_names,
 )
 from toolgen.cli.options import as_json, config
-from toolgen.cli.output import portion, print_json, progress
+from toolgen.cli.output import print_json
+from toolgen.cli.progress import portion, progress
 from toolgen.cli.renames import new_words, policy_documents, print_renames, renames
 from toolgen.config.settings import build_options, from_specs
 from toolgen.config.settings import load as load_settings

@@ -19,8 +19,9 @@ from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import ConfigError
 from toolgen.model.names import SOURCE_NAME
 from toolgen.quality.lint.check import LintFinding, check
-from toolgen.quality.lint.report import accepted, render, sarif
+from toolgen.quality.lint.report import accepted, render
 from toolgen.quality.lint.rule import Level
+from toolgen.quality.lint.sarif import sarif
 
 _SHOWN = 200
 

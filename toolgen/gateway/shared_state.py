@@ -25,8 +25,9 @@ from toolgen.state.idempotency import IdempotencyStore, RedisLedger, SqliteLedge
 from toolgen.state.invocations import Invocations
 from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.invocations_sqlite import SqliteInvocations
-from toolgen.state.outbox import Outbox, SqliteOutbox
+from toolgen.state.outbox import Outbox
 from toolgen.state.outbox_redis import RedisOutbox
+from toolgen.state.outbox_sqlite import SqliteOutbox
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.rate_limits import MemoryBuckets, WaitingBuckets
 from toolgen.state.redis_connection import RedisClock, RedisLink

@@ -1,10 +1,4 @@
-"""Schema of a database as a build found it: the tables and columns against which statements are resolved.
-
-Side effects of a change to a table: triggers, rules and the actions of foreign keys change rows that are not counted, in tables that the
-policy may not open, past every row filter. A server's catalog lists them.
-
-Privileges of a database account, read from the database itself: grants by table and column, and powers that go beyond tables.
-"""
+"""Schema of a database as a build found it: the tables and columns against which statements are resolved."""
 
 from __future__ import annotations
 
@@ -12,7 +6,6 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 import msgspec
-from msgspec import Struct
 
 __all__ = [
     "MYSQL_CASCADES",
@@ -25,11 +18,7 @@ __all__ = [
     "Database",
     "DialectName",
     "Index",
-    "Power",
-    "Rights",
-    "Sequence",
     "Table",
-    "TablePrivilege",
     "mysql_table_names",
     "set_off",
 ]
@@ -211,44 +200,3 @@ class Database(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def mysql_table_names(answered: object) -> str:
     """`Database.table_names` of what a server answers to MYSQL_TABLE_NAMES; it is decided when a server is set up, for all of it."""
     return "exact" if str(answered) == "0" else "folded"
-
-
-class TablePrivilege(Struct, frozen=True, kw_only=True, order=True):
-    """A privilege on a table (`table` as in `Database`: `schema.table` outside the default schema), or on one `column` of it."""
-
-    table: str
-    privilege: str  # SELECT, INSERT, … in capital letters
-    column: str = ""
-
-
-class Power(Struct, frozen=True, kw_only=True, order=True):
-    """Something an account can do that no policy opens. `harmless` for what only needs to be known.
-
-    `remedy` is a statement that takes it from everybody, where everybody has it, and "" where it is this account's own.
-    """
-
-    code: str
-    message: str
-    harmless: bool = False
-    remedy: str = ""
-
-
-class Sequence(Struct, frozen=True, kw_only=True, order=True):
-    """A sequence that gives a column of `table` its values."""
-
-    name: str
-    table: str
-
-
-class Rights(Struct, frozen=True, kw_only=True):
-    """`account` is "" for a file. `unlimited`: no grant is asked about for it, so that none is listed.
-
-    `unbounded`: what of the server the account may take any amount of: `sessions`, `temporary files`.
-    """
-
-    account: str
-    grants: tuple[TablePrivilege, ...] = ()
-    powers: tuple[Power, ...] = ()
-    sequences: tuple[Sequence, ...] = ()
-    unlimited: bool = False
-    unbounded: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolgen.connectors.graphql.repair import gist, prose
+from toolgen.connectors.graphql.prose import gist, prose
 
 
 def test_a_long_description_ends_behind_a_sentence() -> None:

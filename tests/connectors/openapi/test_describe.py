@@ -13,7 +13,8 @@ from toolgen.connectors.openapi.describe import (
     help_url,
     suspicion,
 )
-from toolgen.connectors.openapi.operation import Operation, Servers
+from toolgen.connectors.openapi.operation import Operation
+from toolgen.connectors.openapi.servers import Servers
 
 
 def operation(summary: str = "", description: str = "", *, deprecated: bool = False) -> Operation:

@@ -13,7 +13,8 @@ from toolgen.core.background import FaultLog
 from toolgen.core.clock import FixedClock
 from toolgen.core.errors import AuditError, StateError
 from toolgen.gateway.notify.delivery import MAX_AGE_S, DeliveryCounts, WebhookDelivery
-from toolgen.state.outbox import SqliteOutbox, WebhookMessage
+from toolgen.state.outbox import WebhookMessage
+from toolgen.state.outbox_sqlite import SqliteOutbox
 
 
 class World:

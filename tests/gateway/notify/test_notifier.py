@@ -32,7 +32,7 @@ from toolgen.gateway.approvals.role_grants import RoleWish
 from toolgen.gateway.project_files import seal_file
 from toolgen.state.encryption import seal_of
 from toolgen.state.grants import RoleGrant
-from toolgen.state.outbox import SqliteOutbox
+from toolgen.state.outbox_sqlite import SqliteOutbox
 
 ROOT = Path(__file__).parents[3]
 SECRET, OLD_SECRET = ("whsec_" + base64.b64encode(key * 32).decode() for key in (b"n", b"o"))

@@ -21,7 +21,7 @@ from toolgen.cli import main
 from toolgen.cli.doctor import _print
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.quality.doctor.examination import examine, run_trials
-from toolgen.quality.doctor.scratch_gateway import Trial
+from toolgen.quality.doctor.trial import Trial
 
 NAMES = {
     *(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolgen.connectors.sql.reading.mysql_rights import parse_grants
-from toolgen.model.database import TablePrivilege
+from toolgen.model.database_rights import TablePrivilege
 
 LINES: list[tuple[str, list[TablePrivilege], list[str]]] = [
     ("GRANT USAGE ON *.* TO `a`@`%` IDENTIFIED BY PASSWORD '*CANARY'", [], []),

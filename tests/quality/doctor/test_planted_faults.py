@@ -30,7 +30,7 @@ from toolgen.policy import access, arguments, egress, rules, sensitive_arguments
 from toolgen.policy.binding import BoundArguments
 from toolgen.policy.credentials import PolicyCredentials
 from toolgen.quality.doctor.examination import attempts_on
-from toolgen.quality.doctor.scratch_gateway import Trial, tried
+from toolgen.quality.doctor.trial import Trial, tried
 from toolgen.state import pauses, rate_limits, turn_counter
 
 ALL = EXHAUSTIVE or os.environ.get("TOOLGEN_PLANTED") == "all"

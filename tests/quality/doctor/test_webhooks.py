@@ -12,7 +12,8 @@ from tests.gateway.governed import project
 from toolgen.core.clock import SystemClock
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.quality.doctor.webhooks import webhook_faults
-from toolgen.state.outbox import Dead, SqliteOutbox, WebhookMessage
+from toolgen.state.outbox import Dead, WebhookMessage
+from toolgen.state.outbox_sqlite import SqliteOutbox
 
 POLICY: dict[str, Any] = {"rules": [], "egress": {"allow": ["hooks.example.com:443", "127.0.0.1:9"]}}
 SECRET = "${env:NOTIFY_SECRET}"

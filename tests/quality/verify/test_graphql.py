@@ -10,7 +10,7 @@ from graphql import build_schema
 
 from toolgen.connectors.proof.verdicts import FailedTool, ProvenTool
 from toolgen.model.tool import Effect, GraphQLBinding, Tool
-from toolgen.quality.verify.graphql import prove_operation
+from toolgen.quality.verify.graphql_operations import prove_operation
 
 SCHEMA = build_schema(
     """

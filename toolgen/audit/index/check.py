@@ -9,7 +9,8 @@ from typing import Any
 
 from toolgen.audit.files import DamagedError, stream_names
 from toolgen.audit.index.database import IndexDatabase
-from toolgen.audit.index.indexer import begins, bodies, known_stream
+from toolgen.audit.index.indexer import bodies, known_stream
+from toolgen.audit.index.log_lines import begins
 from toolgen.audit.index.row import STREAM_BITS, call_rows, content_of
 from toolgen.audit.reader import hashes_from
 

@@ -31,7 +31,8 @@ from graphql.utilities.get_default_value_ast import get_default_value_ast
 from msgspec import Struct
 
 from toolgen.connectors.graphql.introspection import introspect, parse_introspection
-from toolgen.connectors.graphql.repair import DescriptionFault, DroppedField, prose, repair
+from toolgen.connectors.graphql.prose import prose
+from toolgen.connectors.graphql.repair import DescriptionFault, DroppedField, repair
 from toolgen.core.errors import DescriptionError
 from toolgen.core.files import read_file
 from toolgen.model.graphql_schema import Graph, GraphArgument, GraphField, GraphType, named

@@ -1,7 +1,4 @@
-"""The GraphQL executor: an operation with its variables over the HTTP executor's transport.
-
-Types of a schema's index as SDL without prose: what somebody needs who writes a document.
-"""
+"""The GraphQL executor: an operation with its variables over the HTTP executor's transport."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from graphql import DocumentNode, parse
 
 from toolgen.connectors.executor import FileSource, Permit
 from toolgen.connectors.graphql.budget import CostBudget, report_of
+from toolgen.connectors.graphql.described_types import describe_types
 from toolgen.connectors.graphql.failed_fields import FailedFields, without
 from toolgen.connectors.graphql.mutation_outcome import ResponseContext
 from toolgen.connectors.graphql.response import explain, read_answer
@@ -30,11 +28,9 @@ from toolgen.connectors.http.response import MAX_ANSWER_SIZE
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ToolgenError
-from toolgen.core.spelling import nearest
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Call, Principal
-from toolgen.model.excerpt import bounded
-from toolgen.model.graphql_schema import Graph, GraphArgument, GraphType, page_sizes, size_fault
+from toolgen.model.graphql_schema import Graph, page_sizes, size_fault
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
@@ -47,55 +43,7 @@ from toolgen.model.tool import (
     HttpParameter,
 )
 
-__all__ = ["GraphQLExecutor", "describe_types"]
-
-_MAX_LENGTH = 60_000
-_KINDS = {"object": "type", "input": "input", "interface": "interface"}
-
-
-def describe_types(graph: Graph, arguments: JsonObject) -> JsonObject:
-    """`{"sdl": …}` of the types that `arguments` names, or of the root types. Raises `UnbindableError` for one that does not exist."""
-    given = arguments.get("types")
-    names = [str(name) for name in given] if isinstance(given, list) else [graph.query, graph.mutation]
-    parts = []
-    for name in names:
-        if name and name not in graph.types:
-            raise UnbindableError(
-                f"the schema has no type {bounded(name, 60)!r}{nearest(bounded(name, 60), graph.types)}"
-            )
-        if name:
-            parts.append(_type(name, graph.types[name]))
-    text = "\n".join(parts)
-    if len(text) > _MAX_LENGTH:
-        return {"sdl": text[:_MAX_LENGTH].rpartition("\n")[0], "truncated": True}
-    return {"sdl": text}
-
-
-def _type(name: str, type_: GraphType) -> str:
-    match type_.kind:
-        case "scalar":
-            return f"scalar {name}"
-        case "enum":
-            return f"enum {name} {{ {' '.join(type_.members)} }}"
-        case "union":
-            return f"union {name} = {' | '.join(type_.members)}"
-        case "input":
-            one_of = " @oneOf" if type_.one_of else ""
-            lines = [f"  {_argument(key, one)}" for key, one in type_.inputs.items()]
-            return "\n".join([f"input {name}{one_of} {{", *lines, "}"])
-        case kind:
-            implements = f" implements {' & '.join(type_.members)}" if type_.members else ""
-            lines = [f"  {key}{_arguments(one.arguments)}: {one.type}" for key, one in type_.fields.items()]
-            return "\n".join([f"{_KINDS[kind]} {name}{implements} {{", *lines, "}"])
-
-
-def _arguments(arguments: Mapping[str, GraphArgument]) -> str:
-    return f"({', '.join(_argument(name, one) for name, one in arguments.items())})" if arguments else ""
-
-
-def _argument(name: str, one: GraphArgument) -> str:
-    """An argument with a default is written as one that may be left out, because the index does not keep what the default is."""
-    return f"{name}: {one.type.removesuffix('!') if one.has_default else one.type}"
+__all__ = ["GraphQLExecutor"]
 
 
 # GraphQL over HTTP, section 5.1: the new media type first, the old one for services that do not know it yet.

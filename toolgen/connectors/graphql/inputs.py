@@ -33,7 +33,7 @@ from graphql import (
 from graphql.utilities.get_default_value_ast import get_default_value_ast
 from msgspec import Struct
 
-from toolgen.connectors.graphql.repair import gist, prose
+from toolgen.connectors.graphql.prose import gist, prose
 from toolgen.connectors.graphql.scalars import input_scalar
 from toolgen.model.schema import Json, Schema
 from toolgen.model.shown_schema import is_large

@@ -17,7 +17,8 @@ import msgspec
 from graphql import GraphQLError, get_introspection_query, parse_const_value
 from msgspec import Struct
 
-from toolgen.connectors.graphql.repair import DescriptionFault, prose
+from toolgen.connectors.graphql.prose import prose
+from toolgen.connectors.graphql.repair import DescriptionFault
 from toolgen.core.errors import DescriptionError, connection_failure
 
 __all__ = ["introspect", "parse_introspection"]

@@ -11,7 +11,7 @@ from graphql import GraphQLSchema
 from toolgen.connectors.assigned_names import held_names, identity_of
 from toolgen.connectors.graphql.description import SchemaDescription, graph_of, is_url, load_description
 from toolgen.connectors.graphql.options import QueryLimits
-from toolgen.connectors.graphql.repair import prose
+from toolgen.connectors.graphql.prose import prose
 from toolgen.connectors.graphql.root_fields import (
     RootField,
     make_root_tools,

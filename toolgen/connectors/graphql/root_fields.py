@@ -24,7 +24,7 @@ from toolgen.connectors.graphql.operation import (
     title_of,
     written_selection,
 )
-from toolgen.connectors.graphql.repair import MAX_DESCRIPTION_LENGTH, gist, prose
+from toolgen.connectors.graphql.prose import MAX_DESCRIPTION_LENGTH, gist, prose
 from toolgen.connectors.graphql.results import (
     capped,
     cursor_of,

@@ -43,7 +43,7 @@ from toolgen.connectors.graphql.directives import (
 )
 from toolgen.connectors.graphql.inputs import Inputs, InputTooLargeError, Wording
 from toolgen.connectors.graphql.operation import events_of, subscription_of, title_of
-from toolgen.connectors.graphql.repair import MAX_DESCRIPTION_LENGTH, prose
+from toolgen.connectors.graphql.prose import MAX_DESCRIPTION_LENGTH, prose
 from toolgen.connectors.graphql.results import (
     capped,
     connections_of,

@@ -1,7 +1,4 @@
-"""The MCP executor: a call goes to the tool that was pinned, and to no other that has its name now.
-
-What a tool of an MCP server answered, as the data of a call: its content block by block, and structured content beside it.
-"""
+"""The MCP executor: a call goes to the tool that was pinned, and to no other that has its name now."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from toolgen.connectors.executor import Timeouts
+from toolgen.connectors.mcp.answers import MAX_SAID_LENGTH, answered, content_block, contents, is_size
 from toolgen.connectors.mcp.conversation import Conversation, Parts
 from toolgen.connectors.mcp.messages import SharedSession, Wire, failed, request
 from toolgen.connectors.mcp.task_calls import call_as_task
@@ -24,149 +22,11 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.excerpt import bounded
 from toolgen.model.mcp import ServerTools
 from toolgen.model.prompt_injection import visible
-from toolgen.model.result import Error, Failed, Refused, Shape, Success, file_bytes, text_in
+from toolgen.model.result import Error, Failed, Refused, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import McpBinding, McpContextBinding, McpResourceBinding, absent
 
-__all__ = ["McpExecutor", "answered", "contents"]
-
-_MAX_SAID_LENGTH = 800
-_Check = Callable[[Json], bool]
-
-
-def _is_text(value: Json) -> bool:
-    return isinstance(value, str)
-
-
-def _is_object(value: Json) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _is_list(value: Json) -> bool:
-    return isinstance(value, list)
-
-
-def _is_size(value: Json) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_resource(value: Json) -> bool:
-    """A resource's contents: text or bytes, and where they are from."""
-    if not isinstance(value, Mapping) or not isinstance(value.get("uri"), str):
-        return False
-    return isinstance(value.get("text"), str) != isinstance(value.get("blob"), str)
-
-
-_EVERY: Final[Mapping[str, _Check]] = {"annotations": _is_object, "_meta": _is_object}
-_NEEDED: Final[Mapping[str, Mapping[str, _Check]]] = {
-    "text": {"text": _is_text},
-    "image": {"data": _is_text, "mimeType": _is_text},
-    "audio": {"data": _is_text, "mimeType": _is_text},
-    "resource": {"resource": _is_resource},
-    "resource_link": {"uri": _is_text, "name": _is_text},
-}
-_ALLOWED: Final[Mapping[str, Mapping[str, _Check]]] = {
-    "resource_link": {
-        "title": _is_text,
-        "description": _is_text,
-        "mimeType": _is_text,
-        "size": _is_size,
-        "icons": _is_list,
-    },
-}
-"""The members of each kind of block (MCP 2025-11-25, schema, ContentBlock). A client may refuse a whole answer for one that is wrong."""
-
-
-def answered(outcome: Success) -> Success | Failed:
-    """`{"content": […]}` with the blocks in their order, and `structuredContent` where there is some.
-
-    A result that wants something of its caller, or that is no result yet, is Failed: none of that was offered.
-    """
-    result, delivery = outcome.data, outcome.delivery
-    assert isinstance(result, Mapping)  # noqa: S101 - as `result_of` gives it
-    kind = result.get("resultType", "complete")
-    if kind != "complete":
-        message = "the server wants something of its caller before it answers, which is not passed on"
-        return failed("upstream_error", message, "use a tool that answers at once", delivery)
-    wrong = result.get("isError", False)
-    if not isinstance(wrong, bool):
-        message = "the server's answer does not say whether the call worked: its isError is neither true nor false"
-        return failed(
-            "upstream_error", message, "look at what the call may have changed before it is made again", delivery
-        )
-    content = result.get("content")
-    blocks: list[Json] = [_block(block) for block in content] if isinstance(content, list) else []
-    data: dict[str, Json] = {"content": blocks}
-    if (structured := result.get("structuredContent")) is not None:
-        data["structuredContent"] = structured
-    if wrong:
-        written = _text(blocks)
-        said = " ".join(written.split())
-        message = f"the tool failed: {bounded(said, _MAX_SAID_LENGTH) or 'it does not say why'}"
-        error = failed("upstream_error", message, "change the arguments as the answer says", delivery).error
-        whole = written == said and len(said) <= _MAX_SAID_LENGTH and all(map(_is_plain, blocks)) and structured is None
-        return Failed(error=error, data=None if whole else data, delivery=delivery, shape=Shape.CONTENT)
-    return Success(data=data, delivery=delivery, shape=Shape.CONTENT)
-
-
-def contents(outcome: Success) -> Success | Failed:
-    """Return the contents of a resource: a document, a file, or a list of them (MCP 2025-11-25, server/resources).
-
-    A file that is text becomes a document, so that checks of answers read it.
-    """
-    result, delivery = outcome.data, outcome.delivery
-    assert isinstance(result, Mapping)  # noqa: S101 - as `result_of` gives it
-    found = result.get("contents")
-    parts = [_content(one) for one in found] if isinstance(found, list) else []
-    if not parts or any(part is None for part in parts):
-        message = "the server's answer is no content of a resource as MCP has it"
-        return failed("upstream_error", message, delivery=delivery)
-    data: Json = parts[0] if len(parts) == 1 else parts
-    return Success(data=data, delivery=delivery, shape=Shape.PARTS)
-
-
-def _content(one: Json) -> Json:
-    if not isinstance(one, Mapping) or not _is_resource(one):
-        return None
-    named = one.get("mimeType")
-    if isinstance(text := one.get("text"), str):
-        return {"uri": one["uri"], "media_type": named if isinstance(named, str) else "text/plain", "text": text}
-    file: JsonObject = {
-        "base64": one["blob"],
-        "media_type": named if isinstance(named, str) else "application/octet-stream",
-    }
-    body = file_bytes(file)
-    if body is None:
-        return None
-    if (decoded := text_in(body)) is None:
-        return file
-    return {"uri": one["uri"], "media_type": file["media_type"], "text": visible(decoded)}
-
-
-def _block(block: Json) -> JsonObject:
-    """A block as it came, with the members that its kind has; what is no block of MCP is text that says so."""
-    kind = block.get("type") if isinstance(block, Mapping) else None
-    if not isinstance(block, Mapping) or not isinstance(kind, str) or kind not in _NEEDED:
-        return _unknown("a kind of content that is not passed on")
-    if not all(check(block.get(name)) for name, check in _NEEDED[kind].items()):
-        return _unknown(f"content of the kind {kind} that is not as MCP has it")
-    members = {**_NEEDED[kind], **_ALLOWED.get(kind, {}), **_EVERY}
-    kept = {name: item for name, item in block.items() if name in members and members[name](item)}
-    return {"type": kind, **kept}
-
-
-def _unknown(what: str) -> JsonObject:
-    return {"type": "text", "text": f"[here the server sent {what}]"}
-
-
-def _is_plain(block: Json) -> bool:
-    return isinstance(block, Mapping) and block.keys() == {"type", "text"}
-
-
-def _text(blocks: list[Json]) -> str:
-    return "\n".join(
-        text for block in blocks if isinstance(block, Mapping) and isinstance(text := block.get("text"), str)
-    )
+__all__ = ["McpExecutor"]
 
 
 _MAX_CONVERSATIONS = 256
@@ -183,7 +43,10 @@ def prompted(outcome: Success) -> Success | Failed:
     if not isinstance(messages, list) or not all(isinstance(one, Mapping) for one in messages):
         return failed("upstream_error", "the server's answer is no prompt as MCP has it", delivery=outcome.delivery)
     made = [
-        {"role": "assistant" if one.get("role") == "assistant" else "user", "content": _block(one.get("content"))}
+        {
+            "role": "assistant" if one.get("role") == "assistant" else "user",
+            "content": content_block(one.get("content")),
+        }
         for one in messages
     ]
     return Success(data={"messages": made}, delivery=outcome.delivery)
@@ -212,9 +75,9 @@ def completed(outcome: Success) -> Success | Failed:
         return failed(
             "upstream_error", "the server's answer proposes no values as MCP has it", delivery=outcome.delivery
         )
-    texts = [bounded(visible(one), _MAX_SAID_LENGTH) for one in islice(values, _MAX_VALUES) if isinstance(one, str)]
+    texts = [bounded(visible(one), MAX_SAID_LENGTH) for one in islice(values, _MAX_VALUES) if isinstance(one, str)]
     data: dict[str, Json] = {"values": texts, "has_more": found.get("hasMore") is True}
-    if _is_size(total := found.get("total")):
+    if is_size(total := found.get("total")):
         data["total"] = total
     return Success(data=data, delivery=outcome.delivery)
 

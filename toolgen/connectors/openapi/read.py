@@ -19,10 +19,12 @@ from toolgen.connectors.openapi.describe import describe, help_url, suspicion, t
 from toolgen.connectors.openapi.documents import Documents
 from toolgen.connectors.openapi.filled_parameters import Constants
 from toolgen.connectors.openapi.framework_names import framework_names
-from toolgen.connectors.openapi.operation import FaultError, Operation, located, unusable
-from toolgen.connectors.openapi.routes import READING, OperationFilter, Route, effect_of, routes
+from toolgen.connectors.openapi.operation import FaultError, Operation
+from toolgen.connectors.openapi.operation_filter import READING, OperationFilter, effect_of
+from toolgen.connectors.openapi.routes import Route, routes
 from toolgen.connectors.openapi.schema import Direction, Schemas
 from toolgen.connectors.openapi.security import apart, schemes, shown
+from toolgen.connectors.openapi.servers import located, unusable
 from toolgen.connectors.openapi.siblings import hints
 from toolgen.connectors.references import Remote
 from toolgen.connectors.source import SourceConfig, SourceReading, is_remote

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolgen.connectors.openapi.documents import Documents
-from toolgen.connectors.openapi.operation import FaultError, Operation, Parameter, Part, RequestBody, Servers
+from toolgen.connectors.openapi.operation import FaultError, Operation, Parameter, Part, RequestBody
 from toolgen.connectors.openapi.routes import Route
 from toolgen.connectors.openapi.security import requirements, scopes
+from toolgen.connectors.openapi.servers import Servers
 from toolgen.connectors.openapi.v3 import choose, successes, text
 from toolgen.model.http import holds_file, is_html
 

@@ -9,9 +9,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolgen.connectors.openapi.documents import Documents
-from toolgen.connectors.openapi.operation import FaultError, Operation, Parameter, Part, RequestBody, Servers, described
+from toolgen.connectors.openapi.operation import FaultError, Operation, Parameter, Part, RequestBody
 from toolgen.connectors.openapi.routes import Route, opened_object
 from toolgen.connectors.openapi.security import requirements, scopes
+from toolgen.connectors.openapi.servers import Servers, described
 from toolgen.connectors.syntax import escape
 from toolgen.model.http import MEDIA_TYPE, holds_file, is_html
 

@@ -19,7 +19,8 @@ from toolgen.connectors.sql.guard.grants import find_table, fold_column, full_na
 from toolgen.connectors.sql.reading.read import read_rights
 from toolgen.core.errors import ToolgenError
 from toolgen.model.account_report import AccountFinding, DatabaseReport
-from toolgen.model.database import Database, DialectName, Rights, Sequence, Table, TablePrivilege
+from toolgen.model.database import Database, DialectName, Table
+from toolgen.model.database_rights import Rights, Sequence, TablePrivilege
 from toolgen.model.database_url import ServerLocation
 from toolgen.model.sql_scope import SqlScope, TableScope
 

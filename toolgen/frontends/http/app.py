@@ -35,7 +35,8 @@ from toolgen.frontends.mcp.server import Mcp
 from toolgen.frontends.mcp.streamable_http import McpEndpoint
 from toolgen.frontends.rest.approvals import RestApprovals
 from toolgen.frontends.rest.audit import RestAudit
-from toolgen.frontends.rest.calls import CallEvents, RestCalls
+from toolgen.frontends.rest.call_events import CallEvents
+from toolgen.frontends.rest.calls import RestCalls
 from toolgen.frontends.rest.context import RestContext
 from toolgen.frontends.rest.devices import RestDevices
 from toolgen.frontends.rest.files import RestFiles

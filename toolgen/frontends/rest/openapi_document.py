@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import version
 
 from toolgen.frontends.rest.audit import FILTERS, MAX_ENTRIES
-from toolgen.frontends.rest.calls import DEFAULT_WAIT_S, MAX_WAIT_S
+from toolgen.frontends.rest.call_events import DEFAULT_WAIT_S, MAX_WAIT_S
 from toolgen.frontends.rest.devices import MAX_WAIT_S as MAX_REQUESTS_WAIT_S
 from toolgen.frontends.rest.openapi_context import context_paths, context_schemas
 from toolgen.frontends.rest.openapi_grants import grant_paths

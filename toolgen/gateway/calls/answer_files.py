@@ -23,7 +23,7 @@ from toolgen.gateway.calls.file_links import SCHEME, parse_uri, reference_text
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.files import FileInfo, FileTooLargeError
-from toolgen.model.mcp import blocks_of
+from toolgen.model.mcp_content import blocks_of
 from toolgen.model.media import INLINE, is_media_type, media_type_of, settled_type, shown_type
 from toolgen.model.result import Envelope, Failed, Shape, Success, file_bytes, file_data
 from toolgen.model.schema import Json

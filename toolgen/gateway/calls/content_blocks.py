@@ -10,7 +10,8 @@ from typing import Any
 
 from toolgen.gateway.calls.answer_text import data_text, error_text, notes_of, written
 from toolgen.gateway.calls.file_links import is_reference, linked_file, reading_hint, reference_text
-from toolgen.model.mcp import URI_HERE, blocks_of, plain_data, structured_of, text_repeats, texts_beside
+from toolgen.model.mcp import URI_HERE
+from toolgen.model.mcp_content import blocks_of, plain_data, structured_of, text_repeats, texts_beside
 from toolgen.model.media import picture_type
 from toolgen.model.result import Envelope, file_bytes
 from toolgen.model.schema import Json

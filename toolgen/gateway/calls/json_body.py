@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from toolgen.core.json_codec import FRAMED_DEPTH, MAX_DEPTH, decode_json, deeper_than, encode_json
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
-from toolgen.model.mcp import blocks_of, plain_data, structured_of
+from toolgen.model.mcp_content import blocks_of, plain_data, structured_of
 from toolgen.model.result import Envelope, Error, Failed, Meta, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, Schema
 from toolgen.pipeline.input_validation import legible

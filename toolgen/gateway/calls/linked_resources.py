@@ -9,7 +9,8 @@ import msgspec
 
 from toolgen.core.json_codec import encode_json
 from toolgen.model.call import Call, Principal
-from toolgen.model.mcp import URI_HERE, blocks_of
+from toolgen.model.mcp import URI_HERE
+from toolgen.model.mcp_content import blocks_of
 from toolgen.model.result import file_bytes
 from toolgen.model.schema import Json
 from toolgen.model.tool import Tool

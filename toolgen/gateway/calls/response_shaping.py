@@ -27,7 +27,7 @@ from toolgen.gateway.calls.linked_resources import LINKED, held_in, links_in, re
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.files import FileTooLargeError
-from toolgen.model.mcp import plain_data
+from toolgen.model.mcp_content import plain_data
 from toolgen.model.media import SHOWN
 from toolgen.model.result import Envelope, Error, Failed, More, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, JsonObject

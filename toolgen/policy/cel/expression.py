@@ -25,19 +25,8 @@ from toolgen.model.tool import Tool
 from toolgen.policy.cel.comparison import comparison_of
 from toolgen.policy.cel.names import VARIABLES, CelScope, fault_of, numbers_excluded, probes
 from toolgen.policy.cel.numbers import literal_fault
-from toolgen.policy.cel.tree import (
-    Comprehension,
-    Identifier,
-    Node,
-    PlainCopier,
-    Select,
-    Unevaluated,
-    json_of,
-    kind_word,
-    read_tree,
-    reason_of,
-    walk,
-)
+from toolgen.policy.cel.tree import Comprehension, Identifier, Node, Select, read_tree, walk
+from toolgen.policy.cel.values import PlainCopier, Unevaluated, json_of, kind_word, reason_of
 
 _INSTALLED = find_spec("cel_expr_python") is not None
 if TYPE_CHECKING or _INSTALLED:

@@ -30,19 +30,11 @@ from toolgen.policy.disclosure import Disclosure
 from toolgen.policy.document.approvals import NOBODY, Approval, read_approval
 from toolgen.policy.document.context_rules import read_context_rules
 from toolgen.policy.document.context_selectors import context_tools, only_context
+from toolgen.policy.document.plain_arguments import read_plain
 from toolgen.policy.document.policy_files import DocumentCache, PolicyFiles, read_files
+from toolgen.policy.document.policy_tests import TestDraft, finished_test, read_test
 from toolgen.policy.document.principals import PrincipalCache, PrincipalSections
-from toolgen.policy.document.rules import (
-    RuleCache,
-    RuleDraft,
-    TestDraft,
-    finished,
-    finished_test,
-    read_labels,
-    read_plain,
-    read_test,
-    read_toolset,
-)
+from toolgen.policy.document.rules import RuleCache, RuleDraft, finished, read_labels, read_toolset
 from toolgen.policy.document.schema import EgressShape, FileShape, RedactShape
 from toolgen.policy.document.sections import (
     Assignment,

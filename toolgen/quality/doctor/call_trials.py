@@ -18,16 +18,8 @@ from toolgen.pipeline.stages.rate_limit import LimitStage, TurnStage
 from toolgen.pipeline.stages.record import AuditRedaction, Record
 from toolgen.policy.access import Access, Decision
 from toolgen.policy.binding import BoundArguments
-from toolgen.quality.doctor.scratch_gateway import (
-    CANARY,
-    ONE,
-    SOURCE,
-    Guard,
-    RefusalChecks,
-    Scratch,
-    UselessError,
-    without,
-)
+from toolgen.quality.doctor.scratch_gateway import CANARY, ONE, SOURCE, Scratch
+from toolgen.quality.doctor.trial import Guard, RefusalChecks, UselessError, without
 
 __all__ = ["CALL_ATTEMPTS", "free_pass"]
 

@@ -36,9 +36,12 @@ from toolgen.model.tool import FunctionBinding, Tool
 from toolgen.model.verdict import Verdict
 from toolgen.policy.access import Access
 from toolgen.quality.doctor.call_trials import CALL_ATTEMPTS, free_pass
-from toolgen.quality.doctor.identity_trials import CONSOLE_ATTEMPTS, IDENTITY_ATTEMPTS
-from toolgen.quality.doctor.network_trials import attempts_at_places, attempts_at_the_record
-from toolgen.quality.doctor.scratch_gateway import Echo, Guard, RefusalCheck, Trial, tried
+from toolgen.quality.doctor.console_trials import CONSOLE_ATTEMPTS
+from toolgen.quality.doctor.identity_trials import IDENTITY_ATTEMPTS
+from toolgen.quality.doctor.network_trials import attempts_at_places
+from toolgen.quality.doctor.record_trials import attempts_at_the_record
+from toolgen.quality.doctor.scratch_gateway import Echo
+from toolgen.quality.doctor.trial import Guard, RefusalCheck, Trial, tried
 from toolgen.quality.doctor.webhooks import webhook_faults
 
 if TYPE_CHECKING:

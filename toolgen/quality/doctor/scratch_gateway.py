@@ -1,24 +1,20 @@
-"""A whole gateway of its own for each attempt: this installation's code, in a folder that is thrown away, with nobody behind it.
-
-A trial: an attempt at what must be refused, made first with the guard that refuses it taken away.
-"""
+"""A whole gateway of its own for each attempt: this installation's code, in a folder that is thrown away, with nobody behind it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from msgspec import Struct
 
 from toolgen.config.policies import load_policy
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.executor import Executor
-from toolgen.core.errors import ToolgenError, place_of
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Call
 from toolgen.model.database import Column, Database, Table
@@ -27,22 +23,7 @@ from toolgen.model.result import Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, HttpBinding, HttpParameter, SqlBinding, Tool
 
-__all__ = [
-    "CANARY",
-    "KEY",
-    "ONE",
-    "SOURCE",
-    "Echo",
-    "Guard",
-    "RefusalCheck",
-    "RefusalChecks",
-    "Scratch",
-    "Trial",
-    "UselessError",
-    "scratch",
-    "tried",
-    "without",
-]
+__all__ = ["CANARY", "KEY", "ONE", "SOURCE", "Echo", "Scratch", "scratch"]
 
 CANARY: Final = "canary-4d1f9b7e"
 KEY: Final = "doctors-own-key"
@@ -61,7 +42,6 @@ _SCHEMA: Final[JsonObject] = {
     "required": ["id"],
     "additionalProperties": False,
 }
-_Make: TypeAlias = Callable[[], Awaitable[str]]
 _OPENED: Final = {
     "tables": {"customers": {"columns": ["id", "name", "tenant"], "rows": "tenant = :tenant"}},
     "max_rows": 5,
@@ -232,103 +212,3 @@ def _tool(name: str, effect: Effect, binding: HttpBinding | SqlBinding, schema: 
         origin="",
         binding=binding,
     )
-
-
-class Trial(Struct, frozen=True, kw_only=True):
-    """Check that was run, and whether it passed."""
-
-    name: str
-    ok: bool
-    detail: str
-
-    def to_dict(self) -> dict[str, object]:
-        """The JSON form."""
-        return {"name": self.name, "ok": self.ok, "detail": self.detail}
-
-
-class UselessError(Exception):
-    """Check without proof: a call that should succeed was refused too."""
-
-
-class Guard(Struct, frozen=True):
-    """A function or method of ours that refuses something, and what lets everything pass in its place."""
-
-    owner: object  # a module or a class
-    name: str
-    instead: object
-
-
-_Check: TypeAlias = Callable[[Scratch], Awaitable[str]]
-
-
-class RefusalCheck(Struct, frozen=True, kw_only=True):
-    """`make` attempts what must be refused, and returns in words what got through, "" where nothing did.
-
-    `shown` is what it proves where nothing did. Without the `guards` something must get through: an attempt that says otherwise proves
-    nothing, whatever it says of the guards themselves.
-    """
-
-    name: str
-    shown: str
-    guards: tuple[Guard, ...]
-    make: _Make
-    module: str = ""
-    """What must be installed for it, as it is imported: behind an extra."""
-    unguarded: _Make | None = None
-    """What is attempted without the guards, where `make` would do real harm then."""
-
-
-class RefusalChecks(list[RefusalCheck]):
-    """Attempts in the order in which they are written down, each above the function that makes it."""
-
-    def add(self, name: str, shown: str, *guard: Any, module: str = "") -> Callable[[_Make], _Make]:
-        """`guard` is what `Guard` is made of."""
-
-        def added(make: _Make) -> _Make:
-            self.append(RefusalCheck(name=name, shown=shown, guards=(Guard(*guard),), make=make, module=module))
-            return make
-
-        return added
-
-    def add_in_scratch(
-        self, name: str, shown: str, *guard: Any, module: str = "", **made: Any
-    ) -> Callable[[_Check], _Check]:
-        """Add a check that runs in a scratch gateway of its own."""
-
-        def added(check: _Check) -> _Check:
-            async def make() -> str:
-                async with scratch(**made) as place:
-                    return await check(place)
-
-            self.add(name, shown, *guard, module=module)(make)
-            return check
-
-        return added
-
-
-async def tried(attempt: RefusalCheck) -> Trial:
-    """The attempt without its guards, then with them. An error in either is a failure: nothing was proved."""
-    try:
-        with without(attempt.guards):
-            noticed = await (attempt.unguarded or attempt.make)()
-        got_through = await attempt.make() if noticed else ""
-    except (ToolgenError, UselessError) as error:
-        return Trial(name=attempt.name, ok=False, detail=f"could not be made: {error}")
-    except Exception as error:  # noqa: BLE001 - whatever stops a trial, the others are still made; its text may quote anything
-        return Trial(name=attempt.name, ok=False, detail=f"could not be made: {place_of(error)}")
-    if not noticed:
-        names = " and ".join(guard.name.strip("_") for guard in attempt.guards)
-        detail = f"this trial proves nothing: with its guard ({names}) taken away, it noticed nothing"
-        return Trial(name=attempt.name, ok=False, detail=detail)
-    return Trial(name=attempt.name, ok=not got_through, detail=got_through or attempt.shown)
-
-
-@contextmanager
-def without(guards: tuple[Guard, ...]) -> Iterator[None]:
-    """This process without some of its guards. Only for a process that serves nobody."""
-    with ExitStack() as stack:
-        for guard in guards:
-            kept = vars(guard.owner)[guard.name]
-            setattr(guard.owner, guard.name, guard.instead)
-            stack.callback(setattr, guard.owner, guard.name, kept)
-        yield

@@ -6,7 +6,8 @@ from typing import Final
 
 from toolgen.model.call import Call, Statement
 from toolgen.pipeline.stages import inspect_guards
-from toolgen.quality.doctor.scratch_gateway import RefusalChecks, Scratch, UselessError
+from toolgen.quality.doctor.scratch_gateway import Scratch
+from toolgen.quality.doctor.trial import RefusalChecks, UselessError
 
 __all__ = ["SQL_ATTEMPTS"]
 

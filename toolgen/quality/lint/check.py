@@ -22,6 +22,8 @@ from toolgen.core.files import read_file
 from toolgen.generator.build import build_sources
 from toolgen.generator.emit.tokens import tokens
 from toolgen.model.manifest import Manifest, Problem
+from toolgen.quality.lint.catalog_size import CATALOG_RULES
+from toolgen.quality.lint.hidden_content import TEXT_RULES
 from toolgen.quality.lint.rule import (
     CatalogView,
     Level,
@@ -35,7 +37,7 @@ from toolgen.quality.lint.rule import (
 )
 from toolgen.quality.lint.safety import SOURCE_SAFETY, TOOL_SAFETY
 from toolgen.quality.lint.schemas import TOOL_SHAPES
-from toolgen.quality.lint.wording import CATALOG_RULES, SOURCE_WORDING, TEXT_RULES, TOOL_WORDING
+from toolgen.quality.lint.wording import SOURCE_WORDING, TOOL_WORDING
 
 __all__ = ["RULES", "LintFinding", "check", "lines"]
 

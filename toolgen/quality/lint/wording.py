@@ -1,9 +1,4 @@
-"""Rules for names and descriptions: an agent must understand the purpose of a tool and of its arguments.
-
-Rules for catalogs: a catalog must fit into the clients that will be given it.
-
-Rules for hidden content: orders to the model, invisible characters, payloads, addresses for leaks.
-"""
+"""Rules for names and descriptions: an agent must understand the purpose of a tool and of its arguments."""
 
 from __future__ import annotations
 
@@ -12,10 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from toolgen.connectors.naming import words
-from toolgen.model.prompt_injection import INVISIBLE, order_in
-from toolgen.quality.lint.rule import CatalogView, Level, LintRule, LintTool, ModelText, RuleHit, SourceView
+from toolgen.quality.lint.rule import Level, LintRule, LintTool, RuleHit, SourceView
 
-__all__ = ["CATALOG_RULES", "SOURCE_WORDING", "TEXT_RULES", "TOOL_WORDING"]
+__all__ = ["SOURCE_WORDING", "TOOL_WORDING"]
 
 _MIN_WORDS = 3
 _EMPTY_WORDS = frozenset(
@@ -148,103 +142,5 @@ SOURCE_WORDING: tuple[LintRule[SourceView], ...] = (
         level=Level.INFO,
         advice="Write argument names one way; agents carry the habit of one tool over to the next.",
         check=_mixed_names,
-    ),
-)
-
-
-_MAX_OPENAI = 128  # VS Code the same
-_MAX_CURSOR = 40
-_MAX_TOKENS = 30_000
-
-
-def _many_tools(view: CatalogView) -> Iterator[RuleHit]:
-    if (count := len(view.tools)) > _MAX_OPENAI:
-        yield RuleHit(message=f"{count} tools are more than the {_MAX_OPENAI} that OpenAI and VS Code take")
-
-
-def _some_tools(view: CatalogView) -> Iterator[RuleHit]:
-    if (count := len(view.tools)) > _MAX_CURSOR:
-        yield RuleHit(message=f"{count} tools are more than the {_MAX_CURSOR} that Cursor takes")
-
-
-def _many_tokens(view: CatalogView) -> Iterator[RuleHit]:
-    if view.tokens > _MAX_TOKENS:
-        yield RuleHit(message=f"the tools are about {view.tokens:,} tokens, which every request to the model carries")
-
-
-_ADVICE = "Filter with include: and exclude:, give each principal only what it needs, or let agents search the catalog."
-
-CATALOG_RULES: tuple[LintRule[CatalogView], ...] = (
-    LintRule(id="catalog-too-many-tools", level=Level.WARNING, advice=_ADVICE, check=_many_tools),
-    LintRule(id="catalog-many-tools", level=Level.INFO, advice=_ADVICE, check=_some_tools),
-    LintRule(id="catalog-too-many-tokens", level=Level.WARNING, advice=_ADVICE, check=_many_tokens),
-)
-
-
-_BLOB = re.compile(
-    r"(?<![A-Za-z0-9+/=_-])(?=[A-Za-z0-9+/]*[0-9])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])[A-Za-z0-9+/]{120,}={0,2}"
-)
-_HEX = re.compile(r"(?:\\x[0-9a-fA-F]{2}){12,}|(?<![0-9A-Za-z])(?:[0-9a-fA-F]{2}){100,}(?![0-9A-Za-z])")
-_LEAKS = re.compile(
-    r"https?://(?:[a-z0-9-]{1,63}\.){0,4}(?:webhook\.site|requestbin\.(?:com|net)|pipedream\.net|ngrok(?:-free)?\.(?:io|app|dev)|"
-    r"burpcollaborator\.net|oastify\.com|interact\.sh|oast\.(?:pro|live|site|online|fun|me)|pastebin\.com|transfer\.sh|beeceptor\.com|"
-    r"canarytokens\.(?:com|org)|dnslog\.cn)\b"
-    r"|https?://[^\s/@:\"'<>]{1,100}:[^\s/@\"'<>]{1,100}@"
-    r"|!\[[^\]]{0,200}\]\(\s*https?://[^)\s]{0,300}[?&][^)\s=]{1,50}=\s*(?:\{|\$|<|%7B)"
-    r"|data:text/html|javascript:",
-    re.IGNORECASE,
-)
-_MAX_LENGTH = 100_000  # of a text that is looked at
-
-
-def _hidden(text: ModelText) -> Iterator[RuleHit]:
-    plain = text.value.isascii() and text.value.isprintable()
-    if not plain and (found := INVISIBLE.search(text.value, 0, _MAX_LENGTH)):
-        yield RuleHit(message=f"holds U+{ord(found[0]):04X}, which a reader does not see and a model does")
-
-
-def _orders(text: ModelText) -> Iterator[RuleHit]:
-    if found := order_in(text.value[:_MAX_LENGTH]):
-        yield RuleHit(message=f"speaks to the model, not to a reader: {_quoted(found)}")
-
-
-def _blobs(text: ModelText) -> Iterator[RuleHit]:
-    if text.prose and (found := _BLOB.search(text.value, 0, _MAX_LENGTH) or _HEX.search(text.value, 0, _MAX_LENGTH)):
-        yield RuleHit(message=f"holds {len(found[0])} characters of encoded data: {_quoted(found[0][:40])}")
-
-
-def _leaks(text: ModelText) -> Iterator[RuleHit]:
-    if found := _LEAKS.search(text.value, 0, _MAX_LENGTH):
-        yield RuleHit(message=f"names an address that data could leak to: {_quoted(found[0])}")
-
-
-def _quoted(text: str) -> str:
-    return ascii(text if len(text) <= 80 else text[:79] + "…")
-
-
-TEXT_RULES: tuple[LintRule[ModelText], ...] = (
-    LintRule(
-        id="text-orders-model",
-        level=Level.ERROR,
-        advice="Take the sentence out, or say what the operation does instead of what the reader should do.",
-        check=_orders,
-    ),
-    LintRule(
-        id="text-hidden-characters",
-        level=Level.ERROR,
-        advice="Type the text again without invisible, control and direction characters.",
-        check=_hidden,
-    ),
-    LintRule(
-        id="text-encoded-data",
-        level=Level.WARNING,
-        advice="Move data into an example; a description is read, not decoded.",
-        check=_blobs,
-    ),
-    LintRule(
-        id="text-leak-address",
-        level=Level.WARNING,
-        advice="Remove the address unless you know whose it is; agents follow what descriptions name.",
-        check=_leaks,
     ),
 )

@@ -14,7 +14,7 @@ from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import ToolgenError, place_of
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.tool import Tool
-from toolgen.quality.verify.graphql import prove_operation
+from toolgen.quality.verify.graphql_operations import prove_operation
 
 __all__ = ["SourceReport", "verify_source"]
 

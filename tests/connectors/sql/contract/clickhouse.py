@@ -22,7 +22,8 @@ from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollec
 from toolgen.connectors.sql.reading.schema import ReadSchema, Relation, assembled
 from toolgen.core.errors import DescriptionError
 from toolgen.model.call import Statement
-from toolgen.model.database import Column, Power, Rights
+from toolgen.model.database import Column
+from toolgen.model.database_rights import Power, Rights
 from toolgen.model.database_url import FileLocation
 from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json

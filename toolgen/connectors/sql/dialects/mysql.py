@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from toolgen.connectors.sql.reading.schema import ReadSchema
     from toolgen.core.clock import Clock
     from toolgen.model.call import Statement
-    from toolgen.model.database import Rights
+    from toolgen.model.database_rights import Rights
     from toolgen.model.database_url import ServerLocation
 
 __all__ = ["DIALECT"]

@@ -12,7 +12,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from toolgen.connectors.sql.reading.mysql import reading, texts
-from toolgen.model.database import Power, Rights, TablePrivilege
+from toolgen.model.database_rights import Power, Rights, TablePrivilege
 from toolgen.model.database_url import ServerLocation
 
 __all__ = ["mysql_rights", "parse_grants"]

@@ -9,7 +9,7 @@ import psycopg
 
 from toolgen.connectors.sql.reading.no_session import no_session
 from toolgen.connectors.sql.reading.postgres import begin, connect, unreadable
-from toolgen.model.database import Power, Rights, Sequence, TablePrivilege
+from toolgen.model.database_rights import Power, Rights, Sequence, TablePrivilege
 from toolgen.model.database_url import ServerLocation
 
 __all__ = ["postgres_rights"]

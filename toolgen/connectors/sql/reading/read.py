@@ -23,7 +23,7 @@ from toolgen.connectors.sql.reading.tools import make_tools
 from toolgen.core.canonical import digest
 from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
-from toolgen.model.database import Power, Rights
+from toolgen.model.database_rights import Power, Rights
 from toolgen.model.database_url import FileLocation, Location
 from toolgen.model.manifest import Problem, SourceInfo
 

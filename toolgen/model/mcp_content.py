@@ -1,0 +1,109 @@
+"""Content blocks of an MCP result, converted for programs that do not know blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+
+from toolgen.core.json_codec import decode_json, encode_json
+from toolgen.model.schema import Json
+
+__all__ = ["blocks_of", "plain_data", "structured_of", "text_repeats", "texts_beside"]
+
+_WHOLE_LEVELS = 2
+
+
+_MAX_COMPARED_LENGTH = 262_144
+
+
+def blocks_of(content: Json) -> Sequence[Json]:
+    """The blocks of `{"content": […]}`."""
+    blocks = content.get("content") if isinstance(content, Mapping) else None
+    if isinstance(blocks, str):  # a redaction of all of them
+        return ({"type": "text", "text": blocks},)
+    return blocks if isinstance(blocks, list | tuple) else ()
+
+
+def structured_of(content: Json) -> Json:
+    """The structured content beside them; None where there is none."""
+    return content.get("structuredContent") if isinstance(content, Mapping) else None
+
+
+def texts_beside(content: Json) -> list[str]:
+    """The texts of a result that repeat no part of its structured content."""
+    texts = [text for block in blocks_of(content) if (text := _text_of(block))]
+    structured = structured_of(content)
+    if structured is None or not texts:
+        return texts
+    said = set(_sayings(structured))
+    return [text for text in texts if text not in said and _saying(text) not in said]
+
+
+def _text_of(block: Json) -> str:
+    return str(block["text"]) if isinstance(block, Mapping) and block.get("type") == "text" else ""
+
+
+def text_repeats(content: Json) -> bool:
+    """Return True if the text blocks of a result repeat its structured content, as MCP asks of servers: as a whole, or member by member."""
+    texts = {_text_of(block) for block in blocks_of(content)}
+    return _is_said(structured_of(content), texts | {_saying(text) for text in texts})
+
+
+def _is_said(value: Json, said: Set[str]) -> bool:
+    if (value if isinstance(value, str) else _written(value)) in said:
+        return True
+    match value:
+        case Mapping() if len(value) == 1:
+            return _is_said(next(iter(value.values())), said)
+        case list() | tuple() if value:
+            return all(_is_said(item, said) for item in value)
+        case _:
+            return False
+
+
+def plain_data(content: Json) -> Json:
+    """The text where there is nothing else, structured content where all text repeats a part of it, and otherwise both, as they came."""
+    blocks, structured = blocks_of(content), structured_of(content)
+    texts = [str(block["text"]) for block in blocks if isinstance(block, Mapping) and block.keys() == {"type", "text"}]
+    if len(texts) < len(blocks):
+        return content
+    if structured is None:
+        return "\n".join(texts)
+    if not texts:
+        return structured
+    return content if texts_beside(content) else structured
+
+
+def _sayings(value: Json, depth: int = 0) -> Iterator[str]:
+    """Whatever a text could say to repeat a part of this: the text of a member, its JSON, or that of an object near the top."""
+    if isinstance(value, str):
+        yield value
+        return
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
+    if items is None or depth <= _WHOLE_LEVELS:
+        yield _written(value)
+    for item in items or ():
+        yield from _sayings(item, depth + 1)
+
+
+def _saying(text: str) -> str:
+    """A text that is JSON, as `_sayings` writes it."""
+    if len(text) > _MAX_COMPARED_LENGTH:
+        return text
+    try:
+        return _written(decode_json(text.encode()))
+    except ValueError:
+        return text
+
+
+def _written(value: Json) -> str:
+    return encode_json(_sorted(value)).decode()
+
+
+def _sorted(value: Json) -> Json:
+    match value:
+        case Mapping():
+            return {name: _sorted(value[name]) for name in sorted(value)}
+        case list() | tuple():
+            return [_sorted(item) for item in value]
+        case _:
+            return value

@@ -1,6 +1,6 @@
 """Writes what a release leaves on disk and in Redis, by that release's own code; tests/test_released_formats.py reads it.
 
-Before a release, from its checkout: `python -m tests.released next`, and the folder is renamed to the version. What an earlier release
+Before a release, from its checkout: `python -m tests.released next`, and the folder is copied under the version. What an earlier release
 wrote is never written again.
 """
 

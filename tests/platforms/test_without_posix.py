@@ -162,6 +162,12 @@ def test_a_gateway_serves_and_stops_on_a_signal(project: Path) -> None:
         assert served.wait(60) == 0
 
 
+def test_the_demo_is_played_and_ends(tmp_path: Path) -> None:
+    said = run("demo --no-stay", tmp_path)
+    assert "verified: " in said
+    assert "done in " in said
+
+
 def test_several_workers_are_refused(project: Path) -> None:
     run("build", project)
     assert "do not run on Windows" in run("serve --port 0 --workers 2", project, code=1, errors=True)

@@ -1,10 +1,11 @@
 """Windows, simulated: a program that hides what only POSIX systems have, and then runs one task in its folder (test_without_posix.py).
 
-Simulated are: imports of POSIX-only modules fail; POSIX-only functions, flags and constants of `os`, `signal`, `select` and `socket` are
-gone; event loops wait for no pipes and hear no signals; paths have backslashes and drive letters (ntpath, WindowsPath), and names that
-Windows does not take are refused; files that are open can be neither renamed nor removed; text files that are written without `newline`
-get CRLF; files that are opened without `encoding` are errors (cp1252 would be used); standard output is cp1252; locks are those of a
-`msvcrt` made of this system's. `sys.platform` is "win32" for what is imported afterwards.
+Simulated are: imports of POSIX-only modules fail; POSIX-only functions, flags and constants of `os`, `signal`, `select` and
+`socket` are gone; event loops wait for no pipes and hear no signals; paths have backslashes and drive letters (ntpath,
+WindowsPath), and names that Windows does not take are refused; files that are open can be neither renamed nor removed; text files
+that are written without `newline` get CRLF; files that are opened without `encoding` are errors (cp1252 would be used); standard
+output is cp1252; `os.kill` ends a process at once; locks are those of a `msvcrt` made of this system's. `sys.platform` is "win32"
+for what is imported afterwards.
 
 Not simulated are: the event loop of Windows itself, its sharing modes between processes, its console, and the packages built for it.
 """
@@ -23,19 +24,30 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-HIDDEN_MODULES = frozenset({"fcntl", "termios", "resource", "pwd", "grp", "pty", "tty", "uvloop"})
+HIDDEN_MODULES = frozenset(
+    {"fcntl", "termios", "resource", "pwd", "grp", "pty", "tty", "syslog", "readline", "curses", "uvloop"}
+)
 HIDDEN = {
     "os": (
         "fork setsid killpg fdatasync memfd_create getuid geteuid getgid getegid getpgid setpgid fchmod fchown chown lchown pread pwrite"
         " preadv pwritev sysconf statvfs fstatvfs mkfifo wait wait3 wait4 WNOHANG register_at_fork posix_spawn sched_getaffinity nice"
+        " set_blocking get_blocking getpgrp getsid getloadavg uname sync pipe2 sendfile splice copy_file_range posix_fadvise"
+        " posix_fallocate eventfd pidfd_open waitid getrandom getpriority initgroups chroot fchdir openpty forkpty ttyname ctermid"
+        " getxattr setxattr confstr pathconf fpathconf mknod lockf sched_yield"
+        " O_NOATIME O_PATH O_DIRECT O_ASYNC O_RSYNC"
         " O_NOFOLLOW O_DIRECTORY O_NONBLOCK O_NOCTTY O_CLOEXEC O_SYNC O_DSYNC O_TMPFILE MFD_CLOEXEC"
     ),
     "signal": (
         "SIGHUP SIGKILL SIGSTOP SIGCONT SIGUSR1 SIGUSR2 SIGALRM SIGPIPE SIGCHLD SIGTSTP setitimer getitimer alarm pthread_sigmask"
-        " sigwait pthread_kill siginterrupt ITIMER_REAL SIG_BLOCK"
+        " sigwait pthread_kill siginterrupt ITIMER_REAL SIG_BLOCK SIGQUIT SIGTTIN SIGTTOU SIGWINCH SIGURG SIGPOLL SIGIO SIGPROF"
+        " SIGVTALRM SIGXCPU SIGXFSZ SIGSYS SIGTRAP SIGBUS sigpending sigwaitinfo sigtimedwait pause"
     ),
     "select": "poll epoll POLLIN POLLOUT POLLHUP",
-    "socket": "AF_UNIX SO_REUSEPORT",
+    "socket": (
+        "AF_UNIX SO_REUSEPORT SO_PEERCRED SCM_RIGHTS MSG_NOSIGNAL MSG_DONTWAIT send_fds recv_fds SOCK_NONBLOCK SOCK_CLOEXEC"
+        " TCP_USER_TIMEOUT TCP_DEFER_ACCEPT TCP_CORK CMSG_LEN CMSG_SPACE"
+    ),
+    "time": "tzset clock_gettime clock_gettime_ns clock_settime clock_getres pthread_getcpuclockid CLOCK_MONOTONIC CLOCK_REALTIME",
 }
 PACKAGES = """
     asyncio ctypes getpass importlib.metadata importlib.resources multiprocessing select selectors shutil signal socket sqlite3 ssl
@@ -159,13 +171,18 @@ def _paths_of_windows() -> None:
         move(source, target)
 
     move = os.rename
-    vars(os).update(rename=rename, scandir=_Entries, getcwd=lambda: shown(_REAL["getcwd"]()))
+
+    def kill(number: int, _: int) -> None:
+        end(number, 9)  # TerminateProcess, whatever the signal: no handler of the process is called
+
+    end = os.kill
+    vars(os).update(rename=rename, kill=kill, scandir=_Entries, getcwd=lambda: shown(_REAL["getcwd"]()))
     os.supports_dir_fd = os.supports_fd = os.supports_follow_symlinks = set()
     vars(os).update(name="nt", path=ntpath, sep="\\", altsep="/", pathsep=";", linesep="\r\n", devnull="nul")
     vars(ntpath)["realpath"] = realpath
     sys.modules["os.path"] = ntpath
     shutil: Any = sys.modules["shutil"]
-    shutil._use_fd_functions = False
+    shutil._use_fd_functions = shutil._USE_CP_SENDFILE = False
     _path_classes_of_windows()
 
 
@@ -230,6 +247,7 @@ def _programs_of_windows() -> None:
             super().__init__(args, *more, **named)
 
     vars(subprocess)["Popen"] = Popen
+    vars(sys.modules["ssl"])["enum_certificates"] = lambda _: []  # the system's own store
 
 
 def _databases_of_windows() -> None:

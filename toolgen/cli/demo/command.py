@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import signal
 import sys
 import tempfile
@@ -86,7 +85,7 @@ class _Play:
         if self._stays and self.fine:
             click.echo("Ctrl-C ends it and removes its folder")
         else:
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)  # not os.kill, which on Windows ends a process at once
 
 
 def _changed(made: Shop) -> None:

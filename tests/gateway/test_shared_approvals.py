@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.gateway.governed import PRINCIPALS, Upstream
 from tests.gateway.test_shared_calls import POLICY, ask, both, ended, server
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
+from toolgen.core.errors import StateUnavailableError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.terms import AS_ASKED, DecisionOptions
 from toolgen.model.result import Error
@@ -30,7 +32,13 @@ def policy_of(**approvals: Any) -> dict[str, Any]:
 
 
 async def agree(gateway: Gateway, call_id: str, who: str, terms: DecisionOptions = AS_ASKED) -> Invocation | Error:
-    return await gateway.approvals.decide(call_id, approve=True, note="", principal=gateway.principal(who), terms=terms)
+    """Approve a call, again where the gateway could not ask Redis a moment ago, as on a busy machine."""
+    while True:
+        with suppress(StateUnavailableError):
+            return await gateway.approvals.decide(
+                call_id, approve=True, note="", principal=gateway.principal(who), terms=terms
+            )
+        await asyncio.sleep(0.1)
 
 
 def status_of(answer: Invocation | Error) -> str:

@@ -19,7 +19,17 @@ import pytest
 from tests import patient
 from tests.cli.commands import Run, runner
 from tests.gateway.governed import Upstream, project, upstream
-from tests.gateway.test_lost_state import LEASE_S, Copies, approve, approved, losses, outcomes, over_redis, told
+from tests.gateway.test_lost_state import (
+    LEASE_S,
+    Copies,
+    accepted,
+    approve,
+    approved,
+    losses,
+    outcomes,
+    over_redis,
+    told,
+)
 from tests.gateway.test_shared_calls import ask
 from tests.patient import until
 from tests.redis_server import RedisServer
@@ -119,7 +129,7 @@ class Begun:
         assert await listing(self.first, 1) == ["ok"]
         self.seen.answers.clear()
         sent = len(self.seen.requests)
-        await approve(self.first, self.running)
+        await accepted(approve, self.first, self.running)
         await asyncio.to_thread(self.seen.reached, sent + 1)
 
     async def lost(self) -> None:
@@ -178,7 +188,7 @@ def test_what_survives_a_redis_that_is_emptied(tmp_path: Path, server: RedisServ
     async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
         begun = Begun(first, second, seen, copies)
         over = await ask(first)
-        await approve(second, over)
+        await accepted(approve, second, over)
         assert await told(second, over) == "ok"
         await begun.begin()
         await copies.redis.flushall()

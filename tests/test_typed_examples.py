@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyright
 
-from tests.typed_examples import TUTORIALS, UNTYPED, programs
+from tests.typed_examples import TUTORIALS, programs
 
 WRONG = """import toolgen
 
@@ -23,7 +23,7 @@ async def main() -> None:
 
 
 def test_every_tutorial_with_a_program_is_checked_or_named() -> None:
-    found = {path.parent.name for path in programs()} | {name.replace("-", "_") for name in UNTYPED}
+    found = {path.parent.name for path in programs()}
     pages = [page for page in TUTORIALS.glob("*.md") if "```python" in page.read_text("utf-8")]
     assert found == {page.stem.replace("-", "_") for page in pages}
     assert {path.name for path in programs() if path.parent.name == "fastapi"} == {"service.py", "agent.py"}

@@ -84,11 +84,11 @@ def test_the_cells_of_the_notebook_run_one_after_the_other(tmp_path: Path, monke
         names: dict[str, Any] = {}
         return [await _cell(cell, names) for cell in cells]
 
-    tools, rows, refused, closed = asyncio.run(kernel())
+    tools, answer, refused, closed = asyncio.run(kernel())
     assert "notes__query" in tools
-    assert [1, "Welcome"] in [list(row) for row in rows]
+    assert [1, "Welcome"] in [list(row) for row in answer["rows"]]
     assert refused[0] == "refused"
-    assert "private_notes" in refused[2]
+    assert "private_notes" in refused[1].message
     assert closed is None
 
 

@@ -161,9 +161,9 @@ def test_every_route_of_the_program_is_in_the_table() -> None:
     paths = json.loads(openapi_json())["paths"]
     assert [route for route in STATEFUL if "503" not in paths[route[1]][route[0]]["responses"]] == []
     samples = {url.partition("?")[0] for requests in REQUESTS.values() for url, _ in requests}
-    folder = Path(__file__).parent.parent.parent / "toolgen" / "gateway"
+    folder = Path(__file__).parent.parent.parent / "toolgen" / "frontends"
     written = set[str]()
-    for module in (*(folder / "rest").glob("*.py"), folder / "asgi" / "app.py"):
+    for module in (*(folder / "rest").glob("*.py"), folder / "http" / "app.py"):
         if not module.name.startswith("openapi"):
             strings = (node.value for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Constant))
             written |= {text for text in strings if isinstance(text, str) and re.match(r"/v1/[^ …:`]*\Z", text)}

@@ -196,7 +196,7 @@ def test_a_program(name: str, fresh: Fresh) -> None:
             try:
                 assert process.stderr is not None
                 assert any("running on" in line for line in process.stderr)
-                for _, path, _ in re.findall(r"curl http://127.0.0.1:8000(()/\S+)( |$)", fresh.text):
+                for path in re.findall(r"curl http://127.0.0.1:8000(/\S+)", fresh.text):
                     assert httpx.get(f"http://127.0.0.1:{port}{path}", timeout=60).status_code == 200
             finally:
                 process.terminate()

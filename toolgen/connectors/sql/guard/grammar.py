@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType, NoneType
 from typing import Final
 
@@ -40,6 +41,7 @@ __all__ = ["GRAMMAR", "called", "check_grammar"]
 
 Arguments = frozenset[str]
 _WIDTH = re.compile(r"%[-+ 0,!#]*(\*|[0-9]*)(?:\.(\*|[0-9]*))?")
+_CONVERSION = re.compile(r"%[-+ 0,!#]*(\*|[0-9]*)(?:\.(\*|[0-9]*))?[hlLjqtz]*([A-Za-z%])")
 _MAX_WIDTH = 1_000
 _MAX_ARRAY = 10_000
 
@@ -355,12 +357,24 @@ def _check_template(node: exp.Expr, name: str, *, widths_as_arguments: bool) -> 
         refuse("size", f"the template of {name} must be written out", "write the template as a string")
     widths = {number for found in _WIDTH.findall(template.name) for number in found if number and number != "*"}
     computed = "*" in template.name and not widths_as_arguments
+    written = (part for argument in _width_arguments(node, template.name) for part in argument.walk())
+    computed = computed or any(_is_whole(part) and not _is_small(part, _MAX_WIDTH) for part in written)
     if computed or any(int(number[:9]) > _MAX_WIDTH for number in widths):
         refuse(
             "size",
             f"a width in the template of {name} is not a number up to {_MAX_WIDTH}",
             "write the width as a number, or indent with substr('          ', 1, n) in place of *",
         )
+
+
+def _width_arguments(node: exp.Expr, template: str) -> Iterator[exp.Expr]:
+    """Yield the arguments that stand for widths and precisions, one for each `*` of a template."""
+    arguments = iter(node.expressions[1:])
+    for width, precision, kind in _CONVERSION.findall(template):
+        stars = (width, precision).count("*")
+        yield from islice(arguments, stars)
+        if kind not in "%n":
+            next(arguments, None)
 
 
 def _check_type(node: exp.Expr, dialect: DialectName, enums: EnumTypes | None) -> None:

@@ -188,6 +188,7 @@ def test_bare_descriptions_get_a_kind_and_a_name(tmp_path: Path) -> None:
     [
         ("apisguru__stripe.com.json", "Stripe API", "stripe"),
         ("collected__click.rest.swagger-v1.json", "DocuSign Click API", "docusign_click"),
+        ("octokit-openapi23.0.2__api.github.com.json", "GitHub's official OpenAPI spec + Octokit extension", "github"),
         ("openapi.json", "The Acme Payments API (v2)", "acme_payments"),
         ("swagger-v1.json", "Weaviate REST API", "weaviate"),
         ("petstore.yaml", "Swagger Petstore - OpenAPI 3.0", "petstore"),

@@ -63,7 +63,7 @@ def name_for(spec: str, root: Path, kind: SourceKind, taken: Collection[str]) ->
     stem = Path(urlsplit(spec).path if "://" in spec else spec).name.split(".")[0]
     letters = "".join(character if character.isalnum() and character.isascii() else "_" for character in stem.lower())
     base = "_".join(part for part in letters.split("_") if part)
-    if CONNECTORS[kind].describes_requests and "://" not in spec and (titled := _better(stem, base, root / spec)):
+    if CONNECTORS[kind].describes_requests and "://" not in spec and (titled := _better(base, root / spec)):
         base = titled
     base = base[:_MAX_LENGTH].rstrip("_")
     base = base if SOURCE_NAME.match(base) else f"api_{base}"[:_MAX_LENGTH].rstrip("_")
@@ -95,7 +95,7 @@ def _said(path: Path) -> list[str]:
     return _telling(_EXTRAS.split(title)[0]) or _telling(title)
 
 
-def _better(stem: str, base: str, path: Path) -> str:
+def _better(base: str, path: Path) -> str:
     """A name of the title's words, if it is better than one of the file's name."""
     said = _said(path)
     name = _name_of(said)
@@ -103,7 +103,7 @@ def _better(stem: str, base: str, path: Path) -> str:
         return ""
     own = _telling(base)
     more = set(said) < {*own, *words(base), *base.split("_")}
-    collected = "__" in stem  # where it comes from, and what it is
+    collected = "__" in path.name  # where it comes from, and what it is
     # `api` and `spec` are names too, if poor ones; `openapi` is a format.
     nameless = not own and any(word in base for word in ("openapi", "swagger"))
     return name if nameless or len(base) > _MAX_LENGTH or more or collected else ""

@@ -17,7 +17,9 @@ __all__ = ["empty_docstrings", "problems", "repeated_classes"]
 
 ROOT = Path(__file__).parent.parent
 # First words that say nothing of the thing that is described.
-_EMPTY = re.compile(r"(What|Whether|One|The same|As|It|Nobody|Those|Such|Where|How|Who|When)\b")
+_EMPTY = re.compile(
+    r"(What|Whether|One|The same|As|It|Nobody|Those|Such|Where|How|Who|When|Everything|Whatever|Somebody|Anybody|Anything)\b"
+)
 _Documented: TypeAlias = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 

@@ -13,8 +13,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tests.faults.processes import free_port
-from tests.pages.test_tutorials import CLIENT_PAGES, HIDDEN, READS, ROOT, TUTORIALS, held, page, program
+from tests.pages.test_tutorials import CLIENT_PAGES, HIDDEN, READS, ROOT, TUTORIALS, held, page, program, up
 from toolgen.cli.clients import CLIENTS
 
 pytestmark = pytest.mark.exhaustive
@@ -151,31 +149,11 @@ def test_an_agent_with_the_gateway_in_its_process(name: str, fresh: Fresh) -> No
     fresh.reviewed(folder)
 
 
-@contextmanager
-def up(fresh: Fresh, folder: Path) -> Iterator[tuple[str, str]]:
-    command = [fresh.bins[0] / "toolgen", "up", "--port", "0"]
-    with subprocess.Popen(
-        command, cwd=folder, env=fresh.variables(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            url = key = ""
-            for line in process.stdout:
-                url = line.split()[-1] if "listening on" in line else url
-                key = line.split()[1] if line.strip().startswith("key") and "(agent" in line else key
-                if url and key:
-                    break
-            yield url, key
-        finally:
-            process.terminate()
-            process.communicate()
-
-
 @pytest.mark.parametrize(("name", "fresh"), [(name, name) for name in OVER_MCP], indirect=["fresh"])
 def test_an_agent_that_speaks_mcp(name: str, fresh: Fresh) -> None:
     folder = fresh.typed()
     program(name, folder)
-    with up(fresh, folder) as (url, key):
+    with up(folder, [fresh.bins[0] / "toolgen"], fresh.variables()) as (url, key):
         said = fresh.run("python agent.py", folder, at=1, TOOLGEN_URL=url, TOOLGEN_KEY=key)
     held(folder, said)
     fresh.reviewed(folder)

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -186,10 +186,9 @@ def test_an_agent_with_the_gateway_in_its_process_does_what_its_page_says(name: 
 
 
 @contextmanager
-def up(folder: Path) -> Iterator[tuple[str, str]]:
+def up(folder: Path, toolgen: Sequence[str | Path], environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """`toolgen up` in the folder, as the page says; its address and the key that it prints."""
-    command = [sys.executable, "-m", "toolgen", "up", "--port", "0"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [*toolgen, "up", "--port", "0"]
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -213,7 +212,8 @@ def test_an_agent_that_speaks_mcp_does_what_its_page_says(name: str, tmp_path: P
     if not environments.installed(environment):
         pytest.skip(f"the environment {environment} is not installed: `make frameworks` does that")
     folder = typed(name, tmp_path)
-    with up(folder) as (url, key):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with up(folder, [sys.executable, "-m", "toolgen"], environment) as (url, key):
         said = run(environments.python(environment), program(name, folder), TOOLGEN_URL=url, TOOLGEN_KEY=key)
     held(folder, said)
 

@@ -218,5 +218,5 @@ def _place(url: str) -> Place:
 
 
 def _reviewer(name: str, roles: frozenset[str]) -> PrincipalEntry:
-    """Somebody who looks at the console of this run, and may call nothing."""
+    """Person who looks at the console of this run, and may call nothing."""
     return PrincipalEntry(id=name, keys=(), roles=roles, attributes=MappingProxyType({}), acts_for=frozenset())

@@ -271,7 +271,7 @@ def _portable(options: GraphOptions) -> dict[str, object]:
 def build_options(
     sources: Mapping[str, SourceSettings], overrides: tuple[ToolOverride, ...], formats: tuple[str, ...]
 ) -> dict[str, object]:
-    """Everything that is said about a build besides its descriptions, as JSON: two builds of equal options and files write the same."""
+    """Return all options of a build, as JSON: two builds of equal options and descriptions write the same."""
     configs: dict[str, object] = {}
     for name, source in sources.items():
         config = source.config

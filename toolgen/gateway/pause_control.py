@@ -82,7 +82,7 @@ class PauseControl:
         self._callers, self._manifest = callers, manifest
 
     def all(self) -> tuple[Pause, ...]:
-        """Everything that is paused, here and everywhere, each once."""
+        """Return all pauses, of this project and of shared state, each once."""
         return tuple({item.target: item for item in self._pauses.all()}.values())
 
     async def pause(self, *, principal: str, source: str, tool: str, reason: str, by: str) -> str:

@@ -149,7 +149,7 @@ ANY_OF = "|"
 
 
 class Principal(Struct, frozen=True, kw_only=True, eq=False):
-    """Somebody whose credential was verified, and whom they act for. Both must be allowed, both are recorded.
+    """Caller whose credential was verified, and the user it acts for. Both must be allowed, both are recorded.
 
     `toolsets` names the sets of tools that the caller is narrowed to: it sees what is in all of them, and in one of those with `ANY_OF`
     between their names. `proof` is None for one that

@@ -74,7 +74,7 @@ def plain_data(content: Json) -> Json:
 
 
 def _sayings(value: Json, depth: int = 0) -> Iterator[str]:
-    """Whatever a text could say to repeat a part of this: the text of a member, its JSON, or that of an object near the top."""
+    """Return the texts that repeat a part of a value: the text of a member, its JSON, or that of an object near the top."""
     if isinstance(value, str):
         yield value
         return

@@ -189,7 +189,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody called it off, or nobody was there to agree."""
+    """Call that its caller cancelled, or that nobody agreed to."""
 
     status: ClassVar[Outcome] = "cancelled"
     error: Error

@@ -162,7 +162,7 @@ class CertificateRevocation(Struct, frozen=True, kw_only=True):
 
 
 class PolicyCredentials(Struct, frozen=True, kw_only=True):
-    """Everything a policy says about who is who.
+    """Principals and credentials of a policy.
 
     `revoked_keys` are hex SHA-256 digests of API keys, or how some begin, and `revoked_owners` has the principals of some of them.
     `revoked_principals` says of principals until when (seconds

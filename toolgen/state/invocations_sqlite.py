@@ -57,7 +57,7 @@ _COUNTED = (
     *(f"{kind} {status}" for kind in ("device", "call", "workflow") for status in _UNFINISHED),
     "ended",
 )
-"""Everything that `counted_as` may say."""
+"""Values of `counted_as`."""
 _COUNT = "SELECT count(*) FROM invocations"
 _MAX_DUE = 1000
 _FULL = object()

@@ -185,7 +185,7 @@ class SharedPauses:
         return self._heard >= 0
 
     def all(self) -> tuple[Pause, ...]:
-        """Everything that is paused, as far as it is known."""
+        """Return all pauses, as far as they are known."""
         local = self._local.all()
         return (*local, *shared) if (shared := self._box.value) else local
 

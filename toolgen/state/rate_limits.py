@@ -96,7 +96,7 @@ _Kept: TypeAlias = tuple[float, float, LimitTerms]
 
 
 class Buckets(Protocol):
-    """Whatever counts: this process, or all of them together."""
+    """Counter of calls by limit: of this process, or of all of them together."""
 
     async def acquire(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:
         """Takes every charge, or none and says which limit refused. What is counted in memory answers without waiting."""

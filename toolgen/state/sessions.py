@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY, expires REAL NOT NULL,
 
 
 class SignInSession(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who signed in: who they were then and by what proof, the token of their forms, and when (seconds since the epoch)."""
+    """Session of a person: who signed in and by what proof, the token of their forms, and when (seconds since the epoch)."""
 
     principal: PrincipalRef
     form_token: str
@@ -39,7 +39,7 @@ class SignInSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SignInAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who was sent to a provider to sign in, and what its answer has to fit."""
+    """Sign-in of a person who was sent to a provider, and what its answer has to fit."""
 
     state: str
     nonce: str

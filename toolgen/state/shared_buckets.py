@@ -138,7 +138,7 @@ class SharedBuckets:
             self._sending = asyncio.create_task(self._send())
 
     async def _send(self) -> None:
-        """Everything that was asked in one turn of the loop goes in one batch, and what is asked meanwhile in the next.
+        """Send what was asked in one turn of the loop as one batch, and what is asked meanwhile as the next.
 
         Who left before it went is not asked for: it would take a place from the call behind it.
         """

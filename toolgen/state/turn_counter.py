@@ -83,7 +83,7 @@ class TurnLease(ABC):
 
 
 class TurnCounter(Protocol):
-    """Whatever counts turns: this process, or all of them together."""
+    """Counter of turns: of this process, or of all of them together."""
 
     def join(self, parties: Parties, conversation: str) -> TurnLease:
         """A seat in the turn that is in flight in this conversation of theirs, or in the next where none is. Never waits, so that calls

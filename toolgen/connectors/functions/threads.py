@@ -28,7 +28,7 @@ __all__ = ["Escaped", "FunctionLoop", "FunctionThreads", "LoopWatch", "Shares", 
 
 
 class ThreadsBusy(Exception):  # noqa: N818 - a state of things, as `Unasked` is
-    """Everything that could run this function is taken by functions that have not ended."""
+    """All threads that could run a function are taken by functions that have not ended."""
 
 
 class Escaped(Exception):  # noqa: N818 - wraps what is no error of its own

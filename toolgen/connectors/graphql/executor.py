@@ -257,7 +257,7 @@ class GraphQLExecutor:
                     )
 
     def _security_of(self, principal: Principal) -> tuple[tuple[str, ...], ...]:
-        """Everything that is configured: for this caller by the policy, otherwise for the source."""
+        """Return all schemes that are configured: for this caller by the policy, otherwise for the source."""
         given = None if self._provision is None else self._provision.assigned(principal)
         return self._security if given is None else (tuple(sorted(given)),)
 

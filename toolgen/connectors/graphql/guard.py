@@ -198,7 +198,7 @@ def _refuse_foreign(document: DocumentNode, limits: GraphQLDocumentBinding) -> N
     """Directives other than the two of the spec, introspection, and more aliases or fragments than there may be."""
     fragments = 0
 
-    class Look(Visitor):
+    class ForeignParts(Visitor):
         def enter(self, node: Node, *_: object) -> None:
             nonlocal fragments
             fragments += isinstance(node, FragmentDefinitionNode | InlineFragmentNode)
@@ -208,7 +208,7 @@ def _refuse_foreign(document: DocumentNode, limits: GraphQLDocumentBinding) -> N
                 if directive.name.value not in _DIRECTIVES:
                     raise _TooMuch(f"the directive @{bounded(directive.name.value, 60)} is not taken")
 
-    visit(document, Look())
+    visit(document, ForeignParts())
     if (aliases := _count_aliases(document)) > limits.max_aliases:
         raise _TooMuch(f"it has {aliases} aliases, more than {limits.max_aliases}")
     if fragments > limits.max_fragments:
@@ -218,12 +218,12 @@ def _refuse_foreign(document: DocumentNode, limits: GraphQLDocumentBinding) -> N
 def _count_aliases(document: DocumentNode) -> int:
     count = 0
 
-    class Look(Visitor):
+    class AliasCounter(Visitor):
         def enter_field(self, node: FieldNode, *_: object) -> None:
             nonlocal count
             count += node.alias is not None
 
-    visit(document, Look())
+    visit(document, AliasCounter())
     return count
 
 

@@ -78,7 +78,7 @@ class _Operation(Struct, frozen=True, kw_only=True):
 
 
 class Collected(Struct):
-    """Everything in the files of a source, before any of it is checked against the schema. `files` are path -> `sha256:…`."""
+    """Operations and fragments in the files of a source, not checked against the schema yet. `files` are path -> `sha256:…`."""
 
     operations: list[_Operation] = []
     fragments: dict[str, FragmentDefinitionNode] = {}

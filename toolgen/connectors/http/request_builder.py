@@ -164,7 +164,7 @@ _NO_SCHEMA: Schema = MappingProxyType({})
 
 
 class HttpRequest(Unprinted, frozen=True, kw_only=True):
-    """Everything that goes on the wire but framing; credentials too once it is signed, so it is never printed.
+    """Request without its framing. Once signed it holds credentials, so it is never printed.
 
     `url` is percent-encoded and sent unchanged.
     """

@@ -211,7 +211,7 @@ class Visibility:
         return frozenset(found)
 
     def required(self, ref: str) -> frozenset[str]:
-        """Whatever is required of every object that what a reference leads to describes."""
+        """Return the names required of every object that the target of a reference describes."""
         known = self._required.get(ref)
         if known is None:
             known = self._required[ref] = frozenset(self._requirements(ref))

@@ -50,7 +50,7 @@ class MissingError(ValueError):
 
 
 class ExpressionScope(Struct, frozen=True, kw_only=True):
-    """Everything that an expression may lead to. `own` has `data` and `http_status` of the step itself, and `item` and `index`."""
+    """Values that an expression may lead to. `own` has `data` and `http_status` of the step itself, and `item` and `index`."""
 
     inputs: Mapping[str, Any]
     steps: Mapping[str, Mapping[str, Any]]

@@ -133,7 +133,7 @@ _ROUTES = (
 
 
 class Console:
-    """Everything below /console. It asks the gateway, and calls tools through it as every front end does."""
+    """Pages and forms below /console. The console calls tools through the gateway, as every front end does."""
 
     def __init__(
         self,

@@ -438,7 +438,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Person(Struct, frozen=True, kw_only=True):
-    """Somebody in the console. A viewer reads everything, an approver answers for calls, an admin verifies the record besides."""
+    """Person in the console. A viewer reads everything, an approver answers for calls, an admin verifies the record besides."""
 
     principal: Principal
     viewer: bool

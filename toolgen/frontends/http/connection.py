@@ -392,7 +392,7 @@ class HttpConnection(asyncio.Protocol):
             self._advance()
 
     def failed(self, exchange: _Exchange) -> None:
-        """Whatever is wrong with an answer, its client is not left to wait."""
+        """Close the exchange after a fault of its answer, so that the client does not wait."""
         if exchange is self._exchange:
             self._refuse(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
 

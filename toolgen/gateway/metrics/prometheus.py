@@ -85,7 +85,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
 
 def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collection[str] = ()) -> bytes:
-    """Everything in Prometheus's text format. `worker` tells the processes of one gateway apart. Which function hangs is in the log.
+    """Return metrics in Prometheus's text format. `worker` tells the processes of one gateway apart. Which function hangs is in the log.
 
     With some of `DETAILS`, what these say follows, by name.
     """

@@ -26,7 +26,7 @@ class WorkerMetrics:
         self._folder = folder
 
     def asked(self, detail: Collection[str]) -> None:
-        """Somebody asked: from now on all workers tell what they count."""
+        """Note a request for metrics: from now on all workers tell what they count."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             for name in ("asked", *(("asked-names",) if detail else ())):

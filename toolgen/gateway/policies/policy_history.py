@@ -106,7 +106,7 @@ def _assignment(given: Any) -> Any:
 
 
 def _masked(value: Any) -> Any:
-    """Everything but references, and the names under which they stand."""
+    """Return a value with all of its texts and numbers masked but references; names of members stay."""
     if isinstance(value, Mapping):
         return {name: _masked(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -156,7 +156,7 @@ def _changes(
 
 
 def _described(tool: Tool) -> Tool:
-    """Everything but its schemas, of which no change is found only where they say the same."""
+    """Return a tool without its name, digest and schemas, which are compared apart."""
     return msgspec.structs.replace(tool, name="", digest="", input_schema={}, output_schema=None)
 
 

@@ -66,7 +66,7 @@ _KEY_SECTIONS = frozenset({"keys", "revoked"})  # what `toolgen keys` writes
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """Everything below policies/, checked. `digest` changes whenever any of its meaning does, but for which keys and tokens are accepted:
+    """Checked content of policies/. `digest` changes whenever any of its meaning does, but for which keys and tokens are accepted:
     that changes daily, and then `keys_digest` does.
     """
 

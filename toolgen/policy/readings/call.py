@@ -39,7 +39,7 @@ class CallInterpretations(Struct, frozen=True):
 
 
 class Readings(Struct, frozen=True):
-    """Everything that the arguments of one call can mean.
+    """Meanings that the arguments of one call can have.
 
     `base` has what is read in one way, `choices` the readings of each argument that has several, `defaults` what those left out become.
     """
@@ -90,7 +90,7 @@ class _Plan(Protocol):
 
 
 def readings_of(tool: Tool, arguments: JsonObject) -> Readings | None:
-    """Everything the arguments can mean to the tool's service; None where that is what is written and nothing else."""
+    """Meanings of the arguments to the tool's service; None if they mean what is written and nothing else."""
     return reader_of(tool)(arguments)
 
 

@@ -125,7 +125,7 @@ class ModelText(Struct, frozen=True, kw_only=True):
 
 
 class CatalogView(Struct, frozen=True, kw_only=True):
-    """Everything one agent would be given."""
+    """Tools that one agent would be given."""
 
     tools: Sequence[Tool]
     tokens: int  # about

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -20,7 +20,10 @@ from msgspec import Struct
 
 from tests.connectors.sql.guard.analysts import database, location
 from tests.databases import mysql, postgres
+from toolgen.connectors.sql.guard.guard import guard
+from toolgen.model.call import Statement
 from toolgen.model.database import Database
+from toolgen.model.sql_scope import SqlScope
 
 __all__ = [
     "FOLDER",
@@ -28,6 +31,7 @@ __all__ = [
     "Engine",
     "Honest",
     "Rows",
+    "faults_of",
     "honest_statements",
     "listed",
     "open_engine",
@@ -138,6 +142,23 @@ def _title(name: str) -> str:
 
 
 _ORDERED: Final = re.compile(r"\border\s+by\b[^()]*$", re.IGNORECASE)
+
+
+def faults_of(engine: Engine, asked: Iterable[Honest], scope: SqlScope) -> list[str]:
+    """Return a text for each statement that is refused, or not answered as by the engine."""
+    faults = []
+    for honest in asked:
+        wanted = engine.rows(honest.sql)
+        verdict = guard(honest.sql, [], database=engine.database, scope=scope, attributes={})
+        if not isinstance(verdict, Statement):
+            faults.append(f"{honest.sql}\n  refused: {verdict.reason}; {verdict.suggestion}")
+            continue
+        found = engine.rows(verdict.sql)
+        if honest.varies:
+            found, wanted = (found[0], []), (wanted[0], [])
+        if not same_rows(honest.sql, found, wanted):
+            faults.append(f"{honest.sql}\n  {verdict.sql}\n  {found}\n  for {wanted}")
+    return faults
 
 
 def same_rows(sql: str, found: Rows, wanted: Rows) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.connectors.sql.guard.analysts import open_scope
-from tests.connectors.sql.guard.honest import Engine, honest_statements, open_engine, same_rows
+from tests.connectors.sql.guard.honest import Engine, faults_of, honest_statements, open_engine, same_rows
 from tests.exhaustive import part
 from toolgen.connectors.sql.guard.grants import full_name
 from toolgen.connectors.sql.guard.guard import DIALECTS, guard
@@ -48,19 +48,8 @@ def test_an_honest_statement_is_accepted_and_answered_like_the_engine(
     asked = honest_statements(engine.dialect)
     if rows is not None:
         asked = [honest for honest in part(asked, _EVERY) if not any(word in honest.sql for word in _WITHOUT_FILTER)]
-    faults = []
     scope = everything if rows is None else open_scope(engine.database, rows)
-    for honest in asked:
-        wanted = engine.rows(honest.sql)
-        verdict = guard(honest.sql, [], database=engine.database, scope=scope, attributes={})
-        if not isinstance(verdict, Statement):
-            faults.append(f"{honest.sql}\n  refused: {verdict.reason}; {verdict.suggestion}")
-            continue
-        found = engine.rows(verdict.sql)
-        if honest.varies:
-            found, wanted = (found[0], []), (wanted[0], [])
-        if not same_rows(honest.sql, found, wanted):
-            faults.append(f"{honest.sql}\n  {verdict.sql}\n  {found}\n  for {wanted}")
+    faults = faults_of(engine, asked, scope)
     assert not faults, "\n".join(faults)
 
 

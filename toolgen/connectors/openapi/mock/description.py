@@ -94,7 +94,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 
 class MockDescription:
-    """Everything one description serves. `skipped` counts the operations that are too broken for that."""
+    """Routes that one description serves. `skipped` counts the operations that are too broken for that."""
 
     def __init__(self, config: SourceConfig) -> None:
         """Raises `DescriptionError` when there is nothing to read."""

@@ -63,7 +63,7 @@ def unsupported(endpoint: Endpoint, request: MockRequest) -> bool:
 
 
 def faults(description: MockDescription, endpoint: Endpoint, request: MockRequest) -> list[RequestFault]:
-    """Whatever keeps the request from being what the operation asks for; nothing beyond that is looked at."""
+    """Return the faults of a request by its operation; nothing beyond that is looked at."""
     found = [
         fault
         for parameter in endpoint.operation.parameters

@@ -39,7 +39,7 @@ def broken_demands(
     documents: Documents,
     config: SourceConfig,
 ) -> Iterator[Fault]:
-    """Whatever the tool does otherwise than its operation says. The effect is the tool's before `tools:` of toolgen.yaml overrides it."""
+    """Yield the differences between a tool and its operation. The effect is the tool's before `tools:` of toolgen.yaml overrides it."""
     yield from _effect(tool, described)
     yield from _servers(binding, described, documents, config)
     yield from _security(binding, described, schemes, documents, config)

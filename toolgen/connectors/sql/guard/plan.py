@@ -1,4 +1,4 @@
-"""Everything about a checked statement that does not depend on values, and the values put into it.
+"""Part of a checked statement that does not depend on values, and the values put into it.
 
 What a trusted query is made of, as far as its text tells: the parameters it has, by name, and the columns it gives.
 """
@@ -72,7 +72,7 @@ Slot: TypeAlias = Sent | Attribute
 
 
 class StatementPlan(Struct, frozen=True, kw_only=True):
-    """Everything about a statement that does not depend on values: what the cache keeps."""
+    """Part of a statement that does not depend on values, which the cache keeps."""
 
     sql: str
     asked: int

@@ -99,7 +99,7 @@ def statement(sql: str, *parameters: Json, **changes: object) -> Statement:
         "max_bytes": 1_000_000,
         "max_cell_bytes": 100_000,
         "timeout_s": 20.0,
-        **changes,
+        **{name: frozenset(value) if isinstance(value, set) else value for name, value in changes.items()},
     }
     return Statement(sql=sql, parameters=parameters, **given)  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ import select
 import signal
 import struct
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from threading import Condition, Thread
@@ -67,7 +67,10 @@ class Order(Struct, frozen=True, kw_only=True):
         """The next one from the gateway."""
         operation, path, values = pickle.loads(_read(_LENGTH.unpack(_read(_LENGTH.size))[0]))  # noqa: S301 - the gateway's own
         statement = Statement(**dict(zip(Statement.__struct_fields__, values, strict=True)))
-        return cls(statement=statement, operation=operation, path=Path(path))
+        return cls(statement=statement, operation=operation, path=_path(path))
+
+
+_path = lru_cache(maxsize=16)(Path)  # of the one file of an engine, which is parsed once
 
 
 class FileModule(Protocol):
@@ -92,7 +95,8 @@ def main(module: str) -> None:
     os.dup2(2, 1)  # whatever prints must not come between answers
     engine: FileModule = import_module(module)
     alarm = _Alarm()
-    roof = _bound_memory(engine.MEMORY)
+    memory = _memory_reader()
+    roof = _bound_memory(engine.MEMORY, memory())
     _send(answers.fileno(), READY, b"")
     waits = _orders_by_poll() if POLLS_PIPES else _orders_by_thread()
     while True:
@@ -104,7 +108,7 @@ def main(module: str) -> None:
                 result = _obeyed(engine, order, watch, answers.fileno())
             except (MemoryError, RecursionError):
                 result = failed("response_too_large", *OUT_OF_MEMORY, Delivery(sql=order.statement.sql))
-        last = bool(roof) and _memory() > roof
+        last = bool(roof) and memory() > roof
         _send(answers.fileno(), LAST_ANSWER if last else ANSWER, _written(result, order))
         if last:
             os._exit(0)
@@ -252,9 +256,8 @@ def _written(result: Success | Failed, order: Order) -> bytes:
         return _written(failed("response_too_large", *OUT_OF_MEMORY), order)
 
 
-def _bound_memory(more: int) -> int:
-    """From here on at most `more` bytes of address space are given; returns at how many the process should end by itself, 0: unknown."""
-    used = _memory()
+def _bound_memory(more: int, used: int) -> int:
+    """Allow at most `more` bytes of address space besides those in use. Return at how many the process should end by itself; 0: unknown."""
     if not used or _resource is None:
         return 0
     with contextlib.suppress(OSError, ValueError):
@@ -262,12 +265,10 @@ def _bound_memory(more: int) -> int:
     return used + more // 2
 
 
-def _memory() -> int:
-    """Bytes of address space (Linux: proc(5), statm); 0 where nothing says so."""
-    if not hasattr(os, "sysconf"):
-        return 0
+def _memory_reader() -> Callable[[], int]:
+    """Return a function for the bytes of address space in use (Linux: proc(5), statm), which returns 0 where the system does not say."""
     try:
-        with open("/proc/self/statm", "rb", buffering=0) as statm:
-            return int(statm.read(40).split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 0
+        statm, page = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC), os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return lambda: 0
+    return lambda: int(os.pread(statm, 40, 0).split()[0]) * page

@@ -28,9 +28,11 @@ _OPERATORS = frozenset({"like", "glob", "->", "->>", "current_date", "current_ti
 _WRITES = {"insert": sqlite3.SQLITE_INSERT, "update": sqlite3.SQLITE_UPDATE, "delete": sqlite3.SQLITE_DELETE}
 
 _READS = frozenset({sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION})
+_MAX_AUTHORIZERS = 64
 _MAX_CASCADED = 100  # deep: https://www.sqlite.org/c3ref/c_limit_attached.html, SQLITE_LIMIT_TRIGGER_DEPTH
 
 _Asked: TypeAlias = tuple[int, str | None, str | None, str | None]
+_Authorizer: TypeAlias = Callable[[int, str | None, str | None, str | None, str | None], int]
 
 _LIMITS = (
     (sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_LENGTH),
@@ -81,9 +83,10 @@ class _Footprint(Struct):
 class CachedConnection:
     """The connection of the last query, for the next one on the same file: most of what opening one takes is reading the schema.
 
-    No transaction is open between two queries, and the authorizer is that of one statement. It is closed after an error, and when the file
-    has since been replaced or written to. With a write-ahead log it is never kept: open, it would stand in the way of who ends the log. Nor
-    is it when table functions were declared on it: the next statement may not have declared any.
+    No transaction is open between two queries, and each statement has its own authorizer, which is kept for an equal statement under the
+    same schema. The connection is closed after an error, and when the file has been replaced or written to. With a write-ahead log it is
+    never kept, because an open connection keeps others from ending the log. After a statement that declared table functions it is closed
+    too: the next statement may not have declared them.
     """
 
     def __init__(self) -> None:
@@ -91,6 +94,8 @@ class CachedConnection:
         self._file: tuple[object, ...] = ()
         self._kinds: dict[str, str] = {}
         self._version: int | None = None
+        self._has_log = False
+        self._authorizers: dict[tuple[frozenset[str], ...], _Authorizer] = {}
 
     @contextlib.contextmanager
     def session(self, path: Path, statement: Statement, watch: StatementWatch) -> Iterator[sqlite3.Connection]:
@@ -108,17 +113,29 @@ class CachedConnection:
             version = connection.execute("PRAGMA schema_version").fetchone()[0]
             if version != self._version:
                 self._kinds, self._version = _kinds(connection), version
-            _confine(connection, statement, self._kinds)
+                self._authorizers.clear()
+                self._has_log = connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            connection.set_authorizer(self._authorizer(connection, statement))
             yield connection
             connection.set_authorizer(None)
-            logs = connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             connection.execute("ROLLBACK")
         except BaseException:
             connection.close()
             raise
         self._connection = connection
-        if logs or not statement.functions.isdisjoint(_TABLE_FUNCTIONS):
+        if self._has_log or not statement.functions.isdisjoint(_TABLE_FUNCTIONS):
             self.close()
+
+    def _authorizer(self, connection: sqlite3.Connection, statement: Statement) -> _Authorizer:
+        if not statement.functions.isdisjoint(_TABLE_FUNCTIONS):
+            return _authorizer_of(connection, statement, self._kinds)
+        key = (statement.tables, statement.columns, statement.functions)  # all that an authorizer of a query depends on
+        found = self._authorizers.get(key)
+        if found is None:
+            if len(self._authorizers) >= _MAX_AUTHORIZERS:
+                self._authorizers.clear()
+            found = self._authorizers[key] = _authorizer_of(connection, statement, self._kinds)
+        return found
 
     def close(self) -> None:
         if self._connection is not None:
@@ -145,7 +162,7 @@ def writer(path: Path, statement: Statement, watch: StatementWatch) -> Iterator[
         if statement.cascades:
             connection.setlimit(sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, _MAX_CASCADED)
         connection.execute("BEGIN IMMEDIATE")
-        _confine(connection, statement, _kinds(connection))
+        connection.set_authorizer(_authorizer_of(connection, statement, _kinds(connection)))
         yield connection
     finally:
         connection.close()
@@ -186,8 +203,8 @@ def _kinds(connection: sqlite3.Connection) -> dict[str, str]:
     return {name.lower(): kind for name, kind in connection.execute(schema)}
 
 
-def _confine(connection: sqlite3.Connection, statement: Statement, kinds: Mapping[str, str]) -> None:
-    """Installs the authorizer. It is asked while a statement is compiled: a refused read or function never runs."""
+def _authorizer_of(connection: sqlite3.Connection, statement: Statement, kinds: Mapping[str, str]) -> _Authorizer:
+    """Return the authorizer of a statement, which is asked while SQLite compiles it: a refused read or function never runs."""
     tables = {name.lower() for name in statement.tables}
     below = _below(connection, [name for name in tables if kinds.get(name) == "view"])
     if any(name in statement.functions for name in _TABLE_FUNCTIONS):
@@ -195,7 +212,7 @@ def _confine(connection: sqlite3.Connection, statement: Statement, kinds: Mappin
         for name in _TABLE_FUNCTIONS:
             connection.execute(f"SELECT 1 FROM {name}('[]')")  # noqa: S608  one of two constants
     around = _around(connection, statement)
-    connection.set_authorizer(_authorizer(statement, set(kinds), tables, below, around))
+    return _authorizer(statement, set(kinds), tables, below, around)
 
 
 def _around(connection: sqlite3.Connection, statement: Statement) -> frozenset[_Asked]:
@@ -241,7 +258,7 @@ def _below(connection: sqlite3.Connection, views: list[str]) -> _Footprint:
 
 def _authorizer(
     statement: Statement, physical: set[str], tables: set[str], below: _Footprint, around: frozenset[_Asked]
-) -> Callable[[int, str | None, str | None, str | None, str | None], int]:
+) -> _Authorizer:
     columns = {column.lower() for column in statement.columns}
     functions = {name.lower() for name in statement.functions} | _OPERATORS
     views = below.views & physical

@@ -7,8 +7,8 @@ of rounds, 64 in flight, and prints how long they took and what memory the gatew
 what a connection that rests holds.
 With `--pairs N` too, N pairs of short rounds, 64 calls in flight, alternate between the two checkouts, and the median difference of a
 pair is printed with its standard error: what a small difference needs on a noisy machine.
-`--tools` calls a query of SQLite (its statement seen before) and a function over REST, with the CPU of the processes that the gateway
-runs for them.
+`--tools` calls a query of SQLite (its statement seen before), a function, a POST with a JSON body and a GraphQL operation over REST, with
+the CPU of the processes that the gateway runs for them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,16 @@ if (size := int(sys.argv[1]) if len(sys.argv) > 1 else 0) > 1000:
     BODY = json.dumps({"items": [{**row, "id": n} for n in range(size // 118)]}).encode()
 ANSWER = b'HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(BODY) + BODY
 
+DATA = b'{"data": {"note": {"id": "5", "text": "' + b'x' * 1000 + b'"}}}'
+DATA = ANSWER.split(b"Content-Length")[0] + b'Content-Length: %d\\r\\n\\r\\n' % len(DATA) + DATA
+
 async def serve(reader, writer):
     with __import__("contextlib").suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
-            await reader.readuntil(b"\\r\\n\\r\\n")
-            writer.write(ANSWER)
+            head = (await reader.readuntil(b"\\r\\n\\r\\n")).lower()
+            if b"content-length: " in head:
+                await reader.readexactly(int(head.split(b"content-length: ")[1].split(b"\\r\\n")[0]))
+            writer.write(DATA if b"/graphql " in head.split(b"\\r\\n")[0] else ANSWER)
 
 async def main():
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -56,6 +61,7 @@ MCP = (
 )
 
 ROUTES: dict[str, tuple[str, dict[str, object]]] = {"REST": REST, "MCP": MCP}
+FUNCTIONS_MODULE = "bench_calls_functions"
 FUNCTIONS = """
 import toolgen
 
@@ -66,11 +72,47 @@ async def text(length: int) -> str:
 TOOLS: dict[str, tuple[str, dict[str, object]]] = {
     "SQLite": ("/v1/tools/shop__query/call", {"arguments": {"sql": "SELECT id, name, 'xxxx' AS x FROM customers"}}),
     "function": ("/v1/tools/own__text/call", {"arguments": {"length": 1000}}),
+    "POST": ("/v1/tools/notes__add_note/call", {"arguments": {"title": "a note", "count": 5, "urgent": True}}),
+    "GraphQL": ("/v1/tools/graph__get_note/call", {"arguments": {"id": "5"}}),
 }
+_NOTE = {"title": {"type": "string"}, "count": {"type": "integer"}, "urgent": {"type": "boolean"}}
+NOTES = {
+    "openapi": "3.1.0",
+    "info": {"title": "Notes", "version": "1"},
+    "paths": {
+        "/notes": {
+            "post": {
+                "operationId": "addNote",
+                "requestBody": {"content": {"application/json": {"schema": {"type": "object", "properties": _NOTE}}}},
+                "responses": {"200": {"description": "ok"}},
+            }
+        }
+    },
+}
+GRAPH = "type Query { note(id: ID!): Note }\ntype Note { id: ID! text: String }\n"
 LANES = (1, 16, 64)
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MARKS = (10_000, 50_000, 100_000)
 IDLE = 3_000
+
+
+def made_project(root: Path, address: str, state: str = "memory") -> Path:
+    """Make the project of all routes and tools here, whose upstream is at this address. Return its folder."""
+    limits = [{"id": str(number), "per": ["principal"], "rate": "999999999/s"} for number in range(3)]
+    rules = [*POLICY["rules"], {"id": "notes", "to": ["bot"], "tools": ["notes__*"], "verdict": "allow"}]
+    policy = {**POLICY, "rules": rules, "limits": limits}
+    project = make_project(root, server=address, policy=policy).parent
+    settings = json.loads((project / "toolgen.yaml").read_text(encoding="utf-8"))
+    (project / f"{FUNCTIONS_MODULE}.py").write_text(FUNCTIONS, encoding="utf-8")
+    (project / "specs" / "notes.json").write_text(json.dumps(NOTES), encoding="utf-8")
+    (project / "specs" / "graph.graphql").write_text(GRAPH, encoding="utf-8")
+    settings["sources"] |= {
+        "own": {"python": FUNCTIONS_MODULE},
+        "notes": {"openapi": "specs/notes.json", "server": address},
+        "graph": {"graphql": "specs/graph.graphql", "endpoint": f"{address}/graphql"},
+    }
+    (project / "toolgen.yaml").write_text(json.dumps({**settings, "state": state}), encoding="utf-8")
+    return project
 
 
 @contextlib.contextmanager
@@ -85,12 +127,7 @@ def gateway(
         stack.callback(_end, upstream)
         assert upstream.stdout is not None
         address = f"http://127.0.0.1:{int(upstream.stdout.readline())}"
-        limits = [{"id": str(number), "per": ["principal"], "rate": "999999999/s"} for number in range(3)]
-        project = make_project(Path(folder) / "project", server=address, policy={**POLICY, "limits": limits}).parent
-        settings = json.loads((project / "toolgen.yaml").read_text(encoding="utf-8"))
-        (project / "bench_calls_functions.py").write_text(FUNCTIONS, encoding="utf-8")
-        settings["sources"]["own"] = {"python": "bench_calls_functions"}
-        (project / "toolgen.yaml").write_text(json.dumps({**settings, "state": state}), encoding="utf-8")
+        project = made_project(Path(folder) / "project", address, state)
         command = [python, "-m", "toolgen", "serve", "--port", "0", *options]
         process = subprocess.Popen(command, cwd=project, env=environment, stderr=subprocess.PIPE, text=True)
         stack.callback(_end, process)

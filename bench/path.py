@@ -5,7 +5,8 @@ Comprehensions and lambdas are functions too. What libraries do is not counted, 
 hold at the call's peak beyond what they held before it, the caller's in this process among them.
 
 The gateway, an upstream on loopback and the caller: key, policy, three limits and a durable record, over the HTTP server that
-`toolgen serve` runs. `--list` prints the path in order, `--mcp` takes a tool call over MCP. Exits with 1 where a figure is over its bound.
+`toolgen serve` runs. `--list` prints the path in order, `--mcp` takes a tool call over MCP, and `--tool` another tool over REST, for
+which there is no bound. Exits with 1 where a figure is over its bound.
 """
 
 from __future__ import annotations
@@ -27,8 +28,7 @@ from types import CodeType, FrameType
 from typing import Protocol, TypeVar
 
 import toolgen
-from bench.calls import ROUTES, UPSTREAM, request_of
-from tests.projects import POLICY, make_project
+from bench.calls import FUNCTIONS_MODULE, ROUTES, TOOLS, UPSTREAM, made_project, request_of
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.http import Front, Pulse, serve_worker
 from toolgen.frontends.server.sockets import bind
@@ -184,9 +184,9 @@ def _project() -> Iterator[Path]:
         try:
             assert upstream.stdout is not None
             address = f"http://127.0.0.1:{int(upstream.stdout.readline())}"
-            limits = [{"id": str(number), "per": ["principal"], "rate": "999999999/s"} for number in range(3)]
-            yield make_project(Path(folder) / "project", server=address, policy={**POLICY, "limits": limits})
+            yield made_project(Path(folder) / "project", address) / "toolgen.yaml"
         finally:
+            sys.modules.pop(FUNCTIONS_MODULE, None)  # the next project has its own
             upstream.terminate()
             upstream.wait()
 
@@ -197,11 +197,13 @@ def main() -> int:
     parser.add_argument("--mcp", action="store_true", help="a tool call over MCP, not REST")
     parser.add_argument("--list", action="store_true", help="print every function entered, in order")
     parser.add_argument("--modules", action="store_true", help="print the modules with the number of calls in each")
+    parser.add_argument("--tool", choices=TOOLS, help="a call of this tool over REST, for which there is no bound")
     options = parser.parse_args()
     os.environ["TEST_PETS_KEY"] = "bench"
-    route = "MCP" if options.mcp else "REST"
-    path = min(filter(None, seen(ROUTES[route], Recorder())), key=len)
-    held = min(seen(ROUTES[route], Memory()))
+    route = options.tool or ("MCP" if options.mcp else "REST")
+    request = {**ROUTES, **TOOLS}[route]
+    path = min(filter(None, seen(request, Recorder())), key=len)
+    held = min(seen(request, Memory()))
     modules = collections.Counter(entry.module for entry in path)
     if options.list:
         for entry in path:
@@ -211,6 +213,12 @@ def main() -> int:
             print(f"{count:4} {module}")
     depth = max(entry.depth for entry in path)
     figures = (len(path), len(modules), depth, held)
+    if options.tool:
+        print(
+            route,
+            *(f"{name} {figure}" for name, figure in zip(("calls", "modules", "depth", "bytes"), figures, strict=True)),
+        )
+        return 0
     told = zip(("calls", "modules", "depth", "bytes"), figures, BOUNDS[route], strict=True)
     print(route, *(f"{name} {figure} (bound {most})" for name, figure, most in told))
     return int(any(figure > most for figure, most in zip(figures, BOUNDS[route], strict=True)))

@@ -13,10 +13,10 @@ from toolgen.connectors.http.request_builder import HttpRequest, UnbindableError
 from toolgen.connectors.http.request_template import http_request_template
 from toolgen.model.tool import Effect, HttpBinding, HttpBody, HttpConstant, HttpParameter, HttpPart, Tool
 
-NAMES = ("id", "a b", "q%", "_method", "x[]", "é")
+NAMES = ("id", "a b", "q%", "_method", "x[]", "é", "X-Tenant", "Accept", "accept", "Host", "Cookie")
 STYLES = ("simple", "label", "matrix", "form", "deepObject", "pipeDelimited")
 TEXT = st.text(max_size=6) | st.sampled_from(
-    ["", ".", "..", "..;a", "%2e%2e", "a/b", "a%b", "x\ud800", "plain-1_~", "0"]
+    ["", ".", "..", "..;a", "%2e%2e", "a/b", "a%b", "x\ud800", "plain-1_~", "0", "a, b", " a", "a\r\nb: c", "a\tb"]
 )
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
@@ -31,7 +31,9 @@ def parameters(draw: st.DrawFn, place: str, number: int) -> HttpParameter:
         argument=f"{place}{number}",
         in_=place,
         name=draw(st.sampled_from(NAMES)),
-        style=draw(st.sampled_from(STYLES)) if draw(st.booleans()) else ("simple" if place == "path" else "form"),
+        style=draw(st.sampled_from(STYLES))
+        if draw(st.booleans())
+        else ("simple" if place in {"path", "header"} else "form"),
         explode=draw(st.booleans()),
         allow_reserved=draw(st.booleans()) and draw(st.booleans()),
         content_type="application/json" if draw(st.integers(0, 9)) == 0 else None,

@@ -16,14 +16,15 @@ from toolgen.pipeline.input_validation import Meant, meant, no_json
 from toolgen.pipeline.responses.answer_argument import may_have_options
 
 NAMES = ("id", "limit", "answer", "answer_options", "_answer", "_x", "ünder", "body", "requestBody", "name")
-TYPES = ("string", "integer", "number", "boolean", "array", "object", "null", ["string", "null"], None)
+TYPES = ("string", "integer", "number", "boolean", "array", "object", "null", None)
+LISTS = (["string", "null"], ["string", "integer"], ["number", "null"], ["array", "string"], ["boolean", "string"])
 VALUES: st.SearchStrategy[Any] = (
     st.none()
     | st.booleans()
     | st.integers()
     | st.floats()
     | st.text(max_size=4)
-    | st.sampled_from(["", "5", "[1]", "id title", "\ud800", '{"name": 1}', "true", " 5 "])
+    | st.sampled_from(["", "5", "[1]", "id title", "\ud800", '{"name": 1}', "true", " 5 ", "null", "Größe", "x\udc00"])
     | st.lists(st.integers(), max_size=2)
 )
 
@@ -31,7 +32,7 @@ VALUES: st.SearchStrategy[Any] = (
 @st.composite
 def declared(draw: st.DrawFn) -> dict[str, Any]:
     schema: dict[str, Any] = {}
-    if (kind := draw(st.sampled_from(TYPES))) is not None:
+    if (kind := draw(st.sampled_from((*TYPES, *LISTS)))) is not None:
         schema["type"] = kind
     if draw(st.integers(0, 5)) == 0:
         schema["contentMediaType"] = "application/graphql"
@@ -68,6 +69,11 @@ def tools(draw: st.DrawFn) -> Tool:
     return replace(tool, input_schema=schema, binding=binding)
 
 
+def tool_with(properties: dict[str, Any]) -> Tool:
+    """A tool of HTTP with these arguments."""
+    return replace(PETS.tools["pets__get_pet"], input_schema={"type": "object", "properties": properties})
+
+
 @settings(max_examples=size("TOOLGEN_PLANS", 500, 50_000), deadline=None)
 @given(tools(), st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5))
 def test_ordinary_arguments_are_prepared_by_taking_them_as_they_are(tool: Tool, arguments: dict[str, Any]) -> None:
@@ -82,5 +88,9 @@ def test_ordinary_arguments_are_prepared_by_taking_them_as_they_are(tool: Tool, 
 def test_arguments_of_most_calls_are_ordinary() -> None:
     ordinary = OrdinaryArguments(PETS.tools["pets__get_pet"])
     assert ordinary.includes({"petId": 5})
-    for other in ({"petId": "5"}, {"petId": None}, {"petId": 5, "extra": 1}, {"petId": 5.0}, [], None, {"petId": [5]}):
+    text = OrdinaryArguments(tool_with({"q": {"type": ["string", "integer"]}, "size": {"type": "number"}}))
+    assert all(map(text.includes, ({"q": "Größe"}, {"q": "5"}, {"q": 5, "size": 1.5})))
+    for other in ({"q": ""}, {"q": "\ud800"}, {"size": float("inf")}, {"size": "1.5"}):
+        assert not text.includes(other)
+    for other in ({"petId": "5"}, {"petId": None}, {"petId": 5, "extra": 1}, [], None, {"petId": [5]}):
         assert not ordinary.includes(other)

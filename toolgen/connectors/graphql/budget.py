@@ -119,14 +119,15 @@ def report_of(body: Json, now: float, written: str | None) -> CostReport | None:
     `now` is the time of day. `written` is the text of a document that an agent wrote. An agent can give any field the alias `rateLimit`, so
     the answer to such a document is used only if the field is the real one.
     """
-    cost = _below(body, "extensions", "cost")
+    cost, limit = _below(body, "extensions", "cost"), _below(body, "data", "rateLimit")
+    if not cost and not limit:
+        return None
     status = _below(cost, "throttleStatus")
     left, most, rate = (_number(status.get(name)) for name in ("currentlyAvailable", "maximumAvailable", "restoreRate"))
     if left is not None and rate:
         asked = _number(cost.get("requestedQueryCost"))
         most = most if most is not None else max(left, asked or 0.0)
         return CostReport(left=min(left, most), most=most, rate=rate, cost=asked)
-    limit = _below(body, "data", "rateLimit")
     left, reset = _number(limit.get("remaining")), limit.get("resetAt")
     if left is None or not isinstance(reset, str) or (written is not None and not _by_name(written)):
         return None

@@ -21,7 +21,7 @@ from toolgen.connectors.graphql.subscriptions import SubscriptionListener
 from toolgen.connectors.graphql.unread_fields import unread_fields
 from toolgen.connectors.graphql.uploads import GraphQLUpload, extract, multipart
 from toolgen.connectors.http.connector import Resolver, Timeouts, system_resolver
-from toolgen.connectors.http.credentials import CredentialSelector, Provision
+from toolgen.connectors.http.credentials import CredentialSelector, Provision, Security
 from toolgen.connectors.http.executor import HttpExecutor
 from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.connectors.http.response import MAX_ANSWER_SIZE
@@ -41,6 +41,7 @@ from toolgen.model.tool import (
     HttpBinding,
     HttpBody,
     HttpParameter,
+    Tool,
 )
 
 __all__ = ["GraphQLExecutor"]
@@ -52,6 +53,7 @@ _HEADERS = (HttpParameter(argument="accept", in_="header", name="Accept", style=
 _BODY = HttpBody(media_type="application/json", argument="request", required=True)
 _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
+_MAX_TOOLS = 20_000
 _Bound = GraphQLBinding | GraphQLDocumentBinding
 
 
@@ -92,6 +94,7 @@ class GraphQLExecutor:
         self._security = (tuple(sorted(auth)),) if auth else ()
         self._provision = provision
         self._graph = graph
+        self._http_tools: dict[tuple[str, Security], tuple[Tool, Tool]] = {}
         self._unread: dict[str, Mapping[str, int]] = {}
         self._max_page = max_page
         self._documents: dict[str, DocumentNode] = {}
@@ -139,12 +142,12 @@ class GraphQLExecutor:
             security = self._security_of(call.principal)
             return await self._listener.listen(sent.subscription, request, security, call.principal)
         arguments: JsonObject = {"accept": _ACCEPT, "request": request}
-        http = self._over_http(sent, call.principal)
+        security = self._security_of(call.principal)
         if files:
-            http, arguments = multipart(http, request, files, _ACCEPT)
-        tool = msgspec.structs.replace(
-            call.tool, binding=http, output_schema=None
-        )  # that is of `data`, not of the response
+            http, arguments = multipart(_over_http(sent, security), request, files, _ACCEPT)
+            tool = msgspec.structs.replace(call.tool, binding=http, output_schema=None)
+        else:
+            tool = self._http_tool(call.tool, sent, security)
         outcome = await self._affordable(
             request, msgspec.structs.replace(call, tool=tool, arguments=arguments), sent.endpoint
         )
@@ -184,7 +187,7 @@ class GraphQLExecutor:
 
     async def _affordable(self, request: JsonObject, call: Call, endpoint: str) -> Success | Failed:
         """The call, sent once the service can afford it; a call that would have to wait for long is not."""
-        budget = self._budgets.setdefault(endpoint, CostBudget(clock=self._clock))
+        budget = self._budgets.get(endpoint) or self._budgets.setdefault(endpoint, CostBudget(clock=self._clock))
         wait = budget.wait(request)
         if not budget.affords(wait):
             return Failed(
@@ -256,22 +259,34 @@ class GraphQLExecutor:
                         suggestion="ask for a smaller page, and for the next one with the cursor of the answer",
                     )
 
-    def _security_of(self, principal: Principal) -> tuple[tuple[str, ...], ...]:
+    def _http_tool(self, tool: Tool, binding: _Bound, security: Security) -> Tool:
+        """Return the tool of the HTTP request of a call, the same object for each call. The output schema is that of `data`, and is left
+        out."""
+        known = self._http_tools.get((tool.digest, security))
+        if known is None or known[0] is not tool:
+            if len(self._http_tools) >= _MAX_TOOLS:
+                self._http_tools.clear()
+            made = msgspec.structs.replace(tool, binding=_over_http(binding, security), output_schema=None)
+            known = self._http_tools[tool.digest, security] = (tool, made)
+        return known[1]
+
+    def _security_of(self, principal: Principal) -> Security:
         """Return all schemes that are configured: for this caller by the policy, otherwise for the source."""
         given = None if self._provision is None else self._provision.assigned(principal)
         return self._security if given is None else (tuple(sorted(given)),)
 
-    def _over_http(self, binding: _Bound, principal: Principal) -> HttpBinding:
-        parts = urlsplit(binding.endpoint)
-        return HttpBinding(
-            method="POST",
-            path=f"{parts.path}?{parts.query}" if parts.query else parts.path,
-            servers=(f"{parts.scheme}://{parts.netloc}",),
-            parameters=_HEADERS,
-            body=_BODY,
-            security=self._security_of(principal),
-            html=True,  # a web page in place of a response is recognised as one
-        )
+
+def _over_http(binding: _Bound, security: Security) -> HttpBinding:
+    parts = urlsplit(binding.endpoint)
+    return HttpBinding(
+        method="POST",
+        path=f"{parts.path}?{parts.query}" if parts.query else parts.path,
+        servers=(f"{parts.scheme}://{parts.netloc}",),
+        parameters=_HEADERS,
+        body=_BODY,
+        security=security,
+        html=True,  # a web page in place of a response is recognised as one
+    )
 
 
 def _has_object(data: Json) -> bool:

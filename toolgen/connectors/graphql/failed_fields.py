@@ -48,6 +48,8 @@ class FailedFields(Struct):
 
     def paths(self, call: Call) -> frozenset[_Path]:
         """The response names that lead to the fields to leave out of a call."""
+        if not self._until:
+            return frozenset()
         known = self._until.get(_key(call), {})
         now = self.clock.monotonic()
         return frozenset(path for path, until in known.items() if until > now)

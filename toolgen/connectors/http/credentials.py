@@ -29,7 +29,7 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import NameSet
 from toolgen.model.secret import Unprinted
 
-__all__ = ["Assigned", "CredentialSelector", "Provision", "Signed", "SourceCredentials"]
+__all__ = ["Assigned", "CredentialSelector", "Provision", "Security", "Signed", "SourceCredentials"]
 
 _HEADER_UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f\U00010000-\U0010ffff]")
 _COOKIE_UNSAFE = re.compile(r'[\x00-\x20\x7f",;\\]|[^\x00-\x7f]')

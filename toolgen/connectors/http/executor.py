@@ -18,7 +18,7 @@ from toolgen.connectors.http.bodies import with_open_files
 from toolgen.connectors.http.client import PLACES
 from toolgen.connectors.http.connection import ORDINARY
 from toolgen.connectors.http.connector import Dialer, EgressRefusal, Resolver, Target, Timeouts, system_resolver
-from toolgen.connectors.http.credentials import CredentialSelector, Provision, Signed
+from toolgen.connectors.http.credentials import CredentialSelector, Provision, Security, Signed
 from toolgen.connectors.http.downloads import AnswerDownload
 from toolgen.connectors.http.message import UndecodableError
 from toolgen.connectors.http.oauth.call_tokens import NoTokenError
@@ -111,7 +111,7 @@ class HttpExecutor:
         downloads: bool = False,
         app: LocalApp | None = None,
     ) -> None:
-        self._templates: dict[str, tuple[Tool, HttpRequestTemplate | None]] = {}
+        self._templates: dict[tuple[str, Security], tuple[Tool, HttpRequestTemplate | None]] = {}
         self._files = files
         self._downloads = downloads
         self._largest = largest
@@ -177,11 +177,11 @@ class HttpExecutor:
     def _templated(self, binding: HttpBinding, call: Call) -> HttpRequest:
         """Return the unsigned request of a call, from the template of its tool where there is one. Raises `UnbindableError`."""
         tool = call.tool
-        known = self._templates.get(tool.digest)
+        known = self._templates.get((tool.digest, binding.security))
         if known is None or known[0] is not tool:
             if len(self._templates) >= _MAX_TEMPLATES:
                 self._templates.clear()
-            known = self._templates[tool.digest] = (tool, http_request_template(tool))
+            known = self._templates[tool.digest, binding.security] = (tool, http_request_template(tool))
         request = None if known[1] is None else known[1].request(call.arguments)
         if request is None:
             return self._request(binding, call)

@@ -49,7 +49,18 @@ from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.secret import Unprinted
 from toolgen.model.tool import Binding, HttpBinding, HttpKey, HttpParameter
 
-__all__ = ["HttpRequest", "UnbindableError", "bind", "free_names", "keyed", "path_pieces", "repeatable", "traced"]
+__all__ = [
+    "Headers",
+    "HttpRequest",
+    "UnbindableError",
+    "bind",
+    "free_names",
+    "keyed",
+    "path_pieces",
+    "repeatable",
+    "settable_header",
+    "traced",
+]
 
 _MAX_NAMES, _SHOWN = 2_000, 80
 _ARGUMENT = attrgetter("argument")
@@ -65,6 +76,8 @@ def free_names(binding: HttpBinding, arguments: JsonObject, schema: Schema) -> t
     if _NAMELESS.issuperset(map(type, arguments.values())):
         return ()  # names come out of objects alone
     found = [*spreads(binding, arguments, schema)]
+    if not found:
+        return ()
     claims = [*owned(binding)]
     offered: list[tuple[str, str]] = []  # by descriptions of objects, more than one of which may offer the same name
     free: list[str] = []
@@ -127,9 +140,9 @@ def _check_described(binding: HttpBinding, arguments: JsonObject, schema: Schema
             raise _override(name, f"{argument!r} is")
     whole = arguments.get(body.argument) if body.argument is not None else None
     if isinstance(whole, Mapping) and (is_form(body.media_type) or JSON.match(body.media_type)):
-        known = members(members(schema, schema).get(str(body.argument), {}), schema)
-        for name in whole:  # Laravel reads `_method` in JSON too
-            if described_override(name) and (is_form(body.media_type) or name not in known):
+        for name in filter(described_override, whole):  # Laravel reads `_method` in JSON too
+            known = members(members(schema, schema).get(str(body.argument), {}), schema)
+            if is_form(body.media_type) or name not in known:
                 raise _override(name, f"{body.argument!r} holds")
 
 
@@ -336,10 +349,14 @@ def _query(parameter: HttpParameter, value: Json) -> list[str]:
     return [pair for pair in text.split("&") if pair] if form else [percent(text)]
 
 
+def settable_header(name: str) -> bool:
+    """Return True if an argument may set a header of this name. Accept is among them, because a GraphQL operation has its own."""
+    return _TOKEN.match(name) is not None and (not is_gateway_header(name) or name.lower() == "accept")
+
+
 def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value: Json) -> None:
     name = parameter.name
-    # Accept is free here, because a GraphQL operation asks for its own.
-    if not _TOKEN.match(name) or (is_gateway_header(name) and name.lower() != "accept"):
+    if not settable_header(name):
         raise UnbindableError(f"the header {bounded(name, 80)!r} is not an argument's to set")
     text = header_text(parameter, value) if parameter.content_type is None else _content(parameter, value)
     if not text and undefined(value):

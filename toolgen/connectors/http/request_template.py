@@ -1,18 +1,20 @@
 """Request template: the request of an HTTP tool with everything in place that its arguments do not change.
 
-A template makes the request of ordinary calls, with plain values in path and query, and leaves all others to `request_builder.bind`.
+A template makes the request of ordinary calls, with plain values in path, query and headers, and leaves all others to
+`request_builder.bind`.
 What it makes equals what `bind` makes.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from msgspec import UNSET
 
 from toolgen.connectors.http.bodies import encode_body
 from toolgen.connectors.http.parameter_styles import UnbindableError, percent
-from toolgen.connectors.http.request_builder import HttpRequest, bind, free_names, path_pieces
+from toolgen.connectors.http.request_builder import Headers, HttpRequest, bind, free_names, path_pieces, settable_header
 from toolgen.model.http import JSON
 from toolgen.model.parameter_names import described_override
 from toolgen.model.schema import Json, JsonObject
@@ -22,13 +24,14 @@ __all__ = ["HttpRequestTemplate", "http_request_template"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9_~-]+\Z").match
 """Values that are sent as they are, and that no server can take for anything else: no dot, no escape, no divider."""
+_HEADER_TEXT = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?\Z").match
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 class HttpRequestTemplate:
     """Requests of one tool. `url` is a format with a place for each argument in the path."""
 
-    __slots__ = ("_binding", "_headers", "_others", "_path", "_query", "_schema", "_url")
+    __slots__ = ("_binding", "_headers", "_in_headers", "_others", "_path", "_query", "_schema", "_url")
 
     def __init__(self, tool: Tool, binding: HttpBinding) -> None:
         """Raises `UnbindableError` for a tool whose requests cannot be made from a template."""
@@ -51,7 +54,10 @@ class HttpRequestTemplate:
         )
         self._path = tuple(path[name].argument for _, name in pieces if name is not None)
         self._query = tuple((one.argument, f"{percent(one.name)}=") for one in binding.parameters if one.in_ == "query")
-        self._others = tuple(one.argument for one in binding.parameters if one.in_ not in {"path", "query"})
+        headers = [one for one in binding.parameters if _is_plain_header(one)]
+        self._in_headers = tuple((one.argument, one.name) for one in headers)
+        others = [one for one in binding.parameters if one.in_ not in {"path", "query"} and one not in headers]
+        self._others = tuple(one.argument for one in others)
         self._headers, self._binding, self._schema = sample.headers, binding, tool.input_schema
 
     def request(self, arguments: JsonObject) -> HttpRequest | None:
@@ -81,6 +87,13 @@ class HttpRequestTemplate:
         if not _SCALARS.issuperset(map(type, arguments.values())):
             free = free_names(binding, arguments, self._schema)
         headers, body = self._headers, None
+        for name, header in self._in_headers:
+            value = arguments.get(name)
+            if value is None:
+                continue
+            if type(value) is not str or _HEADER_TEXT(value) is None:
+                return None
+            headers = _with_header(headers, header, value)
         if binding.body is not None and (encoded := encode_body(binding.body, arguments)) is not None:
             if not isinstance(encoded.content, bytes):
                 return None
@@ -117,6 +130,18 @@ def _is_plain(parameter: HttpParameter) -> bool:
         plain = parameter.content_type is None and not parameter.allow_reserved
         return plain and not described_override(parameter.name)
     return True
+
+
+def _is_plain_header(parameter: HttpParameter) -> bool:
+    """Return True for a parameter that sets a header, to a text as it is written."""
+    plain = parameter.style == "simple" and parameter.content_type is None and not parameter.nested
+    return parameter.in_ == "header" and plain and settable_header(parameter.name)
+
+
+@lru_cache(maxsize=256)
+def _with_header(headers: Headers, name: str, text: str) -> Headers:
+    """Return the headers with this one in place of others of its name."""
+    return (*(header for header in headers if header[0].lower() != name.lower()), (name, text))
 
 
 def _scalar(value: Json) -> str | None:

@@ -6,6 +6,7 @@ repaired, renamed, dropped or bound. Any other call is prepared in the general w
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -24,26 +25,30 @@ __all__ = ["OrdinaryArguments", "ToolPlan", "ToolPlans"]
 
 _PLAIN = frozenset({int, bool})
 _NUMBERS = frozenset({"integer", "number", "boolean"})
+_SCALARS = _NUMBERS | {"string", "null"}
+_SURROGATE = re.compile("[\ud800-\udfff]").search
 _MAX_ARGUMENTS = 1_000
 _MAX_PLANS = 20_000
 
 
 class OrdinaryArguments:
-    """Arguments of a tool whose plain values are taken as they are sent: text where the schema declares text, integers and booleans."""
+    """Arguments of a tool whose plain values are taken as they are sent: text where the schema declares text, numbers and booleans."""
 
-    __slots__ = ("_texts", "_values")
+    __slots__ = ("_numbers", "_texts")
 
     def __init__(self, tool: Tool) -> None:
         properties = tool.input_schema.get("properties")
         declared = properties if isinstance(properties, Mapping) else {}
-        names = [name for name in declared if name.isascii() and name[:1] != "_" and not may_have_options({name: None})]
-        kinds = {name: declared[name].get("type") for name in names if isinstance(declared[name], Mapping)}
-        self._texts = frozenset(
-            name for name, kind in kinds.items() if kind == "string" and "contentMediaType" not in declared[name]
-        )
-        self._values = self._texts | {
-            name for name, kind in kinds.items() if isinstance(kind, str) and kind in _NUMBERS
-        }
+        texts, numbers = set[str](), set[str]()
+        for name, schema in declared.items():
+            if not name.isascii() or name[:1] == "_" or may_have_options({name: None}):
+                continue
+            types = _plain_types(schema)
+            if "string" in types and "contentMediaType" not in schema:
+                texts.add(name)
+            if not _NUMBERS.isdisjoint(types):
+                numbers.add(name)
+        self._texts, self._numbers = frozenset(texts), frozenset(numbers)
 
     def includes(self, arguments: object) -> bool:
         """Return True if these arguments are JSON, and what `meant` makes of them is what they are."""
@@ -51,11 +56,21 @@ class OrdinaryArguments:
             return False
         for name, value in arguments.items():
             if type(value) is str:
-                if not value or name not in self._texts or not value.isascii():
+                if not value or name not in self._texts or not (value.isascii() or _SURROGATE(value) is None):
                     return False
-            elif type(value) not in _PLAIN or name not in self._values:
+            elif type(value) is float:
+                if name not in self._numbers or value - value != 0:
+                    return False
+            elif type(value) not in _PLAIN or name not in self._numbers:
                 return False
         return True
+
+
+def _plain_types(schema: object) -> frozenset[str]:
+    """Return the types of a scalar argument by its schema; none for any other."""
+    declared = schema.get("type") if isinstance(schema, Mapping) else None
+    types = frozenset(declared if isinstance(declared, list) else [declared])
+    return types if types <= _SCALARS else frozenset()
 
 
 class ToolPlan(Struct, frozen=True, kw_only=True):

@@ -254,13 +254,13 @@ def as_it_is(value: object) -> bytes:
 
 
 def flat_form(value: Mapping[str, Any]) -> bytes:
-    """Return what `as_it_is` returns of an object of texts and small integers in ASCII; b"" for any other value."""
+    """Return what `as_it_is` returns of an object of texts, booleans and small integers in ASCII; b"" for any other value."""
     if type(value) is not dict:
         return b""
     for name, item in value.items():
-        if type(name) is not str or (
-            type(item) is not str and (type(item) is not int or not -_MAX_SIZE <= item <= _MAX_SIZE)
-        ):
+        kind = type(item)
+        plain = kind is str or kind is bool or (kind is int and -_MAX_SIZE <= item <= _MAX_SIZE)
+        if not plain or type(name) is not str:
             return b""
     try:
         raw = _sorted(value)

@@ -329,6 +329,8 @@ class ClientConnection(asyncio.Protocol):
             self._keep = self._keep and self._method != "HEAD"
             self._end()
             return True
+        if self._listener is not None and not self._listener.wants(head.headers):
+            self._listener = None
         if self._is_whole(head):
             return True
         sink, coding, portion = self._sink, head.headers.get("content-encoding", ""), None
@@ -339,8 +341,6 @@ class ClientConnection(asyncio.Protocol):
             else:
                 portion = min(sink.after, self._limit)
         self._body = BodyReader(coding, self._limit, portion)
-        if self._listener is not None and not self._listener.wants(head.headers):
-            self._listener = None
         self._parser = httptools.HttpResponseParser(self)
         self._parser.feed_data(data)
         return True

@@ -11,7 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.exhaustive import size
-from toolgen.core.canonical import Recorded, canonical, decoded, digest, encodable, encoded, is_digest, written
+from toolgen.core.canonical import (
+    Recorded,
+    canonical,
+    decoded,
+    digest,
+    encodable,
+    encoded,
+    flat_form,
+    is_digest,
+    written,
+)
 from toolgen.core.errors import CanonicalError
 
 MAX_SIZE = 2**53 - 1
@@ -165,3 +175,25 @@ def test_no_two_calls_share_a_digest_unless_they_are_one(pair: tuple[object, obj
     assert encoded(one) == canonical(encodable(one))
     assert encoded(one) == written(encodable(one))
     assert same(decoded(json.loads(encoded(one))), one)
+
+
+FLAT = (
+    st.text(max_size=6)
+    | st.sampled_from(["\ud800", "hmac-sha256:x", "$text", ""])
+    | st.booleans()
+    | st.integers()
+    | st.none()
+    | st.floats()
+)
+
+
+@settings(max_examples=size("TOOLGEN_FLAT", 300, 20_000), deadline=None)
+@given(st.dictionaries(st.text(max_size=3) | st.sampled_from(["$text", "b", "a"]), FLAT, max_size=4))
+def test_a_flat_form_is_the_canonical_form(value: dict[str, object]) -> None:
+    form = flat_form(value)
+    assert not form or form == canonical(encodable(value)) == canonical(value)
+
+
+def test_plain_arguments_have_a_flat_form() -> None:
+    assert flat_form({"b": True, "a": 5, "text": "x"}) == b'{"a":5,"b":true,"text":"x"}'
+    assert flat_form({}) == b"{}"

@@ -64,7 +64,7 @@ class SqliteFile:
 
     def __bool__(self) -> bool:
         """Return True if there is a file to read."""
-        return self._connection is not None or self._path.exists()
+        return self._connection is not None or os.path.exists(self._path)
 
     @property
     def unchanged(self) -> bool:

@@ -17,7 +17,7 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from toolgen.core.background import SeldomLog
-from toolgen.core.canonical import canonical, encodable
+from toolgen.core.canonical import canonical, encodable, flat_form
 from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import CanonicalError, StateError
 from toolgen.model.call import Call, CredentialProof, Principal, parties
@@ -159,5 +159,6 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
             proof.certificate,
             to_builtins(proof.shown),
         ]
-        said = [who, call.tool.name, scope_hash, encodable(call.arguments)]
-        return hmac.new(self.secret(), b"equal calls" + canonical(said), "sha256").hexdigest()
+        arguments = flat_form(call.arguments) or canonical(encodable(call.arguments))
+        said = b"equal calls%b,%b]" % (canonical([who, call.tool.name, scope_hash])[:-1], arguments)
+        return hmac.digest(self.secret(), said, "sha256").hex()

@@ -168,7 +168,7 @@ frameworks: dev
 	$(BIN)/python -m tests.frameworks.environments
 	$(BIN)/python -m tests.frameworks.run
 
-# Tries them again, writes what they do now, and the table of docs/how-to/frameworks.md. `CLIENTS="agno dspy"` names some.
+# Tries them again, writes what they do now, the table of docs/how-to/frameworks.md and the examples of its folder. `CLIENTS="agno dspy"` names some.
 frameworks-table: dev
 	$(BIN)/python -m tests.frameworks.environments
 	$(BIN)/python -m tests.frameworks.run --write $(CLIENTS)

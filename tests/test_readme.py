@@ -21,7 +21,7 @@ PAGES = {
     page: page.read_text(encoding="utf-8")
     for page in (
         ROOT / "README.md",
-        *(page for kind in KINDS for page in sorted((ROOT / "docs" / kind).glob("*.md"))),
+        *(page for kind in KINDS for page in sorted((ROOT / "docs" / kind).rglob("*.md"))),
         *sorted((ROOT / "docs" / "internals").glob("*.md")),
         ROOT / "docs" / "README.md",
     )
@@ -75,10 +75,13 @@ def test_the_targets_it_names_are_in_the_makefile(target: str) -> None:
 
 
 def test_the_index_names_every_page() -> None:
-    index = PAGES[ROOT / "docs" / "README.md"]
+    """Pages of a folder are named by the page of its name."""
+    docs = ROOT / "docs"
     for page in PAGES:
-        if page.parent.name in (*KINDS, "internals"):
-            assert f"({page.parent.name}/{page.name})" in index, page
+        if page.is_relative_to(docs) and page.parent != docs:
+            overview = page.parent.with_suffix(".md")
+            index = overview if overview in PAGES else docs / "README.md"
+            assert f"({page.relative_to(index.parent).as_posix()})" in PAGES[index], page
 
 
 def test_readme_is_read_in_two_minutes() -> None:
@@ -117,8 +120,12 @@ def test_the_modules_a_page_names_are_there(page: Path) -> None:
         assert any((ROOT / root / named).is_dir() for root in (".", "toolgen")) or named == "build/", named
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name in KINDS], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.relative_to(ROOT).parts[1:2] and page.relative_to(ROOT).parts[1] in KINDS],
+    ids=lambda page: page.name,
+)
 def test_every_page_has_an_example_that_is_run(page: Path) -> None:
-    # tests/pages/test_recipes.py runs the blocks of the recipes.
-    blocks = r"^```console$" if page.name == "recipes.md" else r"^```sh$"
+    # tests/pages/test_recipes.py runs the blocks of the recipes, and `make frameworks` the example files.
+    blocks = r"^```console$" if page.name == "recipes.md" else r"^(```sh$|<!-- example: )"
     assert re.search(blocks, PAGES[page], re.MULTILINE), "add a block of ```sh: all of them are run"

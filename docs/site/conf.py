@@ -50,16 +50,21 @@ CHAPTERS = {
 }
 
 
-def add_chapters(_app: object, name: str, source: list[str]) -> None:
-    """The chapters beside every page: the first page names them, and readers of the file itself do not see that."""
-    if name == root_doc:
-        trees = (
-            "\n".join(
-                (f"```{{toctree}}\n:hidden:\n:glob:\n:caption: {title}\n", *(f"/{page}" for page in pages), "```")
-            )
-            for title, pages in CHAPTERS.items()
-        )
-        source[0] = "\n\n".join((source[0], *trees))
+def parts_of(source: Path, page: str) -> list[str]:
+    """Return the pages of the folder that has the name of a page, in the order in which that page links to them."""
+    if not (source / page).is_dir():
+        return []
+    text = (source / f"{page}.md").read_text(encoding="utf-8")
+    named = re.findall(rf"\]\({re.escape(page.rpartition('/')[2])}/([\w-]+)\.md", text)
+    return [f"{page}/{part}" for part in dict.fromkeys(named)]
+
+
+def add_chapters(app: Any, name: str, source: list[str]) -> None:
+    """Add the chapters to the first page, and the pages of a folder to their overview, for the list beside every page."""
+    trees = CHAPTERS if name == root_doc else {"": parts} if (parts := parts_of(Path(app.srcdir), name)) else {}
+    for title, pages in trees.items():
+        options = ":hidden:\n:glob:\n" + (f":caption: {title}\n" if title else "")
+        source[0] += "\n".join((f"\n\n```{{toctree}}\n{options}", *(f"/{page}" for page in pages), "```"))
 
 
 # Faults of the theme that keep readers of the screen from finding their way: headings without a level, landmarks of one name.
@@ -98,7 +103,8 @@ def write_texts(source: Path, to: Path) -> None:
     listed, whole, seen = [f"# {project}\n\n> {sentence(home)}\n"], [home], {f"{root_doc}.md"}
     for title, patterns in CHAPTERS.items():
         listed.append(f"\n## {title}\n\n")
-        for path in (path for pattern in patterns for path in sorted(source.glob(f"{pattern}.md"))):
+        named = (page for pattern in patterns for page in sorted(source.glob(f"{pattern}.md")))
+        for path in (one for page in named for one in with_parts(source, page)):
             name = path.relative_to(source).as_posix()
             if name in seen:
                 continue
@@ -109,6 +115,12 @@ def write_texts(source: Path, to: Path) -> None:
             whole.append(f"<!-- {name} -->\n\n{text}")
     (to / "llms.txt").write_text("".join(listed), encoding="utf-8")
     (to / "llms-full.txt").write_text("\n\n".join(whole), encoding="utf-8")
+
+
+def with_parts(source: Path, path: Path) -> list[Path]:
+    """Return a page, and the pages of its folder behind it."""
+    page = path.relative_to(source).as_posix().removesuffix(".md")
+    return [path, *(source / f"{part}.md" for part in parts_of(source, page))]
 
 
 def sentence(text: str) -> str:

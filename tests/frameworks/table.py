@@ -1,4 +1,7 @@
-"""Table of clients in docs/how-to/frameworks.md, made from results.json and notes.yaml: `python -m tests.frameworks.table [--check]`."""
+"""Table of clients in docs/how-to/frameworks.md, and example files on the pages of its folder, made from results.json and notes.yaml.
+
+`python -m tests.frameworks.table [--check]` writes or compares them.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,15 @@ from typing import Any
 
 import yaml
 
-from tests.frameworks.client_list import CLIENTS, EXAMPLES
+from tests.frameworks.client_list import CLIENTS, EXAMPLES, FrameworkClient
 from tests.frameworks.evaluation import CANNOT_ASK, CANNOT_CANCEL, PROPERTIES
 
-__all__ = ["NOTES", "PAGE", "RESULTS", "notes", "page", "results", "write_page", "write_results"]
+__all__ = ["NOTES", "OVERVIEW", "RESULTS", "notes", "page_of", "pages", "results", "write_pages", "write_results"]
 
 RESULTS = Path(__file__).parent / "results.json"
 NOTES = Path(__file__).parent / "notes.yaml"
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "frameworks.md"
+OVERVIEW = Path(__file__).parents[2] / "docs" / "how-to" / "frameworks.md"
+FOLDER = OVERVIEW.with_suffix("")
 BEGIN = "<!-- Made by `make frameworks-table`, from what `make frameworks` found: change the clients' notes, not this table. -->"
 END = "<!-- The table ends here. -->"
 _EXAMPLE = re.compile(r"<!-- example: (?P<name>\S+) -->\n.*?<!-- example ends -->", re.DOTALL)
@@ -60,7 +64,8 @@ def rendered() -> str:
         marks = [
             _mark(one["cells"].get(name, []), why.get(client.name, {}).get(name, ""), numbers) for name in PROPERTIES
         ]
-        rows.append(f"| {client.title} {one['version']} | {' | '.join(marks)} |")
+        link = f"[{client.title} {one['version']}]({page_of(client).relative_to(OVERVIEW.parent).as_posix()})"
+        rows.append(f"| {link} | {' | '.join(marks)} |")
     head = f"| Client | {' | '.join(TITLES[name] for name in PROPERTIES)} |\n|{'---|' * (len(PROPERTIES) + 1)}"
     footnotes = "".join(f"{number}. {text}\n" for text, number in numbers.items())
     return f"{BEGIN}\n\n{head}\n" + "\n".join(rows) + f"\n\n{footnotes}\n{END}"
@@ -75,35 +80,47 @@ def _mark(faults: list[str], note: str, numbers: dict[str, int]) -> str:
     return f"({numbers.setdefault(note, len(numbers) + 1)})"
 
 
-def page() -> str:
-    """The page with the table and the example files as they have to be."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + rendered() + _EXAMPLE.sub(_example, after)
+def pages() -> dict[Path, str]:
+    """Return the overview and each page of its folder, with the table and the example files as they have to be."""
+    before, _, rest = OVERVIEW.read_text(encoding="utf-8").partition(BEGIN)
+    made = {OVERVIEW: before + rendered() + rest.partition(END)[2]}
+    for path in sorted(FOLDER.glob("*.md")):
+        made[path] = _EXAMPLE.sub(_example, path.read_text(encoding="utf-8"))
+    return made
+
+
+def page_of(client: FrameworkClient) -> Path:
+    """Return the page that has the example file of a client."""
+    begin = f"<!-- example: {client.example.name} -->"
+    (found,) = [path for path in sorted(FOLDER.glob("*.md")) if begin in path.read_text(encoding="utf-8")]
+    return found
 
 
 def _example(found: re.Match[str]) -> str:
-    """An example file as code of the page."""
+    """Return an example file as code of a page, with the version that ran it and what is wrong with the client."""
     code = (EXAMPLES / found["name"]).read_text(encoding="utf-8").rstrip()
     language = "python" if found["name"].endswith(".py") else "js"
-    return f"<!-- example: {found['name']} -->\n\n```{language}\n{code}\n```\n\n<!-- example ends -->"
+    (client,) = [one for one in CLIENTS if one.example.name == found["name"]]
+    ran = f"Last run with version {results()[client.name]['version']}."
+    said = "".join(f" {note}" for note in dict.fromkeys(notes().get(client.name, {}).values()))
+    return f"<!-- example: {found['name']} -->\n\n```{language}\n{code}\n```\n\n{ran}{said}\n\n<!-- example ends -->"
 
 
-def write_page() -> None:
-    """Write the table and the examples into the page."""
-    PAGE.write_text(page(), encoding="utf-8")
+def write_pages() -> None:
+    """Write the table and the examples into the pages."""
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
 
 
 def write_results(found: dict[str, Any]) -> None:
-    """Write what the clients did, in the order of the table, and the page."""
+    """Write what the clients did, in the order of the table, and the pages."""
     ordered = {client.name: found[client.name] for client in CLIENTS if client.name in found}
     RESULTS.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    write_page()
+    write_pages()
 
 
 if __name__ == "__main__":
     if "--check" not in sys.argv[1:]:
-        write_page()
-    elif page() != PAGE.read_text(encoding="utf-8"):
-        sys.exit(f"{PAGE.name} is not what the results of the clients make of it; run `make frameworks-table`")
+        write_pages()
+    elif stale := [path.name for path, text in pages().items() if text != path.read_text(encoding="utf-8")]:
+        sys.exit(f"{', '.join(stale)}: not what the results of the clients make of it; run `make frameworks-table`")

@@ -10,21 +10,22 @@ import pytest
 from tests.frameworks.client_list import CLIENTS, FrameworkClient
 from tests.frameworks.environments import LOCKS, names
 from tests.frameworks.evaluation import CANNOT_ASK, CANNOT_CANCEL, PROPERTIES
-from tests.frameworks.table import PAGE, notes, page, results
+from tests.frameworks.table import notes, page_of, pages, results
 
 HOST = re.compile(r"https?://|\"resolved\"|--index-url|--find-links")
 
 
-def test_the_page_has_the_table_and_the_examples_as_they_are() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run make frameworks-table"
+def test_the_pages_have_the_table_and_the_examples_as_they_are() -> None:
+    for path, text in pages().items():
+        assert path.read_text(encoding="utf-8") == text, "run make frameworks-table"
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-def test_every_client_has_a_script_an_example_a_lock_and_a_section(client: FrameworkClient) -> None:
+def test_every_client_has_a_script_an_example_a_lock_and_one_page(client: FrameworkClient) -> None:
     assert client.script.exists()
     assert client.example.exists()
     assert client.environment in names()
-    assert f"<!-- example: {client.example.name} -->" in PAGE.read_text(encoding="utf-8")
+    assert page_of(client).is_file()
 
 
 @pytest.mark.parametrize("name", sorted(results()))

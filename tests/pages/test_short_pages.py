@@ -70,7 +70,7 @@ def test_the_rule_for_versions_names_what_is_public_in_python() -> None:
 GUIDES = sorted(
     str(page.relative_to(DOCS))
     for kind in ("tutorials", "how-to", "explanation")
-    for page in (DOCS / kind).glob("*.md")
+    for page in (DOCS / kind).rglob("*.md")
 )
 
 

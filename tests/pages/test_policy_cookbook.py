@@ -47,8 +47,13 @@ def recipes(parts: list[str]) -> Iterator[Recipe]:
             yield Recipe(title=part.partition("\n")[0], policy=policy, commands=shown)
 
 
-_PARTS = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-PROJECT, RECIPES = _PARTS[1], [*recipes(_PARTS[2:])]
+_PAGES = sorted(PAGE.with_suffix("").glob("*.md"))
+PROJECT = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1]
+RECIPES = [
+    recipe
+    for page in _PAGES
+    for recipe in recipes(re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:])
+]
 
 
 def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -84,7 +89,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, toolgen: str) -> Path:
     return folder
 
 
-def test_the_page_has_at_least_fifteen_policies() -> None:
+def test_the_pages_have_at_least_fifteen_policies() -> None:
     assert len({recipe.title for recipe in RECIPES}) >= 15
 
 

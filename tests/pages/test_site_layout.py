@@ -13,7 +13,7 @@ from tests.frontends.console.people import chromium, needs_chromium, tab_to
 from tests.pages.built_site import installed
 
 pytestmark = [installed, needs_chromium, pytest.mark.exhaustive]
-COOKBOOK = "docs/how-to/policy-cookbook.html"
+COOKBOOK = "docs/how-to/policy-cookbook/limits.html"
 CUT = """() => [...document.querySelectorAll('article pre')].filter(one => one.scrollWidth > one.clientWidth + 1)
     .map(one => one.textContent.slice(0, 80))"""
 SMALL = """() => {

@@ -227,7 +227,7 @@ def soon_running(root: Path) -> list[str]:
     ("how", "then"),
     [(how, then) for how in ("setsid", "twice", "unmarked") for then in ("leaves", "crash")][
         :-1
-    ],  # docs/how-to/bridging.md
+    ],  # docs/how-to/bridging/hostile-servers.md
 )
 @pytest.mark.parametrize("held", [with_gateway, with_worker], ids=["here", "by another"])
 def test_what_a_command_left_behind_ends_with_it(

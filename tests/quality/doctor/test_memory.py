@@ -16,12 +16,12 @@ from toolgen.connectors.sql.reading.mysql_rights import mysql_rights
 from toolgen.connectors.sql.reading.postgres_rights import postgres_rights
 from toolgen.model.database_url import ServerLocation
 
-_PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "databases.md"
+_PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "databases" / "memory.md"
 
 
 def _told(word: str) -> list[str]:
     """Statements of the page about the memory of a server, in the block that has this word."""
-    section = _PAGE.read_text(encoding="utf-8").partition("## Memory of the server")[2].partition("\n## ")[0]
+    section = _PAGE.read_text(encoding="utf-8").partition("\n## ")[0]
     (block,) = [block for block in re.findall(r"```sql\n(.*?)```", section, re.DOTALL) if word in block]
     return [line for line in block.split(";\n") if line.strip()]
 

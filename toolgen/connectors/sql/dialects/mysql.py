@@ -298,7 +298,7 @@ def _password_hint(account: str) -> str:
 def _memory_hint(_account: str) -> str:
     return (
         "SET GLOBAL init_connect bounds the memory of each session of the account (MariaDB), and connection_memory_limit does in MySQL; "
-        "docs/how-to/databases.md#memory-of-the-server"
+        "docs/how-to/databases/memory.md"
     )
 
 

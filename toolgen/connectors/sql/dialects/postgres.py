@@ -167,7 +167,7 @@ def _password_hint(account: str) -> str:
 def _memory_hint(account: str) -> str:
     return (
         "PostgreSQL bounds no role's memory: give the server a limit (MemoryMax of systemd, a container, ulimit -v), "
-        f"or {account} a replica that has one; docs/how-to/databases.md#memory-of-the-server"
+        f"or {account} a replica that has one; docs/how-to/databases/memory.md"
     )
 
 

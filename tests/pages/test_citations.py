@@ -15,7 +15,10 @@ from tests.pages.test_links import ROOT, anchors
 PAGES = [
     *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs" / "internals").rglob("*.md")),
-    *(ROOT / "docs" / "explanation" / name for name in ("performance.md", "search.md", "waiting-calls.md")),
+    *(
+        ROOT / "docs" / "explanation" / name
+        for name in ("performance.md", "call-plans.md", "search.md", "waiting-calls.md")
+    ),
 ]
 FOLDERS = ("toolgen", "tests", "docs", "bench", "conformance", "examples", "deploy", "policies", "specs", ".ci")
 FILES = [

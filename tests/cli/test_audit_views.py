@@ -179,6 +179,24 @@ def test_a_wide_list_has_rule_duration_and_arguments(project: Path, monkeypatch:
     assert "upstream_timeout  90  reads  pets__get_pet  note=" in lines[2]
 
 
+def test_a_narrow_list_has_arguments_behind_the_tool(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call_id = "call_" + "a" * 24
+    intent = {"event": "intent", "call_id": call_id, "principal": "assistant", "tool": "shop_orders__list_orders"}
+    record(
+        {**intent, "arguments": {"limit": 2}}, {**intent, "event": "outcome", "status": "error", "code": "not_found"}
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    header, line = run("audit", "list", "--call", call_id)[1].splitlines()
+    assert header.endswith("  tool  arguments")
+    assert line.endswith("  shop_orders__list_orders  limit…")
+    assert len(line) <= 80
+
+
+def test_a_list_without_calls_says_so(project: Path) -> None:
+    assert run("audit", "list", "--principal", "nobody") == (0, "no call on record fits that\n")
+    assert json.loads(run("audit", "list", "--principal", "nobody", "--json")[1]) == []
+
+
 def test_times_are_shown_in_the_zone_that_was_named(project: Path) -> None:
     assert "01-15 09:00:05" in run("audit", "list", "--tz", "Europe/Berlin")[1]
     assert "2027-01-15 09:00:05" in run("audit", "show", "call_2", "--tz", "Europe/Berlin")[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +74,21 @@ def test_check_fails_on_drift_and_writes_nothing(project: Path, toolgen: Run) ->
     assert checked.code == 1
     assert "generated/ is not what these descriptions build" in checked.err
     assert (project / "generated" / "manifest.json").read_bytes() == before
+
+
+def test_check_compares_with_the_lock_where_a_clone_has_no_generated_folder(project: Path, toolgen: Run) -> None:
+    toolgen("build")
+    shutil.rmtree(project / "generated")
+    checked = toolgen("build", "--check")
+    assert (checked.code, checked.err) == (0, "generated/ is not there: the tools are compared with toolgen.lock\n")
+    assert not (project / "generated").exists()
+    spec = project / "specs" / "pets.json"
+    spec.write_text(spec.read_text(encoding="utf-8").replace("Get a pet", "Fetch a pet"), encoding="utf-8")
+    checked = toolgen("build", "--check")
+    assert checked.code == 1
+    assert checked.err.endswith("toolgen: toolgen.lock is not what these descriptions build\n")
+    (project / "toolgen.lock").unlink()
+    assert toolgen("build", "--check").code == 1
 
 
 def test_build_needs_no_project(tmp_path: Path, project: Path, toolgen: Run) -> None:

@@ -131,7 +131,11 @@ def test_a_revision_of_git_is_a_manifest_too(project: Path, toolgen: Run, monkey
         ("none", "none: there is no such file (name a manifest.json, a generated/ folder or REVISION:generated)"),
         ("specs", "specs/manifest.json: there is no such file"),
         ("specs/pets.json", "specs/pets.json: is not a manifest"),
-        ("HEAD:nowhere", "HEAD:nowhere: is no manifest that git knows"),
+        (
+            "HEAD:nowhere",
+            "HEAD:nowhere: is no manifest that git knows (where generated/ is not under version control, copy it before `toolgen build`, "
+            "or read `git diff toolgen.lock`)",
+        ),
         ("--output=x:generated", "--output=x:generated: is no manifest that git knows"),
     ],
 )

@@ -60,6 +60,8 @@ def list_calls(limit: int, wanted: RecordFilter, directory: Path | None, as_json
         rows = index.calls(wanted, limit=limit).rows[::-1]
         if as_json:
             print_json(rows)
+        elif not rows:
+            click.echo("no call on record fits that", err=True)
         else:
             print_calls(rows, short_ids(index, rows), shown_zone())
 
@@ -101,6 +103,9 @@ def print_calls(rows: Sequence[Mapping[str, Any]], ids: Sequence[str], zone: Zon
     shown = {name: [name, *columns[name]] for name in widths}
     if any(told) and rest >= _LEAST_ARGUMENTS:
         widths["arguments"], shown["arguments"] = rest, ["arguments", *told]
+    elif any(told):  # behind each tool's name, in what is left of the line
+        widths["tool"] += max(0, rest + _GAP)
+        shown["tool"] = [f"{tool}  {text}" for tool, text in zip(shown["tool"], ("arguments", *told), strict=True)]
     for number, cells in enumerate(zip(*shown.values(), strict=True)):
         line = [_cut(cell, width).ljust(width) for cell, width in zip(cells, widths.values(), strict=True)]
         text = "  ".join(line).rstrip()

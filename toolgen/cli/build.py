@@ -124,7 +124,8 @@ def command(
 
     Without SPEC, builds the sources of toolgen.yaml. With SPECs (OpenAPI documents, GraphQL schemas, database URLs) no project is needed.
     A description behind a URL is pinned when it is first fetched; once it says something else, the build says what, and is refused.
-    An error costs one operation its tool. Exits 1 when a source has errors and no tool, and with --strict when there is any error.
+    --check compares with generated/, and with toolgen.lock where a clone has no generated/. An error costs one operation its tool.
+    Exits 1 when a source has errors and no tool, and with --strict when there is any error.
     A source of which a limit costs more than 0.2 % of the operations their tools is not built, unless --partial.
     Tools of a project keep the names that toolgen.lock has, unless --rename.
     """
@@ -149,8 +150,10 @@ def command(
     if _complain(summary, unlisted, strict=strict):
         sys.exit(1)
     if only_check and summary.changed:
-        names = ", ".join(summary.changed)
-        click.echo(f"toolgen: {shown(job.target)}/ is not what these descriptions build: {names}", err=True)
+        place = LOCK if (names := ", ".join(summary.changed)) == LOCK else f"{shown(job.target)}/"
+        click.echo(
+            f"toolgen: {place} is not what these descriptions build" + (f": {names}" if place != LOCK else ""), err=True
+        )
         sys.exit(1)
 
 
@@ -230,11 +233,15 @@ def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
     built = build_sources(job.sources, job.overrides, lambda name: began(f"reading {name}"), partial=job.partial)
     began("comparing")
     formats = job.written(built.manifest)
-    changed = check(job.target, render_all(built.manifest, formats))
-    old = _manifest_in(job.target) if MANIFEST in changed else None
-    difference = None if old is None else compare(old, built.manifest)
     pins = read_pins(job.root)
     known = pins.tools
+    # New projects leave generated/ out of version control: a clone has toolgen.lock alone, which has the digest of each tool.
+    locked = job.own and bool(known) and not writer.has_files(job.target)
+    changed = [] if locked else check(job.target, render_all(built.manifest, formats))
+    if locked:
+        click.echo(f"{shown(job.target)}/ is not there: the tools are compared with {LOCK}", err=True)
+    old = _manifest_in(job.target) if MANIFEST in changed else None
+    difference = None if old is None else compare(old, built.manifest)
     given = {name: names for name, names in built.names.items() if names or name in known}  # the lock has no empty ones
     if job.prunes and ({**known, **given} != known or _context_pins(pins, built) != pins.context):
         changed = [*changed, LOCK]

@@ -102,4 +102,7 @@ def _from_git(revision: str, below: str, given: str) -> bytes:
         )
         if ended.returncode == 0:
             return ended.stdout
-    raise ManifestError("is no manifest that git knows", where=given, suggestion="for example HEAD:generated")
+    kept = (
+        "where generated/ is not under version control, copy it before `toolgen build`, or read `git diff toolgen.lock`"
+    )
+    raise ManifestError("is no manifest that git knows", where=given, suggestion=kept)

@@ -121,6 +121,11 @@ def check(directory: Path, files: Mapping[str, bytes]) -> list[str]:
     return sorted(different | stale)
 
 
+def has_files(directory: Path) -> bool:
+    """Return whether a folder has any file of a build."""
+    return any(os.path.lexists(directory / name) for name in OURS)
+
+
 def refuse_foreign(directory: Path) -> None:
     """Protect manifest.json and mcp.json files of other kinds, for example from `-o .` in another project.
 

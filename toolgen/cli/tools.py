@@ -16,6 +16,7 @@ from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import ManifestError, StateError
 from toolgen.frontends.python.gateway import Gateway
+from toolgen.gateway.catalog.gateway_tools import apply_changes
 from toolgen.gateway.catalog.search.bm25 import ToolIndex
 from toolgen.gateway.catalog.search.hybrid import index_of
 from toolgen.gateway.catalog.shared_functions import SharedFunctions
@@ -93,7 +94,7 @@ def _load(
         manifest = _changed(settings, catalog_of(settings))
         return settings, manifest, list(manifest.tools.values()), 0
     gateway = Gateway.load(config_path)
-    built, faults = gateway.manifest, asyncio.run(gateway.tools.look())
+    built, faults = gateway.manifest, asyncio.run(apply_changes(gateway.tools))
     _say(gateway.tools.added, gateway.tools.removed & built.tools.keys(), faults)
     who = caller.by_now(gateway)
     catalog = gateway.tool_calls.catalog(who)

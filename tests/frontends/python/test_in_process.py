@@ -138,6 +138,25 @@ def test_limits_that_are_none_are_refused(limits: Any) -> None:
         toolgen.Gateway.from_functions(add, limits=limits)
 
 
+@pytest.mark.parametrize("limits", ["often", ["2/min", "2 a minute"]])
+def test_a_rate_that_is_none_is_said_of_the_argument_and_of_no_file(limits: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^limits: '(often|2 a minute)' is not like 60/min$"):
+        toolgen.Gateway.from_functions(add, limits=limits)
+
+
+def test_what_is_no_fastapi_application_is_refused_in_a_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"takes a FastAPI application \(of others use from_asgi"):
+        toolgen.Gateway.from_fastapi(object())
+
+
+def test_tools_have_the_same_names_in_both_forms() -> None:
+    gateway = toolgen.Gateway.from_functions(add)
+    with gateway as calls:
+        assert [name for name in dir(calls.tools) if name[0] != "_"] == [
+            name for name in dir(gateway.tools) if name[0] != "_"
+        ]
+
+
 def test_a_function_of_this_program_stays_what_it_was() -> None:
     toolgen.Gateway.from_functions(add)
     assert add.__module__ == __name__

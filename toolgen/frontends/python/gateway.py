@@ -20,7 +20,7 @@ from toolgen.config.settings import load as load_settings
 from toolgen.connectors.executor import AsgiApp, Executor, LocalApp
 from toolgen.core.background import each
 from toolgen.core.clock import Clock, SystemClock
-from toolgen.core.errors import PolicyError
+from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.frontends.python.synchronous import SyncGateway, closed
 from toolgen.gateway.assembly import AssemblyOptions, assemble
 from toolgen.gateway.calls.call_service import UNNAMED, Unnamed
@@ -217,7 +217,12 @@ class Gateway:
 
     @classmethod
     def from_fastapi(cls, app: Any, **options: Any) -> Self:
-        """Create a gateway as `from_asgi` does, with the OpenAPI document of a FastAPI application. `options` are those of `from_asgi`."""
+        """Create a gateway as `from_asgi` does, with the OpenAPI document of a FastAPI application. `options` are those of `from_asgi`.
+        Raises `ConfigError` for anything else."""
+        if not callable(getattr(app, "openapi", None)):
+            raise ConfigError(
+                "from_fastapi takes a FastAPI application", suggestion="of others use from_asgi(app, document)"
+            )
         return cls.from_asgi(app, app.openapi(), **options)
 
     @classmethod

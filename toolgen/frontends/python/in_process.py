@@ -29,6 +29,7 @@ from toolgen.model.secret import Unprinted
 from toolgen.model.tool import Effect
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.key_list import new_key
+from toolgen.policy.limits import parse_rate
 
 __all__ = ["InProcess", "RateLimits", "of_functions", "of_openapi"]
 
@@ -113,6 +114,8 @@ def _effects(allow: Sequence[str]) -> tuple[Effect, ...]:
 def _limits(limits: RateLimits) -> str:
     """The section `limits:` of the policy. A rate alone is one for each principal."""
     given = [limits] if isinstance(limits, str) else list(limits)
+    if wrong := [one for one in given if isinstance(one, str) and parse_rate(one) is None]:
+        raise ConfigError(f"limits: '{wrong[0]}' is not like 60/min")
     if not given:
         return ""
     section = [

@@ -10,7 +10,7 @@ from toolgen.gateway.catalog.runtime_tools import RuntimeTools
 from toolgen.model.call import Principal
 from toolgen.model.tool import Tool
 
-__all__ = ["GatewayTools", "SyncGatewayTools"]
+__all__ = ["GatewayTools", "SyncGatewayTools", "apply_changes"]
 
 T = TypeVar("T")
 
@@ -64,9 +64,10 @@ class GatewayTools:
         """The names of the tools of builds that are removed."""
         return self._runtime.removed
 
-    async def look(self) -> tuple[str, ...]:
-        """Put in force once what was added and removed, for a command that opens nothing else; return why not all of it is."""
-        return await self._runtime.look()
+
+async def apply_changes(tools: GatewayTools) -> tuple[str, ...]:
+    """Put in force once what was added and removed, for a command that opens nothing else; return why not all of it is."""
+    return await tools._runtime.look()
 
 
 class SyncGatewayTools:

@@ -74,6 +74,8 @@ class SchemaChangeCache:
     def changes(self, old: Schema, new: Schema) -> list[SchemaChange]:
         """Return the differences between two schemas, as `schema_changes` does."""
         key = (written(old), written(new))
+        if key[0] == key[1]:
+            return []
         if key not in self._found:
             self._found[key] = schema_changes(old, new)
         return self._found[key]

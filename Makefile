@@ -19,12 +19,13 @@ endef
 .PHONY: setup dev demo serve test exhaustive tutorials tpc faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers hybrid classifier peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
-# What toolgen needs, and nothing else. `make dev` adds what its tests and checks need.
+# What toolgen needs, and nothing else. `make dev` adds what its tests and checks need. Modules are compiled when they are first imported: most of them
+# never are.
 setup: $(STAMP)
 
 $(STAMP): requirements.lock pyproject.toml
 	$(NEW_ENVIRONMENT)
-	$(INSTALL) -r requirements.lock
+	$(INSTALL) --no-compile -r requirements.lock
 	$(INSTALL_TOOLGEN)
 	@touch $@
 

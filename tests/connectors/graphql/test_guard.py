@@ -21,7 +21,11 @@ type Query {
   post(id: ID!): Post
   again: Query
   many(of: [[Int!]!]): [Post]
+  log(limit: Int = 30, page: Page): [Post!]!
+  archive(page: Page = {size: {first: 25}}): [Post!]!
 }
+input Page { size: Size = {} after: String }
+input Size { first: Int = 40 }
 type Answer { id: ID query: Query }
 type Mutation { note(text: String, file: Upload, filter: Filter): Answer }
 """)
@@ -187,3 +191,37 @@ def test_a_document_of_nothing_is_not_read(monkeypatch: pytest.MonkeyPatch, fill
     verdict = check("{ posts(first: 1) { id } }" + filler)
     assert isinstance(verdict, Deny)
     assert "longer than 100000 characters" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "cost"),
+    [
+        ("{ log { id } }", {}, 31),
+        ("{ log(page: null) { id } }", {}, 31),
+        ("query ($n: Int) { log(limit: $n) { id } }", {}, 31),
+        ("query ($n: Int) { log(limit: $n) { id } }", {"n": 2}, 3),
+        ("{ log(limit: 5) { id } }", {}, 6),
+        ("{ log(page: {}) { id } }", {}, 41),
+        ('{ log(page: {after: "x"}) { id } }', {}, 41),
+        ("{ archive { id } }", {}, 26),
+        ("{ archive(page: {size: {first: 2}}) { id } }", {}, 3),
+        ("{ archive(page: {size: {}}) { id } }", {}, 41),
+    ],
+)
+def test_a_page_size_that_is_left_out_costs_what_the_schema_gives(
+    text: str, variables: dict[str, Any], cost: int
+) -> None:
+    verdict = check(text, variables)
+
+    assert isinstance(verdict, CheckedDocument), verdict
+    assert verdict.cost == cost
+
+
+def test_defaults_that_hold_themselves_are_priced_to_a_depth() -> None:
+    schema = build_schema("""
+    input Endless { first: Int = 3 next: Endless }
+    type Query { items(page: Endless = {next: {next: {first: 7}}}): [Int!] }
+    """)
+    limits = GraphQLDocumentBinding(type="query", endpoint="https://api.example/graphql", **LIMITS)
+    verdict = check_document("{ items }", {}, schema=schema, limits=limits, max_page=50)
+    assert isinstance(verdict, CheckedDocument), verdict

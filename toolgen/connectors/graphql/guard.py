@@ -16,8 +16,10 @@ from graphql import (
     FieldNode,
     FragmentDefinitionNode,
     FragmentSpreadNode,
+    GraphQLArgument,
     GraphQLError,
     GraphQLField,
+    GraphQLInputField,
     GraphQLInputObjectType,
     GraphQLInputType,
     GraphQLInterfaceType,
@@ -46,6 +48,7 @@ from graphql import (
     visit,
 )
 from graphql.execution.values import get_variable_values
+from graphql.utilities.get_default_value_ast import get_default_value_ast
 from msgspec import Struct
 
 from toolgen.core.error_codes import ErrorCode
@@ -85,6 +88,7 @@ def listed(type_: GraphQLInputType, value: Any) -> Any:
             return value
 
 
+_MAX_INPUT_DEPTH = 12  # of input objects whose defaults are read
 _TOKENS = 4000
 _MAX_LENGTH = 100_000  # characters: comments and commas are no tokens
 _MAX_VALUES = 10_000  # in the variables
@@ -384,9 +388,43 @@ class _Pricer(Struct):
                 if fault := size_fault(size, self.max_page):
                     raise _TooMuch(f"the argument {where} of {node.name.value} {fault}")
                 sizes.append(int(size))
+        if not sizes:
+            sizes = [int(size) for size in self._default_sizes(definition, node)]
         if sizes:
             return max(sizes)
         return longest if longest > _ASSUMED else None
+
+    def _default_sizes(self, definition: GraphQLField, node: FieldNode) -> Iterator[float]:
+        """Sizes of pages that the schema gives to arguments that are left out, and to members of input objects."""
+        given = {argument.name.value: argument.value for argument in node.arguments or ()}
+        for name, declared in definition.args.items():
+            if name not in PAGE_SIZES and not isinstance(get_named_type(declared.type), GraphQLInputObjectType):
+                continue
+            written = value_from_ast_untyped(given[name], dict(self.values)) if name in given else Undefined
+            value = _with_defaults(declared, written, _MAX_INPUT_DEPTH)
+            for _, size in page_sizes(value, name, sized=name in PAGE_SIZES):
+                yield size
+
+
+def _with_defaults(declared: GraphQLArgument | GraphQLInputField, value: object, depth: int) -> object:
+    """The value of an argument with what the schema gives where nothing is written: arguments, and members of input objects."""
+    if value is Undefined:
+        default = get_default_value_ast(declared)
+        value = value_from_ast_untyped(default, {}) if default is not None else None
+    inner = get_named_type(declared.type)
+    if not isinstance(inner, GraphQLInputObjectType) or depth == 0:
+        return value
+    if isinstance(value, list):
+        return [_with_members(inner, item, depth) for item in value]
+    return _with_members(inner, value, depth)
+
+
+def _with_members(type_: GraphQLInputObjectType, value: object, depth: int) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: _with_defaults(member, value.get(name, Undefined), depth - 1) for name, member in type_.fields.items()
+    }
 
 
 def _names_its_type(node: FieldNode) -> bool:

@@ -6,7 +6,7 @@ expression that has the same value up to about 1,000 and fails beyond: an error 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -24,12 +24,13 @@ _Wrap = Callable[[exp.Expr], exp.Expr]
 class CountForm(Struct, frozen=True, kw_only=True):
     """Form of a bounded count in one dialect: `wrap` makes it, and `number` is what its count is multiplied with and divided by.
 
-    The product fits into the type up to `largest`.
+    The product fits into the type up to `largest`. `places`: where functions have their count, by the names of their calls.
     """
 
     number: str
     largest: int
     wrap: _Wrap
+    places: Mapping[str, int] = _PLACES
 
 
 def _small(count: exp.Expr) -> exp.Cast:
@@ -60,7 +61,9 @@ def _product(count: exp.Expr) -> exp.Expr:
 
 SMALL_COUNTS: Final = MappingProxyType(
     {
-        "postgres": CountForm(number="32", largest=1_023, wrap=_small_in_postgres),
+        "postgres": CountForm(
+            number="32", largest=1_023, wrap=_small_in_postgres, places={**_PLACES, f"{CALL}factorial": 0}
+        ),
         "duckdb": CountForm(number="32", largest=1_023, wrap=_small_in_duckdb),
     }
 )
@@ -74,7 +77,7 @@ def bound_counts(form: CountForm) -> Callable[[exp.Expr], None]:
 
     def rewrite(root: exp.Expr) -> None:
         for call in list(root.find_all(exp.Anonymous)):
-            place = _PLACES.get(str(call.this).lower())
+            place = form.places.get(str(call.this).lower())
             if place is None or place >= len(call.expressions):
                 continue
             count = call.expressions[place]

@@ -39,6 +39,8 @@ Result: TypeAlias = Literal[
     "json",  # a part of a JSON document, or all of it with the other arguments in it
     "indent",  # a JSON document with spaces before each part, as many as it is deep
     "power",  # a number with as many digits as the exponent gives it
+    "factorial",  # a number with the digits of a factorial
+    "fill",  # the first, as often as the sizes behind it say
     "cast",  # the argument as another type
 ]
 """Rule for the size of a result."""
@@ -127,7 +129,7 @@ OPERATORS: Final = (
         Cube Rollup Having Qualify Order Limit Offset Fetch LimitOptions TableSample Summarize RecursiveWithSearch Column Identifier Star
         Alias Literal Boolean Null HexString BitString ByteString RawString Paren Var DataType DataTypeParam WindowSpec CurrentDate
         CurrentTime CurrentTimestamp Localtime Localtimestamp Kwarg ColumnDef JSONKeyValue PropertyEQ Lambda Comprehension Parameter
-        CharacterSet IndexTableHint JSONSchema JSONColumnDef JSONBContains JSONBContainsTopKey JSONBContainsAnyTopKeys
+        CharacterSet IndexTableHint IntervalSpan JSONSchema JSONColumnDef JSONBContains JSONBContainsTopKey JSONBContainsAnyTopKeys
         JSONBContainsAllTopKeys JSONBPathExists JSONBDeleteAtPath JSONBExtract JSONBExtractScalar MatchAgainst Anonymous
         """,
     ),

@@ -137,6 +137,25 @@ def _column_arguments(root: exp.Expr) -> None:
                     column.replace(column.this.copy())
 
 
+def _extract_fields(root: exp.Expr) -> None:
+    """Makes `x.field` of a lambda's variable `struct_extract(x, 'field')`.
+
+    DuckDB takes a table or a column of the name x before the variable where a point follows.
+    """
+    for dot in reversed(list(root.find_all(exp.Dot))):
+        fields: list[exp.Expr] = []
+        value: exp.Expr = dot
+        while isinstance(value, exp.Dot) and isinstance(value.expression, exp.Identifier):
+            fields.append(value.expression)
+            value = value.this
+        if not (isinstance(value, exp.Identifier) and is_variable(value)) or isinstance(dot.parent, exp.Dot):
+            continue
+        made: exp.Expr = value.copy()
+        for name in reversed(fields):
+            made = exp.Anonymous(this=f"{CALL}struct_extract", expressions=[made, exp.Literal.string(name.name)])
+        dot.replace(made)
+
+
 def is_variable(name: exp.Expr) -> bool:
     """Return True for a variable of a lambda around it, which the parser leaves a bare name."""
     function = name.find_ancestor(exp.Lambda)
@@ -272,7 +291,7 @@ DIALECT: Final = Dialect(
     engine="DuckDB",
     functions=DUCKDB_FUNCTIONS,
     operators=DUCKDB_OPERATORS,
-    max_row_memory=5e6,  # it works on many rows at once
+    max_row_memory=10e6,  # it works on many rows at once
     table_functions={
         "generate_series": ("generate_series",),
         "range": ("range",),
@@ -323,6 +342,7 @@ DIALECT: Final = Dialect(
     tree_rewrites=(
         TreeRewrite((exp.Join,), _join_in_selects, makes_nodes=False),
         TreeRewrite((exp.Dot,), _column_arguments),
+        TreeRewrite((exp.Dot,), _extract_fields),
         TreeRewrite((exp.Dot,), _qualify_by_names),
         TreeRewrite((exp.In,), _contain),
         TreeRewrite((exp.Fetch,), _limit_fetched_rows),

@@ -25,7 +25,12 @@ from toolgen.connectors.sql.dialects.record import (
     TreeRewrite,
     words,
 )
-from toolgen.connectors.sql.dialects.token_rewrites import enclose_limits, enclose_typed_texts, join_type_words
+from toolgen.connectors.sql.dialects.token_rewrites import (
+    cast_typed_texts,
+    enclose_limits,
+    enclose_typed_texts,
+    join_type_words,
+)
 from toolgen.connectors.sql.dialects.value_rows import select_from_values
 from toolgen.connectors.sql.dialects.whole_rows import name_fields, read_through_subqueries
 from toolgen.connectors.sql.dialects.writers import operator, prefix, word, write_power, write_row_test
@@ -44,6 +49,10 @@ __all__ = ["DIALECT"]
 # https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT: the words that belong to the type.
 _UNITS: Final = words("YEAR MONTH DAY HOUR MINUTE SECOND")
 
+_TYPES: Final = words(
+    "cidr datemultirange int4multirange int8multirange macaddr macaddr8 nummultirange tsmultirange tsquery tsvector varbit"
+)
+
 _GRAMMAR: Final = {
     **dict.fromkeys(
         words("RegexpLike RegexpILike SimilarTo Slice Extract Pow Overlaps WithinGroup StartsWith"), "this expression"
@@ -54,7 +63,10 @@ _GRAMMAR: Final = {
     **dict.fromkeys(
         words("JSONKeyValue JSONBContainsTopKey JSONBContainsAnyTopKeys JSONBContainsAllTopKeys"), "this expression"
     ),
-    **dict.fromkeys(words("JSONBPathExists JSONBDeleteAtPath Adjacent Kwarg Dot"), "this expression"),
+    **dict.fromkeys(
+        words("JSONBPathExists JSONBDeleteAtPath Adjacent ExtendsLeft ExtendsRight IntervalSpan Kwarg Dot"),
+        "this expression",
+    ),
     **dict.fromkeys(words("Any All Sqrt Cbrt National"), "this"),
     **dict.fromkeys(words("Localtime Localtimestamp"), ""),
     "Array": "expressions bracket_notation",
@@ -195,9 +207,7 @@ DIALECT: Final = Dialect(
     padded_types=frozenset({exp.DType.CHAR, exp.DType.NCHAR, exp.DType.BPCHAR, exp.DType.BIT}),
     estimate=RowEstimate(_ESTIMATE, _estimated),
     grammar=_GRAMMAR,
-    types=words(
-        "cidr datemultirange int4multirange int8multirange macaddr macaddr8 nummultirange tsmultirange tsquery tsvector varbit"
-    ),
+    types=_TYPES,
     spellings=frozenset(
         {
             "absolutes",
@@ -221,6 +231,7 @@ DIALECT: Final = Dialect(
         TokenRewrite(TokenType.VALUES, select_from_values),
         TokenRewrite(TokenType.ARROW, enclose_ordered_arrows),
         *(TokenRewrite(word, join_type_words) for word in ("VARYING", "NATIONAL", TokenType.NCHAR)),
+        *(TokenRewrite(kind.upper(), partial(cast_typed_texts, types=_TYPES)) for kind in sorted(_TYPES)),
         TokenRewrite(TokenType.LTE, name_operators),
         TokenRewrite(TokenType.GTE, name_operators),
         TokenRewrite("SIMILAR", partial(separate_by_commas, function="SUBSTRING", words=("SIMILAR", "ESCAPE"))),
@@ -243,6 +254,7 @@ DIALECT: Final = Dialect(
     standard_calls={"json_object": is_standard_json},
     gathering=Gathering(may_gather, bound_gathering),
     tilde_operators=True,
+    interval_spans=True,
     neighbouring_texts="lines",
     default_schema="public",
     implicit_columns=words("ctid xmin xmax cmin cmax tableoid oid"),

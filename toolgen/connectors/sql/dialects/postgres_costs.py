@@ -119,6 +119,8 @@ POSTGRES_FUNCTIONS: Final = table(
         (Cost(result="sum", square=0.1), "ln log log10"),
         (Cost(result="power", square=0.1), "exp"),
         (Cost(result="power", pairs=1), "pow power"),
+        (Cost(result="factorial", count=0, work=1_000), "factorial"),
+        (Cost(result="fill", memory=2), "array_fill"),
         (Cost(result="sum", factor=2, square=0.1), "stddev stddev_pop stddev_samp var_pop var_samp variance"),
         (Cost(pairs=0.1), "width_bucket"),
     ),
@@ -134,7 +136,7 @@ POSTGRES_OPERATORS: Final = table(
         (
             Cost(work=1, pairs=0.2),
             """
-            ArrayContainedBy ArrayContainsAll ArrayOverlaps JSONBContains JSONBContainsAllTopKeys
+            ArrayContainedBy ArrayContainsAll ArrayOverlaps ExtendsLeft ExtendsRight JSONBContains JSONBContainsAllTopKeys
             JSONBContainsAnyTopKeys JSONBContainsTopKey
             """,
         ),

@@ -178,6 +178,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     neighbouring_texts: Literal["", "lines", "always"] = ""  # where two texts beside each other are one
     typed_texts: Mapping[str, str] | None = None  # forms of `DATE '…'` by type; None for any type, {} for no form
     interval_needs_unit: bool = False
+    interval_spans: bool = False  # `INTERVAL '1-2' YEAR TO MONTH`
     # names
     quote: str = '"'  # around names
     default_schema: str = ""

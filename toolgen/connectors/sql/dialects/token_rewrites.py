@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-__all__ = ["enclose_interval_values", "enclose_limits", "enclose_typed_texts", "join_type_words"]
+__all__ = ["cast_typed_texts", "enclose_interval_values", "enclose_limits", "enclose_typed_texts", "join_type_words"]
 
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
@@ -158,6 +158,28 @@ def enclose_typed_texts(tokens: Sequence[Token]) -> Iterator[Token]:
         else:
             yield tokens[index]
             index += 1
+
+
+def cast_typed_texts(tokens: Sequence[Token], types: frozenset[str]) -> Iterator[Token]:
+    """`cidr '10.1.0.0/16'` as `CAST('10.1.0.0/16' AS cidr)`, for types that the parser does not know."""
+    index = 0
+    while index < len(tokens):
+        kind, text = tokens[index], tokens[index + 1] if index + 1 < len(tokens) else None
+        index += 1
+        typed = kind.token_type is TokenType.VAR and kind.text.lower() in types
+        if not typed or text is None or text.token_type is not TokenType.STRING:
+            yield kind
+            continue
+        index += 1
+        for token_type, word in (
+            (TokenType.VAR, "CAST"),
+            (TokenType.L_PAREN, "("),
+            (TokenType.STRING, text.text),
+            (TokenType.ALIAS, "AS"),
+            (TokenType.VAR, kind.text),
+            (TokenType.R_PAREN, ")"),
+        ):
+            yield Token(token_type, word, kind.line, kind.col, kind.start, text.end, [])
 
 
 def _type_place(tokens: Sequence[Token], last: int) -> int:

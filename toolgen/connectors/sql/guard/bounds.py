@@ -46,7 +46,7 @@ class Bound(NamedTuple):
 
     `depth`: brackets that open in it. `large`: gathered from rows, and bounded while it is. `digits`: of the numbers with an
     exponent in a text, when they are written out. `json`: a document. `built`: put together by the statement, and not as a table has it.
-    `element`: size of the largest value in a gathered list; negative if it is not known.
+    `element`: size of the largest value in a gathered list; negative if it is not known. `fixed`: a number of a type with a fixed size.
     """
 
     size: float
@@ -58,6 +58,7 @@ class Bound(NamedTuple):
     json: bool = False
     built: bool = True
     element: float = -1.0
+    fixed: bool = False
 
     def merged(self, other: Bound) -> Bound:
         """The larger of both in each respect."""
@@ -71,6 +72,7 @@ class Bound(NamedTuple):
             self.json or other.json,
             self.built or other.built,
             max(self.element, other.element) if min(self.element, other.element) >= 0 else -1.0,
+            self.fixed and other.fixed,
         )
 
 
@@ -102,6 +104,8 @@ _FIXED: Final = frozenset(
         ),
     }
 )
+_OF_FIXED: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.Case, exp.If)
+"""What has a number of a fixed size if all of its operands are such numbers; engines fail where it does not fit."""
 _NUMBERS: Final = _FIXED | {exp.DType.DECIMAL}
 
 
@@ -109,19 +113,20 @@ def narrowed(node: exp.Expr, value: Bound, values: Bounds) -> Bound:
     """The bound on a computed value by its kind: one of the values that `array_agg` gathered, or a number that a text is converted to."""
     if not values:
         return value
+    if isinstance(node, _OF_FIXED) and all(one.fixed for one in values):
+        return value._replace(size=NUMBER, fixed=True)
     first = values[0]
     if called_name(node) == "array_agg":
         return value if first.large else value._replace(element=first.size)
     if isinstance(node, _HOLDERS):
-        return value._replace(element=first.element)
+        return value._replace(element=first.element, fixed=first.fixed)
     if isinstance(node, exp.Bracket):
         taken = len(node.expressions) == 1 and not isinstance(node.expressions[0], exp.Slice) and first.element >= 0
         return value._replace(size=first.element, large=any(one.large for one in values[1:])) if taken else value
-    if isinstance(node, exp.Cast) and value.large:
-        if node.to.this in _FIXED:
-            return value._replace(size=NUMBER, large=False)
-        if node.to.this is exp.DType.DECIMAL:
-            return value._replace(size=min(value.size, MAX_DIGITS), large=False)
+    if isinstance(node, exp.Cast) and node.to.this in _FIXED:
+        return value._replace(size=NUMBER if value.large else value.size, large=False, fixed=True)
+    if isinstance(node, exp.Cast) and value.large and node.to.this is exp.DType.DECIMAL:
+        return value._replace(size=min(value.size, MAX_DIGITS), large=False)
     return value
 
 

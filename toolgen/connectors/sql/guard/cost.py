@@ -9,9 +9,7 @@ used, because engines put its expression there.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 from sqlglot import exp
@@ -35,8 +33,8 @@ from toolgen.connectors.sql.guard.bounds import (
     written_number,
 )
 from toolgen.connectors.sql.guard.column_names import computed_title, named_query, names_by_place
+from toolgen.connectors.sql.guard.column_sizes import TEXT, column_sizes
 from toolgen.connectors.sql.guard.functions import source_columns
-from toolgen.connectors.sql.guard.grants import ByIdentity
 from toolgen.connectors.sql.guard.json_paths import cost_of_path
 from toolgen.connectors.sql.guard.parameter_sizes import ORDINARY, Measure, written_digits
 from toolgen.connectors.sql.guard.patterns import is_linear, repetitions, states
@@ -51,8 +49,6 @@ __all__ = ["check_cost"]
 MAX_WORK: Final = 800e6  # nanoseconds of one row
 _MAX_DEPTH: Final = 250  # of a document that the statement makes
 
-_TEXT: Final = 1_000  # of a column without a length
-_MAX_COLUMN: Final = 10_000
 _STAR: Final = 10_000  # of the columns that tables have
 _LARGE: Final = 9_500_000  # bytes that count for a value of many rows
 _SMALL_WORK: Final = 20.0  # at most so many nanoseconds a byte count for such a value
@@ -72,34 +68,8 @@ _Type = exp.DType
 _MAX_PADDED_LENGTH: Final = 1_000
 _MAX_TYPE_LENGTH: Final = 65_535
 _JSON: Final = frozenset({_Type.JSON, _Type.JSONB})
-_OF_TYPE: Final = re.compile(r"(?:char|varying|text|binary|bit)[^(]*\(([0-9]+)\)", re.IGNORECASE)
-_UNBOUNDED: Final = re.compile(
-    r"char|text|clob|blob|json|bytea|binary|xml|string|\[|vector|^$|struct|map|list|enum|set", re.IGNORECASE
-)
-
-
+_WHOLE_DIGITS: Final = 18  # of a number that has 64 bits
 _NOTHING: Final = Bound(0, built=False)
-_COLUMNS: ByIdentity[Mapping[str, Bound]] = ByIdentity(200)
-
-
-def _columns_of(database: Database, scope: SqlScope) -> Mapping[str, Bound]:
-    """The size of each column, by its name in lower case; the largest, where several tables have it."""
-    known = _COLUMNS.get(database, scope)
-    if known is None:
-        found: dict[str, float] = {}
-        for table in database.tables:
-            for column in table.columns:
-                name = column.name.lower()
-                found[name] = max(found.get(name, 0), _size_of_type(column.type))
-        known = MappingProxyType({name: Bound(size, built=False) for name, size in found.items()})
-        _COLUMNS.put(database, scope, known)
-    return known
-
-
-def _size_of_type(written: str) -> int:
-    if (length := _OF_TYPE.search(written)) is not None:
-        return min(max(NUMBER, int(length[1][:9])), _MAX_COLUMN)
-    return _TEXT if _UNBOUNDED.search(written) else NUMBER
 
 
 def check_cost(root: exp.Expr, database: Database, scope: SqlScope, measured: Sequence[Measure] = ()) -> frozenset[int]:
@@ -109,7 +79,7 @@ def check_cost(root: exp.Expr, database: Database, scope: SqlScope, measured: Se
     """
     if not measured and _is_cheap(root, database.dialect):
         return frozenset()
-    row = _Row(RECORDS[database.dialect], _columns_of(database, scope), measured)
+    row = _Row(RECORDS[database.dialect], column_sizes(database, scope), measured)
     row.check(root)
     return frozenset(row.paths)
 
@@ -183,6 +153,7 @@ class _Row:
         self._measured = measured
         self._catalog = catalog
         self._columns: dict[str, Bound] = {}
+        self._variables: Mapping[str, Bound] = {}  # of lambdas and comprehensions, which come before columns
         self._wholes: dict[str, Bound] = {}  # rows as values, by the names of their queries
         self._unnamed: Bound | None = None
         self._work = self._memory = 0.0
@@ -288,19 +259,18 @@ class _Row:
 
     def _of_elements(self, made: Sequence[exp.Expr | None], names: Sequence[exp.Expr], size: float) -> Bound:
         """Bound on what is made of an element of this size. A second name stands for its number."""
-        around = dict(self._columns)
-        for place, name in enumerate(names):
-            self._columns[name.name.lower()] = Bound(NUMBER if place else size)
+        around = self._variables
+        given = {name.name.lower(): Bound(NUMBER if place else size) for place, name in enumerate(names)}
+        self._variables = {**around, **given}
         found = [self._value(node) for node in made if node is not None]
-        self._columns.clear()
-        self._columns.update(around)
+        self._variables = around
         work, memory = sum(one.work for one in found), sum(one.memory for one in found)
         return found[0]._replace(work=work, memory=memory)
 
     def _literal(self, node: exp.Expr) -> Bound:
         text = node.name
         if not node.is_string:
-            return Bound(digits_of(node))
+            return Bound(digits_of(node), fixed=text.isdigit() and len(text) <= _WHOLE_DIGITS)
         size = len(text) if text.isascii() else len(text.encode(errors="replace"))
         return Bound(size, depth=text.count("[") + text.count("{"), digits=written_digits(text))
 
@@ -309,6 +279,8 @@ class _Row:
             measure = self._measured[slot] if slot < len(self._measured) else ORDINARY
             return Bound(measure.size, depth=measure.depth, digits=measure.digits)
         name = node.name.lower()
+        if name in self._variables and not node.args.get("table"):
+            return self._variables[name]
         own, physical = self._columns.get(name), self._catalog.get(name)
         if (whole := self._wholes.get(name)) is not None:
             own = whole.merged(own) if own is not None else whole
@@ -599,7 +571,7 @@ _MAPPING: Final = frozenset(
     f"{kind}{what}" for kind in ("list_", "array_", "") for what in ("transform", "apply", "filter")
 ) - {"transform"}
 _ADDED: Final = Cost(result="sum")  # a function that a policy adds
-_TEXT_COLUMN: Final = Bound(_TEXT, built=False)
+_TEXT_COLUMN: Final = Bound(TEXT, built=False)
 _DOCUMENTS: Final = frozenset({"document", "json", "indent", "collect"})
 _GATHERING: Final = frozenset({"gather", "collect"})
 _BUILDERS: Final = frozenset({"gather", "collect", "repeat", "pad", "join", "join_rest", "template", "document"})

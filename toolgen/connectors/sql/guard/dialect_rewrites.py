@@ -147,7 +147,14 @@ def _sampled(given: Sequence[Token]) -> Iterator[Token]:
     index = 0
     while index < len(given):
         match [token.text.lower() for token in given[index : index + 6]]:
-            case ["sample", _, "percent" | "%" | "rows", "(", "bernoulli" | "system" | "reservoir", ")"]:
+            case [
+                "sample" | "tablesample",
+                _,
+                "percent" | "%" | "rows",
+                "(",
+                "bernoulli" | "system" | "reservoir",
+                ")",
+            ]:
                 sample, size, unit, opening, method, closing = given[index : index + 6]
                 yield from (sample, method, opening, size, unit, closing)
                 index += 6
@@ -157,7 +164,10 @@ def _sampled(given: Sequence[Token]) -> Iterator[Token]:
 
 
 def _intervals(given: Sequence[Token], units: bool) -> Iterator[Token]:
-    """`INTERVAL '…'` is a cast of the whole text; the parser takes what it knows out of it. With `units` so is `INTERVAL '2' DAY`."""
+    """`INTERVAL '…'` is a cast of the whole text; the parser takes what it knows out of it. With `units` so is `INTERVAL '2' DAY`.
+
+    `INTERVAL '1-2' YEAR TO MONTH` is read by the parser.
+    """
     index = 0
     while index < len(given):
         token, value = given[index], given[index + 1] if index + 1 < len(given) else None
@@ -167,7 +177,8 @@ def _intervals(given: Sequence[Token], units: bool) -> Iterator[Token]:
         counted = (
             unit in _INTERVAL_FIELDS and value is not None and value.token_type in {TokenType.STRING, TokenType.NUMBER}
         )
-        if token.token_type is not TokenType.INTERVAL or value is None or not (alone or counted):
+        spans = unit in _INTERVAL_FIELDS and index + 2 < len(given) and given[index + 2].text.upper() == "TO"
+        if token.token_type is not TokenType.INTERVAL or value is None or spans or not (alone or counted):
             yield token
             continue
         last = value if alone else given[index + 1]
@@ -343,6 +354,7 @@ _RESPELLINGS: Final[Sequence[tuple[str | TokenType, Spelling | Literal[""], _Res
     ("PG_CATALOG", "catalog_prefix", _without_catalog),
     ("EXCLUDE", "excluded_names", _listed_exclusions),
     ("SAMPLE", "sample_methods", _sampled),
+    ("TABLESAMPLE", "sample_methods", _sampled),
     ("USING", "operator_order", _sorted_by),
     ("NULLS", "nulls_inside", _nulls_behind),
     ("INTERVAL", "interval_fields", partial(_intervals, units=True)),

@@ -108,7 +108,7 @@ GROWING = _names("repeat lpad rpad space zeroblob randomblob")
 """Functions whose result is as long as they are told. One in another would multiply what each may do alone."""
 
 WRITTEN_OUT: Mapping[str, int] = MappingProxyType({"translate": 1, "btrim": 1, "ltrim": 1, "rtrim": 1, "trim": 1})
-"""From this argument on, texts are written out: engines look up each character of one in all of the other, and not at the time."""
+"""From this argument on, texts are written out where a server is not interrupted: it looks up each character of one in all of the other."""
 
 FORMATTERS = _names("printf format")
 """Functions whose first argument is a template with widths: it must be written out, and its widths small."""

@@ -262,7 +262,7 @@ def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], def
         _check_cap(node, name, cap)
     if name in GROWING and any(called(inner) in GROWING for inner in node.find_all(exp.Anonymous) if inner is not node):
         refuse("size", f"{name} is used on a text that was made longer already", "make a text longer once")
-    if (first := WRITTEN_OUT.get(name)) is not None:
+    if record.uninterruptible and (first := WRITTEN_OUT.get(name)) is not None:
         for argument in node.expressions[first:]:
             if not (isinstance(argument, exp.Literal) and argument.is_string and len(argument.name) <= _MAX_WIDTH):
                 refuse("size", f"the characters of {name} must be written out", "write them as a string")

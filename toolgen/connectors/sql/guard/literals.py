@@ -203,7 +203,7 @@ def _check_typed(tokens: Sequence[Token], place: int, record: Dialect) -> None:
     word = kind.text.upper()
     if word == "INTERVAL":
         if record.interval_units:
-            _check_interval(text, tokens[place + 2 : place + 4], record)
+            _check_interval(text, tokens[place + 2 : place + 5], record)
         return
     if record.typed_texts is None or word in _NO_TYPES:
         return
@@ -232,6 +232,15 @@ def _is_typed_value(word: str, text: str) -> bool:
     return len(text) == 10 if word == "DATE" else len(text) >= 19 and text[-6] not in "+-" and text[-1] != "Z"
 
 
+# https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT
+_SPANS: Final = frozenset(
+    {
+        *(("YEAR", "MONTH"), ("DAY", "HOUR"), ("DAY", "MINUTE"), ("DAY", "SECOND")),
+        *(("HOUR", "MINUTE"), ("HOUR", "SECOND"), ("MINUTE", "SECOND")),
+    }
+)
+
+
 def _check_interval(text: str, following: Sequence[Token], record: Dialect) -> None:
     """`INTERVAL '2' WEEK` is two seconds in a column called week in PostgreSQL; MySQL has no intervals without a unit."""
     units = record.interval_units
@@ -246,6 +255,8 @@ def _check_interval(text: str, following: Sequence[Token], record: Dialect) -> N
             )
         return
     through = len(following) > 1 and following[1].text.upper() == "TO"
+    if through and record.interval_spans and (word, following[2].text.upper() if len(following) > 2 else "") in _SPANS:
+        return
     number = PLAIN_NUMBER.match(text)
     if word and (through or (word not in units if number else word in units) or (number and "." in text)):
         refuse(

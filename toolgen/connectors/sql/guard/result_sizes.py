@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from math import inf, prod
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -256,6 +257,30 @@ def _power(call: Arguments) -> float:
     return MAX_DIGITS
 
 
+_MAX_FACTORIAL: Final = 1_023  # as a computed count of `computed_counts.py`
+_MAX_FILLED: Final = 10_000  # elements
+
+
+def _factorial(call: Arguments) -> float:
+    """At most four digits for each number up to 10,000."""
+    if call.number > _MAX_FACTORIAL:
+        refuse("size", f"the factorial of a number beyond {_MAX_FACTORIAL}", "write factorial(least(n, 1000)) or less")
+    return 4 * call.number + NUMBER
+
+
+def _filled(call: Arguments) -> float:
+    """`array_fill(x, ARRAY[2, 3])`, with sizes that are written out."""
+    sizes = bare(argument(call.node, 1))
+    counts = [written_number(bare(size)) for size in sizes.expressions] if isinstance(sizes, exp.Array) else [inf]
+    if prod(counts) > _MAX_FILLED:
+        refuse(
+            "size",
+            f"the sizes of array_fill are not numbers written out with {_MAX_FILLED:,} elements at most",
+            "write array_fill(0, ARRAY[10]), or ARRAY(SELECT 0 FROM generate_series(1, n))",
+        )
+    return (call.size(0) + NUMBER) * prod(counts)
+
+
 def _cast(call: Arguments) -> float:
     kind = call.node.args["to"]
     numbers = [written_number(size.this) for size in kind.find_all(exp.DataTypeParam)]
@@ -291,6 +316,8 @@ RESULT_SIZES: Final[Mapping[Result, Callable[[Arguments], float]]] = MappingProx
         "json": _json,
         "indent": _indented,
         "power": _power,
+        "factorial": _factorial,
+        "fill": _filled,
         "cast": _cast,
     }
 )

@@ -91,14 +91,27 @@ def _expressions(file: str) -> Iterator[Honest]:
 
 
 class Engine(Struct, kw_only=True):
-    """A connection to a database of the analysts' schema."""
+    """A connection to a database. `digits`: of doubles that are compared, whose sums depend on the order of rows; 0 for all of them."""
 
     dialect: str
     database: Database
     connection: Any
+    digits: int = 0
 
     def rows(self, sql: str) -> Rows:
         """Column names and rows. Raises what the driver raises."""
+        names, rows = self._rows(sql)
+        return names, [tuple(map(self._rounded, row)) for row in rows] if self.digits else rows
+
+    def _rounded(self, value: object) -> object:
+        match value:
+            case float():
+                return float(f"{value:.{self.digits}g}")
+            case list():
+                return [self._rounded(item) for item in value]
+        return value
+
+    def _rows(self, sql: str) -> Rows:
         if self.dialect == "duckdb":
             found = self.connection.execute(sql)
             return [column[0] for column in found.description], found.fetchall()

@@ -109,10 +109,8 @@ POSTGRES_EQUIVALENTS: Final = equivalents(f"""
     total -> sum(n)
     try_cast convert to_number -> CAST(n AS integer)
     point box circle line lseg path polygon -> sqrt(power(n - 1, 2) + power(n - 2, 2))
-    factorial -> round(exp(sum(ln(n))))
     xmlagg xmlconcat xmlelement xmlforest xmlparse xmlserialize xpath xpath_exists -> jsonb_build_object('a', t)
     lengthb -> octet_length(t)
-    array_fill -> array_agg(n)
     {_PIVOTED} -> {_PIVOT}
 """)
 MYSQL_EQUIVALENTS: Final = equivalents(f"""

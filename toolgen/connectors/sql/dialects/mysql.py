@@ -13,6 +13,7 @@ from toolgen.connectors.sql.dialects.call_rewrites import spell_out_characters
 from toolgen.connectors.sql.dialects.computed_counts import MYSQL_COUNTS, bound_counts
 from toolgen.connectors.sql.dialects.equivalents import MYSQL_EQUIVALENTS
 from toolgen.connectors.sql.dialects.mysql_costs import MYSQL_FUNCTIONS, MYSQL_OPERATORS
+from toolgen.connectors.sql.dialects.mysql_json_tables import enclose_clauses, restore_clauses, write_json_column
 from toolgen.connectors.sql.dialects.mysql_searches import restore_parameters, search_for_parameters
 from toolgen.connectors.sql.dialects.mysql_sequences import is_sequence
 from toolgen.connectors.sql.dialects.record import (
@@ -220,14 +221,8 @@ _GRAMMAR: Final = {
     "IndexTableHint": "this expressions target",
     "JSONTable": "this schema path",
     "JSONSchema": "expressions",
-    "JSONColumnDef": "this kind path nested_schema ordinality",
+    "JSONColumnDef": "this kind path nested_schema ordinality exists on_empty on_error",
 }
-# Clauses of JSON_TABLE that the parser does not read: https://mariadb.com/kb/en/json_table/
-_TABLE_CLAUSES: Final = (
-    (["EXISTS", "PATH"], "leave the column out, and write json_exists(document, '$.path') AS name in the SELECT list"),
-    (["ON", "EMPTY"], "leave the clause out, and write coalesce(column, value) in the SELECT list"),
-    (["ON", "ERROR"], "leave the clause out: a value that does not fit is NULL"),
-)
 
 
 _HINTS: Final = (
@@ -250,10 +245,6 @@ def _hint(words: Sequence[str]) -> str:
             return advice
     if "VALUES" in words:
         return "write rows as SELECT 1, 'a' UNION ALL SELECT 2, 'b'"
-    if "JSON_TABLE" in words:
-        for clause, advice in _TABLE_CLAUSES:
-            if any(words[place : place + len(clause)] == clause for place in range(len(words))):
-                return advice
     return ""
 
 
@@ -330,6 +321,7 @@ DIALECT: Final = Dialect(
         TokenRewrite(TokenType.VALUES, _select_values),
         TokenRewrite("SEPARATOR", _limit_before_separator),
         TokenRewrite("AGAINST", search_for_parameters),
+        TokenRewrite("JSON_TABLE", enclose_clauses),
         TokenRewrite("SQL_CALC_FOUND_ROWS", _without_counting),
         TokenRewrite(TokenType.L_BRACE, _without_braces),
         *(TokenRewrite(name, spell_out_characters) for name in ("CHAR", "SUBSTR", "MID")),
@@ -339,11 +331,13 @@ DIALECT: Final = Dialect(
         TreeRewrite((exp.GroupConcat,), _replace_before_gathering),
         TreeRewrite((exp.Soundex,), _call_soundex),
         TreeRewrite((exp.MatchAgainst,), restore_parameters, makes_nodes=False),
+        TreeRewrite((exp.JSONColumnDef,), restore_clauses),
         TreeRewrite((exp.Anonymous,), bound_counts(MYSQL_COUNTS)),
         TreeRewrite((exp.Identifier,), quote_reserved_names("mysql"), makes_nodes=False, names=reserved_names("mysql")),
     ),
     writers={
         exp.GroupConcat: write_group_concat,
+        exp.JSONColumnDef: write_json_column,
         exp.RegexpLike: write_rlike,
         exp.HexString: write_hexadecimal,
         exp.IntDiv: write_integer_division,

@@ -554,7 +554,10 @@ def _check_gathered_limit(node: exp.Expr, _dialect: DialectName) -> None:
     if node.this is None and node.args.get("offset") is None:
         return
     counts = [node.expression, *filter(None, [node.args.get("offset")])]
-    if not isinstance(node.parent, exp.GroupConcat) or not all(map(_is_whole, counts)):
+    gathered = isinstance(node.parent, exp.GroupConcat) or (
+        isinstance(node.parent, exp.Anonymous) and called(node.parent) == "json_arrayagg"
+    )
+    if not gathered or not all(map(_is_whole, counts)):
         refuse(
             "limit", "the LIMIT of a function is not a number written out", "write GROUP_CONCAT(x ORDER BY y LIMIT 3)"
         )

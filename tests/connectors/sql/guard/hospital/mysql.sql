@@ -304,3 +304,11 @@ SELECT wt.name, ROUND(100 * SUM(a.discharged_at IS NULL) / NULLIF(wt.beds, 0), 1
 SELECT DATE_FORMAT(d, '%Y-%m-%d') AS d FROM (SELECT DATE_ADD('2024-01-01', INTERVAL (a.n + 10 * b.n) DAY) AS d FROM (SELECT 0 AS n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9) a CROSS JOIN (SELECT 0 AS n UNION SELECT 1 UNION SELECT 2) b) x WHERE d <= '2024-01-20' ORDER BY d;
 SELECT TRIM(TRAILING '.' FROM REPLACE(CONCAT(title, '.'), '..', '.')) AS t, REVERSE(SUBSTRING_INDEX(REVERSE(title), ' ', 1)) AS last_word FROM articles ORDER BY id;
 SELECT customer, MAX(CASE WHEN rn = 1 THEN total END) AS first_total, MAX(CASE WHEN rn = 2 THEN total END) AS second_total FROM (SELECT customer, total, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY placed_at) AS rn FROM shop_orders) x GROUP BY customer ORDER BY customer;
+SELECT jt.* FROM JSON_TABLE('[{"name":"Laptop","color":"black"},{"name":"Jeans"}]', '$[*]' COLUMNS (name VARCHAR(10) PATH '$.name', color VARCHAR(10) PATH '$.color' DEFAULT '"none"' ON EMPTY)) jt;
+SELECT jt.* FROM JSON_TABLE('[{"a":"x"},{"a":1}]', '$[*]' COLUMNS (o FOR ORDINALITY, a INT PATH '$.a' NULL ON EMPTY DEFAULT '-1' ON ERROR)) jt;
+SELECT jt.* FROM JSON_TABLE('[{"a":"x"},{"b":1}]', '$[*]' COLUMNS (has_a INT EXISTS PATH '$.a', a VARCHAR(5) PATH '$.a' ERROR ON ERROR)) AS jt;
+SELECT * FROM JSON_TABLE('[{"x":"1"},{}]', '$[*]' COLUMNS (x INT PATH '$.x' DEFAULT '0' ON EMPTY, has INT EXISTS PATH '$.x')) AS t;
+SELECT o.id, j.sku, j.gift FROM shop_orders o, JSON_TABLE(o.items, '$[*]' COLUMNS (sku VARCHAR(20) PATH '$.sku', gift INT EXISTS PATH '$.gift')) j ORDER BY o.id, j.sku;
+SELECT d.id, j.fw, j.iv FROM devices d JOIN JSON_TABLE(d.config, '$' COLUMNS (fw VARCHAR(20) PATH '$.firmware' DEFAULT 'none' ON EMPTY DEFAULT 'bad' ON ERROR, iv INT PATH '$.interval' DEFAULT '60' ON EMPTY, NESTED PATH '$.channels[*]' COLUMNS (ch INT PATH '$' NULL ON ERROR))) j ORDER BY d.id, j.ch;
+SELECT JSON_ARRAYAGG(name ORDER BY name LIMIT 2) FROM wards;
+SELECT JSON_ARRAYAGG(name ORDER BY name DESC LIMIT 1, 2) AS a, JSON_ARRAYAGG(DISTINCT floor ORDER BY floor LIMIT 3) AS b FROM wards;

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from msgspec.structs import replace
 
 from tests.connectors.sql.guard.honest import Engine, open_engine
+from tests.exhaustive import part
 from toolgen.connectors.sql.guard.guard import guard
 from toolgen.model.call import Statement
 from toolgen.model.sql_scope import SqlScope, TableScope
@@ -290,3 +293,46 @@ def test_columns_do_not_make_a_statement_long_without_bound(engine: Engine) -> N
     for item in ("COLUMNS(*)", "concat(*COLUMNS(*))"):
         verdict = _judge(engine, f"SELECT {' || '.join([item] * 400)} FROM visits")
         assert isinstance(verdict, Deny), item
+
+
+_LAMBDAS = (
+    "list_transform([{{'kind': 'k'}}], {v} -> {v}.kind)",
+    "list_transform([{{'kind': 'k'}}], lambda {v}: {v}.kind)",
+    "list_transform([1], lambda {v}: {v}.kind)",
+    "list_transform([{{'x': 1}}], lambda {v}: upper({v}.kind))",
+    "list_filter([{{'kind': 'k'}}], lambda {v}: {v}.kind LIKE 'ro%')",
+    "list_transform([{{'places': {{'kind': 1}}}}], lambda {v}: {v}.places.kind)",
+    "list_transform([1], lambda z: list_transform([{{'kind': z}}], lambda {v}: {v}.kind))",
+    "list_transform([1], lambda {v}: list_transform([{{'kind': 1}}], lambda z: {v}.kind))",
+    "list_reduce([{{'kind': 'a'}}, {{'kind': 'b'}}], lambda {v}, z: {{'kind': {v}.kind || z.kind}})",
+    "[{v}.kind FOR {v} IN [{{'kind': 'k'}}]]",
+    "[{v}.kind FOR {v} IN [1]]",
+    "[z FOR z IN ['k'] IF {v}.kind LIKE 'ro%']",
+    "list_transform([{{'kind': 'k'}}], lambda {v}: {v}['kind'])",
+    "list_transform([{{'kind': 'k'}}], lambda {v}: struct_extract({v}, 'kind'))",
+    "list_transform([{{'kind': 'k'}}], lambda {v}: ({v}).kind)",
+    "list_transform([{{'rowid': 77}}], lambda {v}: {v}.rowid)",
+)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
+@pytest.mark.parametrize("form", _LAMBDAS)
+def test_a_variable_of_a_lambda_is_no_table(engine: Engine, form: str) -> None:
+    """DuckDB takes a table of the variable's name before the variable, and gives a column that is hidden."""
+    sources = ("places", "places p", "main.places", "places AS P", "(SELECT id FROM places) places")
+    variables = ("places", "p", "P", "PLACES", "kind", "name", "main", '"places"', "id")
+    for source, variable in part([*product(sources, variables)], 7):
+        made = form.format(v=variable)
+        _hold(engine, f"SELECT id, {made} FROM {source} ORDER BY id")
+        verdict = _judge(engine, f"SELECT id FROM {source} WHERE len({made}) > 0")
+        if isinstance(verdict, Statement) and "LIKE" in form:
+            assert _found(engine, verdict) in ([], None)
+
+
+def _found(engine: Engine, statement: Statement) -> list[tuple[object, ...]] | None:
+    """The rows, or None if the statement fails."""
+    try:
+        return engine.rows(statement.sql)[1]
+    except duckdb.Error:
+        return None

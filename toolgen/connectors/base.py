@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import Struct
 
 from toolgen.connectors.executor import Executor, FileSource, InnerCalls, LocalApp, Permit
+from toolgen.connectors.original import Original
 from toolgen.connectors.source import Fetched, SourceConfig, SourceReading, SourceSettings, is_remote
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ConfigError
@@ -108,8 +109,8 @@ class Connector(ABC):
     """True if what an executor runs on is shared by all sources of the kind, so that it is not closed with one of them."""
     bindings: ClassVar[frozenset[str]] = frozenset()
     """Kinds of bindings that only the tools of this kind of system have."""
-    no_proof: ClassVar[str] = ""
-    """Reason why `toolgen verify` has nothing to prove for the kind's tools; "" if its description says which requests are right."""
+    no_proof: ClassVar[str] = "nothing describes its requests"
+    """Reason why `toolgen verify` has nothing to prove for the tools of a kind without a `prover` of its own."""
 
     def location(self, given: str, root: Path, where: str) -> str:
         """Return the location of a source in toolgen.yaml as an absolute path or a URL. Raises `ConfigError`."""
@@ -177,12 +178,22 @@ class Connector(ABC):
         """Return a mock of the system of a source; None for a kind that is not mocked. Raises `DescriptionError`."""
         return None
 
-    def prover(self, config: SourceConfig, info: SourceInfo, *, examples: int, seed: str) -> Prover | None:
-        """Return the function that proves a tool of a source with up to `examples` generated calls; None for a kind without proofs."""
-        return None
+    def prover(self, config: SourceConfig, info: SourceInfo, *, examples: int, seed: str) -> Prover:
+        """Return the function that proves a tool of a source with up to `examples` generated calls."""
+        from toolgen.connectors.proof.verdicts import NotApplicable  # noqa: PLC0415 - for `toolgen verify` alone
+
+        return lambda _: NotApplicable(reason=self.no_proof)
+
+    def original(self, config: SourceConfig, info: SourceInfo) -> Original:
+        """Read a description once more, for the texts that a build leaves out. Raises `DescriptionError`."""
+        return Original()
 
     def binding_changes(self, before: Tool, after: Tool) -> Iterator[BindingChange]:
         """Yield the changes in how calls are made between two versions of a tool with bindings of one kind."""
+        return iter(())
+
+    def description_changes(self, before: SourceInfo, after: SourceInfo) -> Iterator[BindingChange]:
+        """Yield the changes of a description that no tool shows."""
         return iter(())
 
     def preview_location(self, info: SourceInfo) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolgen.generator.emit.binding_diff import binding_changes
+from toolgen.generator.emit.diff import binding_changes
 from toolgen.model.tool import DeviceBinding, Effect, Tool
 
 BINDING = DeviceBinding(method="a.b", params={"x": "$.x"}, result={"type": "null"}, display="Do it?", timeout_s=60.0)

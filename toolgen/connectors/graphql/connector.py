@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
 from toolgen.connectors.locations import file_or_url, last_step
+from toolgen.connectors.original import Original
+from toolgen.connectors.proof.verdicts import Prover
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+from toolgen.model.binding_change import BindingChange
+from toolgen.model.manifest import SourceInfo
+from toolgen.model.tool import Tool
 
 __all__ = ["GraphQLConnector"]
 
@@ -18,6 +24,7 @@ class GraphQLConnector(Connector):
     """Connector of `graphql:`."""
 
     kind = "graphql"
+    bindings = frozenset({"graphql"})
     free_headers = True
     networked = True
     server_key = "endpoint"
@@ -47,6 +54,26 @@ class GraphQLConnector(Connector):
         from toolgen.connectors.graphql.read import read_graphql  # noqa: PLC0415 - its library is a tenth of a large build
 
         return read_graphql(config)
+
+    def prover(self, config: SourceConfig, info: SourceInfo, *, examples: int, seed: str) -> Prover:
+        """Return the prover that holds operations against the schema."""
+        from toolgen.connectors.graphql.description import load_description  # noqa: PLC0415 - as above
+        from toolgen.connectors.graphql.proof import prove_operation  # noqa: PLC0415 - for `toolgen verify` alone
+
+        schema = load_description(config.file).schema
+        return partial(prove_operation, schema=schema, graph=info.graph, examples=examples, seed=seed)
+
+    def original(self, config: SourceConfig, info: SourceInfo) -> Original:
+        """Read the descriptions of a schema."""
+        from toolgen.connectors.graphql.original import read_original  # noqa: PLC0415 - for `toolgen lint` alone
+
+        return read_original(config)
+
+    def binding_changes(self, before: Tool, after: Tool) -> Iterator[BindingChange]:
+        """Yield the changes of an operation."""
+        from toolgen.connectors.graphql.binding_changes import operation_changes  # noqa: PLC0415 - for a comparison alone
+
+        return operation_changes(before, after)
 
     def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
         """Return an executor of operations over HTTP, and of subscriptions."""

@@ -8,9 +8,11 @@ from pathlib import Path
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.locations import check_remote, last_step
+from toolgen.connectors.original import Original
 from toolgen.connectors.source import Fetched, SourceConfig, SourceReading, SourceSettings
 from toolgen.core.errors import ConfigError
 from toolgen.model.binding_change import BindingChange
+from toolgen.model.manifest import SourceInfo
 from toolgen.model.mcp import ServerTools, write_listing
 from toolgen.model.tool import Tool
 
@@ -77,6 +79,12 @@ class McpConnector(Connector):
         from toolgen.connectors.http.source_executor import resilient  # noqa: PLC0415 - a gateway's alone
 
         return resilient(executor, source)
+
+    def original(self, config: SourceConfig, info: SourceInfo) -> Original:
+        """Read the texts of the pinned listing."""
+        from toolgen.connectors.mcp.original import listed_texts  # noqa: PLC0415 - for `toolgen lint` alone
+
+        return Original(texts=tuple(listed_texts(Path(config.file))))
 
     def binding_changes(self, before: Tool, after: Tool) -> Iterator[BindingChange]:
         """Yield the changes of a call to a server."""

@@ -10,6 +10,7 @@ from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.locations import file_or_url
 from toolgen.connectors.mock_service import MockService
+from toolgen.connectors.original import Original
 from toolgen.connectors.proof.verdicts import Prover
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
 from toolgen.model.binding_change import BindingChange
@@ -27,6 +28,7 @@ class OpenApiConnector(Connector):
     own_keys = frozenset({"overlay", "poll", "server", "trace", "http2"})
     failure_keys = frozenset({"timeouts", "retries", "breaker", "concurrency", "idempotency_key", "answers"})
     describes_requests = True
+    no_proof = "the tool is declared by its request itself, which is sent as it is written"
     networked = True
     server_key = "server"
     renewable = True
@@ -68,10 +70,18 @@ class OpenApiConnector(Connector):
         return MockApp(MockDescription(config))
 
     def prover(self, config: SourceConfig, info: SourceInfo, *, examples: int, seed: str) -> Prover:
-        """Return the prover that holds requests against the description."""
+        """Return the prover that holds requests against the description; for declared requests there is none."""
+        if config.resource:
+            return super().prover(config, info, examples=examples, seed=seed)
         from toolgen.connectors.openapi.proof.prover import prove_http_tools  # noqa: PLC0415 - for `toolgen verify` alone
 
         return prove_http_tools(config, info.security_schemes, examples, seed)
+
+    def original(self, config: SourceConfig, info: SourceInfo) -> Original:
+        """Read summaries and descriptions of operations, and all other texts."""
+        from toolgen.connectors.openapi.original import read_original  # noqa: PLC0415 - for `toolgen lint` alone
+
+        return read_original(config)
 
     def binding_changes(self, before: Tool, after: Tool) -> Iterator[BindingChange]:
         """Yield the changes of a request."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
+from toolgen.connectors.original import Original
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
 from toolgen.connectors.sql.engines import ENGINES, engine_of, is_file, location_of, preview_location
 from toolgen.core.errors import ConfigError
 from toolgen.model.account_report import DatabaseReport
+from toolgen.model.binding_change import BindingChange
 from toolgen.model.database_url import ServerLocation
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.secret import SecretReference
 from toolgen.model.sql_scope import SqlScope
 from toolgen.model.sql_section import DatabaseSection
+from toolgen.model.tool import Tool
 
 __all__ = ["SqlConnector", "check_extra"]
 
@@ -25,6 +28,7 @@ class SqlConnector(Connector):
     """Connector of `sql:`."""
 
     kind = "sql"
+    bindings = frozenset({"sql"})
     own_keys = frozenset({"writes"})
     failure_advice = "the policy's sql: says how long a statement may take"
     names_schemes = False
@@ -95,6 +99,24 @@ class SqlConnector(Connector):
         from toolgen.connectors.sql.accounts import examined  # noqa: PLC0415 - behind an extra
 
         return examined(source, info.database, opened)
+
+    def original(self, config: SourceConfig, info: SourceInfo) -> Original:
+        """Return the comments of tables and columns."""
+        from toolgen.connectors.sql.original import schema_texts  # noqa: PLC0415 - for `toolgen lint` alone
+
+        return Original(texts=tuple(schema_texts(info)))
+
+    def binding_changes(self, before: Tool, after: Tool) -> Iterator[BindingChange]:
+        """Yield the changes of a statement."""
+        from toolgen.connectors.sql.description_changes import statement_changes  # noqa: PLC0415 - for a comparison alone
+
+        return statement_changes(before, after)
+
+    def description_changes(self, before: SourceInfo, after: SourceInfo) -> Iterator[BindingChange]:
+        """Yield the changes of tables and columns."""
+        from toolgen.connectors.sql.description_changes import schema_changes  # noqa: PLC0415 - for a comparison alone
+
+        return schema_changes(before, after)
 
     def database_section(self) -> DatabaseSection:
         """Return the reader of `sql:` in a policy."""

@@ -7,17 +7,25 @@ from typing import Literal
 
 import msgspec
 
-from toolgen.generator.emit.binding_diff import binding_changes
+from toolgen.connectors.registry import CONNECTORS, connector_of
 from toolgen.generator.emit.context_diff import context_changes
 from toolgen.generator.emit.schema_diff import Path, SchemaChange, SchemaChangeCache
 from toolgen.model.argument_names import own_names, with_listed_arguments
 from toolgen.model.binding_change import BindingChange, breaking, change, compatible
-from toolgen.model.database import Column, Database, Table
 from toolgen.model.manifest import Manifest, SourceInfo
 from toolgen.model.prompt_injection import spelled
 from toolgen.model.tool import Effect, Tool
 
-__all__ = ["BindingChange", "ManifestDiff", "ToolDifference", "change_line", "compare", "lines", "printable"]
+__all__ = [
+    "BindingChange",
+    "ManifestDiff",
+    "ToolDifference",
+    "binding_changes",
+    "change_line",
+    "compare",
+    "lines",
+    "printable",
+]
 
 _SEVERITY = (Effect.READ, Effect.WRITE, Effect.DESTRUCTIVE)
 _MAX_TEXT_LENGTH = 160
@@ -197,6 +205,22 @@ def _tool(
         yield change((old.source, old.origin) in origins, "origin", text)
 
 
+def binding_changes(old: Tool, new: Tool) -> Iterator[BindingChange]:
+    """Yield the changes in how calls to a tool are made.
+
+    A change is compatible if it concerns only the gateway: the style of a value, the order, the media type. If an argument fills another
+    place, or a call goes elsewhere, its meaning may have changed, so that is breaking.
+    """
+    if old.binding == new.binding:
+        return
+    if old.binding.kind != new.binding.kind:
+        yield breaking("binding", f"is now a {new.binding.kind} call (before: {old.binding.kind})")
+        return
+    connector = connector_of(new.binding)
+    found = [] if connector is None else list(connector.binding_changes(old, new))
+    yield from found or [breaking("binding", "its calls are made in another way, and which cannot be told")]
+
+
 def _is(code: str) -> str:
     return "are" if code == "tags" else "is"
 
@@ -264,67 +288,13 @@ def _source(old: SourceInfo, new: SourceInfo) -> Iterator[BindingChange]:
             yield breaking("security", f"the security scheme {name} was removed")
         elif was != now:
             yield breaking("security", f"the security scheme {name} is now {_fields(now)} (before: {_fields(was)})")
-    if old.database is not None and new.database is not None:
-        yield from _database(old.database, new.database)
+    if (connector := CONNECTORS.get(new.kind)) is not None:
+        yield from connector.description_changes(old, new)
 
 
 def _fields(value: msgspec.Struct) -> str:
     written: dict[str, object] = msgspec.to_builtins(value)
     return ", ".join(f"{key} {_quoted(str(item))}" for key, item in written.items())
-
-
-def _database(old: Database, new: Database) -> Iterator[BindingChange]:
-    if old.dialect != new.dialect:
-        yield breaking("dialect", f"its dialect is now {new.dialect} (before: {old.dialect})")
-    for name in sorted({*old.functions, *new.functions}):
-        if name not in old.functions:
-            text = f"defines the function {name} now, and a call that means a built-in one of that name is refused"
-            yield breaking("function", text)
-        elif name not in new.functions:
-            yield compatible("function", f"no longer defines the function {name}")
-    before = {_table_name(table): table for table in old.tables}
-    after = {_table_name(table): table for table in new.tables}
-    for name in sorted(before.keys() | after.keys()):
-        if name not in after:
-            yield breaking("table", f"table {name} was removed")
-        elif name not in before:
-            yield compatible("table", f"table {name} is new")
-        elif before[name] != after[name]:
-            yield from _table(name, before[name], after[name])
-
-
-def _table_name(table: Table) -> str:
-    return f"{table.schema}.{table.name}" if table.schema else table.name
-
-
-def _table(name: str, old: Table, new: Table) -> Iterator[BindingChange]:
-    before = {column.name: column for column in old.columns}
-    after = {column.name: column for column in new.columns}
-    for column in [*after, *(column for column in before if column not in after)]:
-        if column not in after:
-            yield breaking("column", f"column {name}.{column} was removed")
-        elif column not in before:
-            yield compatible("column", f"column {name}.{column} is new")
-        else:
-            yield from _column(f"{name}.{column}", before[column], after[column])
-    if list(filter(after.__contains__, before)) != list(filter(before.__contains__, after)):
-        yield compatible("table", f"table {name} has its columns in another order")
-    for code, said in (("primary_key", "primary key"), ("references", "list of references"), ("comment", "comment")):
-        if getattr(old, code) != getattr(new, code):
-            yield compatible("table", f"table {name} has another {said}")
-    if old.view != new.view:
-        yield compatible("table", f"{name} is now a {'view' if new.view else 'table'}")
-
-
-def _column(name: str, old: Column, new: Column) -> Iterator[BindingChange]:
-    if old.type != new.type:
-        yield breaking("column", f"column {name} is now {new.type or 'untyped'} (before: {old.type or 'untyped'})")
-    if old.nullable != new.nullable:
-        yield change(
-            new.nullable, "column", f"column {name} {'may be null now' if new.nullable else 'is never null now'}"
-        )
-    if old.comment != new.comment:
-        yield compatible("column", f"column {name} has another comment")
 
 
 def _quoted(text: str) -> str:

@@ -14,6 +14,7 @@ import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.connectors.original import Original
 from toolgen.connectors.overrides import ToolOverride
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceConfig, SourceSettings
@@ -29,7 +30,6 @@ from toolgen.quality.lint.rule import (
     Level,
     LintRule,
     LintTool,
-    Original,
     RuleHit,
     SourceView,
     readable,
@@ -144,7 +144,7 @@ def _yaml(data: bytes) -> Iterator[tuple[str, int]]:
 
 _BUILD = "build-"  # before the code of a problem that the build found
 _SAME = {"suspicious_text"}  # problems that a rule of ours finds more precisely
-_NOTHING = Original(operations={}, texts=(), files={})
+_NOTHING = Original()
 _TOOL_RULES: tuple[LintRule[LintTool], ...] = (*TOOL_WORDING, *TOOL_SHAPES, *TOOL_SAFETY)
 _SOURCE_RULES: tuple[LintRule[SourceView], ...] = (*SOURCE_WORDING, *SOURCE_SAFETY)
 _ALL: tuple[LintRule[Any], ...] = (*_TOOL_RULES, *_SOURCE_RULES, *TEXT_RULES, *CATALOG_RULES)

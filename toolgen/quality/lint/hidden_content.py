@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from toolgen.connectors.original import ModelText
 from toolgen.model.prompt_injection import INVISIBLE, order_in
-from toolgen.quality.lint.rule import Level, LintRule, ModelText, RuleHit
+from toolgen.quality.lint.rule import Level, LintRule, RuleHit
 
 __all__ = ["TEXT_RULES"]
 

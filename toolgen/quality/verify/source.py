@@ -7,14 +7,11 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from toolgen.connectors.graphql.description import load_description
-from toolgen.connectors.proof.verdicts import NotApplicable, Prover, ToolReport, Unproven, Verdict
+from toolgen.connectors.proof.verdicts import Prover, ToolReport, Unproven, Verdict
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import ToolgenError, place_of
-from toolgen.model.manifest import SourceInfo
 from toolgen.model.tool import Tool
-from toolgen.quality.verify.graphql_operations import prove_operation
 
 __all__ = ["SourceReport", "verify_source"]
 
@@ -41,7 +38,7 @@ def verify_source(
     password: str = "",
     progress: Progress | None = None,
 ) -> SourceReport:
-    """Reads the source and proves each of its tools with up to `examples` generated calls; nothing is sent.
+    """Read the source and prove each of its tools with up to `examples` generated calls; nothing is sent.
 
     `password` is a database's, whose schema is read.
 
@@ -70,18 +67,4 @@ def _judged(prove: Callable[[Tool], Verdict], tool: Tool) -> Verdict:
 def _prover(config: SourceConfig, examples: int, seed: str, password: str) -> tuple[tuple[Tool, ...], Prover]:
     connector = CONNECTORS[config.kind]
     reading = connector.read(config, lambda: password)
-    if reason := connector.no_proof or (_DECLARED if config.resource else ""):
-        return reading.tools, lambda _: NotApplicable(reason=reason)
-    prover = connector.prover(config, reading.info, examples=examples, seed=seed)
-    return reading.tools, prover or _PROVERS[config.kind](config, reading.info, examples, seed)
-
-
-def _graphql_prover(config: SourceConfig, info: SourceInfo, examples: int, seed: str) -> Prover:
-    schema = load_description(config.file).schema
-    return lambda tool: prove_operation(tool, schema, graph=info.graph, examples=examples, seed=seed)
-
-
-_PROVERS: Mapping[str, Callable[[SourceConfig, SourceInfo, int, str], Prover]] = {
-    "graphql": _graphql_prover,
-}
-_DECLARED = "the tool is declared by its request itself, which is sent as it is written"
+    return reading.tools, connector.prover(config, reading.info, examples=examples, seed=seed)

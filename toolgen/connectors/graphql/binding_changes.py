@@ -1,4 +1,4 @@
-"""Changes in how a call is made: its destination, the place that each argument fills, and the credentials it needs."""
+"""Changes of the operation that a GraphQL tool sends."""
 
 from __future__ import annotations
 
@@ -6,48 +6,21 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from toolgen.connectors.registry import connector_of
-from toolgen.model.binding_change import UNTOLD, BindingChange, addresses_text, breaking, compatible, one_line
-from toolgen.model.tool import GraphQLBinding, SqlBinding, Tool
+from toolgen.model.binding_change import UNTOLD, BindingChange, addresses_text, breaking, compatible
+from toolgen.model.tool import GraphQLBinding, Tool
 
-__all__ = ["binding_changes"]
+__all__ = ["operation_changes"]
 
 _TOKEN: Final = re.compile(
     r'"""(?:\\"""|(?s:.))*?"""|"(?:\\.|[^"\\\n])*"|#[^\n]*|\.\.\.|[$@]?[A-Za-z_]\w*|[-+.\w]+|[^\s,]'
 )
 
 
-def binding_changes(old: Tool, new: Tool) -> Iterator[BindingChange]:
-    """Yield the changes in how calls to a tool are made.
-
-    A change is compatible if it concerns only the gateway: the style of a value, the order, the media type. If an argument fills another
-    place, or a call goes elsewhere, its meaning may have changed, so that is breaking.
-    """
-    if old.binding == new.binding:
+def operation_changes(earlier: Tool, later: Tool) -> Iterator[BindingChange]:
+    """Yield changes of endpoint, root field, variables, subscription and text."""
+    old, new = earlier.binding, later.binding
+    if not isinstance(old, GraphQLBinding) or not isinstance(new, GraphQLBinding):
         return
-    found = list(_changes(old, new))
-    yield from found or [breaking("binding", "its calls are made in another way, and which cannot be told")]
-
-
-def _changes(old: Tool, new: Tool) -> Iterator[BindingChange]:
-    match old.binding, new.binding:
-        case GraphQLBinding() as before, GraphQLBinding() as after:
-            yield from _graphql(before, after)
-        case SqlBinding() as before, SqlBinding() as after:
-            if (before.dialect, before.operation) != (after.dialect, after.operation):
-                text = f"now does {after.operation} in {after.dialect} (before: {before.operation} in {before.dialect})"
-                yield breaking("binding", text)
-            elif before.statement != after.statement:
-                yield breaking("binding", f"its statement is now: {one_line(after.statement)}")
-        case before, after if before.kind != after.kind:
-            yield breaking("binding", f"is now a {after.kind} call (before: {before.kind})")
-        case _:
-            connector = connector_of(new.binding)
-            if connector is not None:
-                yield from connector.binding_changes(old, new)
-
-
-def _graphql(old: GraphQLBinding, new: GraphQLBinding) -> Iterator[BindingChange]:
     if old.endpoint != new.endpoint:
         yield breaking(
             "server", f"calls go to {addresses_text((new.endpoint,))} (before: {addresses_text((old.endpoint,))})"

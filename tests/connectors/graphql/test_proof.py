@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from graphql import build_schema
 
+from toolgen.connectors.graphql.proof import prove_operation
 from toolgen.connectors.proof.verdicts import FailedTool, ProvenTool
 from toolgen.model.tool import Effect, GraphQLBinding, Tool
-from toolgen.quality.verify.graphql_operations import prove_operation
 
 SCHEMA = build_schema(
     """

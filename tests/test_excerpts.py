@@ -27,8 +27,14 @@ PACKAGES = (
     "frontends/rest",
     "frontends/python",
 )
-# Parts of them that no gateway runs: proofs of tools, for who wrote the description.
-OFFLINE = ("connectors/openapi/proof/", "connectors/proof/", "connectors/graphql/proof.py")
+# Parts of them that no gateway runs: builds and proofs of tools, for who wrote the description.
+OFFLINE = (
+    "connectors/openapi/proof/",
+    "connectors/proof/",
+    "connectors/graphql/proof.py",
+    "connectors/workflow/linker.py",
+    "connectors/workflow/reference_check.py",
+)
 SHORTEST = 6  # characters of a value that are told to nobody
 # Lists, bytes, digests, numbers, ids of requests, names on record, and texts that are looked at and not told.
 ALLOWED: dict[str, tuple[str, ...]] = {

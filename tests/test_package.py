@@ -61,12 +61,10 @@ BEHIND_EXTRAS = {
 READS_SQL = ("toolgen.connectors.sql.guard", "toolgen.connectors.sql.dialects", "toolgen.connectors.sql.reading")
 USES_SQL = {
     *(
-        "toolgen.generator.unopened_queries",
-        "toolgen.cli.sql",
         "toolgen.connectors.sql.accounts",
         "toolgen.quality.doctor.sql_trials",
     ),
-    *("toolgen.pipeline.stages.inspect_guards", "toolgen.connectors.sql.policy_section"),
+    "toolgen.connectors.sql.policy_section",
 }
 WITHOUT = """
 import importlib, sys

@@ -13,13 +13,13 @@ import pytest
 
 from tests.connectors.sql.guard.lab import ATTRIBUTES, DATABASE, SCOPE, allowed, refused, write
 from toolgen.connectors.sql.execution.executor import SqlExecutor
+from toolgen.connectors.sql.guard.call_guard import SqlGuard
 from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Failed, Refused, Result, Success
 from toolgen.model.tool import Effect, SqlBinding, Tool
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.middleware import CallContext, guarded
 from toolgen.pipeline.stages.guards import InspectStage
-from toolgen.pipeline.stages.inspect_guards import sql_verdict
 
 pytestmark = pytest.mark.usefixtures("sql_processes")
 
@@ -68,7 +68,7 @@ def test_an_attack_is_refused_by_its_rule_and_never_reaches_the_executor(case: d
         return Success(data=None)
 
     stage = InspectStage(
-        guards={"lab": partial(sql_verdict, database=DATABASE, scope=SCOPE)},
+        guards={"lab": partial(SqlGuard().verdict, database=DATABASE, scope=SCOPE)},
         destination=lambda url, source: Allow(rule="none"),
     )
     result = asyncio.run(guarded(stage)(call(case["sql"]), CallContext(), deliver))

@@ -84,7 +84,7 @@ def test_calls_are_answered_while_a_large_document_is_read(path: Path, monkeypat
         assert answered.wait(_WAIT_S), "no other call was answered while the document was read"
         return check_document(*given, **named)
 
-    monkeypatch.setattr("toolgen.pipeline.graphql_documents.check_document", held)
+    monkeypatch.setattr("toolgen.connectors.graphql.document_guard.check_document", held)
 
     async def work() -> None:
         async with _serving(path) as call:
@@ -111,7 +111,7 @@ def test_calls_are_answered_while_a_schema_is_compiled(path: Path, monkeypatch: 
             assert answered.wait(_WAIT_S), "no other call was answered while the schema was compiled"
             return compile_schema(*given)
 
-        monkeypatch.setattr("toolgen.pipeline.graphql_documents.compile_schema", held)
+        monkeypatch.setattr("toolgen.connectors.graphql.document_guard.compile_schema", held)
         async with _serving(path) as call:
             document = asyncio.create_task(call("g__run_query", {"query": "{ posts(first: 1) { nope } }"}))
             await asyncio.to_thread(begun.wait, _WAIT_S)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tests.catalogs import PETS, SHOP
 from tests.pipeline.stages.test_record import Concealed
 from toolgen.audit.entry import seal
+from toolgen.connectors.sql.guard.call_guard import SqlGuard
 from toolgen.core.clock import FixedClock
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.model.call import Call, Principal
@@ -37,7 +38,6 @@ from toolgen.pipeline.stages.guards import (
     PauseStage,
 )
 from toolgen.pipeline.stages.idempotency import LedgerStage
-from toolgen.pipeline.stages.inspect_guards import sql_verdict
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import Record, UserRecorder
 from toolgen.policy.access import Access, Rule
@@ -122,7 +122,7 @@ class World:
             access=AccessStage(access=Access(rules, PETS.tools)),
             arguments=ArgumentsStage(),
             inspect=InspectStage(
-                guards={"shop": lambda call: sql_verdict(call, database=SHOP, scope=scope)},
+                guards={"shop": lambda call: SqlGuard().verdict(call, database=SHOP, scope=scope)},
                 destination=lambda url, source: destination or Allow(rule="egress"),
             ),
             ledger=LedgerStage(ledger=None, clock=FixedClock(), secret=lambda: b"", redact=lambda call, result: result),

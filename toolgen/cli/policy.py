@@ -112,7 +112,7 @@ def _covers(policy: Policy, manifest: Manifest) -> dict[str, dict[str, int]]:
 def _unopened_queries(manifest: Manifest, policy: Policy) -> list[Problem]:
     if not any(tool.asks_database for tool in manifest.tools.values()):
         return []
-    from toolgen.generator.unopened_queries import unopened  # noqa: PLC0415 - behind an extra
+    from toolgen.generator.unopened_queries import unopened  # noqa: PLC0415 - for databases alone
 
     return [*unopened(manifest, policy)]
 

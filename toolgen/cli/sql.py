@@ -13,23 +13,20 @@ from toolgen.cli.call import CommandCaller, caller
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
-from toolgen.connectors.sql.engines import ENGINES
-from toolgen.connectors.sql.guard.changes import guard_change
-from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.scope import row_attributes
+from toolgen.connectors.base import Connector
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.protocol import Administration, Project
 from toolgen.model.call import Principal, Statement
-from toolgen.model.database import Database, DialectName
+from toolgen.model.database import Database
 from toolgen.model.schema import Json
 from toolgen.model.sql_scope import SqlScope
 from toolgen.model.verdict import Deny
-from toolgen.pipeline.stages.inspect_guards import attributes_for
 
-# The names people use, and sqlglot's for the same thing.
-_DIALECTS: Final[Mapping[str, DialectName]] = {
-    name: engine.name for engine in ENGINES.values() for name in (engine.name, *engine.schemes)
+# Names that people use, and sqlglot's name of the same dialect.
+_DIALECTS: Final[Mapping[str, str]] = {
+    name: dialect for one in CONNECTORS.values() for name, dialect in one.dialects.items()
 }
 
 
@@ -48,7 +45,7 @@ def command() -> None:
 @config
 def check(
     sql: str,
-    dialect: DialectName | None,
+    dialect: str | None,
     source: str | None,
     caller: CommandCaller,
     parameters: str | None,
@@ -62,11 +59,11 @@ def check(
     """
     text = sys.stdin.read() if sql == "-" else sql
     gateway = Gateway.load(config_path)
-    database, scope = _scope(gateway, _DIALECTS[dialect] if dialect else None, source)
-    attributes = attributes_for(_principal(gateway, caller, scope), scope)
-    verdict = (
-        attributes if isinstance(attributes, Deny) else _judged(text, _values(parameters), database, scope, attributes)
-    )
+    connector, database, scope = _scope(gateway, _DIALECTS[dialect] if dialect else None, source)
+    section, guard = connector.database_section(), connector.database_guard()
+    assert section is not None and guard is not None  # noqa: S101, PT018 - the source has a database
+    principal = _principal(gateway, caller, needed=bool([*section.row_attributes(scope)]))
+    verdict = guard.check(text, _values(parameters), database=database, scope=scope, principal=principal)
     if as_json:
         print_json(_shown(verdict))
     else:
@@ -74,20 +71,8 @@ def check(
     sys.exit(1 if isinstance(verdict, Deny) else 0)
 
 
-def _judged(
-    text: str, values: list[Json], database: Database, scope: SqlScope, attributes: Mapping[str, object]
-) -> Statement | Deny:
-    """The verdict of the tool a statement is for: one that changes rows is judged as such where the policy opens a table to that."""
-    verdict = guard(text, values, database=database, scope=scope, attributes=attributes)
-    if not isinstance(verdict, Deny) or verdict.rule != "sql:not-a-query":
-        return verdict
-    if not any(table.writes for table in scope.tables.values()):
-        return verdict
-    return guard_change(text, values, database=database, scope=scope, attributes=attributes)
-
-
-def _scope(gateway: Project, dialect: DialectName | None, source: str | None) -> tuple[Database, SqlScope]:
-    """The database that is meant and what the policy opens of it. Raises `ConfigError` when it is not clear which."""
+def _scope(gateway: Project, dialect: str | None, source: str | None) -> tuple[Connector, Database, SqlScope]:
+    """Return a database with its connector and the scope that the policy opens of it. Raises `ConfigError` if several are possible."""
     databases = {name: info.database for name, info in gateway.manifest.sources.items() if info.database is not None}
     if source is None:
         fitting = [name for name, database in databases.items() if dialect in {None, database.dialect}] or [*databases]
@@ -111,12 +96,12 @@ def _scope(gateway: Project, dialect: DialectName | None, source: str | None) ->
     if dialect is not None and dialect != database.dialect:
         click.echo(f"{source} is a {database.dialect} database; its tables are judged as {dialect} ones", err=True)
         database = msgspec.structs.replace(database, dialect=dialect)
-    return database, scope
+    return CONNECTORS[gateway.manifest.sources[source].kind], database, scope
 
 
-def _principal(gateway: Administration, caller: CommandCaller, scope: SqlScope) -> Principal:
-    """Principal that asks; nobody in particular when no row filter wants to know."""
-    if caller.name is None and not row_attributes(scope):
+def _principal(gateway: Administration, caller: CommandCaller, *, needed: bool) -> Principal:
+    """Principal that asks; nobody in particular if no name is given and no row filter needs one."""
+    if caller.name is None and not needed:
         return Principal(id="")
     return caller.by_now(gateway)
 

@@ -18,12 +18,15 @@ from toolgen.connectors.original import Original
 from toolgen.connectors.source import Fetched, SourceConfig, SourceReading, SourceSettings, is_remote
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ConfigError
-from toolgen.model.manifest import SourceInfo
+from toolgen.model.manifest import Manifest, SourceInfo
 
 if TYPE_CHECKING:
+    from toolgen.connectors.database_guard import DatabaseGuard
     from toolgen.connectors.device.executor import DeviceQueue
+    from toolgen.connectors.document_guard import DocumentGuard, DocumentRules
     from toolgen.connectors.functions.executor import FunctionRuntime
     from toolgen.connectors.http.credentials import Provision
+    from toolgen.connectors.link_checks import LinkChecks
     from toolgen.connectors.mcp.command_client import CommandClient
     from toolgen.connectors.mock_service import MockService
     from toolgen.connectors.proof.verdicts import Prover
@@ -107,6 +110,8 @@ class Connector(ABC):
     """True if calls run functions of the project, in modules that a source names."""
     shares_executors: ClassVar[bool] = False
     """True if what an executor runs on is shared by all sources of the kind, so that it is not closed with one of them."""
+    dialects: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Dialects of a kind whose sources have a database, by each name that people use for one."""
     bindings: ClassVar[frozenset[str]] = frozenset()
     """Kinds of bindings that only the tools of this kind of system have."""
     no_proof: ClassVar[str] = "nothing describes its requests"
@@ -144,6 +149,16 @@ class Connector(ABC):
         """Return the reader of `sql:` in a policy, for a kind whose sources have a database."""
         return None
 
+    def database_guard(self) -> DatabaseGuard | None:
+        """Return the guard of calls, for a kind whose sources have a database."""
+        return None
+
+    def document_guard(
+        self, config: SourceConfig | None, source: str, manifest: Manifest, rules: DocumentRules
+    ) -> DocumentGuard | None:
+        """Return the guard of a source that takes documents of its callers; None for any other."""
+        return None
+
     def portable_location(self, config: SourceConfig) -> str:
         """Return the location as it is on every machine: a URL, or the name of a file without its folder."""
         return config.location if is_remote(config) else Path(config.location).name
@@ -165,6 +180,12 @@ class Connector(ABC):
     @abstractmethod
     def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
         """Read the description of a source; `password` returns that of a database. Raises `DescriptionError` and `ConfigError`."""
+
+    def link(
+        self, readings: Mapping[str, SourceReading], configs: Mapping[str, SourceConfig], checks: LinkChecks
+    ) -> Mapping[str, SourceReading]:
+        """Return the readings of all sources with the `drafts` of this kind completed, whose tools call tools of others."""
+        return readings
 
     def state(self, config: SourceConfig, password: Callable[[], str]) -> object | None:
         """Return what a build has to compare with the last one, as JSON, where no file tells that nothing changed; None for files."""

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from toolgen.config.settings import from_mapping, from_specs, settings_digest
 from toolgen.connectors.assigned_names import AssignedName, Assignments, identity_of, merged
+from toolgen.connectors.link_checks import LinkChecks
 from toolgen.connectors.overrides import ToolOverride, override
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import (
@@ -31,10 +32,11 @@ from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.file_arguments import with_text_files
 from toolgen.model.manifest import Manifest, Problem, assemble
 from toolgen.model.names import META_TOOLS, join
+from toolgen.model.schema import JsonObject, Schema
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.shown_schema import outline
 from toolgen.model.tool import Tool
-from toolgen.policy.arguments import SharedCheck, check_schema
+from toolgen.policy.arguments import SharedCheck, Validator, check_schema
 
 __all__ = ["Built", "Progress", "build", "build_sources", "usable"]
 
@@ -151,12 +153,20 @@ def _names(config: SourceConfig, reading: SourceReading, digests: Mapping[tuple[
 def _linked(
     readings: Mapping[str, SourceReading], sources: Mapping[str, SourceSettings]
 ) -> Mapping[str, SourceReading]:
-    """The readings with their workflows completed."""
-    if all(reading.drafts is None for reading in readings.values()):
+    """Return the readings with their drafts completed."""
+    kinds = {sources[name].config.kind for name, reading in readings.items() if reading.drafts is not None}
+    if not kinds:
         return readings
-    from toolgen.generator.workflows import link_workflows  # noqa: PLC0415 - where there are any
+    from toolgen.pipeline.responses.answer_argument import option_names  # noqa: PLC0415 - for workflows alone
 
-    return link_workflows(readings, {name: source.config for name, source in sources.items()})
+    configs = {name: source.config for name, source in sources.items()}
+    for kind in sorted(kinds):
+        readings = CONNECTORS[kind].link(readings, configs, LinkChecks(option_names=option_names, faults=_faults))
+    return readings
+
+
+def _faults(tool: Tool, schema: Schema, arguments: JsonObject) -> Sequence[str]:
+    return Validator(schema, formats=tool.checks_formats).faults(arguments, 1)
 
 
 def _listed(reading: SourceReading) -> SourceReading:

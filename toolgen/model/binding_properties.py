@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import msgspec
+
+from toolgen.model.schema import Schema
+
+if TYPE_CHECKING:
+    from toolgen.model.graphql_schema import Graph
 
 __all__ = ["BindingProperties"]
 
@@ -19,6 +24,14 @@ class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
     def addresses(self) -> tuple[str, ...]:
         """URLs that calls go to."""
         return ()
+
+    inspected_as: ClassVar[Literal["request", "statement", "document", "schema"]] = "request"
+    """What of a call is inspected: its destination, a statement or a document of the caller, or which part of a schema it may show."""
+
+    @property
+    def destination(self) -> str | None:
+        """URL that the egress rules judge before a call; None if a call sends no request."""
+        return next(iter(self.addresses), None)
 
     @property
     def request_line(self) -> str:
@@ -116,6 +129,14 @@ class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
     def converses(self) -> bool:
         """True if the caller can be asked while a call runs."""
         return False
+
+    def answer_type(self, graph: Graph) -> str:
+        """Return the type of a schema that fields are chosen from; "" for none."""
+        return ""
+
+    def listed_schema(self, schema: Schema) -> Schema:
+        """Return the input schema with the limits that the gateway keeps to."""
+        return schema
 
     @property
     def whole(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from toolgen.model.graphql_schema import Graph, GraphField, GraphType, named
-from toolgen.model.tool import GraphQLBinding, Tool
+from toolgen.model.tool import Tool
 
 __all__ = ["answer_fields"]
 
@@ -20,16 +20,12 @@ def answer_fields(tool: Tool, graph: Graph) -> list[str]:
 
     Types come nearest to the root first, within 6,000 characters; what has no room is counted. Empty for a tool without such an argument.
     """
-    binding = tool.binding
-    if not isinstance(binding, GraphQLBinding) or not binding.fields or not binding.field:
-        return []
-    roots = {"query": graph.query, "mutation": graph.mutation, "subscription": graph.subscription}
-    root = graph.types.get(roots.get(binding.type, ""))
-    if root is None or (field := root.fields.get(binding.field)) is None:
+    first = tool.binding.answer_type(graph) if tool.selects_fields and tool.binding.code_argument else ""
+    if not first:
         return []
     found: list[str] = []
     room = _MAX_LENGTH
-    for name in _types(graph, named(field.type), deeper=binding.type == "mutation"):
+    for name in _types(graph, first, deeper=not tool.binding.is_query):
         line = _line(name, graph.types[name], room)
         if room - len(line) < 0:
             break

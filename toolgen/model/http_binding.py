@@ -110,6 +110,11 @@ class HttpBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind"
         return self.servers
 
     @property
+    def destination(self) -> str:
+        """First server; "" without one, which no rule allows."""
+        return self.servers[0] if self.servers else ""
+
+    @property
     def request_line(self) -> str:
         """Method and URL, with the path as its description has it."""
         return f"{self.method} {self.servers[0] if self.servers else ''}{self.path}"

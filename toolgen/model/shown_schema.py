@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from toolgen.model.schema import Schema
-from toolgen.model.tool import GraphQLBinding, Tool
+from toolgen.model.tool import Tool
 
 __all__ = ["MAX_SHOWN", "closure", "is_large", "outline", "shown"]
 
@@ -34,10 +34,9 @@ def is_large(schema: Schema) -> bool:
 
 def shown(tool: Tool) -> Tool:
     """The tool with the schema that agents are shown, under its own digest."""
-    binding = tool.binding
-    if not isinstance(binding, GraphQLBinding):
+    if not tool.selects_fields:
         return tool
-    schema = _paged(tool.input_schema, binding)
+    schema = tool.binding.listed_schema(tool.input_schema)
     if not is_large(schema) or tool.description.endswith(_HINT):
         return tool if schema is tool.input_schema else msgspec.structs.replace(tool, input_schema=schema)
     return msgspec.structs.replace(tool, input_schema=_shortened(schema), description=f"{tool.description}\n{_HINT}")
@@ -61,26 +60,6 @@ def closure(schema: Schema, definitions: Mapping[str, Schema]) -> dict[str, Sche
             found[name] = definitions[name]
             waiting += _references(definitions[name])
     return dict(sorted(found.items()))
-
-
-def _paged(schema: Schema, binding: GraphQLBinding) -> Schema:
-    """The sizes of pages with their largest value, and with what is sent where a caller gives none."""
-    properties = schema.get("properties", {})
-    changed: dict[str, Any] = {}
-    for name in binding.pages if binding.max_page else ():
-        one = properties.get(name)
-        if isinstance(one, Mapping) and "integer" in one.get("type", ()):
-            changed[name] = {
-                **one,
-                "maximum": min(one.get("maximum", binding.max_page), binding.max_page),
-                "minimum": 0,
-            }
-    if binding.page and "first" in properties:
-        changed["first"] = {**changed.get("first", properties["first"]), "default": binding.page}
-    if binding.fields in properties:  # whose braces a caller may leave out
-        asked = properties[binding.fields]
-        changed[binding.fields] = {key: one for key, one in asked.items() if key not in {"pattern", "contentMediaType"}}
-    return {**schema, "properties": {**properties, **changed}} if changed else schema
 
 
 def _shortened(schema: Schema) -> Schema:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from toolgen.connectors.base import Connector, ExecutorContext
+from toolgen.connectors.document_guard import DocumentGuard, DocumentRules
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
 from toolgen.connectors.locations import file_or_url, last_step
@@ -14,7 +15,7 @@ from toolgen.connectors.original import Original
 from toolgen.connectors.proof.verdicts import Prover
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
 from toolgen.model.binding_change import BindingChange
-from toolgen.model.manifest import SourceInfo
+from toolgen.model.manifest import Manifest, SourceInfo
 from toolgen.model.tool import Tool
 
 __all__ = ["GraphQLConnector"]
@@ -54,6 +55,14 @@ class GraphQLConnector(Connector):
         from toolgen.connectors.graphql.read import read_graphql  # noqa: PLC0415 - its library is a tenth of a large build
 
         return read_graphql(config)
+
+    def document_guard(
+        self, config: SourceConfig | None, source: str, manifest: Manifest, rules: DocumentRules
+    ) -> DocumentGuard | None:
+        """Return the guard of documents and of the part of a schema that a caller may see."""
+        from toolgen.connectors.graphql.document_guard import guard_of  # noqa: PLC0415 - a tenth of a start
+
+        return guard_of(config, source, manifest, rules)
 
     def prover(self, config: SourceConfig, info: SourceInfo, *, examples: int, seed: str) -> Prover:
         """Return the prover that holds operations against the schema."""

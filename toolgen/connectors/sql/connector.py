@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 
 from toolgen.connectors.base import Connector, ExecutorContext
+from toolgen.connectors.database_guard import DatabaseGuard
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.original import Original
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
@@ -29,6 +31,9 @@ class SqlConnector(Connector):
 
     kind = "sql"
     bindings = frozenset({"sql"})
+    dialects = MappingProxyType(
+        {name: engine.name for engine in ENGINES.values() for name in (engine.name, *engine.schemes)}
+    )
     own_keys = frozenset({"writes"})
     failure_advice = "the policy's sql: says how long a statement may take"
     names_schemes = False
@@ -123,6 +128,12 @@ class SqlConnector(Connector):
         from toolgen.connectors.sql.policy_section import SqlSection  # noqa: PLC0415 - behind an extra
 
         return SqlSection()
+
+    def database_guard(self) -> DatabaseGuard:
+        """Return the guard of statements."""
+        from toolgen.connectors.sql.guard.call_guard import SqlGuard  # noqa: PLC0415 - behind an extra
+
+        return SqlGuard()
 
     def preview_location(self, info: SourceInfo) -> str:
         """Return the URL of a database that does not exist: a manifest does not say where its databases are."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
+from toolgen.connectors.link_checks import LinkChecks
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
 from toolgen.model.binding_change import BindingChange
 from toolgen.model.tool import Tool
@@ -32,6 +33,14 @@ class WorkflowConnector(Connector):
         from toolgen.connectors.workflow.read import read_workflow  # noqa: PLC0415 - if there is such a source
 
         return read_workflow(config)
+
+    def link(
+        self, readings: Mapping[str, SourceReading], configs: Mapping[str, SourceConfig], checks: LinkChecks
+    ) -> Mapping[str, SourceReading]:
+        """Return the readings with every workflow completed."""
+        from toolgen.connectors.workflow.linker import link_workflows  # noqa: PLC0415 - if there is such a source
+
+        return link_workflows(readings, configs, checks)
 
     def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
         """Return the engine that calls the tools of the steps."""

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
 from toolgen.config.settings import Settings
+from toolgen.connectors.document_guard import DocumentGuard, DocumentRules
 from toolgen.connectors.executor import Destination, Executor, FileSource
-from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.canonical import digest
 from toolgen.core.clock import Clock
 from toolgen.gateway.approvals.approvers import answerable, roles_that_answer
@@ -61,6 +62,7 @@ from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import AuditRedaction, Record, UserRecorder
 from toolgen.policy.access import Access, EvaluationContext, strictest
 from toolgen.policy.answer_redaction import redactor
+from toolgen.policy.arguments import Validator
 from toolgen.policy.binding import BoundArguments
 from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.detectors.restored_values import CallMasking
@@ -84,9 +86,6 @@ from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.rate_limits import Buckets, Upstreams
 from toolgen.state.shared_histories import SharedHistories
 from toolgen.state.value_vault import ValueVault
-
-if TYPE_CHECKING:
-    from toolgen.pipeline.graphql_documents import DocumentGuard
 
 __all__ = ["CompiledPolicy", "CurrentPolicy", "GatewayDependencies"]
 
@@ -499,12 +498,12 @@ class CompiledPolicy:
         """A guard for each database that the policy opens something of."""
         if not self.policy.sql:
             return {}
-        from toolgen.pipeline.stages.inspect_guards import sql_verdict  # noqa: PLC0415 - sqlglot takes 30 MB
-
         own: dict[str, SqlGuard] = {
-            source: partial(sql_verdict, database=info.database, scope=self.policy.sql[source])
+            source: partial(guard.verdict, database=info.database, scope=self.policy.sql[source])
             for source, info in manifest.sources.items()
-            if info.database is not None and source in self.policy.sql
+            if info.database is not None
+            and source in self.policy.sql
+            and (guard := CONNECTORS[info.kind].database_guard()) is not None
         }
         edited = self._edited
         if edited is None:
@@ -513,22 +512,27 @@ class CompiledPolicy:
         return {source: partial(_of_both, guard, others[source], edited.current) for source, guard in own.items()}
 
     def _document_guards(self, runtime: GatewayDependencies) -> Mapping[str, DocumentGuard]:
-        """A guard for each schema of GraphQL that is open to documents."""
-        if all(info.graph is None for info in runtime.manifest.sources.values()):
+        """Return a guard for each source that takes documents of its callers. It compiles a schema when it is first asked for."""
+        manifest = runtime.manifest
+        if all(info.graph is None for info in manifest.sources.values()):
             return {}
-        from toolgen.pipeline.graphql_documents import GuardParts, document_guards  # noqa: PLC0415 - a tenth of a start
-
-        parts = GuardParts(
+        rules = DocumentRules(
             decide=self._decide_root,
             visible=self.access.visible,
             bound=lambda principal, tool: bool(self.access.bound(principal, tool)),
             redacted=lambda tool: redactor(self.policy.redactions, tool) is not None,
-            max_pages={
-                name: source.config.graph.max_page or DEFAULT_MAX_PAGE
-                for name, source in runtime.settings.sources.items()
-            },
+            strictest=strictest,
+            validator=lambda tool: Validator(tool.input_schema, formats=False),
         )
-        return document_guards(runtime.manifest, parts)
+        found = {}
+        sources = {tool.source for tool in manifest.tools.values() if tool.takes_documents or tool.shows_schema}
+        for source in sorted(sources):
+            settings = runtime.settings.sources.get(source)
+            connector = CONNECTORS[manifest.sources[source].kind]
+            found[source] = connector.document_guard(
+                None if settings is None else settings.config, source, manifest, rules
+            )
+        return {source: guard for source, guard in found.items() if guard is not None}
 
     def _parts(self, runtime: GatewayDependencies) -> Parts:
         policy = self.policy

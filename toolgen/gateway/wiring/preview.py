@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolgen.connectors.document_guard import DocumentRules
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.graphql.options import GraphOptions
 from toolgen.connectors.registry import CONNECTORS
@@ -22,9 +23,9 @@ from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Allow, Deny, Verdict
-from toolgen.pipeline.graphql_documents import GuardParts, document_guards
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.deliver import failure
+from toolgen.policy.access import strictest
 from toolgen.policy.arguments import Validator, excess, unknown_arguments
 
 __all__ = ["preview"]
@@ -80,15 +81,11 @@ def _preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Map
 
 
 def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
-    database = manifest.sources[call.tool.source].database
-    if database is None:
+    info = manifest.sources[call.tool.source]
+    database, guard = info.database, CONNECTORS[info.kind].database_guard()
+    if database is None or guard is None:
         return Deny(rule="sql", code="sql_refused", reason="the manifest holds no tables for this source")
-    from toolgen.connectors.sql.guard.grants import full_name  # noqa: PLC0415 - as above
-    from toolgen.model.sql_scope import SqlScope, TableScope  # noqa: PLC0415 - as above
-    from toolgen.pipeline.stages.inspect_guards import sql_guard  # noqa: PLC0415 - behind an extra
-
-    scope = SqlScope(tables={full_name(table): TableScope() for table in database.tables})
-    answer = sql_guard(call, database=database, scope=scope)
+    answer = guard.inspect(call, database=database, scope=guard.open_scope(database))
     match answer:
         case Deny():
             return answer
@@ -102,14 +99,16 @@ def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
 
 def _documented(call: Call, manifest: Manifest) -> Call | Deny:
     """The call as the guard of documents leaves it, where everything is open to everybody."""
-    parts = GuardParts(
+    rules = DocumentRules(
         decide=lambda *_: Allow(rule="preview"),
         visible=lambda *_: True,
         bound=lambda *_: False,
         redacted=lambda _: False,
-        max_pages={},
+        strictest=strictest,
+        validator=lambda tool: Validator(tool.input_schema, formats=False),
     )
-    guard = document_guards(manifest, parts).get(call.tool.source)
+    source = call.tool.source
+    guard = CONNECTORS[manifest.sources[source].kind].document_guard(None, source, manifest, rules)
     if guard is None:
         return Deny(rule="graphql", reason="the manifest holds no index of this schema")
     if call.tool.shows_schema:

@@ -1,10 +1,10 @@
-"""A workflow as a picture: a flowchart in Mermaid's language."""
+"""Flowchart of a workflow, in the language of Mermaid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from toolgen.model.tool import Tool, WorkflowBinding
+from toolgen.model.tool import Tool
 from toolgen.model.workflow import Step
 
 __all__ = ["flowchart"]
@@ -14,24 +14,26 @@ _ESCAPES = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", 
 
 
 def flowchart(tool: Tool, tools: Mapping[str, Tool]) -> str:
-    """The steps of a workflow from top to bottom: those of a stage beside each other, what takes a step back with a dotted line.
+    """Return the steps of a workflow from top to bottom: those of a stage beside each other, an undo with a dotted line.
 
     Raises `ValueError` for a tool that is no workflow. `tools` are all there are, for their effects.
     """
     steps = tool.steps
     if steps is None:
         raise ValueError(tool.name)
-    return "\n".join(("flowchart TD", *(f"  {line}" for line in _lines(tool, steps, tools)))) + "\n"
+    return (
+        "\n".join(("flowchart TD", *(f"  {line}" for line in _lines(tool, steps.stages, steps.outputs, tools)))) + "\n"
+    )
 
 
-def _lines(tool: Tool, binding: WorkflowBinding, tools: Mapping[str, Tool]) -> Iterator[str]:
+def _lines(
+    tool: Tool, stages: tuple[tuple[Step, ...], ...], outputs: Iterable[str], tools: Mapping[str, Tool]
+) -> Iterator[str]:
     inputs = ", ".join(tool.input_schema.get("properties") or {})
     yield f'start(["{_text(tool.name)}{f"<br/>{_text(inputs)}" if inputs else ""}"])'
-    ids = {
-        step.id: f"s{index}_{number}" for index, stage in enumerate(binding.stages) for number, step in enumerate(stage)
-    }
+    ids = {step.id: f"s{index}_{number}" for index, stage in enumerate(stages) for number, step in enumerate(stage)}
     before = ["start"]
-    for index, stage in enumerate(binding.stages):
+    for index, stage in enumerate(stages):
         if len(before) > 1 and len(stage) > 1:
             yield f"j{index}(( ))"
             yield from (f"{one} --> j{index}" for one in before)
@@ -43,8 +45,7 @@ def _lines(tool: Tool, binding: WorkflowBinding, tools: Mapping[str, Tool]) -> I
             yield from (f"{one} {arrow} {ids[step.id]}" for one in before)
             yield from _beside(step, ids, tools)
         before = [ids[step.id] for step in stage]
-    outputs = ", ".join(binding.outputs)
-    yield f'end_(["{_text(outputs) or "done"}"])'
+    yield f'end_(["{_text(", ".join(outputs)) or "done"}"])'
     yield from (f"{one} --> end_" for one in before)
 
 

@@ -1,7 +1,4 @@
-"""The end of the pipeline: the one place an executor is called from.
-
-Whether an answer is what its tool's output schema says, so that the record can say where it was not.
-"""
+"""End of the pipeline: the only place that calls an executor, and that compares an answer with the tool's output schema."""
 
 from __future__ import annotations
 
@@ -20,16 +17,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.excerpt import current_masking
 from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
-from toolgen.model.tool import (
-    DeviceBinding,
-    Effect,
-    FunctionBinding,
-    GraphQLBinding,
-    GraphQLDocumentBinding,
-    HttpBinding,
-    McpBinding,
-    Tool,
-)
+from toolgen.model.tool import Effect, Tool
 from toolgen.pipeline.filtered_channel import INSPECTED, REDACTED, STRANGER, FilteredChannel
 from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.response_cache import Caching
@@ -52,7 +40,7 @@ class Promises:
 
     def kept(self, tool: Tool, result: Success) -> bool:
         """False for an answer that breaks its promise; True also where there is none to break."""
-        if tool.output_schema is None or not isinstance(tool.binding, HttpBinding) or result.truncated:
+        if tool.output_schema is None or not tool.sends_request or result.truncated:
             return True
         size = result.delivery.bytes
         if isinstance(size, int) and size > _MAX_LENGTH:
@@ -111,24 +99,23 @@ class Deliver(Struct, frozen=True, kw_only=True):
             call = written
         # Nothing can have changed when a call that reads is ended half-way. A session that reads is rolled back in any case.
         ends_early = call.tool.effect is Effect.READ
-        match call.tool.binding:
-            case HttpBinding():
-                if call_context.redacts:  # the answer may come in pieces, and be a long file
-                    call = replace(
-                        call,
-                        line=call.line
-                        if caller_connection.line is None
-                        else FilteredChannel(caller_connection.line, STRANGER),
-                        storable="none" if call_context.withholds else "binary",
-                    )
-            case FunctionBinding():
-                call = _with_line(call, _line_of_function(caller_connection.line or caller_connection, call_context))
-            case DeviceBinding():  # what it asks is kept with what let it through
-                return await self._ask_device(replace(call, rule=call_context.rule, line=None), call_context)
-            case McpBinding():  # its executor tells the server that the caller left, and ends early only what reads
-                line = caller_connection.line or caller_connection
-                call = _with_line(call, FilteredChannel(line, STRANGER) if call_context.redacts else line)
-                ends_early = True
+        if call.tool.sends_request:
+            if call_context.redacts:  # the answer may come in pieces, and be a long file
+                call = replace(
+                    call,
+                    line=call.line
+                    if caller_connection.line is None
+                    else FilteredChannel(caller_connection.line, STRANGER),
+                    storable="none" if call_context.withholds else "binary",
+                )
+        elif call.tool.runs_function:
+            call = _with_line(call, _line_of_function(caller_connection.line or caller_connection, call_context))
+        elif call.tool.runs_on_device:  # what it asks is kept with what let it through
+            return await self._ask_device(replace(call, rule=call_context.rule, line=None), call_context)
+        elif call.tool.is_bridged:  # its executor tells the server that the caller left, and ends early only what reads
+            line = caller_connection.line or caller_connection
+            call = _with_line(call, FilteredChannel(line, STRANGER) if call_context.redacts else line)
+            ends_early = True
         return await self._execute(call, call_context, self.executors[call.tool.source].execute, ends_early=ends_early)
 
     async def _execute(
@@ -192,7 +179,7 @@ async def checked_first(executors: Mapping[str, Executor], call: Call) -> Error 
     if executor is None:
         return None
     try:
-        if isinstance(call.tool.binding, HttpBinding | GraphQLBinding | GraphQLDocumentBinding):
+        if call.tool.binding.request_line:
             executor.preview(named_texts(call))
         return await executor.check(call) if isinstance(executor, ChecksFirst) else None
     except SecretError:

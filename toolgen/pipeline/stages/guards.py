@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Literal, assert_never
 
@@ -14,23 +13,7 @@ from toolgen.core.errors import StateError
 from toolgen.model.call import Call, DatabaseDescription, Principal, Statement, parties
 from toolgen.model.database import Database
 from toolgen.model.result import Error, Refused
-from toolgen.model.tool import (
-    CodeBinding,
-    DeviceBinding,
-    FolderBinding,
-    FunctionBinding,
-    GraphQLBinding,
-    GraphQLDocumentBinding,
-    GraphQLSchemaBinding,
-    HttpBinding,
-    McpBinding,
-    NoBinding,
-    OperationBinding,
-    SqlBinding,
-    TextPromptBinding,
-    Tool,
-    WorkflowBinding,
-)
+from toolgen.model.tool import NoBinding, Tool
 from toolgen.model.unavailable import unavailable
 from toolgen.model.verdict import Allow, Ask, Consent, Deny, Verdict
 from toolgen.pipeline.call_plan import GENERAL, General, Prepared, PreparedStage
@@ -42,7 +25,7 @@ from toolgen.policy.rules import DecisionNote
 from toolgen.state.pauses import UNREADABLE, Pause, Pauses, SharedPauses
 
 if TYPE_CHECKING:
-    from toolgen.pipeline.graphql_documents import DocumentGuard
+    from toolgen.connectors.document_guard import DocumentGuard
 
 __all__ = [
     "ArgumentsStage",
@@ -172,44 +155,28 @@ class InspectStage(Struct, frozen=True, kw_only=True):
 
     def __call__(self, call: Call, call_context: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
         binding = call.tool.binding
-        match binding:
-            case SqlBinding():
+        if isinstance(binding, NoBinding):
+            return refused(Deny(rule="default", code="unknown_tool", reason="there is no such tool"))
+        match binding.inspected_as:
+            case "statement":
                 return self._sql(call, call_context)
-            case HttpBinding(servers=servers):
-                return self._request(servers[0] if servers else "", call)
-            case GraphQLBinding(endpoint=endpoint, subscription=subscription):
-                # A WebSocket begins as a request of HTTP, to the same port (RFC 6455, section 1.3).
-                url = endpoint if subscription is None else re.sub("^ws", "http", subscription.url)
-                return self._request(url, call)
-            case GraphQLDocumentBinding(endpoint=endpoint):
-                return self._document(endpoint, call, call_context)
-            case GraphQLSchemaBinding():
+            case "document":
+                return self._document(call, call_context)
+            case "schema":
                 return self._schema(call)
-            case FolderBinding() | TextPromptBinding():
-                return call
-            case FunctionBinding() | WorkflowBinding() | CodeBinding() | DeviceBinding():
-                return call  # the project's own code, whose affair it is what it does elsewhere; or calls, each inspected as itself
-            case OperationBinding(address=url):
-                return self._request(url, call) if url else call
-            case McpBinding(url=url):  # a command is the operator's own program, as a function is
-                return self._request(url, call) if url else call
-            case NoBinding():
-                return refused(Deny(rule="default", code="unknown_tool", reason="there is no such tool"))
+            case "request":
+                url = binding.destination
+                return call if url is None else self._request(url, call)
             case _:
-                assert_never(binding)
+                assert_never(binding.inspected_as)
 
     def idle(self, tool: Tool) -> bool:
         """Return True if every call of the tool passes unchanged: the project's own code, or an open destination."""
-        url = tool.http.servers[0] if tool.http is not None and tool.http.servers else ""
-        match tool.binding:
-            case McpBinding(url=found) | GraphQLBinding(endpoint=found, subscription=None):
-                url = found
-            case binding:
-                if isinstance(binding, FunctionBinding | WorkflowBinding | CodeBinding | DeviceBinding):
-                    return True
-        if url:
-            return isinstance(self.destination(url, tool.source), Allow)
-        return isinstance(tool.binding, McpBinding)
+        binding = tool.binding
+        if binding.inspected_as != "request" or isinstance(binding, NoBinding):
+            return False
+        url = binding.destination
+        return url is None or isinstance(self.destination(url, tool.source), Allow)
 
     def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
         """Return None if every call of the tool passes unchanged. SQL and documents are read anew at each call."""
@@ -223,7 +190,7 @@ class InspectStage(Struct, frozen=True, kw_only=True):
         guard = self.documents.get(call.tool.source)
         return refused(_NO_INDEX) if guard is None else replace(call, graph=await guard.visible_graph(call))
 
-    async def _document(self, endpoint: str, call: Call, call_context: CallContext) -> Call | Refused:
+    async def _document(self, call: Call, call_context: CallContext) -> Call | Refused:
         guard = self.documents.get(call.tool.source)
         notes: list[DecisionNote] = []
         turns = None if self.earlier is None else self.earlier.turn(call)
@@ -258,7 +225,7 @@ class InspectStage(Struct, frozen=True, kw_only=True):
                 pass
             case _:
                 assert_never(verdict)
-        return self._request(endpoint, checked)
+        return self._request(checked.tool.binding.destination or "", checked)
 
     async def _sql(self, call: Call, call_context: CallContext) -> Call | Refused:
         guard = self.guards.get(call.tool.source)

@@ -23,11 +23,10 @@ from toolgen.core.errors import AuditError, CanonicalError, place_of
 from toolgen.model.argument_names import listed_arguments, own_arguments
 from toolgen.model.call import Call, Principal
 from toolgen.model.file_arguments import recorded_files, takes_files
-from toolgen.model.graphql_schema import named
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Cancelled, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
+from toolgen.model.tool import Tool
 from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.stages.broken_off import UNAVAILABLE, cut_off, failed_inside, unrecorded, unusable
 from toolgen.pipeline.stages.record_templates import MAX_NAME_LENGTH, RecordTemplates
@@ -241,11 +240,11 @@ class AuditRedaction:
         concealed: Json = arguments
         sensitive = self._policy.sensitive
         if named:
-            if not isinstance(tool.binding, GraphQLDocumentBinding | GraphQLBinding):
+            if not (tool.takes_documents or tool.selects_fields):
                 concealed = conceal_at(arguments, sensitive, self._digest)
             elif self._fits(arguments, tool):
                 # The arguments of other tools are concealed by their own schemas.
-                paths = named if isinstance(tool.binding, GraphQLDocumentBinding) else sensitive
+                paths = named if tool.takes_documents else sensitive
                 own = replace_at(conceal_written(arguments, tool, named, self._keyed), (), self._digest)  # a copy
                 concealed = replace_places(own, found_at(own, paths), self._digest)
             else:
@@ -270,13 +269,9 @@ class AuditRedaction:
     def _fits(self, arguments: JsonObject, tool: Tool) -> bool:
         """Return True if the GraphQL that an agent wrote uses only names of the schema; secrets in other places would not be recognized."""
         binding, graph = tool.binding, self._sources[tool.source].graph
-        if isinstance(binding, GraphQLDocumentBinding):
-            text, variables, start = arguments.get("query"), arguments.get("variables"), ""
-        else:
-            text, variables = arguments.get(binding.fields) if isinstance(binding, GraphQLBinding) else None, None
-            root = graph.root(binding.type) if graph is not None and isinstance(binding, GraphQLBinding) else None
-            field = root.fields.get(binding.field) if root is not None and isinstance(binding, GraphQLBinding) else None
-            start = "" if field is None else named(field.type)
+        text = arguments.get(binding.code_argument)
+        variables = arguments.get("variables") if tool.takes_documents else None
+        start = "" if graph is None else binding.answer_type(graph)
         if text is None:
             return variables is None
         from toolgen.connectors.graphql.hidden_fields import fits  # noqa: PLC0415 - where there is GraphQL
@@ -287,7 +282,7 @@ class AuditRedaction:
         """Return the possible secrets in the arguments of a tool, prepared at its first call."""
         by_schema = Concealer(tool.input_schema, self._digest) if has_secrets(tool.input_schema) else None
         named = self._policy.sensitive
-        if isinstance(tool.binding, GraphQLDocumentBinding | GraphQLBinding):
+        if tool.takes_documents or tool.selects_fields:
             graph = self._sources[tool.source].graph  # its scalars say where secrets stand in what an agent writes
             named = (*named, *(f"$..{name}" for name in graph.secrets)) if graph is not None else named
         found = self._secrets[tool.digest] = _Secrets(

@@ -22,7 +22,7 @@ from toolgen.model.call import Call, Principal, parties
 from toolgen.model.media import INLINE, begins_as_text
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success, file_bytes
 from toolgen.model.schema import Json
-from toolgen.model.tool import CodeBinding, FunctionBinding, GraphQLDocumentBinding, Tool, WorkflowBinding
+from toolgen.model.tool import Tool
 from toolgen.pipeline.call_plan import GENERAL, Prepared
 from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.responses.encoded_files import declared_names, taken_out
@@ -79,7 +79,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         """Return True if no detector looks at answers of this tool."""
         if self.inspector.tokens is not None:  # in no answer may anything look like a token
             return False
-        if isinstance(tool.binding, GraphQLDocumentBinding):  # what it is asked says which tools it stands for
+        if tool.takes_documents:  # what it is asked says which tools it stands for
             return self.inspector.is_empty
         return not self.inspector.of(tool.name)
 
@@ -152,9 +152,9 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
             return said
         if call.restored:
             said = self.masking(call).masked(said)
-        if isinstance(call.tool.binding, WorkflowBinding | CodeBinding | FunctionBinding):
+        if call.tool.runs_function or call.tool.binding.makes_calls:
             signer = Signer(self.key(), parties(call.principal), call.session)
-            change = tokens.plain if isinstance(call.tool.binding, FunctionBinding) else tokens.marked
+            change = tokens.plain if call.tool.runs_function else tokens.marked
             said = changed_texts(said, lambda text: change(text, signer))
         return said
 

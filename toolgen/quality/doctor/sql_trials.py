@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.model.call import Call, Statement
-from toolgen.pipeline.stages import inspect_guards
 from toolgen.quality.doctor.scratch_gateway import Scratch
 from toolgen.quality.doctor.trial import RefusalChecks, UselessError
 
 __all__ = ["SQL_ATTEMPTS"]
 
 SQL_ATTEMPTS: Final = RefusalChecks()
+_GUARD: Final = next(type(found) for one in CONNECTORS.values() if (found := one.database_guard()) is not None)
 
 _REFUSED_SQL: Final = {
     "a column that the policy hides": "SELECT ssn FROM customers",
@@ -31,7 +32,7 @@ _BY_ANOTHER_WAY: Final = (
 )
 
 
-async def _as_written(call: Call, **_: object) -> Statement:
+async def _as_written(_guard: object, call: Call, **_: object) -> Statement:
     sql = str(call.arguments.get("sql", ""))
     nothing: frozenset[str] = frozenset()
     return Statement(
@@ -49,8 +50,8 @@ async def _as_written(call: Call, **_: object) -> Statement:
 @SQL_ATTEMPTS.add_in_scratch(
     "SQL",
     f"{len(_REFUSED_SQL)} statements beyond what the policy opens were refused",
-    inspect_guards,
-    "sql_verdict",
+    _GUARD,
+    "verdict",
     _as_written,
     database=True,
 )
@@ -64,8 +65,8 @@ async def _statements(place: Scratch) -> str:
 @SQL_ATTEMPTS.add_in_scratch(
     "SQL rows",
     "statements were given the policy's row filter and its limit",
-    inspect_guards,
-    "sql_verdict",
+    _GUARD,
+    "verdict",
     _as_written,
     database=True,
 )

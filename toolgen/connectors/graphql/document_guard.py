@@ -1,4 +1,4 @@
-"""Documents that agents write, held against the schema and then judged as the calls they are made of."""
+"""Guard of documents that agents write: each is held against the schema, and then judged as the calls that it is made of."""
 
 from __future__ import annotations
 
@@ -8,35 +8,32 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from graphql import GraphQLSchema
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from toolgen.connectors.document_guard import ArgumentValidator, DocumentGuard, DocumentRules
 from toolgen.connectors.graphql.compiled_schema import compile_schema
 from toolgen.connectors.graphql.guard import CheckedDocument, check_document, is_small
+from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
+from toolgen.connectors.source import SourceConfig
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Call, GraphQLDocument, Principal
 from toolgen.model.graphql_schema import Graph, identifies, reachable
 from toolgen.model.manifest import Manifest
 from toolgen.model.schema import JsonObject
-from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, GraphQLSchemaBinding, Tool
+from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.model.verdict import Deny, Verdict
-from toolgen.policy.access import strictest
-from toolgen.policy.arguments import Validator
-from toolgen.policy.rules import DecisionNote
 
-__all__ = ["DocumentGuard", "GuardParts", "document_guards"]
+__all__ = ["GraphQLDocumentGuard", "guard_of"]
 
 _MAX_PARTS = 16  # of a schema, compiled: one for each set of root fields that some caller may use, some 5 MB for a very large schema
 # Few, as they share the interpreter with the loop, and more than one, so that one slow document does not hold up all others.
 _READERS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="graphql-guard")
 _WORD = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
-
-Decide = Callable[[Call, Tool, JsonObject, list[DecisionNote]], Verdict]
-"""The verdict on a root field as on a call of its tool. What the record should know besides is added to the list."""
 
 
 class _Part(Struct, frozen=True):
@@ -46,33 +43,28 @@ class _Part(Struct, frozen=True):
     schema: GraphQLSchema
 
 
-class DocumentGuard(Struct, frozen=True, kw_only=True):
+class GraphQLDocumentGuard(Struct, frozen=True, kw_only=True):
     """Judges the documents of one source.
 
     A document may ask for a root field that the caller may call as a tool, with arguments that it may call it with, and for no other:
     one policy decides about both roads, and one schema about the arguments. It is read against the part of the schema that the caller
-    may know of, so that what is hidden is answered as what does not exist, also where a name is nearly right. `bound` says whether the
-    gateway sets an argument of a tool: nothing can be set inside of what an agent wrote. `redacted` says whether the policy hides
-    anything in a tool's answers: then an alias would show it under another name.
+    may know of, so that what is hidden is answered as what does not exist, also where a name is nearly right.
     """
 
     graph: Graph
     tools: Mapping[tuple[str, str], Tool]  # by kind and root field
-    decide: Decide
-    visible: Callable[[Principal, Tool], bool]
-    bound: Callable[[Principal, Tool], bool]
-    redacted: Callable[[Tool], bool]
+    rules: DocumentRules
     max_page: int | None
-    validators: dict[str, Validator] = {}  # of those tools, compiled when first asked for
+    validators: dict[str, ArgumentValidator] = {}  # of those tools, compiled when first asked for
     usable: dict[tuple[frozenset[str], ...], frozenset[str]] = {}  # tools, by who may use them
     parts: OrderedDict[frozenset[str], _Part] = field(default_factory=OrderedDict)  # by the tools their root fields are
 
-    def check(self, call: Call, notes: list[DecisionNote]) -> tuple[Call, Verdict] | Deny:
-        """The call with the document that may be sent, and the strictest verdict on the calls in it; or a refusal. Adds to `notes`."""
+    def check(self, call: Call, notes: list[Any]) -> tuple[Call, Verdict] | Deny:
+        """Return the call with the document that may be sent and the strictest verdict on its calls, or a refusal. Adds to `notes`."""
         return self.judge(call, self._read(call, self._part(call.principal).schema), notes)
 
     async def read(self, call: Call) -> CheckedDocument | Deny:
-        """The document held against the schema. A large one is read in a thread, and so is a schema compiled: other calls go on."""
+        """Hold a document against the schema. A large one is read in a thread, and so is a schema compiled: other calls go on."""
         part = await self._compiled(call.principal)
         text, variables = call.arguments.get("query"), call.arguments.get("variables", {})
         if isinstance(text, str) and isinstance(variables, Mapping) and not is_small(text, variables):
@@ -87,10 +79,8 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
             return Deny(rule="graphql", code="validation", reason="query must be text and variables an object")
         return check_document(text, variables, schema=schema, limits=binding, max_page=self.max_page)
 
-    def judge(
-        self, call: Call, checked: CheckedDocument | Deny, notes: list[DecisionNote]
-    ) -> tuple[Call, Verdict] | Deny:
-        """The call with a document that was read, and the strictest verdict on the calls in it; or a refusal. Adds to `notes`."""
+    def judge(self, call: Call, checked: CheckedDocument | Deny, notes: list[Any]) -> tuple[Call, Verdict] | Deny:
+        """Return the call with a document that was read and the strictest verdict on the calls in it, or a refusal. Adds to `notes`."""
         binding = call.tool.binding
         assert isinstance(binding, GraphQLDocumentBinding)  # noqa: S101 - the stage matched on it
         if isinstance(checked, Deny):
@@ -100,7 +90,7 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
         roots: list[tuple[Tool, JsonObject]] = []
         for root in checked.roots:
             tool = self.tools.get((binding.type, root.field))
-            if tool is None or not self.visible(call.principal, tool):
+            if tool is None or not self.rules.visible(call.principal, tool):
                 return Deny(rule="graphql", reason=f"there is no {binding.type} {root.field} that you may use")
             arguments, _ = listed_arguments(tool, root.arguments)
             if faults := self._validator(tool).faults(arguments, 1):
@@ -108,11 +98,11 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
                 return Deny(rule="graphql", code="validation", reason=reason, suggestion="change it and call again")
             tools[tool.name] = tool
             roots.append((tool, arguments))
-            verdicts.append(self.decide(call, tool, arguments, notes))
-        verdict = strictest(verdicts)
+            verdicts.append(self.rules.decide(call, tool, arguments, notes))
+        verdict = self.rules.strictest(verdicts)
         if isinstance(verdict, Deny):
             return verdict
-        if checked.aliased and any(self.redacted(tool) for tool in (call.tool, *tools.values())):
+        if checked.aliased and any(self.rules.redacted(tool) for tool in (call.tool, *tools.values())):
             reason = "the document cannot be run: it has aliases, and something in these answers is hidden by its name"
             return Deny(rule="graphql", reason=reason, suggestion="ask for every field by its own name")
         document = GraphQLDocument(
@@ -126,13 +116,13 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
         )
         return msgspec.structs.replace(call, document=document), verdict
 
-    def _validator(self, tool: Tool) -> Validator:
+    def _validator(self, tool: Tool) -> ArgumentValidator:
         if tool.digest not in self.validators:
-            self.validators[tool.digest] = Validator(tool.input_schema, formats=False)
+            self.validators[tool.digest] = self.rules.validator(tool)
         return self.validators[tool.digest]
 
     def part(self, call: Call) -> Graph:
-        """The schema with only those root fields that the caller may use in a document, and the types that these lead to."""
+        """Schema with only those root fields that the caller may use in a document, and the types that these lead to."""
         return self._part(call.principal).graph
 
     async def visible_graph(self, call: Call) -> Graph:
@@ -169,7 +159,7 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
             names = self.usable[roles] = frozenset(
                 tool.name
                 for tool in self.tools.values()
-                if self.visible(principal, tool) and not self.bound(principal, tool)
+                if self.rules.visible(principal, tool) and not self.rules.bound(principal, tool)
             )
         return names
 
@@ -177,7 +167,7 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
         """The refusal of a document, with the way to call a field of it whose arguments the gateway sets."""
         words = set(_WORD.findall(text))
         for (_, name), tool in self.tools.items():
-            if name in words and self.visible(principal, tool) and self.bound(principal, tool):
+            if name in words and self.rules.visible(principal, tool) and self.rules.bound(principal, tool):
                 suggestion = f"the gateway sets arguments of {name}, which no document can ask for: call {tool.name}"
                 return replace(denied, suggestion=suggestion)
         return denied
@@ -209,40 +199,17 @@ def _narrowed(graph: Graph, usable: Set[tuple[str, str]]) -> Graph:
     return reachable(msgspec.structs.replace(graph, types=types))
 
 
-class GuardParts(Struct, frozen=True, kw_only=True):
-    """Parts shared by the guards of all sources."""
-
-    decide: Decide
-    visible: Callable[[Principal, Tool], bool]
-    bound: Callable[[Principal, Tool], bool]
-    redacted: Callable[[Tool], bool]
-    max_pages: Mapping[str, int | None] = {}
-
-
-def document_guards(manifest: Manifest, parts: GuardParts) -> Mapping[str, DocumentGuard]:
-    """A guard for each source that is open to documents. What a caller may know of a schema is compiled when it is first asked for."""
-    open_ = {
-        tool.source
+def guard_of(
+    config: SourceConfig | None, source: str, manifest: Manifest, rules: DocumentRules
+) -> DocumentGuard | None:
+    """Return the guard of a source whose schema was built. Without a configuration pages may have any size, for previews."""
+    graph = manifest.sources[source].graph
+    if graph is None:
+        return None
+    tools = {
+        (tool.binding.type, tool.binding.field): tool
         for tool in manifest.tools.values()
-        if isinstance(tool.binding, GraphQLDocumentBinding | GraphQLSchemaBinding)
+        if tool.source == source and isinstance(tool.binding, GraphQLBinding) and tool.binding.field
     }
-    guards = {}
-    for source in sorted(open_):
-        graph = manifest.sources[source].graph
-        if graph is None:
-            continue
-        tools = {
-            (tool.binding.type, tool.binding.field): tool
-            for tool in manifest.tools.values()
-            if tool.source == source and isinstance(tool.binding, GraphQLBinding) and tool.binding.field
-        }
-        guards[source] = DocumentGuard(
-            graph=graph,
-            tools=tools,
-            decide=parts.decide,
-            visible=parts.visible,
-            bound=parts.bound,
-            redacted=parts.redacted,
-            max_page=parts.max_pages.get(source),
-        )
-    return guards
+    max_page = None if config is None else config.graph.max_page or DEFAULT_MAX_PAGE
+    return GraphQLDocumentGuard(graph=graph, tools=tools, rules=rules, max_page=max_page)

@@ -1,4 +1,4 @@
-"""Workflows held against the tools that they call: every tool, argument, step and output has to be there, and nothing may go in circles."""
+"""Linker of workflows: their steps are held against the tools that they call, and nothing may go in circles."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.connectors.link_checks import LinkChecks
 from toolgen.connectors.source import SourceConfig, SourceReading
 from toolgen.connectors.workflow.draft import DraftUse, WorkflowDraft
 from toolgen.connectors.workflow.read import Drafts
+from toolgen.connectors.workflow.reference_check import check_references
+from toolgen.connectors.workflow.step_arguments import Argued, argued
 from toolgen.core.errors import DescriptionError
 from toolgen.core.spelling import nearest
-from toolgen.generator.workflow_arguments import Argued, argued
-from toolgen.generator.workflow_references import check_references
 from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.manifest import Problem
 from toolgen.model.tool import Effect, Tool, WorkflowBinding
@@ -43,11 +44,11 @@ class _Linked(Struct):
 
 
 def link_workflows(
-    readings: Mapping[str, SourceReading], configs: Mapping[str, SourceConfig]
+    readings: Mapping[str, SourceReading], configs: Mapping[str, SourceConfig], checks: LinkChecks
 ) -> Mapping[str, SourceReading]:
-    """The readings with every workflow completed. One in which something is wrong has no tool, and a problem that says the line."""
+    """Return the readings with every workflow completed. One with a fault has no tool, and a problem that says the line."""
     drafts = {name: reading.drafts for name, reading in readings.items() if isinstance(reading.drafts, Drafts)}
-    linker = _Linker(readings, drafts, configs)
+    linker = _Linker(readings, drafts, configs, checks)
     made = linker.all()
     changed = dict(readings)
     for source in drafts:
@@ -70,9 +71,13 @@ def _problems(one: _Linked) -> Iterator[Problem]:
 
 class _Linker:
     def __init__(
-        self, readings: Mapping[str, SourceReading], drafts: Mapping[str, Drafts], configs: Mapping[str, SourceConfig]
+        self,
+        readings: Mapping[str, SourceReading],
+        drafts: Mapping[str, Drafts],
+        configs: Mapping[str, SourceConfig],
+        checks: LinkChecks,
     ) -> None:
-        self._readings, self._drafts, self._configs = readings, drafts, configs
+        self._readings, self._drafts, self._configs, self._checks = readings, drafts, configs, checks
         self._tools = {
             tool.name: tool for name, reading in readings.items() if name not in drafts for tool in reading.tools
         }
@@ -100,7 +105,7 @@ class _Linker:
         for step, draft, undoes in uses:
             try:
                 tool = self._target(one, draft)
-                found[step, undoes] = argued(draft, tool)
+                found[step, undoes] = argued(draft, tool, self._checks)
                 one.remarks += found[step, undoes].remarks
             except DescriptionError as error:
                 one.faults.append(error)

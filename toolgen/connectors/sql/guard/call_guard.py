@@ -1,4 +1,4 @@
-"""SQL guard of the inspect stage for tools of a database. Imported only if there is a database."""
+"""SQL guard of calls: statements and descriptions that tools of a database ask for, or statements of a reviewer."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Final, TypeAlias
 
 from toolgen.connectors.sql.guard.alternatives import name_tools
 from toolgen.connectors.sql.guard.changes import guard_change
-from toolgen.connectors.sql.guard.grants import visible
+from toolgen.connectors.sql.guard.grants import full_name, visible
 from toolgen.connectors.sql.guard.guard import counting_of, explainable, guard, is_seen, sampling_of
 from toolgen.connectors.sql.guard.scope import Misfit, fits, kind_of, row_attributes
 from toolgen.model.call import Call, DatabaseDescription, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.schema import Json
-from toolgen.model.sql_scope import SqlScope
-from toolgen.model.tool import SqlBinding
+from toolgen.model.sql_scope import SqlScope, TableScope
+from toolgen.model.tool import SqlBinding, Tool
 from toolgen.model.verdict import Deny
 
-__all__ = ["attributes_for", "sql_guard", "sql_verdict"]
+__all__ = ["SqlGuard"]
 
 # Few, as they share the interpreter with the loop, and more than one, so that one slow statement does not hold up all others.
 _READERS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sql-guard")
@@ -28,12 +28,51 @@ _READERS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sql-guar
 _Inspected: TypeAlias = Statement | Database | DatabaseDescription | Deny
 
 
-async def sql_verdict(call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
-    """Run `sql_guard` without blocking other calls: a statement that was not inspected before is parsed in a thread."""
-    inspect = partial(sql_guard, call, database=database, scope=scope)
-    if _is_quick(call, database, scope):
-        return inspect()
-    return await asyncio.get_running_loop().run_in_executor(_READERS, inspect)
+class SqlGuard:
+    """Guard of calls to databases."""
+
+    async def verdict(self, call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
+        """Inspect a call without blocking others: a statement that was not inspected before is parsed in a thread."""
+        inspect = partial(self.inspect, call, database=database, scope=scope)
+        if _is_quick(call, database, scope):
+            return inspect()
+        return await asyncio.get_running_loop().run_in_executor(_READERS, inspect)
+
+    def inspect(self, call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
+        """Return the statement that a tool may run, the part of the database that it may describe, or a refusal."""
+        verdict = _inspected(call, database, scope)
+        return name_tools(verdict, call.tool.source) if isinstance(verdict, Deny) else verdict
+
+    def open_scope(self, database: Database) -> SqlScope:
+        """Return a scope of all tables, for previews."""
+        return SqlScope(tables={full_name(table): TableScope() for table in database.tables})
+
+    def refusal(self, tool: Tool, database: Database | None, scope: SqlScope | None) -> str:
+        """Return the reason why every call of a named query would be refused, whatever the arguments, or ""."""
+        from toolgen.connectors.sql.reading.named_queries import is_named, refusal_text, sample_values  # noqa: PLC0415 - reviews alone
+
+        if not is_named(tool) or not isinstance(tool.binding, SqlBinding):
+            return ""
+        if database is None or scope is None:
+            return f"the policy opens no table of {tool.source}"
+        attributes = dict.fromkeys(row_attributes(scope), "")
+        sql, values = tool.binding.statement, sample_values(tool)
+        verdict = guard(sql, values, database=database, scope=scope, attributes=attributes)
+        return refusal_text(verdict) if isinstance(verdict, Deny) else ""
+
+    def check(
+        self, sql: str, parameters: list[Json], *, database: Database, scope: SqlScope, principal: Principal
+    ) -> Statement | Deny:
+        """Return the verdict of the tool that a statement is for: a change is judged as one if the policy opens a table to changes."""
+        attributes = _attributes_for(principal, scope)
+        if isinstance(attributes, Deny):
+            return attributes
+        verdict = guard(sql, parameters, database=database, scope=scope, attributes=attributes)
+        if not isinstance(verdict, Deny) or verdict.rule != "sql:not-a-query":
+            return verdict
+        if not any(table.writes for table in scope.tables.values()):
+            return verdict
+        return guard_change(sql, parameters, database=database, scope=scope, attributes=attributes)
 
 
 def _is_quick(call: Call, database: Database, scope: SqlScope) -> bool:
@@ -48,21 +87,15 @@ def _is_quick(call: Call, database: Database, scope: SqlScope) -> bool:
             return True
 
 
-def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
-    """The statement a SQL tool may run, or the part of the database it may describe."""
-    verdict = _inspected(call, database, scope)
-    return name_tools(verdict, call.tool.source) if isinstance(verdict, Deny) else verdict
-
-
 def _inspected(call: Call, database: Database, scope: SqlScope) -> _Inspected:
     binding = call.tool.binding
-    assert isinstance(binding, SqlBinding)  # noqa: S101 - the stage matched on it
+    assert isinstance(binding, SqlBinding)  # noqa: S101 - the stage asks of tools of databases alone
     match binding.operation:
         case "query" | "explain" | "change" | "named":
             sql, parameters = _asked(call, binding)
             if not isinstance(sql, str) or not isinstance(parameters, list):
                 return Deny(rule="sql:arguments", code="sql_refused", reason="sql must be text and parameters a list")
-            attributes = attributes_for(call.principal, scope)
+            attributes = _attributes_for(call.principal, scope)
             if isinstance(attributes, Deny):
                 return attributes
             if binding.operation == "change":
@@ -89,7 +122,7 @@ def _inspected(call: Call, database: Database, scope: SqlScope) -> _Inspected:
 def _described(call: Call, database: Database, scope: SqlScope) -> Database | DatabaseDescription:
     """Describe the database, with sample rows if the policy wants some. If rows may not be read, samples are left out without a refusal."""
     shown, table = visible(database, scope), call.arguments.get("table")
-    sampling, attributes = None, attributes_for(call.principal, scope)
+    sampling, attributes = None, _attributes_for(call.principal, scope)
     if not isinstance(attributes, Deny):
         sampling = sampling_of(table, database=database, scope=scope, attributes=attributes)
     return DatabaseDescription(
@@ -119,7 +152,7 @@ def _declared_types(call: Call, binding: SqlBinding) -> tuple[str, ...]:
     return tuple(kind if isinstance(kind, str) else kind[0] for kind in kinds)
 
 
-def attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, object] | Deny:
+def _attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, object] | Deny:
     """Return the attributes for row filters: the caller's, and those of the user it acts for, which must not contradict each other."""
     user = principal.on_behalf_of
     if user is None:

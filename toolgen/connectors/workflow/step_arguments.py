@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolgen.connectors.link_checks import LinkChecks
 from toolgen.connectors.workflow.draft import DraftUse
 from toolgen.core.errors import DescriptionError
 from toolgen.core.spelling import nearest
@@ -14,22 +15,20 @@ from toolgen.model.argument_names import own_names
 from toolgen.model.expressions import ListExpression, Literal, ObjectExpression, Template, parse
 from toolgen.model.tool import Tool
 from toolgen.model.workflow import ToolUse
-from toolgen.pipeline.responses.answer_argument import option_names
-from toolgen.policy.arguments import Validator
 
 __all__ = ["Argued", "argued"]
 
 
 class Argued(Struct, frozen=True):
-    """A call as a workflow makes it, of which tool, and what a person should know of it."""
+    """Call as a workflow makes it, its tool, and remarks for a person."""
 
     tool: Tool
     use: ToolUse
     remarks: list[str] = []
 
 
-def argued(draft: DraftUse, tool: Tool) -> Argued:
-    """Raises `DescriptionError` for an argument that the tool has not, or does not take so."""
+def argued(draft: DraftUse, tool: Tool, checks: LinkChecks) -> Argued:
+    """Return the call of a step. Raises `DescriptionError` for an argument that the tool does not have or accept."""
     arguments, places = dict(draft.arguments), dict(draft.places)
     spread: Any = None
     names: dict[str, str] = {}
@@ -40,13 +39,13 @@ def argued(draft: DraftUse, tool: Tool) -> Argued:
         if own in arguments and listed not in arguments:
             arguments[listed], places[listed] = arguments.pop(own), places.pop(own, draft.where)
     properties = tool.input_schema.get("properties") or {}
-    options = option_names(tool)
+    options = checks.option_names(tool)
     for name in arguments:
         if name not in properties and name not in options and not _is_open(tool):
             message = f"{tool.name} has no argument {name}{nearest(name, properties)}"
             raise DescriptionError(message, where=places.get(name, draft.where))
     sent = {name: value for name, value in arguments.items() if name not in options}
-    _check_constants(tool, sent, places, draft.where)
+    _check_constants(tool, sent, places, draft.where, checks)
     missing = sorted(set(tool.input_schema.get("required") or ()) - arguments.keys() - set(names.values()))
     remarks = []
     if missing and spread is None:
@@ -101,14 +100,16 @@ def _body(draft: DraftUse, tool: Tool, arguments: dict[str, Any], places: dict[s
     return None, {}
 
 
-def _check_constants(tool: Tool, arguments: Mapping[str, Any], places: Mapping[str, str], where: str) -> None:
+def _check_constants(
+    tool: Tool, arguments: Mapping[str, Any], places: Mapping[str, str], where: str, checks: LinkChecks
+) -> None:
     """Check that constants fit the tool's schema. Values of expressions are checked when the call is made."""
     schema = {name: part for name, part in tool.input_schema.items() if name not in {"required", "dependentRequired"}}
     for name, written in arguments.items():
         known, value = _constant(parse(written))
         if not known:
             continue
-        if faults := Validator(schema, formats=tool.checks_formats).faults({name: value}, 1):
+        if faults := checks.faults(tool, schema, {name: value}):
             raise DescriptionError(f"{tool.name}: {faults[0]}", where=places.get(name, where))
 
 

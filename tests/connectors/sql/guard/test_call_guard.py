@@ -8,10 +8,10 @@ import pytest
 
 from tests.catalogs import SHOP
 from tests.databases import sql_call
+from toolgen.connectors.sql.guard.call_guard import SqlGuard
 from toolgen.model.call import Call, Statement
 from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Allow, Deny
-from toolgen.pipeline.stages.inspect_guards import sql_guard, sql_verdict
 from toolgen.policy.egress import Egress, destination_of
 
 SCOPE = SqlScope(tables={"customers": TableScope(columns=("id", "name"))})
@@ -25,7 +25,7 @@ def asking(sql: str, operation: str = "query") -> Call:
 
 def test_others_go_on_while_a_long_statement_is_read() -> None:
     async def work() -> int:
-        reading = asyncio.create_task(sql_verdict(asking(SLOW), database=SHOP, scope=SCOPE))
+        reading = asyncio.create_task(SqlGuard().verdict(asking(SLOW), database=SHOP, scope=SCOPE))
         turns = 0
         while not reading.done():
             await asyncio.sleep(0)
@@ -39,8 +39,8 @@ def test_others_go_on_while_a_long_statement_is_read() -> None:
 def test_a_statement_seen_before_is_not_handed_to_a_thread() -> None:
     async def work() -> None:
         call = asking("SELECT name FROM customers WHERE id = 7")
-        first = await sql_verdict(call, database=SHOP, scope=SCOPE)
-        again = sql_verdict(call, database=SHOP, scope=SCOPE)
+        first = await SqlGuard().verdict(call, database=SHOP, scope=SCOPE)
+        again = SqlGuard().verdict(call, database=SHOP, scope=SCOPE)
         with pytest.raises(StopIteration) as ended:  # it waits for nothing
             again.send(None)
         assert ended.value.value == first
@@ -53,11 +53,13 @@ def test_verdicts_given_at_the_same_time_are_those_given_one_by_one() -> None:
     asked += [f"SELECT ssn FROM customers WHERE id = {n}" for n in range(20)]
 
     async def work() -> list[object]:
-        return list(await asyncio.gather(*(sql_verdict(asking(sql), database=SHOP, scope=SCOPE) for sql in asked)))
+        return list(
+            await asyncio.gather(*(SqlGuard().verdict(asking(sql), database=SHOP, scope=SCOPE) for sql in asked))
+        )
 
     given = asyncio.run(work())
     scope = SqlScope(tables=dict(SCOPE.tables))  # one that nothing is remembered for
-    assert given == [sql_guard(asking(sql), database=SHOP, scope=scope) for sql in asked]
+    assert given == [SqlGuard().inspect(asking(sql), database=SHOP, scope=scope) for sql in asked]
     assert sum(isinstance(verdict, Deny) for verdict in given) == 20
 
 

@@ -186,6 +186,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "effect[:40]",
         "key[:40]",
     ),
+    "connectors/auth_headers.py": ("name[:40]",),
     "connectors/graphql/options.py": (
         "name[:40]",
         "one[:60]",

@@ -37,11 +37,12 @@ EXPLAINED = {
     "toolgen.config.audit": "reads where that is",
     "toolgen.config.checks": "kinds there are those of the project's own checks",
     "toolgen.gateway.wiring.middleware": "the same",
+    "toolgen.quality.doctor.scratch_gateway": "makes tools of two kinds, for trials of guards",
 }
 # Packages in which kinds are those of kept calls.
 KEPT_CALLS = ("toolgen.state.", "toolgen.gateway.operations.")
 # How often each is named outside of connectors/. These numbers only become smaller.
-MOST = {"kinds": 10, "dialects": 2, "bindings": 11, "imports": 39}
+MOST = {"kinds": 1, "dialects": 0, "bindings": 5, "imports": 23}
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

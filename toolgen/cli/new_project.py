@@ -29,7 +29,6 @@ from toolgen.core.descriptors import replace_file
 from toolgen.core.errors import ConfigError
 from toolgen.generator.build import Built, build_sources
 from toolgen.generator.starter import GITIGNORE, StarterSource, policy_text, project_text, variables
-from toolgen.model.database_url import part_password
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.secret import Unprinted
@@ -88,7 +87,7 @@ def make_project(root: Path, specs: Sequence[str], *, name: str = "", server: st
             found[source.entry.name] = source
         sources = from_mapping({name: source.given for name, source in found.items()}, root.resolve())
         built, sources = _built(sources, Path(folder))
-        read = sum(source.entry.kind != "sql" for source in found.values())
+        read = sum(CONNECTORS[source.entry.kind].reads_files for source in found.values())
         alone = built.files is not None and len(built.files) <= read
         entries = [_placed(source, root, alone) for source in found.values()]
         return _write(root, tuple(found.values()), entries, (built, sources))
@@ -101,8 +100,10 @@ def make_sample(root: Path) -> NewProject:
         path = Path(folder) / "notes.db"
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript(_SAMPLE)
-        entry = StarterSource(name="notes", kind="sql", location="sqlite:///specs/notes.db")
-        source = _NewSource(entry=entry, given={"sql": f"sqlite:///{path}"}, copied=path)
+        kind, location = described_as(str(path), Path(folder))
+        prefix, _ = CONNECTORS[kind].file_location(location)
+        entry = StarterSource(name="notes", kind=kind, location=f"{prefix}specs/notes.db")
+        source = _NewSource(entry=entry, given={kind: location}, copied=path)
         sources = from_mapping({"notes": source.given}, root.resolve())
         return _write(root, [source], [entry], (build_sources(sources), sources), without=("private_notes",))
 
@@ -124,7 +125,7 @@ def _name(spec: str, folder: Path, taken: Mapping[str, _NewSource]) -> str:
         path = _fetched(spec, folder) if "://" in spec else Path(spec)
         if (title := title_name(path)) and title not in taken:
             return title
-    return name_for(part_password(location)[0], Path.cwd(), kind, taken)
+    return name_for(CONNECTORS[kind].without_password(location), Path.cwd(), kind, taken)
 
 
 def _fetched(url: str, folder: Path) -> Path:
@@ -150,23 +151,18 @@ def _source(spec: str, root: Path, name: str, server: str) -> _NewSource:
         given[connector.server_key] = server
     if (written := connector.written(location)) != location:
         return _NewSource(entry=entry, given={kind: written})
-    if "://" in spec and not spec.startswith(("sqlite:", "duckdb:")):
-        return _NewSource(entry=_without_password(entry), given=given)
-    path = Path(location.partition(":///")[2] if kind == "sql" else spec).resolve()
-    prefix = location.partition(":///")[0] + ":///" if kind == "sql" else ""
+    prefix, file = connector.file_location(location)
+    if not file:
+        public = connector.without_password(location)
+        return _NewSource(entry=replace(entry, location=public, password=public != location), given=given)
+    path = Path(file).resolve()
     below = path.is_relative_to(root.resolve())
     inside = path.relative_to(root.resolve()).as_posix() if below else str(path)
     return _NewSource(
         entry=replace(entry, location=prefix + inside),
         given={**given, kind: f"{prefix}{path}"},
-        copied=None if below or kind == "sql" else path,
+        copied=path if connector.reads_files and not below else None,
     )
-
-
-def _without_password(entry: StarterSource) -> StarterSource:
-    """A database's entry with the name of a variable where its password was."""
-    location, password = part_password(entry.location)
-    return replace(entry, location=location, password=bool(password)) if entry.kind == "sql" else entry
 
 
 def _placed(source: _NewSource, root: Path, alone: bool) -> StarterSource:

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.config.gateway import Networks, contains, read_networks
-from toolgen.config.sources import short
 from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import short
 from toolgen.core.yaml_file import YamlDocument
 
 __all__ = ["ClientCertificates", "GivenClientCertificates", "read_client_certificates"]

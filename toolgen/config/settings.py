@@ -45,16 +45,16 @@ from toolgen.config.gateway import (
 from toolgen.config.mcp_servers import GivenEndpoint, GivenMcpServer, McpServerSettings, read_mcp_servers
 from toolgen.config.notify import NO_NOTIFICATIONS, GivenNotify, NotifySettings, read_notify
 from toolgen.config.source_keys import GivenSource
-from toolgen.config.sources import read_source, short
+from toolgen.config.sources import read_source
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.connectors.assigned_names import names_of_manifest
-from toolgen.connectors.graphql.options import GraphOptions
 from toolgen.connectors.overrides import ToolOverride
 from toolgen.connectors.pins import read_pins
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceConfig, SourceSettings, is_remote
 from toolgen.core.canonical import digest
 from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import short
 from toolgen.core.yaml_file import YamlDocument, apart, decode, read
 from toolgen.model.tool import Effect
 
@@ -247,7 +247,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             "exclude": {key: list(values) for key, values in config.exclude.items()},
             "tools": said,
             **({"refs": list(config.refs)} if config.refs else {}),
-            **({"graph": _portable(config.graph)} if config.graph.to_dict() else {}),
+            **({"graph": _portable_graph(config)} if config.graph.to_dict() else {}),
             **({"api": config.api.to_dict()} if config.api.to_dict() else {}),
             **({"anonymous": True} if config.anonymous else {}),
             **({"code": msgspec.to_builtins(config.code)} if config.code is not None else {}),
@@ -263,7 +263,8 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
     )
 
 
-def _portable(options: GraphOptions) -> dict[str, object]:
+def _portable_graph(config: SourceConfig) -> dict[str, object]:
+    options = config.graph
     said = options.to_dict()
     return said | ({"operations": [Path(path).name for path in options.operations]} if options.operations else {})
 

@@ -1,4 +1,4 @@
-"""Keys of a source in toolgen.yaml, as they are written: those of all sources, those of kinds, and those that connectors bring."""
+"""Keys of a source in toolgen.yaml, as they are written: those of all sources, and those that connectors bring."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ from typing import Annotated, Any, Literal, get_type_hints
 import msgspec
 
 from toolgen.config.poll import PollKeys
-from toolgen.connectors.context.settings import ContextKeys
-from toolgen.connectors.functions.code.settings import CodeKeys
-from toolgen.connectors.functions.settings import PythonKeys
-from toolgen.connectors.graphql.options import GraphKeys
-from toolgen.connectors.mcp.settings import McpKeys
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.yaml_file import apart
 from toolgen.model.credential_keys import CredentialKeys
@@ -62,7 +57,7 @@ class FilterKeys(msgspec.Struct, forbid_unknown_fields=True):
     resources: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
-class SourceKeys(GraphKeys, forbid_unknown_fields=True):
+class SourceKeys(msgspec.Struct, forbid_unknown_fields=True):
     """Keys of a source, except those that connectors bring."""
 
     timeouts: TimeoutKeys | None = None
@@ -71,29 +66,12 @@ class SourceKeys(GraphKeys, forbid_unknown_fields=True):
     concurrency: int | None = None
     idempotency_key: str = ""
     answers: AnswerKeys | None = None
-    openapi: str | None = None
-    graphql: str | None = None
-    sql: str | None = None
-    python: str | PythonKeys | None = None
-    mcp: McpKeys | None = None
-    workflow: str | None = None
-    device: str | None = None
     resource: str = ""
-    code: CodeKeys | None = None
-    context: ContextKeys | None = None
-    prefix: str = ""
-    server: str = ""
-    endpoint: str = ""
-    overlay: str | list[str] = msgspec.field(default_factory=list)
-    refs: list[str] = msgspec.field(default_factory=list)
-    writes: bool = False
     trace: bool = False
     http2: bool = False
     include: FilterKeys | None = None
     exclude: FilterKeys | None = None
     auth: dict[str, str | Annotated[Any, apart(CredentialKeys)]] | str = msgspec.field(default_factory=dict)
-    constants: dict[str, Any] = msgspec.field(default_factory=dict)
-    formats: str = ""
     output_schema: OutputForm = ""
     arguments: Literal["strict", "lenient"] = "lenient"
     input_schema: Literal["listed", "exact"] = "listed"
@@ -101,18 +79,20 @@ class SourceKeys(GraphKeys, forbid_unknown_fields=True):
 
 
 def _brought() -> list[tuple[str, Any, Any]]:
-    """Name, type and default of each key that a connector brings."""
-    found = []
-    for keys in filter(None, (connector.keys for connector in CONNECTORS.values())):
-        hints = get_type_hints(keys, include_extras=True)
-        for one in msgspec.structs.fields(keys):
-            default = (
+    """Name, type and default of each key that connectors bring. A key of several kinds has the types of all, and one default."""
+    types: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    for connector in CONNECTORS.values():
+        hints = get_type_hints(connector.keys, include_extras=True)
+        for one in msgspec.structs.fields(connector.keys):
+            name, type_ = one.encode_name, hints[one.name]
+            types[name] = types[name] | type_ if name in types else type_
+            defaults[name] = (
                 one.default
                 if one.default_factory is msgspec.NODEFAULT
                 else msgspec.field(default_factory=one.default_factory)
             )
-            found.append((one.encode_name, hints[one.name], default))
-    return found
+    return [(name, type_, defaults[name]) for name, type_ in types.items()]
 
 
 GivenSource: type[SourceKeys] = msgspec.defstruct(

@@ -6,7 +6,7 @@ A kind is a folder of `connectors/` with a `Connector` in its `connector.py`, an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,6 +16,7 @@ from msgspec import Struct
 from toolgen.connectors.executor import Executor, FileSource, InnerCalls, LocalApp, Permit
 from toolgen.connectors.original import Original
 from toolgen.connectors.source import Fetched, SourceConfig, SourceReading, SourceSettings, is_remote
+from toolgen.connectors.source_entry import ConfiguredSource, SourceEntry
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ConfigError
 from toolgen.model.manifest import Manifest, SourceInfo
@@ -72,9 +73,9 @@ class Connector(ABC):
     place: ClassVar[str] = ""
     """Word that stands for the location of a source that has none."""
     own_keys: ClassVar[frozenset[str]] = frozenset()
-    """Keys of `sources:` in toolgen.yaml that belong to this kind, and to others that have them too."""
-    keys: ClassVar[type[Struct] | None] = None
-    """Keys that the kind brings to a source of toolgen.yaml beside those of `config/source_keys.py`: `kind` itself is one of them."""
+    """Keys of `config/source_keys.py` that belong to this kind, and to others that have them too."""
+    keys: ClassVar[type[Struct]]
+    """Keys that the kind brings to a source of toolgen.yaml: `kind` itself is one of them."""
     described: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
     """Texts and examples of these keys, as in `config/described/`."""
     failure_keys: ClassVar[frozenset[str]] = frozenset()
@@ -123,6 +124,13 @@ class Connector(ABC):
             raise ConfigError(f"{self.kind}: takes a file", where=where)
         return str(root / given)
 
+    def configure(self, given: Any, entry: SourceEntry) -> ConfiguredSource:
+        """Return the settings that the keys of a source give, which are decoded and belong to the kind. Raises `ConfigError`."""
+        location = self.place or getattr(given, self.kind)
+        return ConfiguredSource(
+            location=location, auth=entry.auth, config={"options": self.options(given, entry.where)}
+        )
+
     def options(self, given: Any, where: Callable[..., str]) -> Struct | None:
         """Return the options of a source that the kind's own keys give; `where` has the line of a key. Raises `ConfigError`."""
         return None
@@ -134,6 +142,14 @@ class Connector(ABC):
     def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
         """Return how toolgen.yaml names a description that is of this kind; "" for any other. `head` gives the first bytes of a file."""
         return ""
+
+    def file_location(self, location: str) -> tuple[str, str]:
+        """Return the prefix and the path of a location that names a file; both "" for a URL."""
+        return "", "" if "://" in location else location
+
+    def without_password(self, location: str) -> str:
+        """Return a location without the password that it may have."""
+        return location
 
     def address(self, config: SourceConfig) -> tuple[str, int] | None:
         """Return host and port of the server that the location of a source names; None if its tools name theirs."""
@@ -195,6 +211,12 @@ class Connector(ABC):
     def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
         """Return the executor of a source. It opens nothing before the first call. Raises `ConfigError`."""
 
+    async def changed_functions(
+        self, config: SourceConfig, tools: Sequence[Tool], functions: FunctionRuntime
+    ) -> list[str]:
+        """Return the names of tools whose functions are not those that were built. Raises `ToolgenError` if none can be loaded."""
+        return []
+
     def mock(self, config: SourceConfig) -> MockService | None:
         """Return a mock of the system of a source; None for a kind that is not mocked. Raises `DescriptionError`."""
         return None
@@ -217,6 +239,6 @@ class Connector(ABC):
         """Yield the changes of a description that no tool shows."""
         return iter(())
 
-    def preview_location(self, info: SourceInfo) -> str:
-        """Return a location for previews of calls, for programs that have a manifest and no project."""
-        return ""
+    def preview_config(self, name: str, info: SourceInfo) -> SourceConfig:
+        """Return a configuration for previews of calls, for programs that have a manifest and no project."""
+        return SourceConfig(name=name, kind=self.kind, location="")

@@ -1,4 +1,4 @@
-"""Known words that are most like a word: `did you mean` of messages."""
+"""Words that people wrote, as messages repeat or correct them (`did you mean`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import heapq
 import re
 from collections.abc import Collection, Iterable
 
-__all__ = ["closest", "near", "nearest"]
+__all__ = ["closest", "near", "nearest", "short"]
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W0-9A-Za-z_]+")
 _MAX_COMPARED = 64
@@ -86,3 +86,8 @@ def _likeness(word: str, known: str) -> float:
     if len(shorter) >= _MIN_ABBREVIATED and longer.startswith(shorter):
         return max(0.8, ratio)
     return ratio
+
+
+def short(text: str) -> str:
+    """Return at most 40 characters of a text, for messages about it."""
+    return text if len(text) <= 40 else text[:39] + "…"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.golden.small import small_manifest
 from toolgen.generator.emit.diff import BindingChange, ManifestDiff, compare, lines
-from toolgen.generator.emit.schema_diff import schema_changes
+from toolgen.generator.emit.schema_comparison.comparison import schema_changes
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.manifest import Manifest, Problem, SecurityScheme, SourceInfo, assemble
 from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, HttpBody, HttpParameter, HttpPart, SqlBinding, Tool

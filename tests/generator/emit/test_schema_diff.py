@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.generator.emit import schema_pairs
-from toolgen.generator.emit.schema_diff import SchemaChangeCache, schema_changes
-from toolgen.generator.emit.schema_equality import same
+from toolgen.generator.emit.schema_comparison.comparison import SchemaChangeCache, schema_changes
+from toolgen.generator.emit.schema_comparison.equality import same
 
 TEXT: dict[str, Any] = {"type": "string"}
 WHOLE: dict[str, Any] = {"type": "integer"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolgen.generator.emit.schema_unchanged import UnchangedSchemas
+from toolgen.generator.emit.schema_comparison.equality import UnchangedSchemas
 
 REF: Any = {"$ref": "#/$defs/a"}
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from toolgen.connectors.base import Connector, ExecutorContext
+from toolgen.connectors.context.settings import SourceContextKeys, read_files
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+from toolgen.connectors.source_entry import ConfiguredSource, SourceEntry
 
 __all__ = ["ContextConnector"]
 
@@ -16,6 +19,7 @@ class ContextConnector(Connector):
     """Connector of `context:`."""
 
     kind = "context"
+    keys = SourceContextKeys
     needs_root = True
     place = "files"
     failure_advice = "files are read in the gateway itself"
@@ -25,6 +29,12 @@ class ContextConnector(Connector):
     def location(self, given: str, root: Path, where: str) -> str:
         """Return the word that stands for the location."""
         return given
+
+    def configure(self, given: Any, entry: SourceEntry) -> ConfiguredSource:
+        """Return the files of prompts and resources."""
+        return ConfiguredSource(
+            location=self.place, auth=entry.auth, config={"context": read_files(given.context, entry)}
+        )
 
     def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
         """Read the files of prompts, and list those of resources."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from msgspec import Struct
+
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
@@ -13,10 +15,17 @@ from toolgen.model.tool import Tool
 __all__ = ["DeviceConnector"]
 
 
+class DeviceKeys(Struct):
+    """Keys of a source in toolgen.yaml."""
+
+    device: str | None = None
+
+
 class DeviceConnector(Connector):
     """Connector of `device:`."""
 
     kind = "device"
+    keys = DeviceKeys
     bindings = frozenset({"device"})
     failure_advice = "a device has the time that timeout: of its file says"
     auth_refusal = "a device shows its user's own credential when it asks for its requests"

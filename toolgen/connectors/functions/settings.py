@@ -7,19 +7,15 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from toolgen.connectors.source_entry import SourceEntry
 from toolgen.core.errors import ConfigError
-from toolgen.core.yaml_file import YamlDocument
+from toolgen.core.spelling import short
 
-__all__ = ["Adopted", "PythonKeys", "read_python", "short"]
+__all__ = ["Adopted", "PythonKeys", "SourcePythonKeys", "read_python"]
 
 Adopted: TypeAlias = Literal["", "fastmcp", "langchain"]
 """Whose tools a module has: our own, or those of another framework, taken as they are."""
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
-
-
-def short(text: str) -> str:
-    """At most 40 characters of what somebody wrote, to be said back."""
-    return text if len(text) <= 40 else text[:39] + "…"
 
 
 class PythonKeys(msgspec.Struct, forbid_unknown_fields=True):
@@ -29,9 +25,16 @@ class PythonKeys(msgspec.Struct, forbid_unknown_fields=True):
     langchain: str = ""
 
 
-def read_python(given: str | PythonKeys, document: YamlDocument, source: str) -> tuple[str, Adopted]:
+class SourcePythonKeys(msgspec.Struct):
+    """Keys of a source."""
+
+    python: str | PythonKeys | None = None
+    prefix: str = ""
+
+
+def read_python(given: str | PythonKeys, entry: SourceEntry) -> tuple[str, Adopted]:
     """The module, or `module:name` of what another framework made, and which one. Raises `ConfigError`, with the line."""
-    where = document.where("sources", source, "python")
+    where = entry.where("python")
     if isinstance(given, str):
         if not _MODULE.match(given):
             raise ConfigError(f"python: '{short(given)}' is no module like my_package.tools", where=where)
@@ -48,6 +51,6 @@ def read_python(given: str | PythonKeys, document: YamlDocument, source: str) ->
     if not _MODULE.match(module) or not _MODULE.match(name) or "." in name:
         raise ConfigError(
             f"{adopted}: '{short(place)}' is no module and name like my_package.server:mcp",
-            where=document.where("sources", source, "python", adopted),
+            where=entry.where("python", adopted),
         )
     return place, adopted

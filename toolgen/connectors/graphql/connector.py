@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.document_guard import DocumentGuard, DocumentRules
 from toolgen.connectors.executor import Executor
-from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
+from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE, GraphKeys, GraphOptions, graph_options
 from toolgen.connectors.locations import file_or_url, last_step
 from toolgen.connectors.original import Original
 from toolgen.connectors.proof.verdicts import Prover
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+from toolgen.connectors.source_entry import ConfiguredSource, SourceEntry
 from toolgen.model.binding_change import BindingChange
+from toolgen.model.graphql_schema import MAX_INT
 from toolgen.model.manifest import Manifest, SourceInfo
 from toolgen.model.tool import Tool
 
@@ -25,13 +28,20 @@ class GraphQLConnector(Connector):
     """Connector of `graphql:`."""
 
     kind = "graphql"
+    keys = GraphKeys
     bindings = frozenset({"graphql"})
     free_headers = True
     networked = True
     server_key = "endpoint"
-    own_keys = frozenset({"endpoint", "trace", "http2"})
+    own_keys = frozenset({"trace", "http2"})
     failure_keys = frozenset({"timeouts", "retries", "breaker", "concurrency", "idempotency_key", "answers"})
     renewable = True
+
+    def configure(self, given: Any, entry: SourceEntry) -> ConfiguredSource:
+        """Return the settings of a schema: its endpoint, and what its tools select and accept."""
+        options = graph_options(given, entry.document, entry.path, entry.root)
+        config = {"endpoint": given.endpoint, "graph": options}
+        return ConfiguredSource(location=given.graphql, auth=entry.auth, config=config)
 
     def location(self, given: str, root: Path, where: str) -> str:
         """Return a file below `root`, or the http(s) URL of an endpoint."""
@@ -71,6 +81,10 @@ class GraphQLConnector(Connector):
 
         schema = load_description(config.file).schema
         return partial(prove_operation, schema=schema, graph=info.graph, examples=examples, seed=seed)
+
+    def preview_config(self, name: str, info: SourceInfo) -> SourceConfig:
+        """Return a configuration with pages of any size, which is a matter of a project."""
+        return SourceConfig(name=name, kind=self.kind, location="", graph=GraphOptions(max_page=MAX_INT))
 
     def original(self, config: SourceConfig, info: SourceInfo) -> Original:
         """Read the descriptions of a schema."""

@@ -15,8 +15,6 @@ from msgspec import Struct, field
 
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument
-from toolgen.model.auth_schemes import HEADERS, SCHEMES
-from toolgen.model.http import GATEWAY_HEADERS
 from toolgen.model.schema import Schema
 
 __all__ = [
@@ -26,7 +24,6 @@ __all__ = [
     "GraphOptions",
     "QueryLimits",
     "SubscriptionOptions",
-    "check_headers",
     "graph_options",
 ]
 
@@ -35,8 +32,6 @@ _NO_SCALARS: Mapping[str, Schema] = MappingProxyType({})
 _NO_SELECTIONS: Mapping[str, ChosenSelection] = MappingProxyType({})
 _NAME = re.compile(r"[_A-Za-z][_0-9A-Za-z]*\Z")
 _COORDINATE = re.compile(r"[_0-9A-Za-z*?]{1,100}\.[_0-9A-Za-z*?]{1,100}\Z")
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")  # RFC 9110, section 5.6.2
-_OWN_HEADERS = (GATEWAY_HEADERS - {"authorization", "cookie"}) | {"apollo-require-preflight", "user-agent"}
 _BUILT_IN = frozenset({"Int", "Float", "String", "Boolean", "ID"})  # the spec says what these are
 _MAX_SECONDS, _MAX_EVENTS = 300.0, 1000
 _MAX_FILES = 1000
@@ -61,12 +56,14 @@ class _Tool(msgspec.Struct, forbid_unknown_fields=True):
     selection: str
 
 
-class GraphKeys(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys of a source in toolgen.yaml that only a GraphQL source may have. A database has `queries` too: files of named ones."""
+class GraphKeys(msgspec.Struct):
+    """Keys of a source in toolgen.yaml."""
 
+    graphql: str | None = None
+    endpoint: str = ""
     operations: str | list[str] = []
     scalars: dict[str, dict[str, Any]] = {}
-    queries: bool | _Queries | str | list[str] = False
+    queries: bool | _Queries = False
     subscriptions: bool | _Subscriptions = False
     max_page: int | None = None
     leave_out: list[str] = []
@@ -136,15 +133,8 @@ class GraphOptions(Struct, frozen=True, kw_only=True):
         return said
 
 
-def graph_options(
-    keys: GraphKeys, document: YamlDocument, path: tuple[str, ...], root: Path, kind: str
-) -> GraphOptions:
-    """The options of the source at `path`. Raises `ConfigError`, with the line, for what cannot be meant."""
-    if kind != "graphql":
-        for key in GraphKeys.__struct_fields__:
-            if getattr(keys, key) != getattr(GraphKeys(), key) and (kind, key) != ("sql", "queries"):
-                raise ConfigError(f"{key}: belongs to graphql sources", where=document.where(*path, key))
-        return GraphOptions()
+def graph_options(keys: GraphKeys, document: YamlDocument, path: tuple[str, ...], root: Path) -> GraphOptions:
+    """Return the options of the source at `path`. Raises `ConfigError` with its line."""
     if keys.max_page is not None and keys.max_page < 1:
         raise ConfigError("max_page: takes a number above 0", where=document.where(*path, "max_page"))
     for one in keys.leave_out:
@@ -241,30 +231,3 @@ def _is_address(url: str, schemes: set[str]) -> bool:
     except ValueError:
         return False
     return whole and not (parts.username or parts.password or parts.fragment) and not set(url) & set(" {}<>\\")
-
-
-def check_headers(auth: Mapping[str, Any], document: YamlDocument, path: tuple[str, ...]) -> None:
-    """Raises `ConfigError`, with the line, for `headers` of `auth` that are none, the gateway's own, or sent by another credential."""
-    headers = auth.get(HEADERS)
-    if headers is None and HEADERS not in auth:
-        return
-    if not isinstance(headers, dict) or not headers or not all(isinstance(one, str) for one in headers.values()):
-        raise ConfigError(
-            "headers: takes the names of headers, each with its secret",
-            where=document.where(*path, HEADERS),
-            suggestion='write it like {X-Access-Token: "${env:SHOP_TOKEN}"}',
-        )
-    shown = {_header_of(scheme): scheme for scheme in auth if scheme in SCHEMES}
-    for name in headers:
-        where, lower = document.where(*path, HEADERS, name), name.lower()
-        if not _HEADER.match(name):
-            raise ConfigError(f"headers: '{name[:40]}' is not the name of a header", where=where)
-        if lower in _OWN_HEADERS or lower.startswith(("sec-", "proxy-")):
-            raise ConfigError(f"headers: {name[:40]} belongs to the gateway", where=where)
-        if lower in shown:
-            raise ConfigError(f"headers: {name[:40]} is already sent by {shown[lower]}", where=where)
-        shown[lower] = name
-
-
-def _header_of(scheme: str) -> str:
-    return SCHEMES[scheme].name.lower() or "authorization"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.locations import check_remote, last_step
+from toolgen.connectors.mcp.settings import SourceMcpKeys, read_server
 from toolgen.connectors.original import Original
 from toolgen.connectors.source import Fetched, SourceConfig, SourceReading, SourceSettings
+from toolgen.connectors.source_entry import ConfiguredSource, SourceEntry
 from toolgen.core.errors import ConfigError
 from toolgen.model.binding_change import BindingChange
 from toolgen.model.manifest import SourceInfo
@@ -25,6 +28,7 @@ class McpConnector(Connector):
     """Connector of `mcp:`."""
 
     kind = "mcp"
+    keys = SourceMcpKeys
     bindings = frozenset({"mcp", "mcp_context"})
     free_headers = True
     networked = True
@@ -35,6 +39,14 @@ class McpConnector(Connector):
     command_keys = frozenset({"timeouts", "answers"})
     command_advice = "a command that breaks is started again, and its calls are not repeated"
     no_proof = "the tool is an MCP server's: its arguments are sent as they are"
+
+    def configure(self, given: Any, entry: SourceEntry) -> ConfiguredSource:
+        """Return the settings of a server: its URL, or its command with its environment."""
+        server = read_server(given.mcp, entry)
+        config = {"command": server.command, "annotations": server.annotations}
+        return ConfiguredSource(
+            location=server.location, auth=entry.auth, config=config, environment=server.environment
+        )
 
     def location(self, given: str, root: Path, where: str) -> str:
         """Return the URL of a server, or its command."""

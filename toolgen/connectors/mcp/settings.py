@@ -10,12 +10,13 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from toolgen.connectors.source_entry import SourceEntry
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.auth import AuthError, parsed_auth
 from toolgen.model.secret import SecretReference
 
-__all__ = ["McpKeys", "McpServer", "read_mcp"]
+__all__ = ["McpKeys", "McpServer", "SourceMcpKeys", "read_server"]
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _CREDENTIAL = re.compile(r"(?:key|token|secret|password|credential)s?\Z", re.IGNORECASE)
@@ -30,6 +31,12 @@ class McpKeys(msgspec.Struct, forbid_unknown_fields=True):
     annotations: Literal["", "trusted"] = ""
 
 
+class SourceMcpKeys(msgspec.Struct):
+    """Keys of a source."""
+
+    mcp: McpKeys | None = None
+
+
 class McpServer(Struct, frozen=True, kw_only=True):
     """An MCP server. `environment` are the additional variables for its command, besides the few that every program needs."""
 
@@ -39,9 +46,9 @@ class McpServer(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, SecretReference] = {}
 
 
-def read_mcp(keys: McpKeys, document: YamlDocument, source: str, warnings: list[str], has_auth: bool) -> McpServer:
-    """The server of a source. Raises `ConfigError`, with the line, for what is none."""
-    path = ("sources", source, "mcp")
+def read_server(keys: McpKeys, entry: SourceEntry) -> McpServer:
+    """Return the server of a source. Raises `ConfigError`, with the line, for what is none."""
+    document, path = entry.document, (*entry.path, "mcp")
     if bool(keys.url) == bool(keys.command):
         raise ConfigError(
             "mcp: takes either a url or a command",
@@ -52,10 +59,10 @@ def read_mcp(keys: McpKeys, document: YamlDocument, source: str, warnings: list[
         if keys.env:
             raise ConfigError("env: belongs to a command", where=document.where(*path, "env"))
         return McpServer(location=keys.url, annotations=keys.annotations)
-    if has_auth:
+    if entry.auth:
         raise ConfigError(
             "auth: belongs to a server with a URL",
-            where=document.where("sources", source, "auth"),
+            where=entry.where("auth"),
             suggestion='a command has its credentials in its environment: env: {TOKEN: "${env:TOKEN}"}',
         )
     if not keys.command[0] or any("\0" in one for one in keys.command):
@@ -64,7 +71,7 @@ def read_mcp(keys: McpKeys, document: YamlDocument, source: str, warnings: list[
         location="stdio:" + shlex.join(keys.command),
         command=tuple(keys.command),
         annotations=keys.annotations,
-        environment={name: _variable(name, keys.env[name], document, path, warnings) for name in keys.env},
+        environment={name: _variable(name, keys.env[name], document, path, entry.warnings) for name in keys.env},
     )
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.locations import file_or_url
 from toolgen.connectors.mock_service import MockService
+from toolgen.connectors.openapi.options import OpenApiKeys, read_openapi_keys
 from toolgen.connectors.original import Original
 from toolgen.connectors.proof.verdicts import Prover
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+from toolgen.connectors.source_entry import ConfiguredSource, SourceEntry
 from toolgen.model.binding_change import BindingChange
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.tool import Tool
@@ -24,14 +27,21 @@ class OpenApiConnector(Connector):
     """Connector of `openapi:`."""
 
     kind = "openapi"
+    keys = OpenApiKeys
     bindings = frozenset({"http"})
-    own_keys = frozenset({"overlay", "poll", "server", "trace", "http2"})
+    own_keys = frozenset({"poll", "trace", "http2"})
     failure_keys = frozenset({"timeouts", "retries", "breaker", "concurrency", "idempotency_key", "answers"})
     describes_requests = True
     no_proof = "the tool is declared by its request itself, which is sent as it is written"
     networked = True
     server_key = "server"
     renewable = True
+
+    def configure(self, given: Any, entry: SourceEntry) -> ConfiguredSource:
+        """Return the settings of a description: its servers, overlays, references and constants."""
+        header = given.idempotency_key
+        config = {**read_openapi_keys(given, entry), "anonymous": entry.anonymous, "key_header": header}
+        return ConfiguredSource(location=given.openapi, auth=entry.auth, config=config)
 
     def location(self, given: str, root: Path, where: str) -> str:
         """Return a file below `root`, or an http(s) URL."""

@@ -1,4 +1,4 @@
-"""Options of an OpenAPI source in toolgen.yaml, except its location: credentials, constants and formats."""
+"""Keys of an OpenAPI source in toolgen.yaml."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.connectors.graphql.options import check_headers
+from toolgen.connectors.auth_headers import check_headers
+from toolgen.connectors.references import UnsafeUrlError, canonical
+from toolgen.connectors.source_entry import SourceEntry
 from toolgen.core.errors import ConfigError
-from toolgen.core.spelling import nearest
+from toolgen.core.spelling import nearest, short
 from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.auth_schemes import HEADERS, SCHEMES
 from toolgen.model.http import is_gateway_header
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import Constant
 
-__all__ = ["OpenApiOptions", "openapi_options"]
+__all__ = ["OpenApiKeys", "OpenApiOptions", "read_openapi_keys"]
 
 _API_KEY = "api_key"
 _PLACES = ("header", "query", "cookie")
@@ -27,6 +29,17 @@ _NAME = re.compile(r"[^\x00-\x20\x7f{}]{1,100}\Z")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")  # RFC 9110, section 5.6.2
 _CREDENTIAL = re.compile(r"(?:token|secret|password|credential|authorization|api[_-]?key)\Z", re.IGNORECASE)
 _NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class OpenApiKeys(msgspec.Struct):
+    """Keys of a source in toolgen.yaml."""
+
+    openapi: str | None = None
+    server: str = ""
+    overlay: str | list[str] = []
+    refs: list[str] = []
+    constants: dict[str, Any] = {}
+    formats: str = ""
 
 
 class OpenApiOptions(Struct, frozen=True, kw_only=True):
@@ -55,20 +68,42 @@ class OpenApiOptions(Struct, frozen=True, kw_only=True):
         return said
 
 
-def openapi_options(
-    constants: Mapping[str, Any],
-    formats: str,
-    auth: Mapping[str, Any],
-    document: YamlDocument,
-    path: tuple[str, ...],
-    kind: str,
+def read_openapi_keys(keys: OpenApiKeys, entry: SourceEntry) -> Mapping[str, Any]:
+    """Return the settings of a source that its own keys give. Raises `ConfigError` with the line."""
+    return {
+        "server": keys.server.rstrip("/"),
+        "api": _options(keys, entry.auth, entry.document, entry.path),
+        "overlay": _overlays(keys, entry),
+        "refs": _refs(keys, entry),
+    }
+
+
+def _overlays(keys: OpenApiKeys, entry: SourceEntry) -> tuple[str, ...]:
+    given = [keys.overlay] if isinstance(keys.overlay, str) else keys.overlay
+    if any(not path or "://" in path for path in given):
+        raise ConfigError("overlay: takes files", where=entry.where("overlay"))
+    return tuple(str(entry.root / path) for path in given)
+
+
+def _refs(keys: OpenApiKeys, entry: SourceEntry) -> tuple[str, ...]:
+    """Return the places from which a description may load documents, in canonical spelling."""
+    found = []
+    for index, url in enumerate(keys.refs):
+        try:
+            found.append(canonical(url))
+        except UnsafeUrlError as error:
+            raise ConfigError(
+                f"refs: '{short(url)}' {error}",
+                where=entry.where("refs", index),
+                suggestion="name a document or a folder, as https://schemas.example.com/v1/",
+            ) from error
+    return tuple(found)
+
+
+def _options(
+    keys: OpenApiKeys, auth: Mapping[str, Any], document: YamlDocument, path: tuple[str, ...]
 ) -> OpenApiOptions:
-    """The options of the source at `path`. Raises `ConfigError`, with the line, for what cannot be meant."""
-    if kind != "openapi":
-        for key, given in (("constants", constants), ("formats", formats)):
-            if given:
-                raise ConfigError(f"{key}: belongs to openapi sources", where=document.where(*path, key))
-        return OpenApiOptions()
+    constants, formats = keys.constants, keys.formats
     if formats not in {"", "checked", "loose"}:
         raise ConfigError(
             f"formats: takes checked or loose{nearest(formats, ('checked', 'loose'))}",

@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.database_guard import DatabaseGuard
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.original import Original
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+from toolgen.connectors.source_entry import ConfiguredSource, SourceEntry
 from toolgen.connectors.sql.engines import ENGINES, engine_of, is_file, location_of, preview_location
+from toolgen.connectors.sql.settings import SqlKeys, read_location, read_queries
 from toolgen.core.errors import ConfigError
 from toolgen.model.account_report import DatabaseReport
 from toolgen.model.binding_change import BindingChange
-from toolgen.model.database_url import ServerLocation
+from toolgen.model.database_url import ServerLocation, part_password
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.secret import SecretReference
 from toolgen.model.sql_scope import SqlScope
@@ -30,16 +33,22 @@ class SqlConnector(Connector):
     """Connector of `sql:`."""
 
     kind = "sql"
+    keys = SqlKeys
     bindings = frozenset({"sql"})
     dialects = MappingProxyType(
         {name: engine.name for engine in ENGINES.values() for name in (engine.name, *engine.schemes)}
     )
-    own_keys = frozenset({"writes"})
     failure_advice = "the policy's sql: says how long a statement may take"
     names_schemes = False
     has_description = False
     reads_files = False
     no_proof = "the tool was made from the database itself, which describes no requests"
+
+    def configure(self, given: Any, entry: SourceEntry) -> ConfiguredSource:
+        """Return the settings of a database: its location without the password, and files of named queries."""
+        location, auth = read_location(given.sql, entry)
+        config = {"writes": given.writes, "queries": read_queries(given, entry)}
+        return ConfiguredSource(location=location, auth=auth, config=config)
 
     def location(self, given: str, root: Path, where: str) -> str:
         """Return the URL of a database; that of a file is made absolute."""
@@ -90,6 +99,15 @@ class SqlConnector(Connector):
         reference = password if isinstance(password, SecretReference) else None
         return SqlExecutor(source.config.location, password=reference, secrets=context.secrets, permit=context.permit)
 
+    def file_location(self, location: str) -> tuple[str, str]:
+        """Return the prefix and the path of a database that is a file."""
+        scheme, separator, path = location.partition(":///")
+        return (scheme + separator, path) if is_file(location) else ("", "")
+
+    def without_password(self, location: str) -> str:
+        """Return a URL without its password."""
+        return part_password(location)[0]
+
     def address(self, config: SourceConfig) -> tuple[str, int] | None:
         """Return host and port of a server."""
         location = location_of(config.location)
@@ -135,9 +153,10 @@ class SqlConnector(Connector):
 
         return SqlGuard()
 
-    def preview_location(self, info: SourceInfo) -> str:
-        """Return the URL of a database that does not exist: a manifest does not say where its databases are."""
-        return "" if info.database is None else preview_location(info.database.dialect)
+    def preview_config(self, name: str, info: SourceInfo) -> SourceConfig:
+        """Return the configuration of a database that does not exist: a manifest does not say where its databases are."""
+        location = "" if info.database is None else preview_location(info.database.dialect)
+        return SourceConfig(name=name, kind=self.kind, location=location)
 
 
 def check_extra(config: SourceConfig) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.link_checks import LinkChecks
@@ -15,10 +17,17 @@ from toolgen.model.tool import Tool
 __all__ = ["WorkflowConnector"]
 
 
+class WorkflowKeys(Struct):
+    """Keys of a source in toolgen.yaml."""
+
+    workflow: str | None = None
+
+
 class WorkflowConnector(Connector):
     """Connector of `workflow:`."""
 
     kind = "workflow"
+    keys = WorkflowKeys
     bindings = frozenset({"workflow"})
     failure_advice = "the tools that its steps call have their own; a step has retry:"
     auth_refusal = "the tools that its steps call have theirs"

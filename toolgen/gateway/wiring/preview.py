@@ -9,16 +9,14 @@ from msgspec.structs import replace
 
 from toolgen.connectors.document_guard import DocumentRules
 from toolgen.connectors.executor import Destination
-from toolgen.connectors.graphql.options import GraphOptions
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.secrets import MASK, SecretReference
-from toolgen.connectors.source import SourceConfig, SourceSettings
+from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import ToolgenError
 from toolgen.core.spelling import nearest
 from toolgen.gateway.wiring.executors import make_executors
 from toolgen.model.call import Call, DatabaseDescription, Principal, Statement
 from toolgen.model.database import Database
-from toolgen.model.graphql_schema import MAX_INT
 from toolgen.model.manifest import Manifest, SecurityScheme
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.tool import Tool
@@ -119,16 +117,10 @@ def _documented(call: Call, manifest: Manifest) -> Call | Deny:
 
 def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
     info = manifest.sources[tool.source]
-    location = CONNECTORS[info.kind].preview_location(info)
-    if tool.is_bridged:
+    config = CONNECTORS[info.kind].preview_config(tool.source, info)
+    if tool.is_bridged:  # its schemes are the ways that `auth:` can name, and not its server's
         (location,) = tool.binding.addresses
-    # How large a page may be is a matter of a project's, and there is none.
-    graph = GraphOptions(max_page=MAX_INT)
-    config = SourceConfig(name=tool.source, kind=info.kind, location=location, graph=graph)
-    if tool.is_bridged:
-        return SourceSettings(
-            config=config, auth={}
-        )  # its schemes are the ways that `auth:` can name, and not its server's
+        return SourceSettings(config=replace(config, location=location), auth={})
     return SourceSettings(config=config, auth={name: _masked(item) for name, item in info.security_schemes.items()})
 
 

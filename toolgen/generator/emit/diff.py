@@ -9,7 +9,7 @@ import msgspec
 
 from toolgen.connectors.registry import CONNECTORS, connector_of
 from toolgen.generator.emit.context_diff import context_changes
-from toolgen.generator.emit.schema_diff import Path, SchemaChange, SchemaChangeCache
+from toolgen.generator.emit.schema_comparison.comparison import Path, SchemaChange, SchemaChangeCache
 from toolgen.model.argument_names import own_names, with_listed_arguments
 from toolgen.model.binding_change import BindingChange, breaking, change, compatible
 from toolgen.model.manifest import Manifest, SourceInfo

@@ -21,8 +21,6 @@ from toolgen.audit.entry import timestamp
 from toolgen.audit.reader import entry_at
 from toolgen.config.audit import AuditSettings
 from toolgen.connectors.executor import Destination
-from toolgen.connectors.functions.declared import load_tools
-from toolgen.connectors.functions.signature import Broken, FunctionTool
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.rotated_tokens import Rotated, rotated_tokens
 from toolgen.connectors.secrets import SecretReference, SecretResolver
@@ -32,7 +30,6 @@ from toolgen.gateway.wiring.executors import make_function_runtime
 from toolgen.generator.callability import names_in_short, uncallable, unpaid
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Principal
-from toolgen.model.tool import FunctionBinding, Tool
 from toolgen.model.verdict import Verdict
 from toolgen.policy.access import Access
 from toolgen.quality.doctor.call_trials import CALL_ATTEMPTS, free_pass
@@ -250,27 +247,17 @@ async def _function_faults(gateway: Gateway) -> tuple[str, ...]:
         if not CONNECTORS[config.kind].runs_functions:
             continue
         tools = [tool for tool in gateway.manifest.tools.values() if tool.source == name]
-        load = partial(
-            load_tools, config.location, config.root, name, framework=config.adopted, resource=config.resource
-        )
         try:
             async with runtime.time_limit(_IMPORT_S):
-                offers = await runtime.apart("doctor", name, load)
+                changed = await CONNECTORS[config.kind].changed_functions(config, tools, runtime)
         except ToolgenError as error:
             found.append(f"{len(tools)} tools of {name} cannot be called: {error.message}")
             continue
         except TimeoutError:
             found.append(f"{len(tools)} tools of {name} cannot be called: importing {config.location} does not end")
             continue
-        changed = [tool.name for tool in tools if not _is_built(tool, offers)]
         if changed:
             found.append(
                 f"{len(changed)} tools of {name} are not what was built, run `toolgen build`: {names_in_short(changed)}"
             )
     return tuple(found)
-
-
-def _is_built(tool: Tool, offers: Mapping[str, FunctionTool | Broken]) -> bool:
-    binding = tool.binding
-    offer = offers.get(binding.function) if isinstance(binding, FunctionBinding) else None
-    return isinstance(offer, FunctionTool) and isinstance(binding, FunctionBinding) and offer.code == binding.code

@@ -277,5 +277,5 @@ def test_a_dialect_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="'later' is not understood"):
         load_policy(tmp_path, assemble({"lab": info}, [], []))
     with pytest.raises(ConfigError, match="'later' is not understood"):
-        CONNECTORS["sql"].preview_location(info)
+        CONNECTORS["sql"].preview_config("shop", info)
     assert isinstance(judged(known, "SELECT id FROM orders", [], tables={}), Deny)

@@ -304,7 +304,7 @@ def test_a_glob_that_leads_nowhere_is_an_error_with_its_line(root: Path, queries
 
 
 def test_queries_belong_to_a_database(root: Path) -> None:
-    with pytest.raises(ConfigError, match="belongs to graphql sources"):
+    with pytest.raises(ConfigError, match="belongs to graphql and sql sources"):
         build({"pets": {"openapi": "pets.json", "queries": "queries/*.sql"}}, root=root)
 
 

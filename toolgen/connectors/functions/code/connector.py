@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
+from toolgen.connectors.functions.code.settings import SourceCodeKeys, read_limits
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+from toolgen.connectors.source_entry import ConfiguredSource, SourceEntry
 from toolgen.core.errors import ConfigError
 
 __all__ = ["CodeConnector"]
@@ -18,6 +21,7 @@ class CodeConnector(Connector):
     """Connector of `code:`."""
 
     kind = "code"
+    keys = SourceCodeKeys
     place = "sandbox"
     failure_advice = "the tools that code calls have their own"
     auth_refusal = "the tools that it calls have theirs"
@@ -27,6 +31,10 @@ class CodeConnector(Connector):
     def location(self, given: str, root: Path, where: str) -> str:
         """Return the name of the sandbox."""
         return given
+
+    def configure(self, given: Any, entry: SourceEntry) -> ConfiguredSource:
+        """Return the limits of a sandbox."""
+        return ConfiguredSource(location=self.place, auth=entry.auth, config={"code": read_limits(given.code, entry)})
 
     def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
         """Make the tool that runs code."""

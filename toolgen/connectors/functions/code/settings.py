@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from toolgen.connectors.source_entry import SourceEntry
 from toolgen.core.errors import ConfigError
 from toolgen.core.units import parse_duration, parse_size
-from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.tool import CodeBinding
 
-__all__ = ["CodeKeys", "read_code"]
+__all__ = ["CodeKeys", "SourceCodeKeys", "read_limits"]
 
 _MAX_TIME_S = 300.0
 _MIN_MEMORY, _MAX_MEMORY = 1_048_576, 1_073_741_824
@@ -26,9 +26,14 @@ class CodeKeys(msgspec.Struct, forbid_unknown_fields=True):
     output: str = "64KiB"
 
 
-def read_code(keys: CodeKeys, document: YamlDocument, source: str) -> CodeBinding:
+class SourceCodeKeys(msgspec.Struct):
+    """Keys of a source."""
+
+    code: CodeKeys | None = None
+
+
+def read_limits(keys: CodeKeys, entry: SourceEntry) -> CodeBinding:
     """The limits of a sandbox. Raises `ConfigError`, with the line, for what is none."""
-    path = ("sources", source, "code")
     time_s, memory, output = parse_duration(keys.time), parse_size(keys.memory), parse_size(keys.output)
     for key, fits, takes in (
         ("time", time_s is not None and 0 < time_s <= _MAX_TIME_S, f"a time like 10s, {_MAX_TIME_S:g}s at most"),
@@ -37,5 +42,5 @@ def read_code(keys: CodeKeys, document: YamlDocument, source: str) -> CodeBindin
         ("output", output is not None and _MIN_OUTPUT <= output <= _MAX_OUTPUT, "a size from 1KiB to 1MiB"),
     ):
         if not fits:
-            raise ConfigError(f"{key}: takes {takes}", where=document.where(*path, key))
+            raise ConfigError(f"{key}: takes {takes}", where=entry.where("code", key))
     return CodeBinding(time_s=time_s or 0.0, memory=memory or 0, calls=keys.calls, output=output or 0)

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from toolgen.generator.emit.schema_equality import text
-from toolgen.generator.emit.schema_view import ALL_TYPES, SchemaView, exact
+from toolgen.generator.emit.schema_comparison.equality import text
+from toolgen.generator.emit.schema_comparison.view import ALL_TYPES, SchemaView, exact
 
 __all__ = ["Path", "SchemaChange", "bounds", "listed", "notes", "texts", "types", "values"]
 

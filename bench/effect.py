@@ -26,7 +26,7 @@ from tests.redis_server import RedisServer
 from tests.served_workers import Served, serving
 from toolgen.config.settings import load as load_settings
 from toolgen.core.clock import SystemClock
-from toolgen.gateway.shared_state import shared_pauses
+from toolgen.gateway.state.shared_state import shared_pauses
 from toolgen.state.pauses import Pause, SharedPauses
 
 BUDGET_S = 1.0

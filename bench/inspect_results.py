@@ -22,7 +22,7 @@ from typing import Any
 from bench.result_corpus import DETECTORS, Labelled, corpus
 from bench.unseen_texts import UNSEEN_INNOCENT, UNSEEN_ORDERS
 from toolgen.config.settings import from_data
-from toolgen.gateway.wiring.inspection import inspector_of
+from toolgen.gateway.policies.inspection import inspector_of
 from toolgen.policy.detectors.classifier import Classifier, Model, Scores, installed_model
 from toolgen.policy.detectors.inspector import Inspector, texts_of
 from toolgen.policy.detectors.instructions import Instructions

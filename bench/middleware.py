@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 from toolgen.connectors.functions.executor import FunctionRuntime
-from toolgen.gateway.wiring.middleware import objects_of
+from toolgen.gateway.policies.middleware import objects_of
 from toolgen.model.call import Call, Principal
 from toolgen.model.middleware import CallView, Middleware, Narrow, ResultView
 from toolgen.model.result import Result, Success

@@ -25,7 +25,7 @@ from toolgen.config.policies import load_policy
 from toolgen.config.settings import load
 from toolgen.core.clock import FixedClock
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.project_files import catalog_of
+from toolgen.gateway.catalog.served_catalog import catalog_of
 from toolgen.state.pauses import Pause
 from toolgen.state.redis_connection import RedisLink
 

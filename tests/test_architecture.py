@@ -107,7 +107,7 @@ EXCEPTIONS = {
 PIPELINE = {
     "toolgen.pipeline.middleware.compose": {"toolgen.pipeline.order"},
     "toolgen.pipeline.stages.deliver.Deliver": {"toolgen.pipeline.order", "toolgen.gateway.policies.compiled_policy"},
-    "toolgen.gateway.wiring.executors.make_executors": {"toolgen.gateway.assembly", "toolgen.gateway.wiring.preview"},
+    "toolgen.gateway.calls.executors.make_executors": {"toolgen.gateway.assembly", "toolgen.gateway.calls.preview"},
     "toolgen.pipeline.order.call_pipeline": set(),
     "toolgen.pipeline.order.Plans": {"toolgen.gateway.policies.compiled_policy"},
     "toolgen.pipeline.order.Parts": {"toolgen.gateway.policies.compiled_policy"},
@@ -128,11 +128,11 @@ BETWEEN = {
 MAX_LINES = 650
 # Who makes what reaches other systems out of what a project says.
 MAKERS = {
-    "toolgen.gateway.wiring.executors",
-    "toolgen.gateway.wiring.checkpoint_sinks",
-    "toolgen.gateway.wiring.identity_providers",
-    "toolgen.gateway.wiring.middleware",
-    "toolgen.gateway.wiring.webhook",
+    "toolgen.gateway.calls.executors",
+    "toolgen.gateway.audit.checkpoint_sinks",
+    "toolgen.gateway.identity.identity_providers",
+    "toolgen.gateway.policies.middleware",
+    "toolgen.gateway.notify.webhook",
 }
 # Packages and modules of connectors/ that send calls. Whatever else in connectors/ imports one of them sends calls too, by way of it.
 SENDING = (
@@ -323,7 +323,7 @@ def use_faults(name: str, text: str) -> Iterator[str]:
                 database = any((name, driver) in EXCEPTIONS for driver in ("sqlite3", "psycopg"))
                 if part not in MAY_TOUCH_SYSTEMS and not own and not database:
                     yield f"{name}:{node.lineno} takes hold of an executor: .{attribute}"
-            case ast.Attribute(attr="make_executor") if name != "toolgen.gateway.wiring.executors":
+            case ast.Attribute(attr="make_executor") if name != "toolgen.gateway.calls.executors":
                 yield f"{name}:{node.lineno} makes an executor by itself"
             case ast.Attribute(attr="open_engine" | "sandbox") if name != "toolgen.connectors.sql.execution.executor":
                 yield f"{name}:{node.lineno} opens a database by itself"
@@ -384,7 +384,7 @@ def test_dynamic_imports_stand_only_where_commands_and_functions_are_found() -> 
         "toolgen.connectors.sql.dialects",
         "toolgen.connectors.sql.execution.sandbox_process",
         "toolgen.core.system_modules",
-        "toolgen.gateway.wiring.middleware",
+        "toolgen.gateway.policies.middleware",
     }
 
 
@@ -442,7 +442,7 @@ def test_a_planted_import_is_found(name: str, text: str) -> None:
         ("toolgen.gateway.planted", "from toolgen.pipeline.middleware import compose as c"),
         ("toolgen.gateway.planted", "from toolgen.pipeline.order import call_pipeline"),
         ("toolgen.gateway.planted", "from toolgen.pipeline.order import Plans"),
-        ("toolgen.cli.planted", "from toolgen.gateway.wiring.executors import make_executors as m"),
+        ("toolgen.cli.planted", "from toolgen.gateway.calls.executors import make_executors as m"),
         (
             "toolgen.gateway.planted",
             "from toolgen.connectors.registry import CONNECTORS\nmade = CONNECTORS['sql'].make_executor",
@@ -519,7 +519,7 @@ def test_records_are_structs() -> None:
         "toolgen.connectors.functions.annotations",
         "toolgen.connectors.functions.pydantic_types",
         "toolgen.state.value_vault",
-        "toolgen.gateway.wiring.webhook",
+        "toolgen.gateway.notify.webhook",
     }
 
 
@@ -570,7 +570,7 @@ def changed_after_construction(text: str) -> list[int]:
 
 def test_nothing_is_assigned_to_an_object_of_the_gateway_after_it_was_built() -> None:
     parts, requests = (
-        ("toolgen.gateway.", "toolgen.pipeline.", "toolgen.gateway.wiring."),
+        ("toolgen.gateway.", "toolgen.pipeline."),
         "toolgen.frontends.http.connection",
     )
     built = {name: text for name, text in modules().items() if name.startswith(parts) and name != requests}

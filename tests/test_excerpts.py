@@ -89,7 +89,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "connectors/sql/execution/postgres_protocol.py": ("raw[:_HEX + self._longest // 2 * 2]",),
     "connectors/sql/execution/result_rows.py": ("text[:_MAX_LENGTH - 1]",),
     "connectors/functions/adopted.py": ("list(_run(server.list_tools()))[:_MAX_TOOLS]", "tools[:_MAX_TOOLS]"),
-    "connectors/functions/settings.py": ("text[:39]",),
     "connectors/functions/pydantic_types.py": ("faults[:_MAX_FAULTS]",),
     "gateway/approvals/decisions.py": ("call_id.encode('ascii', 'replace').decode()[:128]",),
     "gateway/approvals/grants.py": ("grant_id.encode('ascii', 'replace').decode()[:128]",),

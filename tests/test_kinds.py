@@ -36,7 +36,7 @@ EXPLAINED = {
     "toolgen.audit.index.row": "the same",
     "toolgen.config.audit": "reads where that is",
     "toolgen.config.checks": "kinds there are those of the project's own checks",
-    "toolgen.gateway.wiring.middleware": "the same",
+    "toolgen.gateway.policies.middleware": "the same",
     "toolgen.quality.doctor.scratch_gateway": "makes tools of two kinds, for trials of guards",
 }
 # Packages in which kinds are those of kept calls.

@@ -16,7 +16,7 @@ import toolgen
     "first",
     [
         "toolgen.generator.build",
-        "toolgen.gateway.wiring.preview",
+        "toolgen.gateway.calls.preview",
         "toolgen.cli.main",
         "toolgen.frontends.python.gateway",
     ],

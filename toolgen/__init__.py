@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from toolgen.core.errors import CallError
     from toolgen.frontends.python.gateway import Gateway
     from toolgen.frontends.server.http import serve
+    from toolgen.gateway.calls.preview import preview
     from toolgen.gateway.catalog.search.bm25 import ToolIndex
-    from toolgen.gateway.wiring.preview import preview
     from toolgen.generator.build import build
     from toolgen.model.detection import Detector, Finding
     from toolgen.model.middleware import CallView, Change, Middleware, Narrow, Refuse, ResultView, StepView, ToolView
@@ -73,7 +73,7 @@ _HOMES = {
     "ToolView": "toolgen.model.middleware",
     "build": "toolgen.generator.build",
     "completes": "toolgen.connectors.functions.prompts",
-    "preview": "toolgen.gateway.wiring.preview",
+    "preview": "toolgen.gateway.calls.preview",
     "prompt": "toolgen.connectors.functions.prompts",
     "resource": "toolgen.connectors.functions.prompts",
     "serve": "toolgen.frontends.server.http",

@@ -18,7 +18,7 @@ from toolgen.core.errors import AuditError
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.approvals.role_grants import RoleGrants
-from toolgen.gateway.audit_reader import Review
+from toolgen.gateway.audit.reader import Review
 from toolgen.gateway.calls.answer_files import AnswerFiles, HeldFile, KeptFile
 from toolgen.gateway.calls.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls
 from toolgen.gateway.calls.context_policy import Reader

@@ -29,8 +29,8 @@ from toolgen.frontends.mcp.server import Caller, Mcp, ProtocolStyle, parse
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.requests import MAX_EACH
+from toolgen.gateway.catalog.served_catalog import catalog_of
 from toolgen.gateway.catalog.tool_lists import Listings
-from toolgen.gateway.project_files import catalog_of
 from toolgen.state.invocations import Invocation
 from toolgen.state.pauses import Pause
 

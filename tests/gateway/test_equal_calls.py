@@ -25,7 +25,7 @@ from toolgen.config.settings import load as load_settings
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.operations import waiting_calls
-from toolgen.gateway.project_files import seal_file
+from toolgen.gateway.state.shared_state import seal_file
 from toolgen.state.encryption import seal_of
 
 POLICY: dict[str, Any] = {

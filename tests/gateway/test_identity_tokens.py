@@ -33,10 +33,10 @@ from tests.gateway.issuer import (
 )
 from toolgen.core.clock import FixedClock
 from toolgen.gateway.identity import DisclosedReason, Identity, KeySets, TokenRejected
+from toolgen.gateway.identity.identity_providers import fetch_key_set
 from toolgen.gateway.identity.jwks import FRESH_S, RETRY_S, STALE_S, parse_key_set
 from toolgen.gateway.identity.jwt import RefusedTokenError
 from toolgen.gateway.identity.token_claims import accepts
-from toolgen.gateway.wiring.identity_providers import fetch_key_set
 from toolgen.model.call import Principal
 from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.credentials import (

@@ -25,7 +25,7 @@ from toolgen.config.settings import load
 from toolgen.core.errors import ConfigError
 from toolgen.core.json_codec import MAX_DEPTH
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.project_files import catalog_of
+from toolgen.gateway.catalog.served_catalog import catalog_of
 from toolgen.model.middleware import CallView, Change, Middleware, Narrow, Refuse, ResultView
 from toolgen.model.result import Envelope
 

@@ -11,7 +11,7 @@ from tests.gateway.governed import Upstream, project, upstream
 from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.reader import entries
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.wiring.audit_index import index_of
+from toolgen.gateway.audit.reader import index_of
 
 POLICY: dict[str, Any] = {
     "rules": [

@@ -19,7 +19,7 @@ from tests.redis_server import RedisServer
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import StateError
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.project_files import seal_file
+from toolgen.gateway.state.shared_state import seal_file
 from toolgen.state.encryption import seal_of
 
 POLICY: dict[str, Any] = {

@@ -18,7 +18,7 @@ from tests.redis_server import RedisServer
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import StateUnavailableError
 from toolgen.gateway.operations import approval_runner, background_calls, device_calls, waiting_calls
-from toolgen.gateway.project_files import seal_file
+from toolgen.gateway.state.shared_state import seal_file
 from toolgen.pipeline.stages import idempotency
 from toolgen.state import store_watch
 from toolgen.state.encryption import seal_of

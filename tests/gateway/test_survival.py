@@ -40,7 +40,7 @@ from toolgen.audit.reader import entries
 from toolgen.core.errors import AuditError, StateError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.operations import approval_runner, background_calls, waiting_calls
-from toolgen.gateway.project_files import seal_file
+from toolgen.gateway.state.shared_state import seal_file
 from toolgen.pipeline.stages import idempotency
 from toolgen.state import store_watch
 from toolgen.state.encryption import seal_of

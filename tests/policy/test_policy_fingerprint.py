@@ -16,7 +16,7 @@ from tests.projects import POLICY, make_project
 from toolgen.config.policies import load_policy as load
 from toolgen.config.settings import load as load_settings
 from toolgen.connectors.graphql.options import GraphOptions, QueryLimits
-from toolgen.gateway.project_files import catalog_of
+from toolgen.gateway.catalog.served_catalog import catalog_of
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SourceInfo, assemble
 from toolgen.policy.access import Access

@@ -13,8 +13,8 @@ from typing import Any
 
 from toolgen.config.settings import load as load_settings
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.shared_state import WorkerSockets
-from toolgen.gateway.wiring.executors import make_command_server
+from toolgen.gateway.calls.executors import make_command_server
+from toolgen.gateway.state.shared_state import WorkerSockets
 from toolgen.model.result import Envelope
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from tests.simulation.plan import EXPIRES_S
 from toolgen.config.policies import load_policy
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.gateway.project_files import served_catalog
+from toolgen.gateway.catalog.served_catalog import served_catalog
 from toolgen.model.manifest import Manifest
 from toolgen.policy.document.policy import Policy
 

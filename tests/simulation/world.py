@@ -658,7 +658,7 @@ _RARE = {
     "toolgen.gateway.policies.policy_reloader.INTERVAL_S": 30.0,
     "toolgen.gateway.catalog.catalog_reloader.INTERVAL_S": 30.0,
     "toolgen.gateway.catalog.runtime_tools.INTERVAL_S": 30.0,
-    "toolgen.gateway.status._LOOK_S": 5.0,
+    "toolgen.gateway.metrics.status._LOOK_S": 5.0,
     "toolgen.state.pauses.POLL_S": 5.0,
     "toolgen.gateway.operations.approval_runner._INTERVAL_S": 0.5,
 }

@@ -18,7 +18,7 @@ from toolgen.cli.options import config
 from toolgen.cli.output import json_line, printable
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import ToolgenError
-from toolgen.gateway.project_files import catalog_of
+from toolgen.gateway.catalog.served_catalog import catalog_of
 
 __all__ = ["export"]
 

@@ -23,7 +23,7 @@ from toolgen.cli.output import print_json, print_table, printable
 from toolgen.cli.progress import counted
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import AuditError
-from toolgen.gateway.wiring.audit_index import index_file
+from toolgen.gateway.audit.reader import index_file
 
 __all__ = ["index", "keys"]
 

@@ -24,7 +24,7 @@ from toolgen.cli.output import print_json, print_table, printable
 from toolgen.cli.progress import counted
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.wiring.audit_index import index_of
+from toolgen.gateway.audit.reader import index_of
 
 __all__ = ["dir_option", "filled", "filters", "opened", "stats"]
 

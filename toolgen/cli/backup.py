@@ -10,7 +10,7 @@ from toolgen.audit.verify import VerificationReport
 from toolgen.cli.options import config
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.gateway.backup import BackupContents, back_up, restore
+from toolgen.gateway.state.backup import BackupContents, back_up, restore
 
 _folder = click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 

@@ -22,7 +22,7 @@ from toolgen.config.settings import load as load_settings
 from toolgen.core.descriptors import replace_file
 from toolgen.core.errors import ConfigError, ToolgenError
 from toolgen.core.files import read_file
-from toolgen.gateway.wiring.audit_index import index_of
+from toolgen.gateway.audit.reader import index_of
 from toolgen.model.secret import SecretReference
 from toolgen.policy.document.policy import load_credentials
 

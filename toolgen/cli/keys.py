@@ -32,7 +32,7 @@ from toolgen.core.errors import ConfigError, PolicyError, ToolgenError
 from toolgen.core.files import read_file
 from toolgen.core.spelling import nearest
 from toolgen.core.yaml_file import YamlDocument, read
-from toolgen.gateway.project_files import catalog_of
+from toolgen.gateway.catalog.served_catalog import catalog_of
 from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.document.policy import load_credentials
 from toolgen.policy.document.principals import instant

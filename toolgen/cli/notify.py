@@ -14,7 +14,7 @@ from toolgen.config.settings import load as load_settings
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
-from toolgen.gateway.shared_state import outbox_of
+from toolgen.gateway.state.shared_state import outbox_of
 from toolgen.state.outbox import DeadLetter, OutboxCounts
 
 __all__ = ["command"]

@@ -16,9 +16,8 @@ from toolgen.config.settings import load as load_settings
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import AuditError, ConfigError, StateError, ToolgenError
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.pause_control import MAX_REASON_LENGTH, check, entry_of, with_one, without
-from toolgen.gateway.project_files import pauses_of
-from toolgen.gateway.shared_state import shared_pauses
+from toolgen.gateway.policies.pause_control import MAX_REASON_LENGTH, check, entry_of, with_one, without
+from toolgen.gateway.state.shared_state import pauses_of, shared_pauses
 from toolgen.model.reason import reason_in
 from toolgen.state.pauses import Pause, SharedPauses
 

@@ -28,7 +28,7 @@ from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.policies.policy_acceptance import Acceptance, accept
 from toolgen.gateway.policies.policy_replay import hidden_note, missing_rule, replay, suggest
 from toolgen.gateway.protocol import Project
-from toolgen.gateway.shared_state import shared_acceptance
+from toolgen.gateway.state.shared_state import shared_acceptance
 from toolgen.model.call import Principal
 from toolgen.model.context import PROMPT, RESOURCE, resolved_context
 from toolgen.model.manifest import Manifest, Problem

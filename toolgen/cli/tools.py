@@ -19,11 +19,11 @@ from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.catalog.gateway_tools import apply_changes
 from toolgen.gateway.catalog.search.bm25 import ToolIndex
 from toolgen.gateway.catalog.search.hybrid import index_of
+from toolgen.gateway.catalog.served_catalog import catalog_of
 from toolgen.gateway.catalog.shared_functions import SharedFunctions
 from toolgen.gateway.catalog.tool_discovery import MAX_QUERY_LENGTH
 from toolgen.gateway.catalog.tool_overlay import Overlay
-from toolgen.gateway.project_files import catalog_of
-from toolgen.gateway.shared_state import tool_changes_of
+from toolgen.gateway.state.shared_state import tool_changes_of
 from toolgen.generator.emit.formats import FORMATS, render
 from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest

@@ -29,8 +29,8 @@ from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.applications import served_in_thread
 from toolgen.frontends.server.http import Front, serve
 from toolgen.frontends.server.logs import Logs
+from toolgen.gateway.catalog.served_catalog import catalog_of
 from toolgen.gateway.policies.policy_reloader import file_states
-from toolgen.gateway.project_files import catalog_of
 from toolgen.generator.build import build_sources
 from toolgen.generator.starter import PRINCIPAL
 from toolgen.model.manifest import Manifest

@@ -9,7 +9,7 @@ from toolgen.cli.options import config
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
-from toolgen.gateway.project_files import catalog_of
+from toolgen.gateway.catalog.served_catalog import catalog_of
 from toolgen.generator.emit.mermaid import flowchart
 
 

@@ -19,12 +19,23 @@ from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.approvals.requests import ApprovalRequests
 from toolgen.gateway.approvals.role_grants import RoleGrants
-from toolgen.gateway.audit_reader import ProjectRecords
+from toolgen.gateway.audit.checkpoint_sinks import plan_of
+from toolgen.gateway.audit.gateway_events import GatewayEvents
+from toolgen.gateway.audit.reader import ProjectRecords
 from toolgen.gateway.calls.answer_files import AnswerFiles
 from toolgen.gateway.calls.call_preparation import CallPreparation
 from toolgen.gateway.calls.call_service import Callers, Calls
 from toolgen.gateway.calls.context_calls import ContextCalls
 from toolgen.gateway.calls.departed_clients import DepartedClients
+from toolgen.gateway.calls.executors import (
+    ExecutorDependencies,
+    Renewed,
+    make_command_client,
+    make_executors,
+    make_function_runtime,
+    renewed_executors,
+    with_added,
+)
 from toolgen.gateway.calls.file_reading import CallerFiles
 from toolgen.gateway.calls.file_uploads import FileArguments, FileUploads, GatewayFiles
 from toolgen.gateway.calls.inner_calls import NestedCalls
@@ -33,11 +44,14 @@ from toolgen.gateway.catalog.catalog_reloader import CatalogReloader
 from toolgen.gateway.catalog.runtime_tools import RuntimeTools, runtime_tools
 from toolgen.gateway.catalog.search.hybrid import SemanticSearch, meaning_of
 from toolgen.gateway.catalog.tool_discovery import Discovery
-from toolgen.gateway.gateway_events import GatewayEvents
+from toolgen.gateway.catalog.tool_settings import caching_of, fallbacks_of, pagings_of
 from toolgen.gateway.identity import KeySets
+from toolgen.gateway.identity.identity_providers import fetch_key_set
+from toolgen.gateway.identity.token_exchanges import Exchanges
 from toolgen.gateway.metrics.metrics import Metrics
+from toolgen.gateway.metrics.monitoring import Monitoring
+from toolgen.gateway.metrics.status import Functions, Status, load_spans
 from toolgen.gateway.metrics.worker_metrics import WorkerMetrics
-from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.operations.approval_runner import Runner
 from toolgen.gateway.operations.background_calls import BackgroundCalls
 from toolgen.gateway.operations.call_results import CallResults
@@ -45,26 +59,13 @@ from toolgen.gateway.operations.device_calls import DeviceCalls
 from toolgen.gateway.operations.suspended_calls import SuspendedCalls
 from toolgen.gateway.operations.unknown_outcomes import UnknownOutcomes
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
-from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.policies.compiled_policy import CurrentPolicy, GatewayDependencies
 from toolgen.gateway.policies.own_checks import OwnChecks, checks_of
+from toolgen.gateway.policies.pause_control import PauseControl
 from toolgen.gateway.policies.policy_acceptance import Acceptances, LocalAcceptances
 from toolgen.gateway.policies.policy_history import PolicyHistory
 from toolgen.gateway.policies.policy_reloader import FileStates, PolicyReloader
-from toolgen.gateway.project_files import caching_of, fallbacks_of, pagings_of, pauses_of, seal_file
-from toolgen.gateway.shared_state import Shared, WorkerSockets, outbox_of, share
-from toolgen.gateway.status import Functions, Status, load_spans
-from toolgen.gateway.wiring.checkpoint_sinks import plan_of
-from toolgen.gateway.wiring.exchanges import Exchanges
-from toolgen.gateway.wiring.executors import (
-    ExecutorDependencies,
-    make_command_client,
-    make_executors,
-    make_fetch,
-    make_function_runtime,
-    with_added,
-)
-from toolgen.gateway.wiring.renewal import Renewed, renewed_executors
+from toolgen.gateway.state.shared_state import Shared, WorkerSockets, outbox_of, pauses_of, seal_file, share
 from toolgen.model.manifest import Manifest
 from toolgen.pipeline.middleware import InFlightCalls
 from toolgen.policy.document.policy import Policy, PolicyReader
@@ -407,7 +408,7 @@ def _runtime(base: _Base, parts: _CallParts, execution: _Execution, reader: Poli
         pauses=shared.pauses,
         approvals=parts.requests,
         standing=parts.waiting,
-        key_sets=KeySets(make_fetch(base.current.permit), clock),
+        key_sets=KeySets(partial(fetch_key_set, permit=base.current.permit), clock),
         caching=caching_of(settings, manifest, clock),
         files=parts.sent,
         fallbacks=fallbacks_of(settings, manifest),

@@ -14,19 +14,19 @@ from typing import Any, Protocol, Self
 from toolgen.config.settings import Settings
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.role_grants import RoleGrants
-from toolgen.gateway.audit_reader import AuditRecords
+from toolgen.gateway.audit.reader import AuditRecords
 from toolgen.gateway.calls.answer_files import HeldFile, KeptFile
 from toolgen.gateway.calls.context_calls import ContextCalls
 from toolgen.gateway.calls.file_uploads import Uploaded
 from toolgen.gateway.calls.tool_plan import ToolPlan
 from toolgen.gateway.identity import NO_CLAIMS, Claims, TokenRejected
 from toolgen.gateway.metrics.metrics import Metrics
+from toolgen.gateway.metrics.monitoring import Monitoring
 from toolgen.gateway.metrics.tracing import Spans
-from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.operations.device_calls import DeviceCalls
 from toolgen.gateway.operations.unknown_outcomes import UnknownOutcomes
-from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.policies.compiled_policy import CurrentPolicy
+from toolgen.gateway.policies.pause_control import PauseControl
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope, Error

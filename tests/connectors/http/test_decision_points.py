@@ -221,7 +221,7 @@ def test_cedar_decides_by_its_own_library(tmp_path: Path, policies: str, outcome
 
 
 def test_cedar_without_its_library_or_file_stops_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolgen.gateway.wiring.middleware.find_spec", lambda name: None)
+    monkeypatch.setattr("toolgen.gateway.policies.middleware.find_spec", lambda name: None)
     file = tmp_path / "checks.cedar"
     file.write_text(CEDAR)
     with pytest.raises(ConfigError, match="needs its library"):

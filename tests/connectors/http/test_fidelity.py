@@ -16,7 +16,7 @@ from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.connectors.http.request_builder import HttpRequest, bind
 from toolgen.connectors.secrets import SecretReference, SecretResolver
 from toolgen.core.errors import SecretError
-from toolgen.gateway.wiring.preview import preview
+from toolgen.gateway.calls.preview import preview
 from toolgen.generator.build import build
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import HttpBinding

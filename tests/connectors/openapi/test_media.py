@@ -12,7 +12,7 @@ from tests.connectors.openapi.readings import document, only, operation, read
 from toolgen.connectors.http.request_builder import bind
 from toolgen.connectors.openapi.proof.prover import prove_http_tools
 from toolgen.connectors.source import SourceConfig
-from toolgen.gateway.wiring.preview import preview
+from toolgen.gateway.calls.preview import preview
 from toolgen.generator.build import build
 from toolgen.model.tool import Tool
 from toolgen.quality.verify import FailedTool

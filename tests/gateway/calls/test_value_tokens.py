@@ -20,7 +20,7 @@ from toolgen.core.clock import SystemClock
 from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.listing import listed
-from toolgen.gateway.backup import back_up, restore
+from toolgen.gateway.state.backup import back_up, restore
 from toolgen.model.result import Envelope
 from toolgen.state import value_vault
 from toolgen.state.encryption import Seal

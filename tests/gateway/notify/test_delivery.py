@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.gateway.wiring.test_webhook import OPEN, sender, webhook
+from tests.gateway.notify.test_webhook import OPEN, sender, webhook
 from tests.receivers import Receiver, receiver
 from toolgen.core.background import FaultLog
 from toolgen.core.clock import FixedClock

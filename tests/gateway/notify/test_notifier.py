@@ -29,7 +29,7 @@ from toolgen.audit.verify import verify as verify_record
 from toolgen.config.settings import load as load_settings
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.role_grants import RoleWish
-from toolgen.gateway.project_files import seal_file
+from toolgen.gateway.state.shared_state import seal_file
 from toolgen.state.encryption import seal_of
 from toolgen.state.grants import RoleGrant
 from toolgen.state.outbox_sqlite import SqliteOutbox

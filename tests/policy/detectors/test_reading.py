@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.exhaustive import examples
 from toolgen.config.settings import from_data
-from toolgen.gateway.wiring.inspection import inspector_of
+from toolgen.gateway.policies.inspection import inspector_of
 from toolgen.policy.detectors.inspector import Inspector
 from toolgen.policy.detectors.reading import OverloadError, reading
 

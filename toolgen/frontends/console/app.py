@@ -48,9 +48,9 @@ from toolgen.frontends.console.records import CallRecords, IndexRecords
 from toolgen.frontends.console.sign_in import Provider, SignInPages
 from toolgen.frontends.http.authentication import Authentication
 from toolgen.frontends.http.request import EventStream, Rejected, Request, Response, too_crowded
+from toolgen.gateway.identity.identity_providers import make_asker
 from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.gateway.protocol import Administration
-from toolgen.gateway.wiring.identity_providers import make_asker
 from toolgen.state.sessions import SignInSession, SignInSessions
 
 __all__ = ["ROOT", "Console", "console_of"]

@@ -22,7 +22,7 @@ from toolgen.audit.index.row import RecordFilter
 from toolgen.config.settings import Settings
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, SecretError
-from toolgen.gateway.wiring.audit_index import index_of
+from toolgen.gateway.audit.reader import index_of
 
 __all__ = [
     "MAX_COUNTED",

@@ -228,7 +228,7 @@ def _sent(visit: Visit, call: Row) -> Mapping[str, object]:
     if known is None or known.digest != call.get("tool_digest") or not isinstance(arguments, Mapping):
         return {"kind": "changed" if known is not None and "tool_digest" in call else "none"}
     hidden = any(_HIDDEN in text for text in texts(arguments))
-    from toolgen.gateway.wiring.preview import preview  # noqa: PLC0415 - brings what reads SQL and GraphQL
+    from toolgen.gateway.calls.preview import preview  # noqa: PLC0415 - brings what reads SQL and GraphQL
 
     made = preview(visit.gateway.manifest, name, {name: decoded(item) for name, item in arguments.items()})
     if made.get("status") == "refused":

@@ -25,11 +25,11 @@ from toolgen.frontends.python.synchronous import SyncGateway, closed
 from toolgen.gateway.assembly import AssemblyOptions, assemble
 from toolgen.gateway.calls.call_service import UNNAMED, Unnamed
 from toolgen.gateway.catalog.gateway_tools import GatewayTools
+from toolgen.gateway.catalog.served_catalog import served_catalog
 from toolgen.gateway.identity import NO_CLAIMS, Claims
 from toolgen.gateway.policies.policy_acceptance import LocalAcceptances
 from toolgen.gateway.policies.policy_reloader import FileStates, file_states
-from toolgen.gateway.project_files import served_catalog
-from toolgen.gateway.shared_state import WorkerSockets
+from toolgen.gateway.state.shared_state import WorkerSockets
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope

@@ -14,7 +14,7 @@ from toolgen.audit.index.row import RecordFilter, micros
 from toolgen.core.errors import AuditError, ConfigError
 from toolgen.frontends.http.request import Rejected, Request, Response, json_response
 from toolgen.frontends.rest.tools import whole
-from toolgen.gateway.audit_reader import Review
+from toolgen.gateway.audit.reader import Review
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal
 

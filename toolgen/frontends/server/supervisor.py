@@ -23,7 +23,7 @@ from toolgen.frontends.server.signals import Stop
 from toolgen.frontends.server.sockets import bind_shared, reopen, url_of
 from toolgen.frontends.server.tls import ServerCertificate
 from toolgen.frontends.server.worker import READY, Orders
-from toolgen.gateway.wiring.executors import make_command_server
+from toolgen.gateway.calls.executors import make_command_server
 from toolgen.state.shared_counts import CountServer
 
 __all__ = ["MAX_WORKERS", "check_workers", "serve_workers"]

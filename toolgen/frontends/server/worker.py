@@ -16,7 +16,7 @@ from toolgen.core.errors import ToolgenError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.http import Front, Pulse, serve_worker
 from toolgen.frontends.server.logs import Logs, configure
-from toolgen.gateway.shared_state import WorkerSockets
+from toolgen.gateway.state.shared_state import WorkerSockets
 
 __all__ = ["BEAT", "READY", "Orders", "main"]
 

@@ -13,12 +13,13 @@ from toolgen.connectors.executor import Executor
 from toolgen.connectors.functions.signature import FunctionTool
 from toolgen.core.background import Background, cancel
 from toolgen.core.errors import ToolgenError
+from toolgen.gateway.calls.executors import Renewed
 from toolgen.gateway.catalog.search.hybrid import SemanticSearch
+from toolgen.gateway.catalog.served_catalog import as_served, built_catalog
 from toolgen.gateway.catalog.tool_overlay import Overlay
+from toolgen.gateway.catalog.tool_settings import caching_of, fallbacks_of, pagings_of
 from toolgen.gateway.policies.compiled_policy import GatewayDependencies
 from toolgen.gateway.policies.policy_reloader import INTERVAL_S, PolicyReloader, State, file_states, state_of
-from toolgen.gateway.project_files import as_served, built_catalog, caching_of, fallbacks_of, pagings_of
-from toolgen.gateway.wiring.renewal import Renewed
 from toolgen.generator.emit.diff import compare, lines
 from toolgen.model.manifest import Manifest
 from toolgen.pipeline.middleware import InFlightCalls

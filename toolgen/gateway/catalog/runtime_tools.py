@@ -18,7 +18,7 @@ from toolgen.core.spelling import nearest
 from toolgen.gateway.catalog.shared_functions import SharedFunctions
 from toolgen.gateway.catalog.tool_overlay import Added, Overlay, ToolOverrides, added_tool
 from toolgen.gateway.policies.policy_reloader import INTERVAL_S
-from toolgen.gateway.shared_state import Shared
+from toolgen.gateway.state.shared_state import Shared
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Tool

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolgen.core.background import FaultLog
 from toolgen.core.errors import AuditError, StateError, place_of
-from toolgen.gateway.wiring.webhook import DeliveryError, WebhookSender
+from toolgen.gateway.notify.webhook import DeliveryError, WebhookSender
 from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.outbox import Dead, Delivered, Later, MessageLease, Outbox, Outcome
 

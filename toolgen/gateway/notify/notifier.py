@@ -23,8 +23,8 @@ from toolgen.gateway.notify.delivery import DeliveryCounts, WebhookDelivery
 from toolgen.gateway.notify.messages import body_of
 from toolgen.gateway.notify.notice import ENDS, Notice, events_of, message_id
 from toolgen.gateway.notify.role_messages import role_body, role_event
+from toolgen.gateway.notify.webhook import WebhookSender
 from toolgen.gateway.operations.call_rows import in_schema_order
-from toolgen.gateway.wiring.webhook import WebhookSender
 from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.grants import RoleGrant
 from toolgen.state.invocations import Invocation

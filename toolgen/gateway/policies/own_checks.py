@@ -96,8 +96,8 @@ def checks_of(
     """Return the middleware of a project and of a program; None if there is none. Raises `ConfigError` if some cannot be loaded."""
     if not settings.middleware and not given and settings.inspection is None:
         return None
-    from toolgen.gateway.wiring.inspection import inspector_of  # noqa: PLC0415 - where there is any
-    from toolgen.gateway.wiring.middleware import hooks_of, objects_of  # noqa: PLC0415 - the same
+    from toolgen.gateway.policies.inspection import inspector_of  # noqa: PLC0415 - where there is any
+    from toolgen.gateway.policies.middleware import hooks_of, objects_of  # noqa: PLC0415 - the same
 
     return OwnChecks(
         hooks=(*hooks_of(settings.middleware, permit, clock), *objects_of(given)),

@@ -18,9 +18,9 @@ from toolgen.config.settings import Settings
 from toolgen.core.canonical import Recorded, decoded, is_digest
 from toolgen.core.clock import FixedClock
 from toolgen.core.errors import ConfigError
+from toolgen.gateway.identity.token_exchanges import Exchanges
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy
 from toolgen.gateway.policies.policy_questions import asks_history
-from toolgen.gateway.wiring.exchanges import Exchanges
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Refused

@@ -26,7 +26,7 @@ from toolgen.connectors.rotated_tokens import Rotated, rotated_tokens
 from toolgen.connectors.secrets import SecretReference, SecretResolver
 from toolgen.core.errors import SecretError, ToolgenError
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.wiring.executors import make_function_runtime
+from toolgen.gateway.calls.executors import make_function_runtime
 from toolgen.generator.callability import names_in_short, uncallable, unpaid
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Principal

@@ -6,7 +6,7 @@ from toolgen.config.settings import Settings
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import SecretError, StateError
-from toolgen.gateway.shared_state import outbox_of
+from toolgen.gateway.state.shared_state import outbox_of
 from toolgen.model.verdict import Allow
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.egress import destination_of

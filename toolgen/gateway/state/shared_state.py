@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -14,7 +15,6 @@ from toolgen.config.settings import Settings
 from toolgen.core.background import Background, FaultLog, cancel, each
 from toolgen.core.clock import Clock
 from toolgen.gateway.policies.policy_acceptance import Acceptance
-from toolgen.gateway.project_files import pauses_of, seal_file
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.count_connection import Link
 from toolgen.state.departures import Departures, RedisDepartures, SqliteDepartures
@@ -45,6 +45,8 @@ __all__ = [
     "Shared",
     "WorkerSockets",
     "outbox_of",
+    "pauses_of",
+    "seal_file",
     "share",
     "shared_acceptance",
     "shared_pauses",
@@ -195,6 +197,11 @@ def _turns(settings: Settings, clock: Clock, background: Background, link: Link 
     return MemoryTurns(limit, clock) if link is None else SharedTurns(limit, link, clock, background=background)
 
 
+def pauses_of(settings: Settings) -> Pauses:
+    """Return the pauses of a project on this machine."""
+    return Pauses(settings.state_dir / "pauses.json")
+
+
 def shared_pauses(settings: Settings, clock: Clock) -> SharedPauses | None:
     """The pauses of all that share a project's Redis; None where it has none."""
     if settings.state is None:
@@ -222,6 +229,11 @@ def outbox_of(settings: Settings, clock: Clock) -> Outbox:
     if settings.state is None:
         return SqliteOutbox(settings.state_dir / "notify.db", clock)
     return RedisOutbox(_link(settings.state), cache(_sealing(settings)), tuple(settings.notify.webhooks))
+
+
+def seal_file(settings: Settings) -> Path:
+    """Path of the key of what a project keeps in Redis: beside that of the record."""
+    return settings.audit_dir / "seal.key"
 
 
 def _link(state: StateSettings) -> RedisLink:

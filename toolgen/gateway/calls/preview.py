@@ -14,7 +14,7 @@ from toolgen.connectors.secrets import MASK, SecretReference
 from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import ToolgenError
 from toolgen.core.spelling import nearest
-from toolgen.gateway.wiring.executors import make_executors
+from toolgen.gateway.calls.executors import make_executors
 from toolgen.model.call import Call, DatabaseDescription, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.manifest import Manifest, SecurityScheme

@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from toolgen.config.checks import SHIPPED, DetectorSettings, InspectionSettings
 from toolgen.core.canonical import canonical
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.wiring.middleware import imported
+from toolgen.gateway.policies.middleware import imported
 from toolgen.model.detection import Detector, Finding
 from toolgen.policy.detectors.classifier import Classifier, installed_model
 from toolgen.policy.detectors.hidden_text import HiddenText

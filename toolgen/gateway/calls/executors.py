@@ -1,8 +1,8 @@
-"""Executors of calls, one for each source, and the reader of key sets."""
+"""Executors of calls, one for each source: of a project, and of a catalog that is reloaded while others carry calls out."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from toolgen.connectors.executor import (
     SourcePermit,
 )
 from toolgen.connectors.functions.executor import FunctionExecutor, FunctionRuntime
-from toolgen.connectors.functions.signature import FunctionTool
+from toolgen.connectors.functions.signature import FunctionTool, forget
 from toolgen.connectors.http.credentials import Provision
 from toolgen.connectors.http.oauth.tokens import OAuthClients
 from toolgen.connectors.registry import CONNECTORS
@@ -32,7 +32,6 @@ from toolgen.connectors.secrets import SecretResolver
 from toolgen.connectors.source import SourceSettings
 from toolgen.connectors.tool_resource import read_resource
 from toolgen.core.clock import Clock
-from toolgen.gateway.wiring.identity_providers import fetch_key_set
 from toolgen.generator.callability import check_auth
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Principal
@@ -46,11 +45,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ExecutorDependencies",
+    "Renewed",
     "make_command_client",
     "make_command_server",
     "make_executors",
-    "make_fetch",
     "make_function_runtime",
+    "renewed_executors",
     "with_added",
 ]
 
@@ -186,9 +186,29 @@ def make_command_client(descriptor: int) -> CommandClient:
     return CommandClient(descriptor)
 
 
-def make_fetch(permit: Permit) -> Callable[[str, int], Awaitable[bytes]]:
-    """Return the function that reads the keys of identity providers, given a URL or an absolute path and a size limit in bytes.
+class Renewed(Struct, frozen=True, kw_only=True):
+    """Executors after a reload, and those that are no longer needed. Call `begin` just before they are put in force: functions whose source
+    changed are then imported again at their next call."""
 
-    It raises `OSError`.
-    """
-    return partial(fetch_key_set, permit=permit)
+    by_source: Mapping[str, Executor]
+    left: tuple[Executor, ...]
+    begin: Callable[[], None]
+
+
+def renewed_executors(
+    made: Mapping[str, Executor], known: Mapping[str, Executor], before: Manifest, after: Manifest
+) -> Renewed:
+    """The executors of another catalog of the same project: those `made` for it where a source is not what it was, else those known."""
+    changed = {
+        name for name, info in after.sources.items() if CONNECTORS[info.kind].renewable and before.sources[name] != info
+    }
+    bindings = (tool.binding for tool in (*before.tools.values(), *after.tools.values()) if tool.source in changed)
+    modules = {one.module.partition(":")[0] for one in bindings if one.module}
+    return Renewed(
+        by_source={name: made[name] if name in changed else known[name] for name in known},
+        # What runs functions is shared by all of them, and goes on.
+        left=tuple(
+            known[name] for name in sorted(changed) if not CONNECTORS[after.sources[name].kind].shares_executors
+        ),
+        begin=lambda: forget(modules),
+    )

@@ -12,7 +12,7 @@ import pytest
 from tests.catalogs import PETS
 from toolgen.core.clock import FixedClock
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.pause_control import PauseControl
+from toolgen.gateway.policies.pause_control import PauseControl
 from toolgen.state.pauses import Pauses
 
 

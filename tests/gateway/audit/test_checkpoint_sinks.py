@@ -23,7 +23,7 @@ from toolgen.config.audit import AuditSettings, CheckpointPlace
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.secrets import parse_reference
 from toolgen.core.clock import SystemClock
-from toolgen.gateway.wiring.checkpoint_sinks import plan_of
+from toolgen.gateway.audit.checkpoint_sinks import plan_of
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.policy.egress import Egress
 

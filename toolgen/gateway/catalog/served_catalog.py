@@ -1,8 +1,7 @@
-"""Files of a project besides its settings: the built catalog, and state that outlives a call."""
+"""Catalog that a gateway of a project serves: the built one, or one built from the descriptions as they are now."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
@@ -10,60 +9,17 @@ from msgspec.structs import replace
 
 from toolgen.config.settings import Settings, settings_digest
 from toolgen.config.tools import of_tools
-from toolgen.core.clock import Clock
 from toolgen.core.errors import ManifestError
-from toolgen.gateway.calls.fallback import Fallbacks
 from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
-from toolgen.pipeline.response_cache import Caching
-from toolgen.pipeline.responses.pagination import Pagings
-from toolgen.state.pauses import Pauses
-from toolgen.state.stored_answers import Results
 
 __all__ = [
     "as_served",
     "built_catalog",
-    "caching_of",
     "catalog_of",
-    "fallbacks_of",
-    "pagings_of",
-    "pauses_of",
-    "seal_file",
     "served_catalog",
 ]
-
-
-def pauses_of(settings: Settings) -> Pauses:
-    """Return the pauses of a project on this machine."""
-    return Pauses(settings.state_dir / "pauses.json")
-
-
-def caching_of(settings: Settings, manifest: Manifest, clock: Clock) -> Caching | None:
-    """Return the answer cache of a project's tools; None if no tool has one. Raises `ConfigError` for a tool that cannot be cached."""
-    tools = {name: one.cache for name, one in of_tools(settings.tools, manifest).items() if one.cache is not None}
-    if not tools:
-        return None
-    cached = {manifest.tools[name].source for name in tools}
-    sources = {name: settings.sources[name].resilience.concurrency for name in cached}
-    return Caching(tools=tools, sources=sources, results=Results(clock), clock=clock)
-
-
-def fallbacks_of(settings: Settings, manifest: Manifest) -> Fallbacks:
-    """Return the fallback tools of a project. Raises `ConfigError` for one that cannot be used."""
-    tools = {name: one.fallback for name, one in of_tools(settings.tools, manifest).items() if one.fallback is not None}
-    return Fallbacks(tools, manifest.tools)
-
-
-def pagings_of(settings: Settings, manifest: Manifest) -> Pagings:
-    """Pagination of a project's tools. Raises `ConfigError` for what they do not have."""
-    given = of_tools(settings.tools, manifest).items()
-    return Pagings({name: one.pages for name, one in given if one.pages is not None})
-
-
-def seal_file(settings: Settings) -> Path:
-    """Path of the key of what a project keeps in Redis: beside that of the record."""
-    return settings.audit_dir / "seal.key"
 
 
 def catalog_of(settings: Settings) -> Manifest:

@@ -15,7 +15,7 @@ from tests.authorities import Authority
 from tests.receivers import Receiver, receiver
 from toolgen.config.notify import Webhook
 from toolgen.connectors.executor import Destination
-from toolgen.gateway.wiring.webhook import DeliveryError, WebhookSender
+from toolgen.gateway.notify.webhook import DeliveryError, WebhookSender
 from toolgen.model.secret import parse_reference
 from toolgen.model.verdict import Verdict
 from toolgen.policy.egress import Egress
@@ -113,7 +113,7 @@ def test_who_closes_the_connection_has_not_got_it() -> None:
 
 
 def test_who_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolgen.gateway.wiring.webhook._TOTAL_S", 0.3)
+    monkeypatch.setattr("toolgen.gateway.notify.webhook._TOTAL_S", 0.3)
     with receiver() as to:
         to.answers = ["hang"]
         assert failure(sender(webhook(to.url))).why == "127.0.0.1 did not answer in time"

@@ -20,8 +20,8 @@ from tests.redis_server import RedisServer
 from toolgen.core.background import FaultLog
 from toolgen.core.clock import FixedClock
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway import status
-from toolgen.gateway.shared_state import Shared
+from toolgen.gateway.metrics import status
+from toolgen.gateway.state.shared_state import Shared
 from toolgen.state.pauses import SharedPauses
 
 UNCOUNTED = "what counts limits (Redis, or the process above the workers) cannot be reached"

@@ -12,17 +12,17 @@ from toolgen.audit.log import AuditLog
 from toolgen.connectors.executor import FunctionCounts
 from toolgen.core.background import Background, FaultLog, cancel
 from toolgen.core.errors import ConfigError, StateError
-from toolgen.gateway.audit_reader import ProjectRecords
+from toolgen.gateway.audit.gateway_events import GatewayEvents
+from toolgen.gateway.audit.reader import ProjectRecords
 from toolgen.gateway.catalog.catalog_reloader import CatalogReloader
-from toolgen.gateway.gateway_events import GatewayEvents
 from toolgen.gateway.metrics.metrics import Metrics
+from toolgen.gateway.metrics.monitoring import Monitoring
 from toolgen.gateway.metrics.prometheus import ApprovalCounts, Snapshot, rendered
 from toolgen.gateway.metrics.tracing import Spans
 from toolgen.gateway.metrics.worker_metrics import WorkerMetrics, merged
-from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.gateway.policies.policy_reloader import PolicyReloader
-from toolgen.gateway.shared_state import UNCOUNTED, Shared
+from toolgen.gateway.state.shared_state import UNCOUNTED, Shared
 
 __all__ = ["Functions", "Status", "load_spans"]
 

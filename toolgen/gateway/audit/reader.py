@@ -1,20 +1,21 @@
-"""The record of a project as reviewers read it: all streams, by an index that is brought up to date beside each answer."""
+"""Audit log of a project as reviewers read it: all streams, by an index that is brought up to date beside each answer."""
 
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
 
+from toolgen.audit.index.database import SqliteDatabase
 from toolgen.audit.index.filler import Filler
 from toolgen.audit.index.index import Cursor, EntryPage, FoundEntry, RecordIndex
 from toolgen.audit.index.row import RecordFilter
 from toolgen.config.settings import Settings
 from toolgen.core.errors import AuditError, SecretError
-from toolgen.gateway.wiring.audit_index import index_of
 
-__all__ = ["AuditRecords", "ProjectRecords", "Review"]
+__all__ = ["AuditRecords", "ProjectRecords", "Review", "index_file", "index_of"]
 
 _logger = logging.getLogger(__name__)
 
@@ -79,3 +80,19 @@ class ProjectRecords:
         except SecretError as error:
             _logger.error("the password of audit.index cannot be had: %s", error)  # noqa: TRY400 - it says all there is
             raise AuditError("the password of the index of the log cannot be had") from None
+
+
+def index_of(settings: Settings) -> RecordIndex:
+    """The index of a project's log. Raises `AuditError` and `SecretError`."""
+    shared = settings.audit.index
+    if shared is None:
+        return RecordIndex(SqliteDatabase(index_file(settings)), settings.audit_dir)
+    # Only here, because its driver is an extra.
+    from toolgen.audit.index.postgres import PostgresDatabase  # noqa: PLC0415
+
+    return RecordIndex(PostgresDatabase(shared.location, shared.secret()), settings.audit_dir)
+
+
+def index_file(settings: Settings) -> Path:
+    """Return the index file of a project's log, used if no database is configured for it. It can be deleted without loss."""
+    return settings.state_dir / "audit-index.db"

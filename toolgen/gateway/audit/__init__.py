@@ -1,0 +1,1 @@
+"""Audit log of a gateway: its checkpoints, its index, events of the gateway itself, and queries for reviewers."""

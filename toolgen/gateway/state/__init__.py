@@ -1,0 +1,1 @@
+"""Storage of a gateway: state that outlives a call, and its backup."""

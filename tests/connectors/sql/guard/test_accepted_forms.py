@@ -312,6 +312,7 @@ _LAMBDAS = (
     "list_transform([{{'kind': 'k'}}], lambda {v}: struct_extract({v}, 'kind'))",
     "list_transform([{{'kind': 'k'}}], lambda {v}: ({v}).kind)",
     "list_transform([{{'rowid': 77}}], lambda {v}: {v}.rowid)",
+    "list_transform([{{'kind': 'k'}}], lambda {v}: {v}.kind.upper())",
 )
 
 

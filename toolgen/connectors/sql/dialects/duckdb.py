@@ -148,7 +148,9 @@ def _extract_fields(root: exp.Expr) -> None:
         while isinstance(value, exp.Dot) and isinstance(value.expression, exp.Identifier):
             fields.append(value.expression)
             value = value.this
-        if not (isinstance(value, exp.Identifier) and is_variable(value)) or isinstance(dot.parent, exp.Dot):
+        around = dot.parent
+        is_part = isinstance(around, exp.Dot) and isinstance(around.expression, exp.Identifier)
+        if is_part or not (isinstance(value, exp.Identifier) and is_variable(value)):
             continue
         made: exp.Expr = value.copy()
         for name in reversed(fields):

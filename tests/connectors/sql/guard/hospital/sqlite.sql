@@ -217,3 +217,17 @@ SELECT * FROM (SELECT 'max' AS k, id, ms FROM access_log ORDER BY ms DESC LIMIT 
 SELECT 'Order #' || id || ': $' || printf('%.2f', total) || CASE WHEN coupon IS NOT NULL THEN ' (' || coupon || ')' ELSE '' END AS label FROM shop_orders ORDER BY id LIMIT 5;
 SELECT printf('%06d', id) AS code, hex(customer), unicode(customer), upper(substr(status, 1, 1)) || substr(status, 2) FROM shop_orders ORDER BY id LIMIT 3;
 SELECT trim(name, substr(name, 1, 1)), ltrim(name, upper(grade) || name) FROM staff ORDER BY id;
+SELECT SUM(email NOT LIKE '%_@_%._%') AS bad, SUM(name <> trim(name)) AS untrimmed, COUNT(*) - COUNT(DISTINCT lower(email)) AS dup FROM staff;
+SELECT CASE WHEN h < 24 THEN '<1d' WHEN h < 72 THEN '1-3d' ELSE '>3d' END AS bucket, COUNT(*) FROM (SELECT (julianday(discharged_at) - julianday(admitted_at)) * 24 AS h FROM admissions WHERE discharged_at IS NOT NULL) GROUP BY bucket ORDER BY MIN(h);
+WITH RECURSIVE d(day) AS (VALUES ('2024-01-15') UNION ALL SELECT date(day, '+1 day') FROM d WHERE day < '2024-01-25') SELECT day, (SELECT COUNT(*) FROM admissions a WHERE a.admitted_at <= day AND (a.discharged_at IS NULL OR a.discharged_at > day)) AS census FROM d ORDER BY day;
+SELECT ip, path, COUNT(*) AS n, MIN(ts), MAX(ts), group_concat(DISTINCT agent) FROM access_log GROUP BY ip, path HAVING n > 2 ORDER BY n DESC, ip, path;
+SELECT strftime('%w', ts) AS dow, strftime('%H', ts) AS hh, COUNT(*) FROM access_log GROUP BY dow, hh ORDER BY dow, hh;
+SELECT COALESCE(json_extract(payload, '$.user.id'), 'anonymous') AS uid, COUNT(*), MAX(json_extract(payload, '$.error') IS NOT NULL) AS had_error FROM access_log GROUP BY uid ORDER BY 2 DESC, 1;
+SELECT r.value ->> 'id' AS related_id, COUNT(*) AS n FROM articles a, json_each(a.doc, '$.related') r WHERE r.value ->> 'score' >= 0.5 GROUP BY 1 ORDER BY n DESC, 1;
+SELECT j.value AS skill, COUNT(*) AS n, ROUND(AVG(salary)) AS avg_salary FROM staff, json_each(staff.skills) j GROUP BY j.value HAVING n > 1 ORDER BY n DESC, skill;
+SELECT strftime('%Y', hired_on) AS cohort, COUNT(*), group_concat(name, ', ') FROM (SELECT * FROM staff ORDER BY hired_on, id) GROUP BY cohort ORDER BY cohort;
+WITH RECURSIVE r(id, boss_id, salary) AS (SELECT id, boss_id, salary FROM staff UNION ALL SELECT s.id, s.boss_id, r.salary FROM r JOIN staff s ON s.id = r.boss_id) SELECT id, ROUND(SUM(salary), 2) AS org_cost, COUNT(*) AS org_size FROM r GROUP BY id ORDER BY org_cost DESC, id LIMIT 5;
+SELECT lat, lon, CASE WHEN lat >= 0 THEN 'N' ELSE 'S' END || CASE WHEN lon >= 0 THEN 'E' ELSE 'W' END AS quadrant, CAST(lat AS INTEGER) || '°' || CAST(ROUND(ABS(lat - CAST(lat AS INTEGER)) * 60) AS INTEGER) || '''' AS dms FROM devices ORDER BY id;
+SELECT model, group_concat(CASE WHEN tags LIKE '%"roof"%' THEN serial END) AS roof, SUM(tags IS NULL OR tags = '[]') AS untagged FROM devices GROUP BY model ORDER BY model;
+SELECT test, AVG(value) FILTER (WHERE taken_at < '2024-02-15') AS before, AVG(value) FILTER (WHERE taken_at >= '2024-02-15') AS after FROM lab_results GROUP BY test ORDER BY test;
+SELECT customer, id, CAST(julianday(placed_at) - julianday(FIRST_VALUE(placed_at) OVER (PARTITION BY customer ORDER BY placed_at)) AS INTEGER) AS since_first FROM shop_orders ORDER BY customer, placed_at;

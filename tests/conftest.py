@@ -199,7 +199,8 @@ _LONGEST_TEST_S = 600
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test that is a coroutine runs on an event loop of its own, and ends at some time even if it waits for what never comes."""
+    """A test that is a coroutine runs on an event loop of its own, made by the fixture `loop_factory` if it uses one, and ends at some time
+    even if it waits for what never comes."""
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
         return None
@@ -209,7 +210,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         async with asyncio.timeout(_LONGEST_TEST_S):
             await test(**{name: pyfuncitem.funcargs[name] for name in names})
 
-    asyncio.run(bounded())
+    with asyncio.Runner(loop_factory=pyfuncitem.funcargs.get("loop_factory")) as runner:
+        runner.run(bounded())
     return True
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.server
 import json
 import logging
@@ -47,7 +46,7 @@ def upstream() -> Iterator[str]:
         yield server.url
 
 
-def test_a_credential_the_upstream_echoes_reaches_nobody(
+async def test_a_credential_the_upstream_echoes_reaches_nobody(
     tmp_path: Path, upstream: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("TEST_PETS_KEY", SECRET)
@@ -55,25 +54,22 @@ def test_a_credential_the_upstream_echoes_reaches_nobody(
     path = make_project(tmp_path / "project", server=upstream)
     said: list[object] = []
 
-    async def scenario() -> None:
-        gateway = toolgen.Gateway.load(path)
-        async with gateway:
-            for pet in (5, 6):
-                envelope = await gateway.call("pets__get_pet", {"petId": pet}, principal="bot")
-                said.extend([envelope.to_dict(), envelope, repr(envelope)])
-            for _ in range(2):  # kept for its idempotency key, and the rest of it for whoever reads on
-                envelope = await gateway.call("pets__get_pet", {"petId": 7}, principal="bot", idempotency_key="once")
-                assert envelope.meta.next_cursor
-                said.extend([envelope.to_dict(), repr(envelope)])
-            reading = {"petId": 7, "answer": {"cursor": envelope.meta.next_cursor}}
-            further = await gateway.call("pets__get_pet", reading, principal="bot")
-            assert further.status == "ok"
-            said.append(further.to_dict())
-            said.append((await gateway.preview("pets__get_pet", {"petId": 5}, principal="bot")).to_dict())
-            said.extend([repr(gateway.settings), repr(gateway.policy), gateway.manifest.to_dict(), vars(gateway)])
-            said.extend(audit_entries(gateway))
-
-    asyncio.run(scenario())
+    gateway = toolgen.Gateway.load(path)
+    async with gateway:
+        for pet in (5, 6):
+            envelope = await gateway.call("pets__get_pet", {"petId": pet}, principal="bot")
+            said.extend([envelope.to_dict(), envelope, repr(envelope)])
+        for _ in range(2):  # kept for its idempotency key, and the rest of it for whoever reads on
+            envelope = await gateway.call("pets__get_pet", {"petId": 7}, principal="bot", idempotency_key="once")
+            assert envelope.meta.next_cursor
+            said.extend([envelope.to_dict(), repr(envelope)])
+        reading = {"petId": 7, "answer": {"cursor": envelope.meta.next_cursor}}
+        further = await gateway.call("pets__get_pet", reading, principal="bot")
+        assert further.status == "ok"
+        said.append(further.to_dict())
+        said.append((await gateway.preview("pets__get_pet", {"petId": 5}, principal="bot")).to_dict())
+        said.extend([repr(gateway.settings), repr(gateway.policy), gateway.manifest.to_dict(), vars(gateway)])
+        said.extend(audit_entries(gateway))
     assert Echo.seen[-3:] == [SECRET] * 3
     kept = {item.name for item in (tmp_path / "project" / "var" / "state").iterdir()}
     assert {"keys.db", "answers.db"} <= kept
@@ -85,7 +81,7 @@ def test_a_credential_the_upstream_echoes_reaches_nobody(
             assert SECRET.encode() not in written.read_bytes(), written
 
 
-def test_sensitive_arguments_are_recorded_only_as_keyed_digests(
+async def test_sensitive_arguments_are_recorded_only_as_keyed_digests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make_project(tmp_path / "project")
@@ -96,13 +92,10 @@ def test_sensitive_arguments_are_recorded_only_as_keyed_digests(
     (path.parent / "specs" / "pets.json").write_text(json.dumps(document), encoding="utf-8")
     monkeypatch.setenv("TEST_PETS_KEY", "x")
 
-    async def scenario() -> list[dict[str, object]]:
-        async with toolgen.Gateway.load(path) as gateway:
-            for _ in range(2):
-                await gateway.call("pets__get_pet", {"petId": 5, "pin": SECRET}, principal="bot")
-            return [entry["arguments"] for entry in audit_entries(gateway) if entry["event"] == "intent"]
-
-    first, second = asyncio.run(scenario())
+    async with toolgen.Gateway.load(path) as gateway:
+        for _ in range(2):
+            await gateway.call("pets__get_pet", {"petId": 5, "pin": SECRET}, principal="bot")
+        first, second = [entry["arguments"] for entry in audit_entries(gateway) if entry["event"] == "intent"]
     assert first == second
     assert str(first["pin"]).startswith("hmac-sha256:")
     assert all(SECRET.encode() not in item.read_bytes() for item in (path.parent / "var").rglob("*") if item.is_file())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Callable
@@ -43,7 +42,7 @@ def project(root: Path, url: str) -> None:
 
 
 @pytest.mark.parametrize(("dialect", "made"), SERVERS, ids=[name for name, _ in SERVERS])
-def test_a_server_behind_the_gateway(
+async def test_a_server_behind_the_gateway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dialect: str, made: Callable[[str], AbstractContextManager[str]]
 ) -> None:
     slot = "$1" if dialect == "postgres" else "?"
@@ -51,7 +50,14 @@ def test_a_server_behind_the_gateway(
     monkeypatch.chdir(tmp_path)
     told: list[str] = []
 
-    async def work() -> None:
+    with made(SCRIPT) as url:
+        if dialect == "postgres":  # trusted here, so any password will do
+            project(tmp_path, url.replace("@", ":${env:DBPASS}@"))
+        else:
+            project(tmp_path, url)
+        built = CliRunner().invoke(cli, ["build"])
+        assert built.exit_code == 0, built.output
+        told.append(built.output)
         async with toolgen.Gateway.load("toolgen.yaml") as gateway:
 
             async def ask(tool: str, **arguments: object) -> dict[str, object]:
@@ -81,15 +87,5 @@ def test_a_server_behind_the_gateway(
             assert [column["name"] for column in described["data"]["columns"]] == ["id", "name", "tenant"]  # type: ignore[index]
             shown = await gateway.preview("db__query", {"sql": "SELECT name FROM customers"}, principal="p")  # type: ignore[attr-defined]
             told.append(json.dumps(shown.to_dict()))
-
-    with made(SCRIPT) as url:
-        if dialect == "postgres":  # trusted here, so any password will do
-            project(tmp_path, url.replace("@", ":${env:DBPASS}@"))
-        else:
-            project(tmp_path, url)
-        built = CliRunner().invoke(cli, ["build"])
-        assert built.exit_code == 0, built.output
-        told.append(built.output)
-        asyncio.run(work())
     for text in (*told, *(path.read_text("utf-8", "replace") for path in tmp_path.rglob("*") if path.is_file())):
         assert "CNRY" not in text

@@ -5,7 +5,6 @@ The table is held against a real server behind a gateway with a policy, and what
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -180,21 +179,18 @@ def _there(made: tuple[Seen, Path]) -> Iterator[None]:
         yield
 
 
-def answered(path: Path, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    async def scenario() -> dict[str, Any]:
-        async with Gateway.load(path) as gateway:
-            return dict((await gateway.call(tool, arguments, principal=gateway.principal("bot"))).to_dict())
-
-    return asyncio.run(scenario())
+async def answered(path: Path, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async with Gateway.load(path) as gateway:
+        return dict((await gateway.call(tool, arguments, principal=gateway.principal("bot"))).to_dict())
 
 
 @pytest.mark.parametrize(("tool", "arguments"), ATTACKS, ids=repr)
-def test_an_invented_name_that_speaks_for_another_is_refused(
+async def test_an_invented_name_that_speaks_for_another_is_refused(
     made: tuple[Seen, Path], tool: str, arguments: dict[str, Any]
 ) -> None:
     seen, path = made
     before = len(seen.requests)
-    envelope = answered(path, tool, arguments)
+    envelope = await answered(path, tool, arguments)
     if tool == ASK and "_method" in arguments:  # the build left it out
         assert "method" not in seen.requests[-1]
         return
@@ -205,9 +201,11 @@ def test_an_invented_name_that_speaks_for_another_is_refused(
 
 
 @pytest.mark.parametrize(("tool", "arguments", "sent"), HONEST, ids=repr)
-def test_a_name_of_its_own_is_sent(made: tuple[Seen, Path], tool: str, arguments: dict[str, Any], sent: str) -> None:
+async def test_a_name_of_its_own_is_sent(
+    made: tuple[Seen, Path], tool: str, arguments: dict[str, Any], sent: str
+) -> None:
     seen, path = made
-    assert answered(path, tool, arguments)["status"] == "ok"
+    assert (await answered(path, tool, arguments))["status"] == "ok"
     assert sent in seen.requests[-1]
     assert "owner" in seen.requests[-1]
     assert "secret" in seen.requests[-1]

@@ -37,14 +37,13 @@ REDACTED: dict[str, Any] = {
         ("SELECT * FROM customers ORDER BY id", [1, "Ada", "it's [redacted]"]),
     ],
 )
-def test_a_redacted_column_is_masked_wherever_a_statement_reads_it(tmp_path: Path, sql: str, first: list[Any]) -> None:
+async def test_a_redacted_column_is_masked_wherever_a_statement_reads_it(
+    tmp_path: Path, sql: str, first: list[Any]
+) -> None:
     path = make_project(tmp_path / "project", policy=REDACTED)
 
-    async def scenario() -> Any:
-        async with toolgen.Gateway.load(path) as gateway:
-            return (await gateway.call("shop__query", {"sql": sql}, principal="bot")).to_dict()
-
-    answer = asyncio.run(scenario())
+    async with toolgen.Gateway.load(path) as gateway:
+        answer = (await gateway.call("shop__query", {"sql": sql}, principal="bot")).to_dict()
     assert answer["status"] == "ok", answer
     assert answer["data"]["rows"][0] == first
     assert "ada@example.com" not in json.dumps(answer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import resource
@@ -380,17 +379,14 @@ def test_a_gateway_whose_file_takes_no_more_bytes_makes_no_call_until_it_does(tm
 
 
 @pytest.mark.sweep
-def test_every_edit_swap_removal_and_truncation_of_a_thousand_entries_is_found(tmp_path: Path) -> None:
+async def test_every_edit_swap_removal_and_truncation_of_a_thousand_entries_is_found(tmp_path: Path) -> None:
     with_key(tmp_path)
 
-    async def scenario() -> None:
-        log = opened(tmp_path, PLAIN)
-        for number in range(500):
-            await log.append({"event": "intent", "call_id": f"call_{number}", "principal": "bot"})
-            await log.append({"event": "outcome", "call_id": f"call_{number}", "status": "ok"})
-        await log.close()
-
-    asyncio.run(scenario())
+    log = opened(tmp_path, PLAIN)
+    for number in range(500):
+        await log.append({"event": "intent", "call_id": f"call_{number}", "principal": "bot"})
+        await log.append({"event": "outcome", "call_id": f"call_{number}", "status": "ok"})
+    await log.close()
     path, keys = tmp_path / "gateway-1.jsonl", public_keys((), tmp_path)
     whole = path.read_bytes().splitlines(keepends=True)
     assert len(whole) == 1000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import os
 import subprocess
@@ -169,17 +168,16 @@ def test_a_stream_that_was_damaged_hides_no_other_from_the_index(tmp_path: Path)
         assert index.check() == []
 
 
-def test_an_entry_larger_than_any_that_is_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_entry_larger_than_any_that_is_read_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(log_module, "MAX_LINE_LENGTH", 2000)
 
-    async def scenario() -> None:
-        log = opened(tmp_path, PLAIN)
-        with pytest.raises(AuditError, match="longer than any entry may be"):
-            await log.append({"event": "intent", "call_id": "large", "arguments": {"text": "x" * 2000}})
-        await log.append({"event": "intent", "call_id": "small"})
-        await log.close()
-
-    asyncio.run(scenario())
+    log = opened(tmp_path, PLAIN)
+    with pytest.raises(AuditError, match="longer than any entry may be"):
+        await log.append({"event": "intent", "call_id": "large", "arguments": {"text": "x" * 2000}})
+    await log.append({"event": "intent", "call_id": "small"})
+    await log.close()
     report = verify(tmp_path)
     assert (report.ok, report.entries) == (True, 1)
 

@@ -84,61 +84,54 @@ def test_waiting_entries_share_a_sync_and_keep_their_order(tmp_path: Path, monke
     assert [entry["call_id"] for entry in entries(tmp_path)] == [f"call_{number}" for number in range(200)]
 
 
-def test_nothing_is_acknowledged_before_it_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_acknowledged_before_it_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(fd: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    async def scenario() -> None:
-        log = opened(tmp_path)
-        await log.append(intent(1))
-        with monkeypatch.context() as patched:
-            patched.setattr(segment_module, "_sync_content", refuse)
-            with pytest.raises(AuditError, match="cannot be written"):
-                await log.append(intent(2))
-            assert log.fault
-        await log.append(intent(3))
-        assert log.fault is None
-        await log.close()
-
-    asyncio.run(scenario())
+    log = opened(tmp_path)
+    await log.append(intent(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(segment_module, "_sync_content", refuse)
+        with pytest.raises(AuditError, match="cannot be written"):
+            await log.append(intent(2))
+        assert log.fault
+    await log.append(intent(3))
+    assert log.fault is None
+    await log.close()
     assert verify(tmp_path).ok
 
 
-def test_every_waiting_entry_of_a_failed_batch_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_waiting_entry_of_a_failed_batch_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(fd: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    async def scenario() -> None:
-        log = opened(tmp_path)
-        monkeypatch.setattr(segment_module, "_sync_content", refuse)
-        results = await asyncio.gather(*(log.append(intent(number)) for number in range(50)), return_exceptions=True)
-        assert all(isinstance(result, AuditError) for result in results)
-        await log.close()
-
-    asyncio.run(scenario())
+    log = opened(tmp_path)
+    monkeypatch.setattr(segment_module, "_sync_content", refuse)
+    results = await asyncio.gather(*(log.append(intent(number)) for number in range(50)), return_exceptions=True)
+    assert all(isinstance(result, AuditError) for result in results)
+    await log.close()
 
 
-def test_a_directory_that_went_away_comes_back_without_a_restart(tmp_path: Path) -> None:
+async def test_a_directory_that_went_away_comes_back_without_a_restart(tmp_path: Path) -> None:
     directory = tmp_path / "audit"
 
-    async def scenario() -> None:
-        log = opened(directory)
-        await log.append(intent(1))
-        directory.rename(tmp_path / "elsewhere")
-        directory.write_text("in the way", encoding="utf-8")
-        with pytest.raises(AuditError):
-            await log.append(intent(2))
-        directory.unlink()
-        await log.append(intent(3))
-        await log.close()
-
-    asyncio.run(scenario())
+    log = opened(directory)
+    await log.append(intent(1))
+    directory.rename(tmp_path / "elsewhere")
+    directory.write_text("in the way", encoding="utf-8")
+    with pytest.raises(AuditError):
+        await log.append(intent(2))
+    directory.unlink()
+    await log.append(intent(3))
+    await log.close()
     assert [entry["call_id"] for entry in entries(directory)] == ["call_3"]
     assert [fault.kind for fault in verify(directory).faults] == ["removed"]
 
 
 @pytest.mark.parametrize("fault", ["gone", "full", "broken"])
-def test_a_look_finds_before_a_call_does_that_nothing_could_be_recorded(
+async def test_a_look_finds_before_a_call_does_that_nothing_could_be_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     directory, error = tmp_path / "audit", errno.ENOSPC if fault == "full" else errno.EIO
@@ -146,79 +139,67 @@ def test_a_look_finds_before_a_call_does_that_nothing_could_be_recorded(
     def refuse(*_: object) -> int:
         raise OSError(error, os.strerror(error))
 
-    async def scenario() -> None:
-        log = opened(directory)
-        await log.append(intent(1))
+    log = opened(directory)
+    await log.append(intent(1))
+    log.probe()
+    assert log.fault is None
+    if fault == "gone":
+        directory.rename(tmp_path / "elsewhere")
+        directory.write_text("in the way", encoding="utf-8")
+    with monkeypatch.context() as patched:
+        if fault != "gone":
+            assert log._segment is not None
+            log._segment._allocated = log._segment.size  # as behind many entries: what was allocated is used up
+            os.ftruncate(log._segment._fd, log._segment.size)
+            patched.setattr(os, "pwrite", refuse)
         log.probe()
-        assert log.fault is None
-        if fault == "gone":
-            directory.rename(tmp_path / "elsewhere")
-            directory.write_text("in the way", encoding="utf-8")
-        with monkeypatch.context() as patched:
-            if fault != "gone":
-                assert log._segment is not None
-                log._segment._allocated = log._segment.size  # as behind many entries: what was allocated is used up
-                os.ftruncate(log._segment._fd, log._segment.size)
-                patched.setattr(os, "pwrite", refuse)
-            log.probe()
-            assert log.fault is not None
-            assert "audit log" in log.fault
-            with pytest.raises(AuditError):
-                await log.append(intent(2))
-        if fault == "gone":
-            directory.unlink()
-        await log.append(intent(3))
-        assert log.fault is None
-        counts = log.counts()
-        assert (counts.entries["intent"], counts.waiting, counts.unsigned) == (2, 0, 0)
-        assert counts.writes >= 2
-        await log.close()
-
-    asyncio.run(scenario())
+        assert log.fault is not None
+        assert "audit log" in log.fault
+        with pytest.raises(AuditError):
+            await log.append(intent(2))
+    if fault == "gone":
+        directory.unlink()
+    await log.append(intent(3))
+    assert log.fault is None
+    counts = log.counts()
+    assert (counts.entries["intent"], counts.waiting, counts.unsigned) == (2, 0, 0)
+    assert counts.writes >= 2
+    await log.close()
 
 
-def test_what_no_checkpoint_covers_is_counted_until_one_does(tmp_path: Path) -> None:
+async def test_what_no_checkpoint_covers_is_counted_until_one_does(tmp_path: Path) -> None:
     with_key(tmp_path)
 
-    async def scenario() -> None:
-        log = looked_after(tmp_path)
-        for number in range(3):
-            await log.append(intent(number))
-        assert log._maintenance is not None
-        assert log.counts().unsigned == 3
-        log._maintenance.tick()
-        assert (log.counts().unsigned, log.counts().undelivered_s) == (0, 0.0)
-        await log.close()
-
-    asyncio.run(scenario())
+    log = looked_after(tmp_path)
+    for number in range(3):
+        await log.append(intent(number))
+    assert log._maintenance is not None
+    assert log.counts().unsigned == 3
+    log._maintenance.tick()
+    assert (log.counts().unsigned, log.counts().undelivered_s) == (0, 0.0)
+    await log.close()
 
 
-def test_what_is_no_json_fails_alone(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        log = opened(tmp_path)
-        good, bad = await asyncio.gather(
-            log.append(intent(1)), log.append({"event": "intent", "session": "\ud800"}), return_exceptions=True
-        )
-        assert good == ("gateway-1", 1)
-        assert isinstance(bad, CanonicalError)
-        with pytest.raises(AuditError, match="malformed"):
-            await log.append({"event": "intent", "no_such_field": 1})
-        assert await log.append(intent(2)) == ("gateway-1", 2)
-        await log.close()
-
-    asyncio.run(scenario())
+async def test_what_is_no_json_fails_alone(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    good, bad = await asyncio.gather(
+        log.append(intent(1)), log.append({"event": "intent", "session": "\ud800"}), return_exceptions=True
+    )
+    assert good == ("gateway-1", 1)
+    assert isinstance(bad, CanonicalError)
+    with pytest.raises(AuditError, match="malformed"):
+        await log.append({"event": "intent", "no_such_field": 1})
+    assert await log.append(intent(2)) == ("gateway-1", 2)
+    await log.close()
     assert verify(tmp_path).ok
 
 
-def test_two_processes_write_two_streams(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        one, two = opened(tmp_path), opened(tmp_path)
-        assert await one.append(intent(1)) == ("gateway-1", 1)
-        assert await two.append(intent(2)) == ("gateway-2", 1)
-        await one.close()
-        await two.close()
-
-    asyncio.run(scenario())
+async def test_two_processes_write_two_streams(tmp_path: Path) -> None:
+    one, two = opened(tmp_path), opened(tmp_path)
+    assert await one.append(intent(1)) == ("gateway-1", 1)
+    assert await two.append(intent(2)) == ("gateway-2", 1)
+    await one.close()
+    await two.close()
     report = verify(tmp_path)
     assert report.ok
     assert report.streams == 2

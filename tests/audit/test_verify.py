@@ -156,14 +156,11 @@ def test_a_stream_under_another_name_is_found(tmp_path: Path) -> None:
     assert {fault.kind for fault in verify(tmp_path).faults} == {"reordered"}
 
 
-def test_an_outcome_without_an_intent_is_found(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        log = AuditLog(tmp_path, FixedClock())
-        log.open()
-        await log.append({"event": "outcome", "call_id": "call_1", "status": "ok"})
-        await log.close()
-
-    asyncio.run(scenario())
+async def test_an_outcome_without_an_intent_is_found(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path, FixedClock())
+    log.open()
+    await log.append({"event": "outcome", "call_id": "call_1", "status": "ok"})
+    await log.close()
     assert [fault.kind for fault in verify(tmp_path).faults] == ["unmatched"]
 
 
@@ -176,25 +173,22 @@ def test_no_log_is_an_error_and_not_an_intact_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", ["outcome_unknown", "approval_denied"])
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_a_call_that_a_decision_ended_is_not_unfinished(tmp_path: Path, code: str, elsewhere: bool) -> None:
-    async def scenario() -> None:
-        clock = FixedClock()
-        log = opened(tmp_path, clock=clock)
-        other = opened(tmp_path, clock=clock)
-        decision = {"event": "decision", "call_id": "call_1", "principal": "lead", "status": "error", "code": code}
-        await log.append({"event": "intent", "call_id": "call_1", "principal": "bot", "tool": "pets__get_pet"})
-        await log.append({"event": "intent", "call_id": "call_2", "principal": "bot", "tool": "pets__get_pet"})
-        assert verify(tmp_path).unfinished == ("call_1", "call_2")
-        clock.advance(1)
-        await (other if elsewhere else log).append(decision)
-        await log.append({"event": "decision", "call_id": "call_2", "principal": "lead", "verdict": "approve"})
+async def test_a_call_that_a_decision_ended_is_not_unfinished(tmp_path: Path, code: str, elsewhere: bool) -> None:
+    clock = FixedClock()
+    log = opened(tmp_path, clock=clock)
+    other = opened(tmp_path, clock=clock)
+    decision = {"event": "decision", "call_id": "call_1", "principal": "lead", "status": "error", "code": code}
+    await log.append({"event": "intent", "call_id": "call_1", "principal": "bot", "tool": "pets__get_pet"})
+    await log.append({"event": "intent", "call_id": "call_2", "principal": "bot", "tool": "pets__get_pet"})
+    assert verify(tmp_path).unfinished == ("call_1", "call_2")
+    clock.advance(1)
+    await (other if elsewhere else log).append(decision)
+    await log.append({"event": "decision", "call_id": "call_2", "principal": "lead", "verdict": "approve"})
 
-        assert verify(tmp_path).unfinished == ("call_2",)
+    assert verify(tmp_path).unfinished == ("call_2",)
 
-        clock.advance(1)
-        await log.append({"event": "intent", "call_id": "call_1", "principal": "bot", "tool": "pets__get_pet"})
-        assert verify(tmp_path).unfinished == ("call_1", "call_2")
-        await log.close()
-        await other.close()
-
-    asyncio.run(scenario())
+    clock.advance(1)
+    await log.append({"event": "intent", "call_id": "call_1", "principal": "bot", "tool": "pets__get_pet"})
+    assert verify(tmp_path).unfinished == ("call_1", "call_2")
+    await log.close()
+    await other.close()

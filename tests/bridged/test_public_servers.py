@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import json
@@ -157,7 +156,7 @@ def spelled(name: str, prefix: str) -> str:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_a_public_server_is_the_same_through_the_gateway(name: str, tmp_path: Path, url: str) -> None:
+async def test_a_public_server_is_the_same_through_the_gateway(name: str, tmp_path: Path, url: str) -> None:
     server, folder = installed(name), tmp_path / "files"
     command = server.command(folder)
     environment = {key: value.replace("@folder", str(folder)) for key, value in server.environment.items()}
@@ -172,13 +171,10 @@ def test_a_public_server_is_the_same_through_the_gateway(name: str, tmp_path: Pa
         command=sys.executable, args=["-m", "toolgen", "serve", "--stdio", "--as", "bot"], cwd=tmp_path / "project"
     )
 
-    async def main() -> tuple[Told, Told]:
-        prepare(folder)
-        direct = await told(straight, calls)
-        prepare(folder)
-        return direct, await told(bridge, calls, "far__")
-
-    (there, answers), (here, bridged) = asyncio.run(main())
+    prepare(folder)
+    direct = await told(straight, calls)
+    prepare(folder)
+    (there, answers), (here, bridged) = direct, await told(bridge, calls, "far__")
     demanding = {key for key, tool in there.items() if tool.execution and tool.execution.task_support == "required"}
     assert here.keys() == there.keys() - demanding
     for key, tool in here.items():

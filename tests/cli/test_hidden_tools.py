@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -40,22 +39,19 @@ def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
     return runner(capsysbinary)
 
 
-def test_the_agent_is_told_the_same_and_the_record_is_not(config: str) -> None:
-    async def main() -> list[bytes]:
-        told = []
-        async with Gateway.load(config) as gateway:
-            who = gateway.principal("bot")
-            listing = ToolListing(gateway.tool_calls.offered(who), gateway.tool_calls.catalog(who))
-            rendering = Rendering(listing=listing, protocol_style=ProtocolStyle.STATELESS, envelope=True)
-            for name in (HIDDEN, UNKNOWN):
-                envelope = await gateway.call(name, {"id": "1"}, principal="bot")
-                meta = Meta(duration_ms=1.0, truncated=envelope.meta.truncated)
-                plain = msgspec.structs.replace(envelope, tool="NAME", call_id="ID", meta=meta)
-                shown = {"rest": envelope_json(plain), "mcp": tool_result(plain, name, rendering)}
-                told.append(msgspec.json.encode(shown).replace(name.encode(), b"NAME"))
-        return told
-
-    hidden, unknown = asyncio.run(main())
+async def test_the_agent_is_told_the_same_and_the_record_is_not(config: str) -> None:
+    told = []
+    async with Gateway.load(config) as gateway:
+        who = gateway.principal("bot")
+        listing = ToolListing(gateway.tool_calls.offered(who), gateway.tool_calls.catalog(who))
+        rendering = Rendering(listing=listing, protocol_style=ProtocolStyle.STATELESS, envelope=True)
+        for name in (HIDDEN, UNKNOWN):
+            envelope = await gateway.call(name, {"id": "1"}, principal="bot")
+            meta = Meta(duration_ms=1.0, truncated=envelope.meta.truncated)
+            plain = msgspec.structs.replace(envelope, tool="NAME", call_id="ID", meta=meta)
+            shown = {"rest": envelope_json(plain), "mcp": tool_result(plain, name, rendering)}
+            told.append(msgspec.json.encode(shown).replace(name.encode(), b"NAME"))
+    hidden, unknown = told
     assert hidden == unknown
     outcomes = [one for one in entries(Path(config).parent / "var" / "audit") if one["event"] == "outcome"]
     assert [(one["tool"], one.get("hidden")) for one in outcomes] == [(HIDDEN, True), (UNKNOWN, None)]

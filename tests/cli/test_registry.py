@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import os
@@ -107,7 +106,7 @@ def opened(path: Path) -> dict[str, Any]:
         return manifest
 
 
-def test_a_bundle_starts_the_gateway_and_is_the_same_each_time(toolgen: Run, project: Path) -> None:
+async def test_a_bundle_starts_the_gateway_and_is_the_same_each_time(toolgen: Run, project: Path) -> None:
     configure(project, mcp={"name": "Acme.Tools", "title": "Acme"})
     assert toolgen("install", "claude-desktop", "--as", "bot", "--bundle", "one.mcpb").code == 0
     assert toolgen("install", "claude-desktop", "--as", "bot", "--bundle", "two.mcpb").code == 0
@@ -116,12 +115,10 @@ def test_a_bundle_starts_the_gateway_and_is_the_same_each_time(toolgen: Run, pro
     assert (manifest["manifest_version"], manifest["name"], manifest["display_name"]) == ("0.3", "acme-tools", "Acme")
     started = manifest["server"]["mcp_config"]
 
-    async def main() -> set[str]:
-        parameters = StdioServerParameters(command=started["command"], args=started["args"], env=dict(os.environ))
-        async with Client(stdio_client(parameters)) as client:
-            return {tool.name for tool in (await client.list_tools()).tools}
-
-    assert asyncio.run(main())
+    parameters = StdioServerParameters(command=started["command"], args=started["args"], env=dict(os.environ))
+    async with Client(stdio_client(parameters)) as client:
+        found = {tool.name for tool in (await client.list_tools()).tools}
+    assert found
 
 
 def test_a_bundle_asks_for_secrets_and_holds_none(toolgen: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,8 +77,8 @@ def held(service: Service, clock: FixedClock | None = None, **environment: str) 
     return SecretResolver(given, permit=lambda _: Allow(rule="test"), clock=clock or FixedClock())
 
 
-def fetch(secrets: SecretResolver, text: str = "") -> str:
-    return asyncio.run(secrets.fetch(parse_reference(text) if text else REFERENCE)).reveal()
+async def fetch(secrets: SecretResolver, text: str = "") -> str:
+    return (await secrets.fetch(parse_reference(text) if text else REFERENCE)).reveal()
 
 
 @pytest.mark.parametrize(
@@ -89,92 +89,90 @@ def fetch(secrets: SecretResolver, text: str = "") -> str:
         ("token ${vault:secret/github/app#token}", f"token {VALUE}"),
     ],
 )
-def test_a_field_is_read_by_the_path_of_the_command_line_or_of_the_api(service: Service, text: str, sent: str) -> None:
-    assert fetch(held(service), text) == sent
+async def test_a_field_is_read_by_the_path_of_the_command_line_or_of_the_api(
+    service: Service, text: str, sent: str
+) -> None:
+    assert await fetch(held(service), text) == sent
     assert service.asked[0].path == "/v1/secret/data/github/app"
 
 
-def test_builds_and_commands_read_it_too(service: Service) -> None:
-    async def inside() -> str:
-        return held(service).resolve(REFERENCE).reveal()  # a loop is running here already
-
+async def test_builds_and_commands_read_it_too(service: Service) -> None:
     assert held(service).resolve(REFERENCE).reveal() == VALUE
-    assert asyncio.run(inside()) == VALUE
+    found = held(service).resolve(REFERENCE).reveal()  # a loop is running here already
+    assert found == VALUE
 
 
-def test_many_readers_share_a_request_and_later_ones_need_none(service: Service, vault: DevVault) -> None:
+async def test_many_readers_share_a_request_and_later_ones_need_none(service: Service, vault: DevVault) -> None:
     clock = FixedClock()
     secrets = held(service, clock)
 
-    async def many() -> list[str]:
-        found = await asyncio.gather(*(secrets.fetch(REFERENCE) for _ in range(50)))
-        return [secret.reveal() for secret in found]
-
-    assert set(asyncio.run(many())) == {VALUE}
+    found = await asyncio.gather(*(secrets.fetch(REFERENCE) for _ in range(50)))
+    result = [secret.reveal() for secret in found]
+    assert set(result) == {VALUE}
     assert len(service.asked) == 1
     known = secrets.revealed(REFERENCE)
     assert known == VALUE
     vault.secrets["github/app"]["token"] = "canary-rotated"
-    assert fetch(secrets) == VALUE
+    assert await fetch(secrets) == VALUE
     clock.advance(300)
     assert secrets.revealed(REFERENCE) is None
-    assert fetch(secrets) == "canary-rotated"
+    assert await fetch(secrets) == "canary-rotated"
 
 
-def test_a_vault_that_is_down_is_not_asked_by_every_call(service: Service, vault: DevVault) -> None:
+async def test_a_vault_that_is_down_is_not_asked_by_every_call(service: Service, vault: DevVault) -> None:
     """Each would wait for it as long as the first did."""
     clock = FixedClock()
     secrets = held(service, clock)
-    fetch(secrets)
+    await fetch(secrets)
     vault.down = True
     clock.advance(301)
     asked = len(service.asked)
     for _ in range(20):
-        assert fetch(secrets) == VALUE
+        assert await fetch(secrets) == VALUE
     assert len(service.asked) == asked + 1
     vault.down, vault.secrets["github/app"]["token"] = False, "canary-rotated"
     clock.advance(5)
-    assert fetch(secrets) == "canary-rotated"
+    assert await fetch(secrets) == "canary-rotated"
 
 
-def test_a_lease_that_is_no_time_is_no_fault_of_the_gateways(service: Service, vault: DevVault) -> None:
+async def test_a_lease_that_is_no_time_is_no_fault_of_the_gateways(service: Service, vault: DevVault) -> None:
     vault.lease = 10**400
-    assert fetch(held(service)) == VALUE
+    assert await fetch(held(service)) == VALUE
 
 
-def test_an_address_that_is_no_name_is_said(service: Service) -> None:
+async def test_an_address_that_is_no_name_is_said(service: Service) -> None:
     with pytest.raises(SecretError, match="cannot be resolved"):
-        fetch(held(service, VAULT_ADDR=f"http://{'a' * 70}.test"))
+        await fetch(held(service, VAULT_ADDR=f"http://{'a' * 70}.test"))
 
 
-def test_a_lease_shorter_than_that_is_kept_to(service: Service, vault: DevVault) -> None:
+async def test_a_lease_shorter_than_that_is_kept_to(service: Service, vault: DevVault) -> None:
     vault.lease = 20
     clock = FixedClock()
     secrets = held(service, clock)
-    fetch(secrets)
+    await fetch(secrets)
     clock.advance(20)
     assert secrets.revealed(REFERENCE) is None
 
 
-def test_what_was_read_is_used_for_a_while_when_vault_is_down_and_not_when_it_says_no(
+async def test_what_was_read_is_used_for_a_while_when_vault_is_down_and_not_when_it_says_no(
     service: Service, vault: DevVault, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = FixedClock()
     secrets = held(service, clock)
-    fetch(secrets)
+    await fetch(secrets)
     vault.down = True
     clock.advance(301)
-    assert fetch(secrets) == VALUE
+    assert await fetch(secrets) == VALUE
     clock.advance(300)
     with pytest.raises(SecretError, match="503"):
-        fetch(secrets)
+        await fetch(secrets)
     vault.down = False
     clock.advance(5)
-    fetch(secrets)
+    await fetch(secrets)
     vault.tokens.clear()
     clock.advance(301)
     with pytest.raises(SecretError, match="does not let this gateway read it"):
-        fetch(secrets)
+        await fetch(secrets)
     assert "canary" not in caplog.text
 
 
@@ -185,16 +183,16 @@ AWAY = (429, 472, 473, 500, 502, 503, 504)
 
 @pytest.mark.parametrize("at", ["login", "read"])
 @pytest.mark.parametrize("status", [*NO, *AWAY, 0, 200])
-def test_only_a_vault_that_cannot_be_reached_leaves_a_secret_in_use(
+async def test_only_a_vault_that_cannot_be_reached_leaves_a_secret_in_use(
     service: Service, vault: DevVault, at: str, status: int
 ) -> None:
     clock, environment = FixedClock(), {"VAULT_ADDR": service.origin, **ROLE}
     secrets = SecretResolver(environment, permit=lambda _: Allow(rule="test"), clock=clock)
-    fetch(secrets)
+    await fetch(secrets)
     vault.secrets["other"] = {"token": "canary-other"}
     other = "${vault:secret/other#token}"
     clock.advance(290)
-    assert fetch(secrets, other) == "canary-other"
+    assert await fetch(secrets, other) == "canary-other"
     clock.advance(300)  # the token of the AppRole is over too, as is the time of what was read first, but not its last
     if status == 0:
         environment["VAULT_ADDR"] = "http://127.0.0.1:1"
@@ -203,83 +201,89 @@ def test_only_a_vault_that_cannot_be_reached_leaves_a_secret_in_use(
     )
     setattr(vault, at, answered)
     if status in {0, *AWAY}:
-        assert fetch(secrets) == VALUE
+        assert await fetch(secrets) == VALUE
         return
     for text in ("", other) if at == "login" else ("",):
         with pytest.raises(SecretError) as caught:
-            fetch(secrets, text)
+            await fetch(secrets, text)
         assert "canary" not in str(caught.value)
     with pytest.raises(SecretError):
         secrets.revealed(REFERENCE)
     environment["VAULT_ADDR"] = "http://127.0.0.1:1"  # nor is it used again because Vault cannot be reached afterwards
     clock.advance(6)
     with pytest.raises(SecretError):
-        fetch(secrets)
+        await fetch(secrets)
 
 
-def test_a_login_that_is_refused_ends_what_was_read_by_earlier_ones_too(service: Service, vault: DevVault) -> None:
+async def test_a_login_that_is_refused_ends_what_was_read_by_earlier_ones_too(
+    service: Service, vault: DevVault
+) -> None:
     clock = FixedClock()
     secrets = held(service, clock, **ROLE)
-    fetch(secrets)
+    await fetch(secrets)
     clock.advance(250)
     vault.secrets["other"] = {"token": "canary-other"}
-    fetch(secrets, "${vault:secret/other#token}")
+    await fetch(secrets, "${vault:secret/other#token}")
     clock.advance(291)  # the login's time is over, and what was read last still good
     vault.login = Answered.json(400, errors=["invalid role or secret ID"])
     with pytest.raises(SecretError, match="did not log"):
-        fetch(secrets)
+        await fetch(secrets)
     with pytest.raises(SecretError, match="did not log"):
         secrets.revealed(parse_reference("${vault:secret/other#token}"))
 
 
-def test_a_token_that_was_taken_from_the_gateway_is_a_no(service: Service, vault: DevVault, tmp_path: Any) -> None:
+async def test_a_token_that_was_taken_from_the_gateway_is_a_no(
+    service: Service, vault: DevVault, tmp_path: Any
+) -> None:
     file, clock = tmp_path / "token", FixedClock()
     file.write_text("root-token")
     secrets = held(service, clock, VAULT_TOKEN="", VAULT_TOKEN_FILE=str(file))
-    fetch(secrets)
+    await fetch(secrets)
     clock.advance(301)
     file.unlink()
     with pytest.raises(SecretError, match="VAULT_TOKEN"):
-        fetch(secrets)
+        await fetch(secrets)
 
 
-def test_a_policy_that_closes_the_address_of_vault_is_a_no(service: Service, vault: DevVault) -> None:
+async def test_a_policy_that_closes_the_address_of_vault_is_a_no(service: Service, vault: DevVault) -> None:
     clock, open_ = FixedClock(), [True]
     environment = {"VAULT_ADDR": service.origin, "VAULT_TOKEN": "root-token"}
     closed = Deny(rule="egress", reason="this address is closed")
     secrets = SecretResolver(environment, permit=lambda _: Allow(rule="test") if open_[0] else closed, clock=clock)
-    fetch(secrets)
+    await fetch(secrets)
     clock.advance(301)
     open_[0] = False
     with pytest.raises(SecretError, match="closed"):
-        fetch(secrets)
+        await fetch(secrets)
 
 
-def test_an_approle_logs_in_once_and_again_when_its_token_is_over_or_taken_back(
+async def test_an_approle_logs_in_once_and_again_when_its_token_is_over_or_taken_back(
     service: Service, vault: DevVault
 ) -> None:
     clock = FixedClock()
     role = {"VAULT_TOKEN": "", "VAULT_ROLE_ID": "role", "VAULT_SECRET_ID": "canary-secret-id", "TOOLGEN_VAULT_TTL": "1"}
     secrets = held(service, clock, **role)
     for _ in range(3):
-        assert fetch(secrets) == VALUE
+        assert await fetch(secrets) == VALUE
         clock.advance(2)
     assert vault.logins == 1
     vault.tokens.clear()
-    assert fetch(secrets) == VALUE
+    assert await fetch(secrets) == VALUE
     assert vault.logins == 2
     clock.advance(541)
-    fetch(secrets)
+    await fetch(secrets)
     assert vault.logins == 3
 
 
-def test_a_namespace_is_named_and_a_token_may_stand_in_a_file(service: Service, vault: DevVault, tmp_path: Any) -> None:
+async def test_a_namespace_is_named_and_a_token_may_stand_in_a_file(
+    service: Service, vault: DevVault, tmp_path: Any
+) -> None:
     vault.namespace = "team/a"
     file = tmp_path / "token"
     file.write_text("root-token\n", encoding="utf-8")
     with pytest.raises(SecretError):
-        fetch(held(service))
-    assert fetch(held(service, VAULT_NAMESPACE="team/a", VAULT_TOKEN="", VAULT_TOKEN_FILE=str(file))) == VALUE
+        await fetch(held(service))
+    assert await fetch(held(service, VAULT_NAMESPACE="team/a", VAULT_TOKEN="", VAULT_TOKEN_FILE=str(file))) == VALUE
 
 
 @pytest.mark.parametrize(
@@ -296,13 +300,13 @@ def test_a_namespace_is_named_and_a_token_may_stand_in_a_file(service: Service, 
         ("", {"VAULT_TOKEN": "", "VAULT_ROLE_ID": "role", "VAULT_SECRET_ID": "wrong"}, "did not log"),
     ],
 )
-def test_what_cannot_be_read_is_named_and_asked_for_once(
+async def test_what_cannot_be_read_is_named_and_asked_for_once(
     service: Service, text: str, environment: dict[str, str], why: str
 ) -> None:
     secrets = held(service, **environment)
     for _ in range(20):
         with pytest.raises(SecretError, match=why) as caught:
-            fetch(secrets, text)
+            await fetch(secrets, text)
         assert "vault:secret/" in caught.value.message
         assert "canary" not in str(caught.value)
         assert caught.value.code == "secret_unavailable"
@@ -310,7 +314,7 @@ def test_what_cannot_be_read_is_named_and_asked_for_once(
 
 
 @pytest.mark.parametrize("address", ["http://169.254.169.254", "http://[::ffff:169.254.169.254]", "http://100.64.0.1"])
-def test_a_vault_where_cloud_metadata_is_never_asked(address: str) -> None:
+async def test_a_vault_where_cloud_metadata_is_never_asked(address: str) -> None:
     egress = Egress(private_networks=True)
     secrets = SecretResolver(
         {"VAULT_ADDR": address, "VAULT_TOKEN": "t"},
@@ -318,14 +322,14 @@ def test_a_vault_where_cloud_metadata_is_never_asked(address: str) -> None:
         clock=FixedClock(),
     )
     with pytest.raises(SecretError, match="does not connect"):
-        fetch(secrets)
+        await fetch(secrets)
 
 
 @respx.mock
-def test_a_vault_elsewhere_is_asked_over_tls_by_its_name() -> None:
+async def test_a_vault_elsewhere_is_asked_over_tls_by_its_name() -> None:
     route = respx.get("https://vault.example.com:8200/v1/secret/data/github/app").mock(
         return_value=Response(200, json={"data": {"data": {"token": VALUE}}})
     )
     secrets = SecretResolver({"VAULT_ADDR": "https://vault.example.com:8200/", "VAULT_TOKEN": "t"}, clock=FixedClock())
-    assert fetch(secrets) == VALUE
+    assert await fetch(secrets) == VALUE
     assert route.calls[0].request.headers["x-vault-token"] == "t"

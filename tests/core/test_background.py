@@ -20,7 +20,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "_CANCELLED_AGAIN_S", 0.01)
 
 
-def test_a_task_that_fails_starts_again_and_says_so_without_the_words_of_its_fault(
+async def test_a_task_that_fails_starts_again_and_says_so_without_the_words_of_its_fault(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     runs: list[int] = []
@@ -31,7 +31,7 @@ def test_a_task_that_fails_starts_again_and_says_so_without_the_words_of_its_fau
             raise RuntimeError("canary-4711")
         await asyncio.Event().wait()
 
-    async def scenario() -> None:
+    with caplog.at_level(logging.ERROR):
         tasks = Background()
         task = tasks.start("looking after things", work)
         await until(lambda: len(runs) >= 4)
@@ -40,31 +40,25 @@ def test_a_task_that_fails_starts_again_and_says_so_without_the_words_of_its_fau
         assert not task.done()
         task.cancel()
         await asyncio.wait((task,))
-
-    with caplog.at_level(logging.ERROR):
-        asyncio.run(scenario())
     assert "looking after things failed and starts again" in caplog.text
     assert "RuntimeError at" in caplog.text
     assert "canary" not in caplog.text
 
 
-def test_while_a_task_keeps_failing_it_is_said() -> None:
+async def test_while_a_task_keeps_failing_it_is_said() -> None:
     async def work() -> None:
         raise ValueError("canary")
 
-    async def scenario() -> None:
-        tasks = Background()
-        task = tasks.start("looking after things", work)
-        await until(lambda: tasks.restarts.get("looking after things", 0) > 3)
-        assert tasks.faults() == ("looking after things failed (ValueError) and is started again",)
-        task.cancel()
-        await asyncio.wait((task,))
-
-    asyncio.run(scenario())
+    tasks = Background()
+    task = tasks.start("looking after things", work)
+    await until(lambda: tasks.restarts.get("looking after things", 0) > 3)
+    assert tasks.faults() == ("looking after things failed (ValueError) and is started again",)
+    task.cancel()
+    await asyncio.wait((task,))
 
 
 @pytest.mark.parametrize("ending", ["returns", "cancelled"])
-def test_a_task_that_ends_in_order_is_not_started_again(ending: str) -> None:
+async def test_a_task_that_ends_in_order_is_not_started_again(ending: str) -> None:
     runs: list[str] = []
 
     async def work() -> None:
@@ -72,16 +66,13 @@ def test_a_task_that_ends_in_order_is_not_started_again(ending: str) -> None:
         if ending == "cancelled":
             await asyncio.Event().wait()
 
-    async def scenario() -> None:
-        tasks = Background()
-        task = tasks.start("one thing", work)
-        await until(lambda: bool(runs))
-        if ending == "cancelled":
-            task.cancel()
-        await asyncio.wait((task,))
-        assert (tasks.faults(), tasks.restarts) == ((), {})
-
-    asyncio.run(scenario())
+    tasks = Background()
+    task = tasks.start("one thing", work)
+    await until(lambda: bool(runs))
+    if ending == "cancelled":
+        task.cancel()
+    await asyncio.wait((task,))
+    assert (tasks.faults(), tasks.restarts) == ((), {})
     assert len(runs) == 1
 
 
@@ -119,7 +110,7 @@ def test_what_happens_again_and_again_is_said_once_a_minute_with_how_often(caplo
     ]
 
 
-def test_a_task_that_loses_a_cancellation_is_cancelled_again() -> None:
+async def test_a_task_that_loses_a_cancellation_is_cancelled_again() -> None:
     lost: list[int] = []
 
     async def work() -> None:
@@ -131,12 +122,9 @@ def test_a_task_that_loses_a_cancellation_is_cancelled_again() -> None:
                     raise
                 lost.append(1)
 
-    async def scenario() -> None:
-        tasks = [asyncio.create_task(work()), asyncio.create_task(asyncio.sleep(0))]
-        await asyncio.sleep(0)
-        async with asyncio.timeout(60):
-            await cancel(*tasks)
-        assert all(task.done() for task in tasks)
-
-    asyncio.run(scenario())
+    tasks = [asyncio.create_task(work()), asyncio.create_task(asyncio.sleep(0))]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        await cancel(*tasks)
+    assert all(task.done() for task in tasks)
     assert len(lost) == 2

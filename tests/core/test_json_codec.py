@@ -80,7 +80,7 @@ def test_a_text_that_is_decoded_in_turns_has_the_same_value_or_error(
     assert found == _decoded(decode_json, text.encode())
 
 
-def test_others_have_a_turn_while_a_long_text_is_decoded() -> None:
+async def test_others_have_a_turn_while_a_long_text_is_decoded() -> None:
     body = encode_json({"items": [{"id": number, "name": "x" * 80} for number in range(10_000)], "pad": "y" * PART * 3})
     turns = 0
 
@@ -90,13 +90,10 @@ def test_others_have_a_turn_while_a_long_text_is_decoded() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    async def main() -> Any:
-        others = asyncio.create_task(count())
-        value = await decode_json_in_turns(body, partial(asyncio.sleep, 0))
-        others.cancel()
-        return value
-
-    assert asyncio.run(main()) == decode_json(body)
+    others = asyncio.create_task(count())
+    value = await decode_json_in_turns(body, partial(asyncio.sleep, 0))
+    others.cancel()
+    assert value == decode_json(body)
     assert turns > len(body) // PART
 
 

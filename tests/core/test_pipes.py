@@ -35,53 +35,44 @@ def child(code: str) -> tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]:
     return process, process.stdin, process.stdout
 
 
-def test_what_is_written_comes_back_whole_and_the_ends_are_told() -> None:
-    async def scenario() -> None:
-        process, stdin, stdout = child(ECHO)
-        seen, sent, loop = Seen(), Seen(), asyncio.get_running_loop()
-        ReadingThread(loop, stdout, seen)
-        writer = WritingThread(loop, stdin, sent)
-        for start in range(0, len(LARGE), 1 << 16):
-            writer.write(LARGE[start : start + (1 << 16)])
-        writer.close()
-        writer.write(b"too late")
-        await asyncio.gather(seen.ended.wait(), sent.ended.wait())
-        assert bytes(seen.data) == LARGE
-        assert writer.get_write_buffer_size() == 0
-        assert process.wait() == 0
-
-    asyncio.run(scenario())
+async def test_what_is_written_comes_back_whole_and_the_ends_are_told() -> None:
+    process, stdin, stdout = child(ECHO)
+    seen, sent, loop = Seen(), Seen(), asyncio.get_running_loop()
+    ReadingThread(loop, stdout, seen)
+    writer = WritingThread(loop, stdin, sent)
+    for start in range(0, len(LARGE), 1 << 16):
+        writer.write(LARGE[start : start + (1 << 16)])
+    writer.close()
+    writer.write(b"too late")
+    await asyncio.gather(seen.ended.wait(), sent.ended.wait())
+    assert bytes(seen.data) == LARGE
+    assert writer.get_write_buffer_size() == 0
+    assert process.wait() == 0
 
 
-def test_a_child_that_reads_no_more_is_noticed() -> None:
-    async def scenario() -> None:
-        process, stdin, stdout = child("")
-        sent = Seen()
-        writer = WritingThread(asyncio.get_running_loop(), stdin, sent)
-        process.wait()
-        writer.write(b"x")
-        await sent.ended.wait()
-        assert writer.is_closing()
-        stdout.close()
-
-    asyncio.run(scenario())
+async def test_a_child_that_reads_no_more_is_noticed() -> None:
+    process, stdin, stdout = child("")
+    sent = Seen()
+    writer = WritingThread(asyncio.get_running_loop(), stdin, sent)
+    process.wait()
+    writer.write(b"x")
+    await sent.ended.wait()
+    assert writer.is_closing()
+    stdout.close()
 
 
-def test_a_closed_reader_gives_its_protocol_nothing_and_the_child_ends() -> None:
-    async def scenario() -> None:
-        process, stdin, stdout = child(ECHO)
-        seen = Seen()
-        reader = ReadingThread(asyncio.get_running_loop(), stdout, seen)
-        reader.close()
-        assert reader.is_closing()
-        writer = WritingThread(asyncio.get_running_loop(), stdin, Seen())
-        writer.write(LARGE)
-        writer.close()
-        assert await asyncio.to_thread(process.wait) == 0
-        await seen.ended.wait()
-        assert seen.data == b""
-
-    asyncio.run(scenario())
+async def test_a_closed_reader_gives_its_protocol_nothing_and_the_child_ends() -> None:
+    process, stdin, stdout = child(ECHO)
+    seen = Seen()
+    reader = ReadingThread(asyncio.get_running_loop(), stdout, seen)
+    reader.close()
+    assert reader.is_closing()
+    writer = WritingThread(asyncio.get_running_loop(), stdin, Seen())
+    writer.write(LARGE)
+    writer.close()
+    assert await asyncio.to_thread(process.wait) == 0
+    await seen.ended.wait()
+    assert seen.data == b""
 
 
 def test_a_buffer_is_waited_for_and_tells_a_listener() -> None:

@@ -39,7 +39,7 @@ def changed(**sections: Any) -> dict[str, Any]:
 Work = Callable[[Gateway, Client, Upstream], Awaitable[None]]
 
 
-def served(root: Path, work: Work, policy: dict[str, Any] = POLICY) -> Path:
+async def served(root: Path, work: Work, policy: dict[str, Any] = POLICY) -> Path:
     """Runs `work` on a gateway; where its record is."""
     with upstream() as (seen, url):
         path = project(root / "project", url, policy)
@@ -48,7 +48,7 @@ def served(root: Path, work: Work, policy: dict[str, Any] = POLICY) -> Path:
             async with Gateway.load(path) as gateway, asyncio.timeout(120):
                 await work(gateway, Client(gateway), seen)
 
-        asyncio.run(main())
+        await main()
     assert verify(path.parent / "var" / "audit").ok
     return path.parent / "var" / "audit"
 
@@ -76,7 +76,7 @@ def events(audit: Path, *names: str) -> list[dict[str, Any]]:
     return [dict(entry) for entry in entries(audit) if entry["event"] in names]
 
 
-def test_so_many_calls_go_on_and_each_says_by_which_grant(tmp_path: Path) -> None:
+async def test_so_many_calls_go_on_and_each_says_by_which_grant(tmp_path: Path) -> None:
     told: list[str] = []
 
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
@@ -88,7 +88,7 @@ def test_so_many_calls_go_on_and_each_says_by_which_grant(tmp_path: Path) -> Non
         told.append(first.call_id)
         assert (await client.get("eve", "/v1/grants")).json() == {"grants": []}
 
-    audit = served(tmp_path, work)
+    audit = await served(tmp_path, work)
     (given,) = events(audit, "grant")
     shown = given["arguments"]["grant"]
     assert (given["principal"], given["tool"], given["status"]) == ("eve", "orders__send_mail", "ok")
@@ -106,7 +106,7 @@ def test_so_many_calls_go_on_and_each_says_by_which_grant(tmp_path: Path) -> Non
     [{"to": "y"}, {"who": "bare"}, {"user": "user"}, {"toolset": "few"}],
     ids=lambda other: next(iter(other)),
 )
-def test_other_calls_are_asked_about_as_ever(tmp_path: Path, other: dict[str, str]) -> None:
+async def test_other_calls_are_asked_about_as_ever(tmp_path: Path, other: dict[str, str]) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         await granted(gateway, client, {"for": "15m"})
         assert (await mail(gateway, **other)).status == "pending"
@@ -114,7 +114,7 @@ def test_other_calls_are_asked_about_as_ever(tmp_path: Path, other: dict[str, st
         assert len(seen.requests) == 1
         assert (await mail(gateway)).status == "ok"
 
-    served(tmp_path, work, changed(toolsets={"few": {"tools": ["orders__send_mail"]}}))
+    await served(tmp_path, work, changed(toolsets={"few": {"tools": ["orders__send_mail"]}}))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_other_calls_are_asked_about_as_ever(tmp_path: Path, other: dict[str, st
         ([], 400),
     ],
 )
-def test_what_the_policy_does_not_let_is_refused_whole(tmp_path: Path, remember: object, status: int) -> None:
+async def test_what_the_policy_does_not_let_is_refused_whole(tmp_path: Path, remember: object, status: int) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         call_id = (await mail(gateway)).call_id
         answer = await client.decide("eve", call_id, remember=remember)  # type: ignore[arg-type]
@@ -145,31 +145,31 @@ def test_what_the_policy_does_not_let_is_refused_whole(tmp_path: Path, remember:
         assert denied.status_code == 400
 
     policy = changed(approvals={"approvers": ["lead"], "remember": {}})
-    audit = served(tmp_path, work, policy)
+    audit = await served(tmp_path, work, policy)
     assert events(audit, "decision", "grant") == []
     assert status == 400 or [one["code"] for one in events(audit, "refusal")] == ["forbidden", "validation"]
 
 
-def test_without_a_word_in_the_policy_nothing_is_remembered(tmp_path: Path) -> None:
+async def test_without_a_word_in_the_policy_nothing_is_remembered(tmp_path: Path) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         call_id = (await mail(gateway)).call_id
         answer = await client.decide("eve", call_id, remember={"calls": 1})  # type: ignore[arg-type]
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
         assert seen.requests == []
 
-    served(tmp_path, work, changed(approvals={"approvers": ["lead"]}))
+    await served(tmp_path, work, changed(approvals={"approvers": ["lead"]}))
 
 
-def test_whatever_the_arguments_where_the_approver_says_so(tmp_path: Path) -> None:
+async def test_whatever_the_arguments_where_the_approver_says_so(tmp_path: Path) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         await granted(gateway, client, {"calls": 2, "any_arguments": True})
         assert [(await mail(gateway, to)).status for to in ("y", "z", "x")] == ["ok", "ok", "pending"]
         assert [body for _, _, body in seen.requests] == [f'{{"to":"{to}"}}' for to in "xyz"]
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_in_one_session_alone(tmp_path: Path) -> None:
+async def test_in_one_session_alone(tmp_path: Path) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         await granted(gateway, client, {"session": True}, session="s-1")
         assert [(await mail(gateway, session=name)).status for name in ("s-1", "s-2", "")] == [
@@ -178,18 +178,18 @@ def test_in_one_session_alone(tmp_path: Path) -> None:
             "pending",
         ]
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_in_every_session_where_none_is_asked_for(tmp_path: Path) -> None:
+async def test_in_every_session_where_none_is_asked_for(tmp_path: Path) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         await granted(gateway, client, {"for": "15m"}, session="s-1")
         assert [(await mail(gateway, session=name)).status for name in ("s-1", "s-2", "")] == ["ok"] * 3
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_a_grant_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_grant_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         await granted(gateway, client, {"for": "15m"})
         assert (await mail(gateway)).status == "ok"
@@ -199,10 +199,10 @@ def test_a_grant_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert (await client.get("eve", "/v1/grants")).json() == {"grants": []}
         assert (await mail(gateway)).status == "pending"
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_a_grant_is_revoked_by_those_who_may_and_at_once(tmp_path: Path) -> None:
+async def test_a_grant_is_revoked_by_those_who_may_and_at_once(tmp_path: Path) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         grant = await granted(gateway, client, {"for": "15m"})
         (shown,) = (await client.get("ann", "/v1/grants")).json()["grants"]
@@ -217,7 +217,7 @@ def test_a_grant_is_revoked_by_those_who_may_and_at_once(tmp_path: Path) -> None
         assert (await client.delete("eve", f"/v1/grants/{grant}")).status_code == 404
         assert len(seen.requests) == 2
 
-    audit = served(tmp_path, work)
+    audit = await served(tmp_path, work)
     (ended,) = events(audit, "grant_end")
     assert (ended["principal"], ended["code"]) == ("ann", "cancelled")
     refused = [(one["principal"], one["code"]) for one in events(audit, "refusal")]
@@ -248,7 +248,7 @@ OTHER = {"id": "also", "to": ["bot"], "tools": ["orders__send_mail"], "verdict":
         ({"principals": {**POLICY["principals"], "eve": {**PRINCIPALS["eve"], "roles": ["user"]}}}, "pending"),
     ],
 )
-def test_what_changed_since_ends_it(tmp_path: Path, sections: dict[str, Any], status: str) -> None:
+async def test_what_changed_since_ends_it(tmp_path: Path, sections: dict[str, Any], status: str) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         await granted(gateway, client, {"for": "15m"})
         write_policy(gateway.settings.path.parent, changed(**sections))
@@ -256,10 +256,10 @@ def test_what_changed_since_ends_it(tmp_path: Path, sections: dict[str, Any], st
         assert (await mail(gateway)).status == status
         assert len(seen.requests) == 1
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_a_rule_about_nothing_that_concerns_it_leaves_it(tmp_path: Path) -> None:
+async def test_a_rule_about_nothing_that_concerns_it_leaves_it(tmp_path: Path) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         await granted(gateway, client, {"for": "15m"})
         other = {"id": "other", "to": ["lead"], "tools": ["orders__get_health"], "verdict": "allow"}
@@ -267,10 +267,10 @@ def test_a_rule_about_nothing_that_concerns_it_leaves_it(tmp_path: Path) -> None
         assert await gateway.operations.reload()
         assert (await mail(gateway)).status == "ok"
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_a_rule_that_did_not_ask_then_asks_now(tmp_path: Path) -> None:
+async def test_a_rule_that_did_not_ask_then_asks_now(tmp_path: Path) -> None:
     """Any arguments were granted for what one rule asks; what another asks for besides is another question."""
     large = {**OTHER, "arguments": {"properties": {"to": {"const": "board"}}, "required": ["to"]}}
 
@@ -278,7 +278,7 @@ def test_a_rule_that_did_not_ask_then_asks_now(tmp_path: Path) -> None:
         await granted(gateway, client, {"for": "15m", "any_arguments": True})
         assert [(await mail(gateway, to)).status for to in ("y", "board")] == ["ok", "pending"]
 
-    served(tmp_path, work, changed(rules=[*POLICY["rules"], large]))
+    await served(tmp_path, work, changed(rules=[*POLICY["rules"], large]))
 
 
 async def decided(client: Client, who: str, call_id: str, remember: object) -> dict[str, Any]:
@@ -298,7 +298,7 @@ async def decided(client: Client, who: str, call_id: str, remember: object) -> d
         ({"calls": 3}, None, False),
     ],
 )
-def test_enough_people_have_to_agree_on_the_same_terms(
+async def test_enough_people_have_to_agree_on_the_same_terms(
     tmp_path: Path, first: object, second: object, grants: bool
 ) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
@@ -314,10 +314,10 @@ def test_enough_people_have_to_agree_on_the_same_terms(
         assert (await client.ended(call_id))["status"] == "ok"
         assert (await mail(gateway)).status == ("ok" if grants else "pending")
 
-    served(tmp_path, work, changed(approvals={**POLICY["approvals"], "quorum": 2}))
+    await served(tmp_path, work, changed(approvals={**POLICY["approvals"], "quorum": 2}))
 
 
-def test_a_grant_of_two_covers_nothing_when_one_of_them_lost_the_role(tmp_path: Path) -> None:
+async def test_a_grant_of_two_covers_nothing_when_one_of_them_lost_the_role(tmp_path: Path) -> None:
     policy = changed(approvals={**POLICY["approvals"], "quorum": 2})
 
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
@@ -331,10 +331,10 @@ def test_a_grant_of_two_covers_nothing_when_one_of_them_lost_the_role(tmp_path: 
         assert await gateway.operations.reload()
         assert (await mail(gateway)).status == "pending"
 
-    served(tmp_path, work, policy)
+    await served(tmp_path, work, policy)
 
 
-def test_an_edited_call_is_granted_as_it_was_edited(tmp_path: Path) -> None:
+async def test_an_edited_call_is_granted_as_it_was_edited(tmp_path: Path) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         call_id = (await mail(gateway)).call_id
         body = {"decision": "approve", "arguments": {"to": "y"}, "remember": {"calls": 1}}
@@ -342,26 +342,26 @@ def test_an_edited_call_is_granted_as_it_was_edited(tmp_path: Path) -> None:
         assert (await client.ended(call_id))["status"] == "ok"
         assert [(await mail(gateway, to)).status for to in ("x", "y")] == ["pending", "ok"]
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_fifty_calls_at_once_take_no_more_than_were_granted(tmp_path: Path) -> None:
+async def test_fifty_calls_at_once_take_no_more_than_were_granted(tmp_path: Path) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         await granted(gateway, client, {"calls": 10})
         found = await asyncio.gather(*(mail(gateway) for _ in range(50)))
         assert sum(one.status == "ok" for one in found) == 10
         assert len(seen.requests) == 11
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_a_grant_says_of_what_is_sensitive_a_digest(tmp_path: Path) -> None:
+async def test_a_grant_says_of_what_is_sensitive_a_digest(tmp_path: Path) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         await granted(gateway, client, {"calls": 1}, to="canary@example.com")
         listed = await client.get("eve", "/v1/grants")
         assert listed.json()["grants"][0]["arguments"]["to"].startswith("hmac-sha256:")
         assert (await mail(gateway, "canary@example.com")).status == "ok"
 
-    audit = served(tmp_path, work, changed(sensitive=["$.to"]))
+    audit = await served(tmp_path, work, changed(sensitive=["$.to"]))
     assert not any("canary" in str(entry) for entry in entries(audit))
     assert b"canary" not in (audit.parent / "state" / "grants.db").read_bytes()

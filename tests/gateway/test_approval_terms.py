@@ -367,7 +367,7 @@ async def test_who_may_answer_later_answers_for_nobody_else_before(
             assert (await client.decide("ops", call_id)).json()["status"] == "approved"
 
 
-def test_an_edit_is_narrowed_by_a_middleware_as_the_call_itself_would_be(tmp_path: Path) -> None:
+async def test_an_edit_is_narrowed_by_a_middleware_as_the_call_itself_would_be(tmp_path: Path) -> None:
     """What the approver sees afterwards, and what runs, is what the middleware left of it."""
     order = {"tenant_id": "acme", "amount_cents": 500}
     rule = {"id": "ask", "to": ["bot"], "tools": ["orders__create_order"], "verdict": "ask"}
@@ -380,7 +380,9 @@ def ceiling(call):
 """
     (tmp_path / "ceiling_of_edits.py").write_text(ceiling, encoding="utf-8")
 
-    async def main(path: Path, seen: governed.Upstream) -> None:
+    with governed.upstream() as (seen, server):
+        policy = {"rules": [rule], "approvals": {"approvers": ["user"]}}
+        path = governed.project(tmp_path, server, policy, middleware=["ceiling_of_edits.ceiling"])
         async with Gateway.load(path) as gateway:
             asked = await gateway.call("orders__create_order", order, principal="bot")
             terms = DecisionOptions(arguments={**order, "amount_cents": 300})
@@ -393,8 +395,3 @@ def ceiling(call):
             assert ended is not None
             assert ended.status == "ok", ended.error
             assert [json.loads(body) for *_, body in seen.requests] == [{**order, "amount_cents": 100}]
-
-    with governed.upstream() as (seen, server):
-        policy = {"rules": [rule], "approvals": {"approvers": ["user"]}}
-        path = governed.project(tmp_path, server, policy, middleware=["ceiling_of_edits.ceiling"])
-        asyncio.run(main(path, seen))

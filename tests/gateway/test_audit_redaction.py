@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -19,15 +18,12 @@ CARD = "4111 1111 1111 1111"
 SQL = f"SELECT id FROM customers WHERE name = '{CARD}'"
 
 
-def recorded(root: Path, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+async def recorded(root: Path, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """The entries of these calls by a principal that may do little."""
 
-    async def scenario() -> None:
-        async with Gateway.load(root / "toolgen.yaml") as gateway:
-            for name, arguments in calls:
-                await gateway.call(name, arguments, principal="bot")
-
-    asyncio.run(scenario())
+    async with Gateway.load(root / "toolgen.yaml") as gateway:
+        for name, arguments in calls:
+            await gateway.call(name, arguments, principal="bot")
     return [dict(entry) for entry in entries(root / "var" / "audit")]
 
 
@@ -37,10 +33,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "project"
 
 
-def test_nothing_an_unknown_tool_was_sent_is_recorded_in_clear(root: Path) -> None:
+async def test_nothing_an_unknown_tool_was_sent_is_recorded_in_clear(root: Path) -> None:
     make_project(root)
     sent = {"card": CARD, "people": [{"name": "Ann", "age": 41}], "none": None, "query": CARD}
-    first, *_ = recorded(root, ("nobody__pays", sent))
+    first, *_ = await recorded(root, ("nobody__pays", sent))
     assert first["tool"] == "nobody__pays"
     text = json.dumps(first)
     assert CARD not in text
@@ -52,11 +48,11 @@ def test_nothing_an_unknown_tool_was_sent_is_recorded_in_clear(root: Path) -> No
 
 
 @pytest.mark.parametrize("plain", [[], [{"tools": ["shop__query"], "fields": ["$.parameters"]}]])
-def test_where_the_policy_says_what_is_plain_all_else_is_recorded_as_digests(
+async def test_where_the_policy_says_what_is_plain_all_else_is_recorded_as_digests(
     root: Path, plain: list[dict[str, Any]]
 ) -> None:
     make_project(root, policy={**POLICY, "plain": plain})
-    found = recorded(root, ("shop__query", {"sql": SQL, "parameters": []}))
+    found = await recorded(root, ("shop__query", {"sql": SQL, "parameters": []}))
     assert [entry["event"] for entry in found] == ["intent", "outcome"]
     assert found[1]["status"] == "ok", found
     assert CARD not in json.dumps(found)
@@ -65,18 +61,18 @@ def test_where_the_policy_says_what_is_plain_all_else_is_recorded_as_digests(
     assert len(list(find_value(root / "var" / "audit", SQL))) >= 1
 
 
-def test_what_is_plain_is_recorded_as_it_was_sent_unless_it_is_sensitive(root: Path) -> None:
+async def test_what_is_plain_is_recorded_as_it_was_sent_unless_it_is_sensitive(root: Path) -> None:
     plain = [{"tools": ["shop__*"], "fields": ["$"]}]
     make_project(root, policy={**POLICY, "plain": plain})
-    found = recorded(root, ("shop__query", {"sql": SQL}))
+    found = await recorded(root, ("shop__query", {"sql": SQL}))
     assert found[0]["arguments"] == {"sql": SQL}
     assert CARD in found[1]["sql"]
 
 
 @pytest.mark.parametrize("more", [{}, {"plain": [{"tools": ["*"], "fields": ["$"]}]}])
-def test_a_statement_is_as_sensitive_as_the_argument_it_was_written_in(root: Path, more: dict[str, Any]) -> None:
+async def test_a_statement_is_as_sensitive_as_the_argument_it_was_written_in(root: Path, more: dict[str, Any]) -> None:
     make_project(root, policy={**POLICY, "sensitive": ["$.sql"], **more})
-    assert CARD not in json.dumps(recorded(root, ("shop__query", {"sql": SQL})))
+    assert CARD not in json.dumps(await recorded(root, ("shop__query", {"sql": SQL})))
 
 
 @pytest.mark.parametrize(
@@ -109,27 +105,27 @@ def test_a_mistake_in_what_is_plain_is_told_when_the_policy_is_loaded(root: Path
         {"parameters": [{"card": {"number": {"deep": [CARD]}}}]},
     ],
 )
-def test_what_is_sensitive_is_a_digest_also_where_the_arguments_are_not_as_they_should_be(
+async def test_what_is_sensitive_is_a_digest_also_where_the_arguments_are_not_as_they_should_be(
     root: Path, sent: dict[str, Any]
 ) -> None:
     paths = ["$.parameters[*].card.number", "$.parameters[*].card[*]", "$..number", "$.sql"]
     make_project(root, policy={**POLICY, "sensitive": paths})
-    assert CARD not in json.dumps(recorded(root, ("shop__query", sent)))
+    assert CARD not in json.dumps(await recorded(root, ("shop__query", sent)))
 
 
-def test_the_records_own_forms_are_escaped_when_an_agent_sends_them(root: Path) -> None:
+async def test_the_records_own_forms_are_escaped_when_an_agent_sends_them(root: Path) -> None:
     make_project(root)
     mine = "hmac-sha256:" + "0" * 64
     sent = [2**60, {"$integer": str(2**60)}, {"$text": mine}, mine, {"$filter": 1}]
-    [entry, _] = recorded(root, ("shop__query", {"sql": "SELECT id FROM customers", "parameters": sent}))
+    [entry, _] = await recorded(root, ("shop__query", {"sql": "SELECT id FROM customers", "parameters": sent}))
     kept = entry["arguments"]["parameters"]
     wide = {"$integer": str(2**60)}
     assert kept == [wide, {"$$integer": str(2**60)}, {"$$text": {"$text": mine}}, {"$text": mine}, {"$filter": 1}]
     assert decoded(kept) == sent
 
 
-def test_an_integer_sent_as_a_float_is_recorded_as_what_was_sent_on(root: Path) -> None:
+async def test_an_integer_sent_as_a_float_is_recorded_as_what_was_sent_on(root: Path) -> None:
     make_project(root)
-    entry, *_ = recorded(root, ("pets__get_pet", {"petId": 7.0}))
+    entry, *_ = await recorded(root, ("pets__get_pet", {"petId": 7.0}))
     assert entry["arguments"] == {"petId": 7}
     assert isinstance(entry["arguments"]["petId"], int)

@@ -139,36 +139,34 @@ def test_a_secret_that_is_gone_between_two_attempts_ends_the_call(tmp_path: Path
 
 
 @pytest.mark.parametrize("change", [paused(source="orders"), revoked], ids=["paused", "revoked"])
-def test_a_call_that_waited_in_line_is_not_sent(tmp_path: Path, change: Change) -> None:
-    async def scenario() -> tuple[list[Any], int]:
-        held, go = asyncio.Event(), asyncio.Event()
+async def test_a_call_that_waited_in_line_is_not_sent(tmp_path: Path, change: Change) -> None:
+    held, go = asyncio.Event(), asyncio.Event()
 
-        async def slow(writer: asyncio.StreamWriter) -> None:
-            held.set()
-            await go.wait()
-            await FINE(writer)
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        held.set()
+        await go.wait()
+        await FINE(writer)
 
-        server = Server([slow])
-        async with server.serving() as url:
-            timeouts = {"connect": "30s"}  # as long may be waited in line
-            source = {"openapi": "specs/orders.json", "server": url, "concurrency": 1, "timeouts": timeouts}
-            path = project(tmp_path, url, {"rules": [READS]}, sources={"orders": source})
-            async with Gateway.load(path) as gateway:
-                bot = await gateway.callers.authenticate("key-of-bot")
-                assert isinstance(bot, Principal)
-                executor = gateway._executors["orders"]
-                assert isinstance(executor, ResilientExecutor)
-                first = asyncio.ensure_future(gateway.call(HEALTH, {}, principal="bare"))
-                await held.wait()
-                second = asyncio.ensure_future(gateway.call(HEALTH, {}, principal=bot))
-                (line,) = executor._systems.values()
-                while not line.waiting:  # noqa: ASYNC110 - a line announces nothing
-                    await asyncio.sleep(0.01)
-                change(tmp_path, gateway)
-                await gateway.operations.reload()
-                go.set()
-                return [await first, await second], len(server.heads)
-
-    (first, second), sent = asyncio.run(scenario())
-    assert (first.status, second.status, sent) == ("ok", "refused", 1)
-    assert second.error.code in {"paused", "expired"}
+    server = Server([slow])
+    async with server.serving() as url:
+        timeouts = {"connect": "30s"}  # as long may be waited in line
+        source = {"openapi": "specs/orders.json", "server": url, "concurrency": 1, "timeouts": timeouts}
+        path = project(tmp_path, url, {"rules": [READS]}, sources={"orders": source})
+        async with Gateway.load(path) as gateway:
+            bot = await gateway.callers.authenticate("key-of-bot")
+            assert isinstance(bot, Principal)
+            executor = gateway._executors["orders"]
+            assert isinstance(executor, ResilientExecutor)
+            first = asyncio.ensure_future(gateway.call(HEALTH, {}, principal="bare"))
+            await held.wait()
+            second = asyncio.ensure_future(gateway.call(HEALTH, {}, principal=bot))
+            (line,) = executor._systems.values()
+            while not line.waiting:  # noqa: ASYNC110 - a line announces nothing
+                await asyncio.sleep(0.01)
+            change(tmp_path, gateway)
+            await gateway.operations.reload()
+            go.set()
+            made, refused = await first, await second
+            sent = len(server.heads)
+    assert (made.status, refused.status, sent) == ("ok", "refused", 1)
+    assert refused.error.code in {"paused", "expired"}

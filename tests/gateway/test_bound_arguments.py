@@ -35,7 +35,7 @@ OPEN = {
 USERS = {"id": "users", "to": ["user"], "tools": ["orders__*"], "verdict": "allow"}
 
 
-def call(
+async def call(
     tmp_path: Path,
     rules: list[dict[str, Any]],
     tool: str,
@@ -45,19 +45,16 @@ def call(
 ) -> tuple[dict[str, Any], list[tuple[str, str, str]], list[dict[str, Any]]]:
     """The envelope, what reached the service, and the record."""
 
-    async def scenario(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        async with Gateway.load(path) as gateway:
-            envelope = await gateway.call(tool, arguments, principal=gateway.principal(who, user))
-            return json.loads(json.dumps(envelope.to_dict())), audit_entries(gateway)
-
     with upstream() as (seen, server):
         path = project(tmp_path / "p", server, {"rules": rules})
-        envelope, entries = asyncio.run(scenario(path))
+        async with Gateway.load(path) as gateway:
+            envelope = await gateway.call(tool, arguments, principal=gateway.principal(who, user))
+            envelope, entries = json.loads(json.dumps(envelope.to_dict())), audit_entries(gateway)
         return envelope, seen.requests, entries
 
 
-def test_a_required_argument_is_set_and_recorded(tmp_path: Path) -> None:
-    envelope, requests, entries = call(tmp_path, [LIST], "orders__list_orders", {"status": "open"})
+async def test_a_required_argument_is_set_and_recorded(tmp_path: Path) -> None:
+    envelope, requests, entries = await call(tmp_path, [LIST], "orders__list_orders", {"status": "open"})
     assert envelope["status"] == "ok"
     assert requests == [("GET", "/orders?tenant_id=acme&status=open", "")]
     intent = next(entry for entry in entries if entry["event"] == "intent")
@@ -65,31 +62,31 @@ def test_a_required_argument_is_set_and_recorded(tmp_path: Path) -> None:
     assert intent["arguments"] == {"status": "open", "tenant_id": "acme"}
 
 
-def test_a_property_of_a_body_is_set(tmp_path: Path) -> None:
-    envelope, requests, _ = call(tmp_path, [CREATE], "orders__create_order", {"amount_cents": 5})
+async def test_a_property_of_a_body_is_set(tmp_path: Path) -> None:
+    envelope, requests, _ = await call(tmp_path, [CREATE], "orders__create_order", {"amount_cents": 5})
     assert envelope["status"] == "ok"
     assert json.loads(requests[0][2]) == {"tenant_id": "acme", "amount_cents": 5}
 
 
-def test_a_name_of_another_case_that_no_schema_knows_is_not_sent(tmp_path: Path) -> None:
+async def test_a_name_of_another_case_that_no_schema_knows_is_not_sent(tmp_path: Path) -> None:
     arguments = {"amount_cents": 5, "Tenant_Id": "globex"}
-    envelope, requests, _ = call(tmp_path, [CREATE], "orders__create_order", arguments)
+    envelope, requests, _ = await call(tmp_path, [CREATE], "orders__create_order", arguments)
     assert (envelope["error"]["code"], requests) == ("validation", [])
 
 
 @pytest.mark.parametrize("body", [{"amount_cents": 5}, {"amount_cents": 5, "more": [1]}])
-def test_a_property_within_an_argument_is_set(tmp_path: Path, body: dict[str, Any]) -> None:
-    envelope, requests, entries = call(tmp_path, [OPEN], "orders__create_open_order", {"body": body})
+async def test_a_property_within_an_argument_is_set(tmp_path: Path, body: dict[str, Any]) -> None:
+    envelope, requests, entries = await call(tmp_path, [OPEN], "orders__create_open_order", {"body": body})
     assert envelope["status"] == "ok"
     assert json.loads(requests[0][2]) == {"tenant_id": "acme", **body}
     assert next(entry for entry in entries if entry["event"] == "intent")["bound"] == ["body.tenant_id"]
 
 
-def test_what_should_hold_it_must_be_an_object(tmp_path: Path) -> None:
+async def test_what_should_hold_it_must_be_an_object(tmp_path: Path) -> None:
     for body in ([], 5, "x"):
         root = tmp_path / str(body)
         root.mkdir()
-        envelope, requests, _ = call(root, [OPEN], "orders__create_open_order", {"body": body})
+        envelope, requests, _ = await call(root, [OPEN], "orders__create_open_order", {"body": body})
         assert envelope["error"]["code"] == "validation"
         assert requests == []
 
@@ -109,8 +106,8 @@ def test_what_should_hold_it_must_be_an_object(tmp_path: Path) -> None:
         ("orders__create_order", {"amount_cents": 5, "tenant_id": ""}),
     ],
 )
-def test_an_agent_that_sends_it_is_refused(tmp_path: Path, tool: str, arguments: dict[str, Any]) -> None:
-    envelope, requests, entries = call(tmp_path, [LIST, CREATE, OPEN], tool, arguments)
+async def test_an_agent_that_sends_it_is_refused(tmp_path: Path, tool: str, arguments: dict[str, Any]) -> None:
+    envelope, requests, entries = await call(tmp_path, [LIST, CREATE, OPEN], tool, arguments)
     assert (envelope["status"], envelope["error"]["code"]) == ("refused", "forbidden")
     assert envelope["error"]["rule"] in {"list", "create", "open"}
     assert "is set by the gateway" in envelope["error"]["message"]
@@ -126,29 +123,29 @@ def test_an_agent_that_sends_it_is_refused(tmp_path: Path, tool: str, arguments:
         ([LIST, {**LIST, "id": "other", "when": "false", "bind": {"tenant_id": "principal.id"}}], "set 'tenant_id' differently"),
     ],
 )  # fmt: skip
-def test_two_rules_that_set_it_differently_deny(tmp_path: Path, rules: list[dict[str, Any]], why: str) -> None:
-    envelope, requests, _ = call(tmp_path, rules, "orders__list_orders", {})
+async def test_two_rules_that_set_it_differently_deny(tmp_path: Path, rules: list[dict[str, Any]], why: str) -> None:
+    envelope, requests, _ = await call(tmp_path, rules, "orders__list_orders", {})
     assert envelope["error"]["code"] == "forbidden"
     assert why in envelope["error"]["message"]
     assert requests == []
 
 
-def test_it_holds_whichever_rule_speaks(tmp_path: Path) -> None:
+async def test_it_holds_whichever_rule_speaks(tmp_path: Path) -> None:
     wide = {"id": "wide", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}
     silent = {**LIST, "when": "false"}
-    _, requests, _ = call(tmp_path, [silent, wide], "orders__list_orders", {})
+    _, requests, _ = await call(tmp_path, [silent, wide], "orders__list_orders", {})
     assert requests == [("GET", "/orders?tenant_id=acme", "")]
 
 
-def test_it_holds_where_only_a_rule_that_asks_speaks(tmp_path: Path) -> None:
-    envelope, requests, entries = call(tmp_path, [{**LIST, "verdict": "ask"}], "orders__list_orders", {})
+async def test_it_holds_where_only_a_rule_that_asks_speaks(tmp_path: Path) -> None:
+    envelope, requests, entries = await call(tmp_path, [{**LIST, "verdict": "ask"}], "orders__list_orders", {})
     assert envelope["status"] in {"cancelled", "pending"}
     assert requests == []
     assert next(entry for entry in entries if entry["event"] == "intent")["arguments"] == {"tenant_id": "acme"}
 
 
-def test_without_the_attribute_there_is_no_call(tmp_path: Path) -> None:
-    envelope, requests, _ = call(tmp_path, [LIST], "orders__list_orders", {}, who="bare")
+async def test_without_the_attribute_there_is_no_call(tmp_path: Path) -> None:
+    envelope, requests, _ = await call(tmp_path, [LIST], "orders__list_orders", {}, who="bare")
     assert envelope["error"]["code"] == "forbidden"
     assert "there is nothing to set 'tenant_id' to" in envelope["error"]["message"]
     assert requests == []
@@ -163,18 +160,20 @@ def test_without_the_attribute_there_is_no_call(tmp_path: Path) -> None:
         (None, "user.attributes.tenant", None),
     ],
 )
-def test_the_user_it_acts_for_can_say_it(tmp_path: Path, user: str | None, bind: str, expected: str | None) -> None:
+async def test_the_user_it_acts_for_can_say_it(
+    tmp_path: Path, user: str | None, bind: str, expected: str | None
+) -> None:
     rules = [{**LIST, "bind": {"tenant_id": bind}}, USERS]
-    _, requests, _ = call(tmp_path, rules, "orders__list_orders", {}, user=user)
+    _, requests, _ = await call(tmp_path, rules, "orders__list_orders", {}, user=user)
     assert requests == ([] if expected is None else [("GET", f"/orders?tenant_id={expected}", "")])
 
 
-def test_agent_and_user_of_two_tenants_set_it_differently(tmp_path: Path) -> None:
+async def test_agent_and_user_of_two_tenants_set_it_differently(tmp_path: Path) -> None:
     rules = [LIST, {**USERS, "tools": ["orders__list_orders"], "bind": BIND}]
     (tmp_path / "same").mkdir()
-    _, requests, _ = call(tmp_path / "same", rules, "orders__list_orders", {}, user="ann")
+    _, requests, _ = await call(tmp_path / "same", rules, "orders__list_orders", {}, user="ann")
     assert requests == [("GET", "/orders?tenant_id=acme", "")]
-    envelope, requests, _ = call(tmp_path, rules, "orders__list_orders", {}, user="eve")
+    envelope, requests, _ = await call(tmp_path, rules, "orders__list_orders", {}, user="eve")
     assert "rules list and users set 'tenant_id' differently" in envelope["error"]["message"]
     assert requests == []
 
@@ -239,10 +238,10 @@ SPELLINGS = [
 @pytest.mark.parametrize(
     ("rule", "tool", "holder"), [(LIST, "orders__list_orders", "filter"), (OPEN, "orders__create_open_order", "body")]
 )
-def test_no_spelling_that_a_service_reads_as_the_bound_name_gets_past(
+async def test_no_spelling_that_a_service_reads_as_the_bound_name_gets_past(
     tmp_path: Path, name: str, rule: dict[str, Any], tool: str, holder: str
 ) -> None:
-    envelope, requests, _ = call(
+    envelope, requests, _ = await call(
         tmp_path, [rule], tool, {holder: {"amount_cents": "5" if holder == "filter" else 5, name: "globex"}}
     )
     assert (envelope["status"], envelope["error"]["code"]) == ("refused", "forbidden")
@@ -250,8 +249,8 @@ def test_no_spelling_that_a_service_reads_as_the_bound_name_gets_past(
 
 
 @pytest.mark.parametrize("name", ["tenant", "tenant_name", "id", "[tenant", "\u00fc", "_"])
-def test_other_names_are_sent(tmp_path: Path, name: str) -> None:
-    envelope, requests, _ = call(tmp_path, [LIST], "orders__list_orders", {"filter": {name: "x"}})
+async def test_other_names_are_sent(tmp_path: Path, name: str) -> None:
+    envelope, requests, _ = await call(tmp_path, [LIST], "orders__list_orders", {"filter": {name: "x"}})
     assert envelope["status"] == "ok"
     assert len(requests) == 1
 

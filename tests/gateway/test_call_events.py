@@ -68,16 +68,16 @@ async def read(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
             yield name, json.loads(line.removeprefix("data: "))
 
 
-def play(root: Path, steps: Callable[[Caller, Upstream], Awaitable[None]]) -> None:
+async def play(root: Path, steps: Callable[[Caller, Upstream], Awaitable[None]]) -> None:
     async def main(path: Path, seen: Upstream) -> None:
         async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
             await steps(Caller(gateway, url, path.parent), seen)
 
     with upstream() as (seen, server):
-        asyncio.run(main(project(root / "p", server, POLICY), seen))
+        await main(project(root / "p", server, POLICY), seen)
 
 
-def test_a_call_is_followed_from_waiting_to_its_end(tmp_path: Path) -> None:
+async def test_a_call_is_followed_from_waiting_to_its_end(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         call_id = await caller.asked()
         seen.answers.clear()
@@ -100,10 +100,10 @@ def test_a_call_is_followed_from_waiting_to_its_end(tmp_path: Path) -> None:
         async with caller.events(call_id) as events:
             assert [name async for name, _ in events] == ["done"]  # also for whoever comes late
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_denied_call_is_done_and_a_call_of_another_is_none(tmp_path: Path) -> None:
+async def test_a_denied_call_is_done_and_a_call_of_another_is_none(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         call_id = await caller.asked()
         for who, path in (("bare", f"/v1/calls/{call_id}/events"), ("bot", "/v1/calls/call_none/events")):
@@ -118,20 +118,20 @@ def test_a_denied_call_is_done_and_a_call_of_another_is_none(tmp_path: Path) -> 
         assert (name, data["status"], data["error"]["code"]) == ("done", "refused", "approval_denied")
         assert seen.requests == []
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize("query", ["wait=0", "wait=301", "wait=x", "wait=1&wait=2", "other=1"])
-def test_a_bad_query_is_refused(query: str, tmp_path: Path) -> None:
+async def test_a_bad_query_is_refused(query: str, tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         call_id = await caller.asked()
         async with caller.http() as http:
             assert (await http.get(f"/v1/calls/{call_id}/events?{query}")).status_code == 400
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_stream_is_kept_alive_and_ends_when_its_credential_does(
+async def test_a_stream_is_kept_alive_and_ends_when_its_credential_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(call_events, "QUIET_S", 0.05)
@@ -145,10 +145,10 @@ def test_a_stream_is_kept_alive_and_ends_when_its_credential_does(
             assert await caller.gateway.operations.reload()
             assert [name async for name, _ in events if name != "quiet"] == []
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_caller_may_listen_to_so_many_at_once_and_again_when_some_have_ended(
+async def test_a_caller_may_listen_to_so_many_at_once_and_again_when_some_have_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(call_events, "_MAX_EACH", 1)
@@ -167,7 +167,7 @@ def test_a_caller_may_listen_to_so_many_at_once_and_again_when_some_have_ended(
         async with caller.events(call_id) as events:
             assert (await anext(events))[0] == "done"
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 async def test_who_follows_a_call_is_woken_by_what_may_be_about_it() -> None:

@@ -78,7 +78,7 @@ class Withholds(toolgen.Middleware):
 """
 
 
-def play(
+async def play(
     root: Path,
     steps: Callable[[httpx.AsyncClient, httpx.AsyncClient, Any], Awaitable[None]],
     policy: str = "",
@@ -97,19 +97,16 @@ def play(
     (root / f"checks_of_{name}.py").write_text(checks, encoding="utf-8")
     path.write_text(f"sources: {{own: {{python: {name}}}}}\n{asked}", encoding="utf-8")
 
-    async def main() -> None:
-        async with (
-            asyncio.timeout(120),
-            Gateway.load(path) as one,
-            Gateway.load(path) as two,
-            listening(App(one)) as first,
-            listening(App(two)) as second,
-            http(first) as at_first,
-            http(second) as at_second,
-        ):
-            await steps(at_first, at_second, importlib.import_module(name))
-
-    asyncio.run(main())
+    async with (
+        asyncio.timeout(120),
+        Gateway.load(path) as one,
+        Gateway.load(path) as two,
+        listening(App(one)) as first,
+        listening(App(two)) as second,
+        http(first) as at_first,
+        http(second) as at_second,
+    ):
+        await steps(at_first, at_second, importlib.import_module(name))
 
 
 async def left(client: httpx.AsyncClient, tool: str) -> str:
@@ -119,7 +116,7 @@ async def left(client: httpx.AsyncClient, tool: str) -> str:
 
 
 @pytest.mark.parametrize("follower", [0, 1], ids=["at its worker", "at another"])
-def test_progress_and_pieces_reach_whoever_follows(tmp_path: Path, follower: int) -> None:
+async def test_progress_and_pieces_reach_whoever_follows(tmp_path: Path, follower: int) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, module: Any) -> None:
         call_id = await left(one, "count")
         progress, pieces = [], []
@@ -140,10 +137,10 @@ def test_progress_and_pieces_reach_whoever_follows(tmp_path: Path, follower: int
             late = [(name, data) async for name, data in read(answer)]
         assert [name for name, _ in late] == ["partial", "partial", "partial", "done"]
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_call_that_is_asked_for_says_how_far_it_is(tmp_path: Path) -> None:
+async def test_a_call_that_is_asked_for_says_how_far_it_is(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, module: Any) -> None:
         call_id = await left(one, "count")
         answer = {}
@@ -152,7 +149,7 @@ def test_a_call_that_is_asked_for_says_how_far_it_is(tmp_path: Path) -> None:
         assert answer["data"] == {"progress": {"done": 1, "total": 4, "percent": 25.0, "message": "secret 1"}}
         await one.post(f"/v1/calls/{call_id}/cancel")
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +157,7 @@ def test_a_call_that_is_asked_for_says_how_far_it_is(tmp_path: Path) -> None:
     [("redact: [{tools: ['*'], fields: ['$..x'], with: '…'}]\n", ""), ("", WITHHOLDS)],
     ids=["the policy", "a middleware"],
 )
-def test_where_something_may_be_hidden_no_piece_is_given(tmp_path: Path, policy: str, checks: str) -> None:
+async def test_where_something_may_be_hidden_no_piece_is_given(tmp_path: Path, policy: str, checks: str) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, module: Any) -> None:
         call_id = await left(one, "count")
         seen: list[Any] = []
@@ -172,10 +169,10 @@ def test_where_something_may_be_hidden_no_piece_is_given(tmp_path: Path, policy:
         assert [data["done"] for name, data in seen if name == "progress" and "done" in data] == [1, 2, 3]
         assert "partial" not in [name for name, _ in seen]
 
-    play(tmp_path, steps, policy, checks)
+    await play(tmp_path, steps, policy, checks)
 
 
-def test_of_many_pieces_the_last_are_kept(tmp_path: Path) -> None:
+async def test_of_many_pieces_the_last_are_kept(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, module: Any) -> None:
         call_id = await left(one, "flood")
         module.GO.set()
@@ -185,18 +182,18 @@ def test_of_many_pieces_the_last_are_kept(tmp_path: Path) -> None:
         assert numbers == list(range(201 - len(numbers), 201))
         assert 25 < len(numbers) < 40  # 64 KiB of two thousand each
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize("tool", ["wait", "wait_in_thread"])
-def test_a_function_is_told_that_its_call_was_called_off(tmp_path: Path, tool: str) -> None:
+async def test_a_function_is_told_that_its_call_was_called_off(tmp_path: Path, tool: str) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, module: Any) -> None:
         call_id = await left(one, tool)
         answer = await two.post(f"/v1/calls/{call_id}/cancel")
         assert (answer.status_code, answer.json()["error"]["code"]) == (200, "outcome_unknown")
         assert await asyncio.to_thread(module.ENDED.wait, 60)
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize("dialect", ENGINES)

@@ -37,8 +37,10 @@ async def cancel(http: httpx.AsyncClient, request: object = 1, session: str = "0
     assert answer.status_code == 202
 
 
-def test_a_request_is_ended_on_another_machine(tmp_path: Path, server: RedisServer) -> None:
-    async def main(one: Path, two: Path, seen: Any) -> None:
+async def test_a_request_is_ended_on_another_machine(tmp_path: Path, server: RedisServer) -> None:
+    with upstream() as (seen, url):
+        seen.answers.clear()
+        one, two = machines(tmp_path, server, url, POLICY)
         async with (
             asyncio.timeout(120),
             Gateway.load(one) as here,
@@ -68,11 +70,6 @@ def test_a_request_is_ended_on_another_machine(tmp_path: Path, server: RedisServ
             await asyncio.sleep(0.5)
             seen.answers.set()
             assert not (await again).json()["result"]["isError"]
-
-    with upstream() as (seen, url):
-        seen.answers.clear()
-        one, two = machines(tmp_path, server, url, POLICY)
-        asyncio.run(main(one, two, seen))
 
 
 @pytest.mark.parametrize("times", [6])

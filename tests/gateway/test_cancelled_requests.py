@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.connectors.http.http2_upstream import Upstream
-from tests.gateway.clients import listening, run
+from tests.gateway.clients import listening
 from tests.gateway.governed import PRINCIPALS
 from tests.gateway.leaving_clients import (
     AT_ONCE_S,
@@ -214,129 +214,108 @@ SOME = {over_mcp, over_mcp_by_notification}
         for front in FRONTS
     ],
 )
-def test_what_reads_at_the_api_is_broken_off_at_once_and_not_sent_again(
+async def test_what_reads_at_the_api_is_broken_off_at_once_and_not_sent_again(
     tmp_path: Path, front: Any, asked: Asked, requests: int
 ) -> None:
     calls = 2 if front is over_tool_calls else 1
 
-    async def main() -> None:
-        async with gateway_of(tmp_path) as (gateway, api):
-            async with front(gateway, asked) as leave:
-                await until(lambda: api.open == calls)
-                await leave()
-                async with asyncio.timeout(AT_ONCE_S):
-                    await until(lambda: api.closed == calls)
-                await until(lambda: not gateway._running._tasks)
-            assert len(api.requests) == requests * calls, api.requests
-
-    run(main())
+    async with gateway_of(tmp_path) as (gateway, api):
+        async with front(gateway, asked) as leave:
+            await until(lambda: api.open == calls)
+            await leave()
+            async with asyncio.timeout(AT_ONCE_S):
+                await until(lambda: api.closed == calls)
+            await until(lambda: not gateway._running._tasks)
+        assert len(api.requests) == requests * calls, api.requests
     outcomes = recorded(tmp_path)
     assert outcomes[-calls:] == [(asked.name, "cancelled", "cancelled")] * calls, outcomes
 
 
 @pytest.mark.parametrize("front", [over_mcp, over_mcp_by_notification], ids=lambda one: one.__name__)
-def test_a_read_over_http2_is_reset_alone(tmp_path: Path, front: Any) -> None:
-    async def main() -> None:
-        upstream = Upstream()
-        async with (
-            upstream.serving(),
-            Gateway.load(_project(tmp_path, f"http://127.0.0.1:{upstream.port}", http2=True)) as gateway,
-        ):
-            other = asyncio.create_task(gateway.call("slow__get_spare", {}, principal="bot"))
-            await upstream.until(lambda: upstream.requests == ["/spare"])
-            async with front(gateway, SILENT) as leave:
-                await upstream.until(lambda: upstream.requests == ["/spare", "/silent"])
-                await leave()
-                await upstream.until(lambda: bool(upstream.resets), AT_ONCE_S)
-            (connection,) = upstream.connections
-            assert upstream.resets == [("/silent", 8)]
-            connection.answer(1, b"{}", ("content-type", "application/json"))
-            connection.flush()
-            assert (await other).status == "ok"
-
-    run(main())
+async def test_a_read_over_http2_is_reset_alone(tmp_path: Path, front: Any) -> None:
+    upstream = Upstream()
+    async with (
+        upstream.serving(),
+        Gateway.load(_project(tmp_path, f"http://127.0.0.1:{upstream.port}", http2=True)) as gateway,
+    ):
+        other = asyncio.create_task(gateway.call("slow__get_spare", {}, principal="bot"))
+        await upstream.until(lambda: upstream.requests == ["/spare"])
+        async with front(gateway, SILENT) as leave:
+            await upstream.until(lambda: upstream.requests == ["/spare", "/silent"])
+            await leave()
+            await upstream.until(lambda: bool(upstream.resets), AT_ONCE_S)
+        (connection,) = upstream.connections
+        assert upstream.resets == [("/silent", 8)]
+        connection.answer(1, b"{}", ("content-type", "application/json"))
+        connection.flush()
+        assert (await other).status == "ok"
     ended = recorded(tmp_path)
     assert sorted(one[:2] for one in ended) == [(SILENT.name, "cancelled"), ("slow__get_spare", "ok")]
 
 
 @pytest.mark.parametrize("front", [over_mcp, over_mcp_by_notification], ids=lambda one: one.__name__)
 @pytest.mark.parametrize("name", ["slow__get_busy", "slow__get_limited"])
-def test_a_read_that_waits_to_be_sent_again_is_not(tmp_path: Path, front: Any, name: str) -> None:
-    async def main() -> None:
-        async with gateway_of(tmp_path) as (gateway, api), front(gateway, called(name)) as leave:
-            await until(lambda: len(api.requests) == 1)
-            await leave()
-            async with asyncio.timeout(AT_ONCE_S):
-                await until(lambda: not gateway._running._tasks)
-            assert len(api.requests) == 1
-
-    run(main())
+async def test_a_read_that_waits_to_be_sent_again_is_not(tmp_path: Path, front: Any, name: str) -> None:
+    async with gateway_of(tmp_path) as (gateway, api), front(gateway, called(name)) as leave:
+        await until(lambda: len(api.requests) == 1)
+        await leave()
+        async with asyncio.timeout(AT_ONCE_S):
+            await until(lambda: not gateway._running._tasks)
+        assert len(api.requests) == 1
     assert recorded(tmp_path) == [(name, "cancelled", "cancelled")]
 
 
 @pytest.mark.parametrize("front", [over_mcp, over_mcp_by_notification], ids=lambda one: one.__name__)
-def test_a_read_that_took_too_long_is_not_sent_again_for_a_client_that_left(tmp_path: Path, front: Any) -> None:
+async def test_a_read_that_took_too_long_is_not_sent_again_for_a_client_that_left(tmp_path: Path, front: Any) -> None:
     """The gateway itself gives the first attempt up; the client leaves during the second."""
     retried = {"timeouts": {"first_byte": "200ms", "total": "60s"}, "retries": {"attempts": 10, "budget": "100%"}}
 
-    async def main() -> None:
-        async with gateway_of(tmp_path, **retried) as (gateway, api), front(gateway, SILENT) as leave:
-            await until(lambda: len(api.requests) >= 2)
-            await leave()
-            await until(lambda: not gateway._running._tasks)
-            sent = len(api.requests)
-            await asyncio.sleep(0.5)  # more than an attempt and its pause
-            assert (len(api.requests), api.open) == (sent, 0)
-
-    run(main())
+    async with gateway_of(tmp_path, **retried) as (gateway, api), front(gateway, SILENT) as leave:
+        await until(lambda: len(api.requests) >= 2)
+        await leave()
+        await until(lambda: not gateway._running._tasks)
+        sent = len(api.requests)
+        await asyncio.sleep(0.5)  # more than an attempt and its pause
+        assert (len(api.requests), api.open) == (sent, 0)
     assert recorded(tmp_path) == [(SILENT.name, "cancelled", "cancelled")]
 
 
-def test_an_operation_that_is_followed_is_called_off_at_the_service(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with gateway_of(tmp_path) as (gateway, api), over_mcp(gateway, called("slow__get_job")) as leave:
-            await until(lambda: api.requests.count("GET /jobs/1") > 1)
-            await leave()
-            async with asyncio.timeout(AT_ONCE_S):
-                await until(lambda: "DELETE /jobs/1" in api.requests)
-            await until(lambda: not gateway._running._tasks)
-            assert api.requests[-1] == "DELETE /jobs/1"
-
-    run(main())
+async def test_an_operation_that_is_followed_is_called_off_at_the_service(tmp_path: Path) -> None:
+    async with gateway_of(tmp_path) as (gateway, api), over_mcp(gateway, called("slow__get_job")) as leave:
+        await until(lambda: api.requests.count("GET /jobs/1") > 1)
+        await leave()
+        async with asyncio.timeout(AT_ONCE_S):
+            await until(lambda: "DELETE /jobs/1" in api.requests)
+        await until(lambda: not gateway._running._tasks)
+        assert api.requests[-1] == "DELETE /jobs/1"
     assert recorded(tmp_path) == [("slow__get_job", "cancelled", "cancelled")]
 
 
 @pytest.mark.parametrize("name", ["slow__create_silent", "graph__change"])
 @pytest.mark.parametrize("front", [over_mcp, over_mcp_by_notification, over_tool_calls], ids=lambda one: one.__name__)
-def test_a_write_goes_to_its_end(tmp_path: Path, front: Any, name: str) -> None:
+async def test_a_write_goes_to_its_end(tmp_path: Path, front: Any, name: str) -> None:
     calls = 2 if front is over_tool_calls else 1
 
-    async def main() -> None:
-        async with gateway_of(tmp_path) as (gateway, api), front(gateway, called(name)) as leave:
-            await until(lambda: api.open == calls)
-            await leave()
-            await asyncio.sleep(0.2)
-            assert (api.open, api.closed) == (calls, 0)
-            api.answers.set()
-            await until(lambda: not gateway._running._tasks)
-            assert len(api.requests) == calls
-
-    run(main())
+    async with gateway_of(tmp_path) as (gateway, api), front(gateway, called(name)) as leave:
+        await until(lambda: api.open == calls)
+        await leave()
+        await asyncio.sleep(0.2)
+        assert (api.open, api.closed) == (calls, 0)
+        api.answers.set()
+        await until(lambda: not gateway._running._tasks)
+        assert len(api.requests) == calls
     statuses = {status for _, status, _ in recorded(tmp_path)}
     assert statuses == ({"ok"} if name == "slow__create_silent" else {"error"})
 
 
-def test_a_write_whose_client_left_is_not_sent_again(tmp_path: Path) -> None:
+async def test_a_write_whose_client_left_is_not_sent_again(tmp_path: Path) -> None:
     """503 says that nothing was done, and PUT may be repeated; but the client may be doing that itself by now."""
 
-    async def main() -> None:
-        async with gateway_of(tmp_path) as (gateway, api), over_mcp(gateway, called("slow__put_busy")) as leave:
-            await until(lambda: len(api.requests) == 1)
-            await leave()
-            await until(lambda: not gateway._running._tasks)
-            assert len(api.requests) == 1
-
-    run(main())
+    async with gateway_of(tmp_path) as (gateway, api), over_mcp(gateway, called("slow__put_busy")) as leave:
+        await until(lambda: len(api.requests) == 1)
+        await leave()
+        await until(lambda: not gateway._running._tasks)
+        assert len(api.requests) == 1
     assert recorded(tmp_path) == [("slow__put_busy", "error", "upstream_error")]
 
 
@@ -352,67 +331,58 @@ async def test_a_call_whose_client_left_before_it_was_sent_is_not_sent(tmp_path:
 
 
 @pytest.mark.parametrize(("name", "status"), [(SILENT.name, "cancelled"), ("slow__create_silent", "error")])
-def test_a_call_that_is_cancelled_by_its_id_is_broken_off(tmp_path: Path, name: str, status: str) -> None:
+async def test_a_call_that_is_cancelled_by_its_id_is_broken_off(tmp_path: Path, name: str, status: str) -> None:
     """REST. A write may have taken effect."""
 
-    async def main() -> None:
-        async with (
-            gateway_of(tmp_path) as (gateway, api),
-            listening(App(gateway)) as url,
-            http(url) as client,
-        ):
-            made = (await client.post(f"/v1/tools/{name}/call", json={"wait": 0})).json()
-            await until(lambda: api.open == 1)
-            async with asyncio.timeout(AT_ONCE_S):
-                told = (await client.post(f"/v1/calls/{made['call_id']}/cancel")).json()
-                await until(lambda: api.closed == 1)
-            kept = (await ended(client, made["call_id"])).json()
-            assert told["status"] == kept["status"] == status
-            assert kept["error"]["code"] == ("cancelled" if status == "cancelled" else "outcome_unknown")
-
-    run(main())
+    async with (
+        gateway_of(tmp_path) as (gateway, api),
+        listening(App(gateway)) as url,
+        http(url) as client,
+    ):
+        made = (await client.post(f"/v1/tools/{name}/call", json={"wait": 0})).json()
+        await until(lambda: api.open == 1)
+        async with asyncio.timeout(AT_ONCE_S):
+            told = (await client.post(f"/v1/calls/{made['call_id']}/cancel")).json()
+            await until(lambda: api.closed == 1)
+        kept = (await ended(client, made["call_id"])).json()
+        assert told["status"] == kept["status"] == status
+        assert kept["error"]["code"] == ("cancelled" if status == "cancelled" else "outcome_unknown")
     code = "cancelled" if status == "cancelled" else "outcome_unknown"
     assert recorded(tmp_path) == [(name, status, code)]
 
 
-def test_pages_are_read_no_further_for_a_call_that_is_cancelled_by_its_id(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with (
-            gateway_of(tmp_path) as (gateway, api),
-            listening(App(gateway)) as url,
-            http(url) as client,
-        ):
-            body = {"wait": 0, "arguments": {"_answer": {"pages": 5}}}
-            made = (await client.post("/v1/tools/slow__list_pages/call", json=body)).json()
-            await until(lambda: api.open == 1)
-            async with asyncio.timeout(AT_ONCE_S):
-                told = (await client.post(f"/v1/calls/{made['call_id']}/cancel")).json()
-                await until(lambda: api.closed == 1)
-            assert (told["status"], told["data"]["items"], told["meta"]["truncated"]) == ("ok", [1, 2], True)
-            assert len(api.requests) == 2
-
-    run(main())
+async def test_pages_are_read_no_further_for_a_call_that_is_cancelled_by_its_id(tmp_path: Path) -> None:
+    async with (
+        gateway_of(tmp_path) as (gateway, api),
+        listening(App(gateway)) as url,
+        http(url) as client,
+    ):
+        body = {"wait": 0, "arguments": {"_answer": {"pages": 5}}}
+        made = (await client.post("/v1/tools/slow__list_pages/call", json=body)).json()
+        await until(lambda: api.open == 1)
+        async with asyncio.timeout(AT_ONCE_S):
+            told = (await client.post(f"/v1/calls/{made['call_id']}/cancel")).json()
+            await until(lambda: api.closed == 1)
+        assert (told["status"], told["data"]["items"], told["meta"]["truncated"]) == ("ok", [1, 2], True)
+        assert len(api.requests) == 2
     page = "slow__list_pages"
     assert recorded(tmp_path) == [(page, "ok", ""), (page, "cancelled", "cancelled")]
 
 
-def test_those_who_share_an_answer_wait_for_it_only_as_long_as_their_clients_do(tmp_path: Path) -> None:
+async def test_those_who_share_an_answer_wait_for_it_only_as_long_as_their_clients_do(tmp_path: Path) -> None:
     """Two clients ask the same of a tool whose answers are kept. The one that asked first leaves, and then the other."""
 
-    async def main() -> None:
-        async with gateway_of(tmp_path) as (gateway, api):
-            presences = [CallerConnection(), CallerConnection()]
-            asking = [
-                asyncio.create_task(gateway.call("slow__get_spare", {}, principal="bot", caller_connection=one))
-                for one in presences
-            ]
-            await until(lambda: api.open == 1)
-            for number, caller_connection in enumerate(presences, 1):
-                await until(lambda: len(api.requests) == number and api.open == 1)  # noqa: B023 - it is awaited here
-                caller_connection.leave()
-                envelope = await asking[number - 1]
-                assert envelope.status == "cancelled"
-            assert len(api.requests) == 2  # the second asked for itself once the first had left
-
-    run(main())
+    async with gateway_of(tmp_path) as (gateway, api):
+        presences = [CallerConnection(), CallerConnection()]
+        asking = [
+            asyncio.create_task(gateway.call("slow__get_spare", {}, principal="bot", caller_connection=one))
+            for one in presences
+        ]
+        await until(lambda: api.open == 1)
+        for number, caller_connection in enumerate(presences, 1):
+            await until(lambda: len(api.requests) == number and api.open == 1)  # noqa: B023 - it is awaited here
+            caller_connection.leave()
+            envelope = await asking[number - 1]
+            assert envelope.status == "cancelled"
+        assert len(api.requests) == 2  # the second asked for itself once the first had left
     assert recorded(tmp_path) == [("slow__get_spare", "cancelled", "cancelled")] * 2

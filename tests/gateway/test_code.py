@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.gateway import governed
-from tests.gateway.governed import Upstream, upstream
+from tests.gateway.governed import upstream
 from tests.gateway.sandboxes import READS, RUN, RUNS, coded, ran, sandbox
 from tests.gateway.workflows import Service, record, serving
 from toolgen.core.errors import ConfigError
@@ -134,13 +134,9 @@ def test_signatures_are_of_the_tools_that_the_caller_may_call(tmp_path: Path) ->
     ]
 
 
-def test_what_a_middleware_hides_in_this_step_is_no_function_there(tmp_path: Path) -> None:
+async def test_what_a_middleware_hides_in_this_step_is_no_function_there(tmp_path: Path) -> None:
     gate = "import toolgen\nclass Gate(toolgen.Middleware):\n  def shows(self, step, tool):\n    return 'issue' not in tool.name\n"
     (tmp_path / "gate_of_code.py").write_text(gate, encoding="utf-8")
-
-    async def run(path: Path) -> Any:
-        async with Gateway.load(path) as gateway:
-            return await ran(gateway, "signatures('notes')")
 
     with serving() as (_, server):
         path = sandbox(tmp_path, server, {}, rules=[RUNS, {**READS, "effects": ["read", "write"]}])
@@ -149,7 +145,8 @@ def test_what_a_middleware_hides_in_this_step_is_no_function_there(tmp_path: Pat
             "middleware": [{"use": "gate_of_code.Gate", "timeout": "10s"}],
         }
         path.write_text(json.dumps(settings), encoding="utf-8")
-        envelope = asyncio.run(run(path))
+        async with Gateway.load(path) as gateway:
+            envelope = await ran(gateway, "signatures('notes')")
     assert envelope.data["result"]
     assert not any("issue" in one for one in envelope.data["result"])
 
@@ -253,25 +250,21 @@ def test_limits_that_are_none_are_told_with_their_line(tmp_path: Path, limits: d
         Gateway.load(sandbox(tmp_path, "http://127.0.0.1:9", limits))
 
 
-def test_calls_that_code_left_waiting_are_not_made_when_it_is_over(tmp_path: Path) -> None:
+async def test_calls_that_code_left_waiting_are_not_made_when_it_is_over(tmp_path: Path) -> None:
     """They wait for one that its system does not answer when the time is over: none of them may be sent later."""
     code = "import asyncio\nawait asyncio.gather(*(orders__send_mail(to='x') for _ in range(3)))"
     rule = {**RUNS, "tools": [RUN, "orders__*"], "effects": ["write", "destructive"]}
     limit = {"id": "one", "per": ["tool"], "concurrency": 1, "wait": "30s"}
-
-    async def scenario(seen: Upstream, path: Path) -> Any:
-        async with Gateway.load(path) as gateway:
-            seen.answers.clear()
-            envelope = await ran(gateway, code)
-            seen.answers.set()
-            return envelope
 
     with upstream() as (seen, server):
         path = governed.project(tmp_path, server, {"rules": [rule], "limits": [limit]})
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
         settings["sources"]["sandbox"] = {"code": {**LIMITS, "time": "100ms"}}
         path.write_text(json.dumps(settings), encoding="utf-8")
-        envelope = asyncio.run(scenario(seen, path))
+        async with Gateway.load(path) as gateway:
+            seen.answers.clear()
+            envelope = await ran(gateway, code)
+            seen.answers.set()
     assert "time" in envelope.error.message
     assert [one["code"] for one in envelope.data["calls"]] == ["outcome_unknown"] * 3
     assert len(seen.requests) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ def rule(verdict: str, **more: Any) -> dict[str, Any]:
     return {"id": f"r-{verdict}", "to": ["bot"], "tools": ["orders__create_order"], "verdict": verdict, **more}
 
 
-def outcome(
+async def outcome(
     root: Path, rules: Sequence[dict[str, Any]], who: str = "bot", amount: Any = 5
 ) -> tuple[str, str, int, list[tuple[str, str, str]]]:
     """How the call ended, its code, how many requests arrived, and the decision entries as (rule, verdict, status)."""
@@ -37,7 +36,7 @@ def outcome(
             return envelope.status, envelope.error.code if envelope.error else "", notes
 
     with upstream() as (seen, server):
-        status, code, notes = asyncio.run(scenario(project(root / "p", server, {"rules": [*rules]})))
+        status, code, notes = await scenario(project(root / "p", server, {"rules": [*rules]}))
         return status, code, len(seen.requests), notes
 
 
@@ -61,25 +60,25 @@ CASES: list[tuple[list[dict[str, Any]], str, Any, tuple[str, str, int]]] = [
 
 
 @pytest.mark.parametrize(("rules", "who", "amount", "expected"), CASES)
-def test_conditions_decide(
+async def test_conditions_decide(
     tmp_path: Path, rules: list[dict[str, Any]], who: str, amount: Any, expected: tuple[str, str, int]
 ) -> None:
-    assert outcome(tmp_path, rules, who, amount)[:3] == expected
+    assert (await outcome(tmp_path, rules, who, amount))[:3] == expected
 
 
-def test_a_condition_without_an_answer_is_recorded(tmp_path: Path) -> None:
-    *_, notes = outcome(tmp_path, [ALLOW, rule("deny", when=BROKEN)], "bare")
+async def test_a_condition_without_an_answer_is_recorded(tmp_path: Path) -> None:
+    *_, notes = await outcome(tmp_path, [ALLOW, rule("deny", when=BROKEN)], "bare")
     assert notes == [("r-deny", "deny", "unevaluated")]
 
 
-def test_what_a_shadow_would_have_said_is_recorded_and_nothing_else(tmp_path: Path) -> None:
+async def test_what_a_shadow_would_have_said_is_recorded_and_nothing_else(tmp_path: Path) -> None:
     rules = [ALLOW, rule("deny", id="s1", shadow=True), rule("ask", id="s2", shadow=True, when="args.amount_cents > 9")]
-    status, _, requests, notes = outcome(tmp_path, rules)
+    status, _, requests, notes = await outcome(tmp_path, rules)
     assert (status, requests) == ("ok", 1)
     assert notes == [("s1", "deny", "shadow")]
 
 
-def test_a_shadow_that_would_allow_what_is_closed_is_recorded(tmp_path: Path) -> None:
-    status, code, requests, notes = outcome(tmp_path, [rule("allow", shadow=True)])
+async def test_a_shadow_that_would_allow_what_is_closed_is_recorded(tmp_path: Path) -> None:
+    status, code, requests, notes = await outcome(tmp_path, [rule("allow", shadow=True)])
     assert (status, code, requests) == ("refused", "unknown_tool", 0)
     assert notes == [("r-allow", "allow", "shadow")]

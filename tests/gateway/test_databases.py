@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -41,19 +40,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def call(tool: str, **arguments: object) -> Envelope:
-    async def work() -> Envelope:
-        async with Gateway.load("toolgen.yaml") as gateway:
-            return await gateway.call(tool, arguments, principal="bot")  # type: ignore[arg-type]
-
-    return asyncio.run(work())
+async def call(tool: str, **arguments: object) -> Envelope:
+    async with Gateway.load("toolgen.yaml") as gateway:
+        return await gateway.call(tool, arguments, principal="bot")  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("project")
-def test_an_ordered_query_is_read_page_by_page_to_its_end() -> None:
+async def test_an_ordered_query_is_read_page_by_page_to_its_end() -> None:
     sql, cursor, names, pages = "SELECT name FROM customers WHERE id <> %s ORDER BY id", "", [], 0
     while True:
-        envelope = call("shop__query", sql=sql, parameters=[2], **({"cursor": cursor} if cursor else {}))
+        envelope = await call("shop__query", sql=sql, parameters=[2], **({"cursor": cursor} if cursor else {}))
         assert envelope.status == "ok", envelope.error
         names += [row[0] for row in envelope.data["rows"]]  # type: ignore[index,call-overload,union-attr]
         pages, cursor = pages + 1, envelope.meta.next_cursor
@@ -65,19 +61,19 @@ def test_an_ordered_query_is_read_page_by_page_to_its_end() -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_a_page_of_another_statement_is_refused() -> None:
-    first = call("shop__query", sql="SELECT name FROM customers ORDER BY id")
+async def test_a_page_of_another_statement_is_refused() -> None:
+    first = await call("shop__query", sql="SELECT name FROM customers ORDER BY id")
 
-    other = call("shop__query", sql="SELECT id FROM customers ORDER BY id", cursor=first.meta.next_cursor)
+    other = await call("shop__query", sql="SELECT id FROM customers ORDER BY id", cursor=first.meta.next_cursor)
 
     assert other.error is not None
     assert other.error.rule == "sql:cursor"
 
 
-def test_a_change_waits_for_a_person_whatever_the_rules_say(project: Path) -> None:
+async def test_a_change_waits_for_a_person_whatever_the_rules_say(project: Path) -> None:
     before = (project / "specs" / "shop.db").read_bytes()
 
-    envelope = call("shop__change", sql="UPDATE customers SET name = 'x' WHERE id = 1")
+    envelope = await call("shop__change", sql="UPDATE customers SET name = 'x' WHERE id = 1")
 
     assert (envelope.status, envelope.error and envelope.error.code) == ("cancelled", "cancelled")
     assert envelope.error is not None
@@ -96,8 +92,8 @@ def test_a_change_waits_for_a_person_whatever_the_rules_say(project: Path) -> No
         ("shop__change", "DELETE FROM customers WHERE id = 1", "sql:table"),
     ],
 )
-def test_each_tool_takes_its_own_kind_of_statement(tool: str, sql: str, rule: str) -> None:
-    envelope = call(tool, sql=sql)
+async def test_each_tool_takes_its_own_kind_of_statement(tool: str, sql: str, rule: str) -> None:
+    envelope = await call(tool, sql=sql)
 
     assert envelope.status == "refused"
     assert envelope.error is not None

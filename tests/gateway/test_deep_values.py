@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -44,19 +43,16 @@ def tailed(levels: int) -> Any:
     return [value] * 3
 
 
-def test_an_answer_of_a_service_is_given_up_to_the_limit(tmp_path: Path) -> None:
-    async def work(path: Path, seen: Any) -> list[Envelope]:
+async def test_an_answer_of_a_service_is_given_up_to_the_limit(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
+        path = project(tmp_path, server, {"rules": [RULE], "limits": []})
         found = []
         async with Gateway.load(path) as gateway:
             for levels in (MAX_DEPTH - 1, MAX_DEPTH, 195, MAX_DEPTH - 1):
                 seen.body = json.dumps(tailed(levels)).encode()
                 found.append(await gateway.call("orders__send_mail", {"to": "x"}, principal="bot"))
                 seen.status = 200
-        return found
-
-    with upstream() as (seen, server):
-        path = project(tmp_path, server, {"rules": [RULE], "limits": []})
-        fits, deep, deeper, again = asyncio.run(work(path, seen))
+        fits, deep, deeper, again = found
     assert fits.data == again.data == tailed(MAX_DEPTH - 1)
     for refused in (deep, deeper):
         assert (refused.status, refused.data) == ("error", None)
@@ -116,17 +112,14 @@ def test_a_result_of_code_is_given_up_to_the_limit(tmp_path: Path) -> None:
         assert TOLD in refused.error.message
 
 
-def test_an_answer_of_a_function_is_given_up_to_the_limit(tmp_path: Path) -> None:
-    async def work(path: Path) -> list[Envelope]:
-        async with Gateway.load(path) as gateway:
-            return [
-                await gateway.call("own__nest", {"levels": levels}, principal="bot")
-                for levels in (MAX_DEPTH, MAX_DEPTH + 1, 195, 50_000)
-            ]
-
+async def test_an_answer_of_a_function_is_given_up_to_the_limit(tmp_path: Path) -> None:
     path = project(tmp_path, "", {"rules": [RULE]}, sources={"own": {"python": "deep_functions"}})
     (tmp_path / "deep_functions.py").write_text(FUNCTIONS)
-    fits, *deep = asyncio.run(work(path))
+    async with Gateway.load(path) as gateway:
+        fits, *deep = [
+            await gateway.call("own__nest", {"levels": levels}, principal="bot")
+            for levels in (MAX_DEPTH, MAX_DEPTH + 1, 195, 50_000)
+        ]
     assert fits.status == "ok"
     for refused in deep:
         assert refused.error is not None
@@ -134,11 +127,17 @@ def test_an_answer_of_a_function_is_given_up_to_the_limit(tmp_path: Path) -> Non
         assert TOLD in refused.error.message
 
 
-def test_a_kept_answer_is_given_again_up_to_the_limit(tmp_path: Path) -> None:
+async def test_a_kept_answer_is_given_again_up_to_the_limit(tmp_path: Path) -> None:
     """From the cache, under an idempotency key, and redacted; each is compared with the answer as the service gave it."""
     mail = {"to": "x"}
 
-    async def work(path: Path, seen: Any) -> dict[str, list[Any]]:
+    with upstream() as (seen, server):
+        policy = {
+            "rules": [RULE],
+            "limits": [],
+            "redact": [{"tools": ["orders__send_mail"], "fields": ["$..secret"], "with": "[hidden]"}],
+        }
+        path = project(tmp_path, server, policy, tools={"orders__get_health": {"cache": "60s"}})
         found: dict[str, list[Any]] = {"cache": [], "key": [], "redacted": []}
         async with Gateway.load(path) as gateway:
             for levels in (MAX_DEPTH, MAX_DEPTH - 3):
@@ -152,16 +151,6 @@ def test_a_kept_answer_is_given_again_up_to_the_limit(tmp_path: Path) -> None:
                     )
                     found["cache"].append(await gateway.call("orders__get_health", {}, principal="bot"))
                     found["redacted"].append(await gateway.call("orders__send_mail", mail, principal="bot"))
-        return found
-
-    with upstream() as (seen, server):
-        policy = {
-            "rules": [RULE],
-            "limits": [],
-            "redact": [{"tools": ["orders__send_mail"], "fields": ["$..secret"], "with": "[hidden]"}],
-        }
-        path = project(tmp_path, server, policy, tools={"orders__get_health": {"cache": "60s"}})
-        found = asyncio.run(work(path, seen))
     for kind, (*refused, first, second) in found.items():
         assert first.status == second.status == "ok", (kind, first)
         assert first.data == second.data

@@ -60,49 +60,43 @@ SOME = {over_rest, over_mcp_by_notification, over_stdio_that_closes}
     ids=lambda one: one if isinstance(one, str) else one.__name__,
     indirect=["project"],
 )
-def test_what_only_read_for_them_is_ended_on_the_server_and_recorded(project: SlowProject, front: Any) -> None:
+async def test_what_only_read_for_them_is_ended_on_the_server_and_recorded(project: SlowProject, front: Any) -> None:
     before = len(project.record())
     calls = 2 if front is over_tool_calls else 1
 
-    async def main() -> None:
-        async with Gateway.load(project.root / "toolgen.yaml") as gateway:
-            async with front(gateway, CALL) as leave:
-                await until(lambda: project.running() == calls)
-                await leave()
-                await until(lambda: project.running() == 0)
-                await until(lambda: not gateway._running._tasks)
-            answer = await gateway.call("shop__query", QUICK, principal="bot")
-            assert answer.status == "ok", answer.error
-
-    run(main())
+    async with Gateway.load(project.root / "toolgen.yaml") as gateway:
+        async with front(gateway, CALL) as leave:
+            await until(lambda: project.running() == calls)
+            await leave()
+            await until(lambda: project.running() == 0)
+            await until(lambda: not gateway._running._tasks)
+        answer = await gateway.call("shop__query", QUICK, principal="bot")
+        assert answer.status == "ok", answer.error
     outcomes = [entry for entry in project.record()[before:] if entry["event"] == "outcome"]
     assert [entry["status"] for entry in outcomes] == ["cancelled"] * calls + ["ok"]
     assert all(entry["code"] == "cancelled" and "big" in entry["sql"] for entry in outcomes[:-1])
 
 
-def test_a_storm_of_departures_leaves_nothing_behind(project: SlowProject) -> None:
+async def test_a_storm_of_departures_leaves_nothing_behind(project: SlowProject) -> None:
     """Some leave while they wait for a place, some while they connect, some while they run."""
     before = len(project.record())
     waves, each = 5, 12
 
-    async def main() -> None:
-        async with Gateway.load(project.root / "toolgen.yaml") as gateway, listening(App(gateway)) as url:
-            await gateway.call("shop__query", QUICK, principal="bot")
-            loop = asyncio.get_running_loop()
-            tasks = len(asyncio.all_tasks())
-            for wave in range(waves):
-                sent = [await post(url, CALL.path, {"arguments": CALL.arguments}, KEY, {}) for _ in range(each)]
-                if wave % 2:
-                    await until(lambda: project.running() > 0)
-                for leave in sent:
-                    await leave()
-            await until(lambda: not gateway._running._tasks)
-            await until(lambda: project.running() == 0)
-            await until(lambda: len(asyncio.all_tasks(loop)) <= tasks)
-            answers = await asyncio.gather(*(gateway.call("shop__query", QUICK, principal="bot") for _ in range(4)))
-            assert {answer.status for answer in answers} == {"ok"}
-
-    run(main())
+    async with Gateway.load(project.root / "toolgen.yaml") as gateway, listening(App(gateway)) as url:
+        await gateway.call("shop__query", QUICK, principal="bot")
+        loop = asyncio.get_running_loop()
+        tasks = len(asyncio.all_tasks())
+        for wave in range(waves):
+            sent = [await post(url, CALL.path, {"arguments": CALL.arguments}, KEY, {}) for _ in range(each)]
+            if wave % 2:
+                await until(lambda: project.running() > 0)
+            for leave in sent:
+                await leave()
+        await until(lambda: not gateway._running._tasks)
+        await until(lambda: project.running() == 0)
+        await until(lambda: len(asyncio.all_tasks(loop)) <= tasks)
+        answers = await asyncio.gather(*(gateway.call("shop__query", QUICK, principal="bot") for _ in range(4)))
+        assert {answer.status for answer in answers} == {"ok"}
     ends = [entry for entry in project.record()[before:] if entry["event"] == "outcome"]
     begun = {entry["call_id"] for entry in project.record()[before:] if entry["event"] == "intent"}
     assert begun == {entry["call_id"] for entry in ends}

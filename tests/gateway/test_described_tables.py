@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -78,29 +77,26 @@ def locations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
         }
 
 
-def described(root: Path, location: str, *tables: str, policy: dict[str, Any] = POLICY) -> list[dict[str, Any]]:
+async def described(root: Path, location: str, *tables: str, policy: dict[str, Any] = POLICY) -> list[dict[str, Any]]:
     (root / "policies").mkdir(parents=True)
     (root / "policies" / "policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
     (root / "toolgen.yaml").write_text(json.dumps({"sources": {"lab": {"sql": location}}}), encoding="utf-8")
 
-    async def main() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        async with Gateway.load(root / "toolgen.yaml") as gateway:
-            for table in tables:
-                answer = await gateway.call("lab__describe_table", {"table": table}, principal="bot")
-                assert answer.status == "ok", answer.error
-                assert isinstance(answer.data, dict)
-                found.append(answer.data)
-        return found
-
-    return asyncio.run(main())
+    found: list[dict[str, Any]] = []
+    async with Gateway.load(root / "toolgen.yaml") as gateway:
+        for table in tables:
+            answer = await gateway.call("lab__describe_table", {"table": table}, principal="bot")
+            assert answer.status == "ok", answer.error
+            assert isinstance(answer.data, dict)
+            found.append(answer.data)
+    return found
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_table_is_described_whole_and_nothing_hidden_is_named(
+async def test_a_table_is_described_whole_and_nothing_hidden_is_named(
     locations: dict[str, str], tmp_path: Path, engine: str
 ) -> None:
-    orders, customers = described(tmp_path, locations[engine], "orders", "customers")
+    orders, customers = await described(tmp_path, locations[engine], "orders", "customers")
     assert "secret" not in json.dumps([orders, customers]).lower()
 
     columns = {column["name"]: column for column in orders["columns"]}
@@ -126,9 +122,9 @@ def test_a_table_is_described_whole_and_nothing_hidden_is_named(
     assert "unique" not in customers
 
 
-def test_a_masked_column_keeps_its_values_to_itself(locations: dict[str, str], tmp_path: Path) -> None:
+async def test_a_masked_column_keeps_its_values_to_itself(locations: dict[str, str], tmp_path: Path) -> None:
     policy = {**POLICY, "redact": [{"tools": ["lab__*"], "fields": ["$..status"], "with": "hidden"}]}
-    (orders,) = described(tmp_path, locations["postgres"], "orders", policy=policy)
+    (orders,) = await described(tmp_path, locations["postgres"], "orders", policy=policy)
     status = next(column for column in orders["columns"] if column["name"] == "status")
     assert "values" not in status
     assert "default" not in status
@@ -180,7 +176,7 @@ CREATE TABLE tickets (
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_values_that_a_check_lists_are_told(tmp_path: Path, engine: str) -> None:
+async def test_values_that_a_check_lists_are_told(tmp_path: Path, engine: str) -> None:
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
         connection.executescript(_CHECKED)
     with postgres_database(_CHECKED) as server, mysql_database(_CHECKED) as mysql:
@@ -191,6 +187,6 @@ def test_values_that_a_check_lists_are_told(tmp_path: Path, engine: str) -> None
             "mysql": mysql,
         }
         policy = {**POLICY, "sql": {"lab": {"tables": {"tickets": {}}}}}
-        (tickets,) = described(tmp_path / "project", locations[engine], "tickets", policy=policy)
+        (tickets,) = await described(tmp_path / "project", locations[engine], "tickets", policy=policy)
     told = {column["name"]: column["values"] for column in tickets["columns"] if "values" in column}
     assert told == {"status": ["open", "paid", "it's"], "kind": ["a", "b"], "both_": ["c", "d"]}

@@ -33,17 +33,14 @@ def gateway(root: Path, *, search: bool = True, **policy: Any) -> Gateway:
     return Gateway.load(project(root, "http://127.0.0.1:9", {"rules": RULES, **policy}, **settings))
 
 
-def answers(root: Path, *asked: tuple[str, dict[str, Any]], search: bool = True, **policy: Any) -> list[Any]:
-    async def main() -> list[Any]:
-        async with gateway(root, search=search, **policy) as opened:
-            return [(await opened.call(name, given, principal="bot")).to_dict() for name, given in asked]
-
-    return asyncio.run(main())
+async def answers(root: Path, *asked: tuple[str, dict[str, Any]], search: bool = True, **policy: Any) -> list[Any]:
+    async with gateway(root, search=search, **policy) as opened:
+        return [(await opened.call(name, given, principal="bot")).to_dict() for name, given in asked]
 
 
 @pytest.mark.parametrize("search", [True, False])
-def test_a_call_of_a_disclosed_tool_says_that_it_is_not_open(tmp_path: Path, search: bool) -> None:
-    direct, other = answers(
+async def test_a_call_of_a_disclosed_tool_says_that_it_is_not_open(tmp_path: Path, search: bool) -> None:
+    direct, other = await answers(
         tmp_path, (MAIL, {"to": "a"}), ("orders__create_order", {}), search=search, disclose=[ENTRY]
     )
     assert direct["status"] == "refused"
@@ -52,8 +49,8 @@ def test_a_call_of_a_disclosed_tool_says_that_it_is_not_open(tmp_path: Path, sea
     assert other["error"]["code"] == "unknown_tool"
 
 
-def test_tools_that_search_and_describe_say_it_too(tmp_path: Path) -> None:
-    described, through, found = answers(
+async def test_tools_that_search_and_describe_say_it_too(tmp_path: Path) -> None:
+    described, through, found = await answers(
         tmp_path,
         ("describe_tool", {"name": MAIL}),
         ("run_tool", {"name": MAIL, "arguments": {"to": "a"}}),
@@ -68,8 +65,8 @@ def test_tools_that_search_and_describe_say_it_too(tmp_path: Path) -> None:
     assert MAIL not in [tool["name"] for tool in found["data"]["tools"]]
 
 
-def test_a_search_that_an_open_tool_fits_best_says_nothing_of_closed_ones(tmp_path: Path) -> None:
-    found, deletes = answers(
+async def test_a_search_that_an_open_tool_fits_best_says_nothing_of_closed_ones(tmp_path: Path) -> None:
+    found, deletes = await answers(
         tmp_path,
         ("search_tools", {"query": "list orders"}),
         ("search_tools", {"query": "delete an order"}),
@@ -80,10 +77,10 @@ def test_a_search_that_an_open_tool_fits_best_says_nothing_of_closed_ones(tmp_pa
         assert "not open" not in json.dumps(one)
 
 
-def test_without_an_entry_a_closed_tool_does_not_exist(tmp_path: Path) -> None:
+async def test_without_an_entry_a_closed_tool_does_not_exist(tmp_path: Path) -> None:
     policies: dict[str, Any] = {"none": {}, "others": {"disclose": [{**ENTRY, "to": ["user"]}]}}
     for name, policy in policies.items():
-        direct, described, found = answers(
+        direct, described, found = await answers(
             tmp_path / name,
             (MAIL, {}),
             ("describe_tool", {"name": MAIL}),
@@ -95,29 +92,26 @@ def test_without_an_entry_a_closed_tool_does_not_exist(tmp_path: Path) -> None:
         assert MAIL not in json.dumps(found)
 
 
-def test_a_refusal_by_a_rule_says_it_where_nothing_else_is_to_be_done(tmp_path: Path) -> None:
+async def test_a_refusal_by_a_rule_says_it_where_nothing_else_is_to_be_done(tmp_path: Path) -> None:
     never = {"id": "never", "to": ["bot"], "tools": ["orders__list_orders"], "when": "true", "verdict": "deny"}
     asked = ("orders__list_orders", {"tenant_id": "acme"})
     everything = [{"to": ["bot"], "tools": ["*"]}]
-    (told,) = answers(tmp_path / "told", asked, rules=[*RULES, never], disclose=everything)
-    (untold,) = answers(tmp_path / "untold", asked, rules=[*RULES, never])
+    (told,) = await answers(tmp_path / "told", asked, rules=[*RULES, never], disclose=everything)
+    (untold,) = await answers(tmp_path / "untold", asked, rules=[*RULES, never])
     assert told["error"]["suggestion"] == ELSEWHERE
     assert told["error"]["rule"] == untold["error"]["rule"] == "never"
     assert "another way" not in json.dumps(untold)
 
 
-def test_both_parties_have_to_be_told(tmp_path: Path) -> None:
-    async def main() -> list[str]:
-        codes: list[str] = []
-        for name, roles in (("agent", ["bot"]), ("both", ["bot", "user"])):
-            async with gateway(tmp_path / name, disclose=[{**ENTRY, "to": roles}]) as opened:
-                bot = opened.principal("bot", on_behalf_of="ann")
-                envelope = await opened.tool_calls.call(MAIL, {}, principal=bot)
-                assert envelope.error is not None
-                codes.append(envelope.error.code)
-        return codes
-
-    assert asyncio.run(main()) == ["unknown_tool", "forbidden"]
+async def test_both_parties_have_to_be_told(tmp_path: Path) -> None:
+    codes: list[str] = []
+    for name, roles in (("agent", ["bot"]), ("both", ["bot", "user"])):
+        async with gateway(tmp_path / name, disclose=[{**ENTRY, "to": roles}]) as opened:
+            bot = opened.principal("bot", on_behalf_of="ann")
+            envelope = await opened.tool_calls.call(MAIL, {}, principal=bot)
+            assert envelope.error is not None
+            codes.append(envelope.error.code)
+    assert codes == ["unknown_tool", "forbidden"]
 
 
 def test_each_of_a_chain_needs_an_entry_for_the_tool() -> None:
@@ -132,19 +126,16 @@ def test_each_of_a_chain_needs_an_entry_for_the_tool() -> None:
     assert disclosed(entries, user, "x__y") is entries[1]
 
 
-def test_what_a_toolset_leaves_out_is_not_called_closed(tmp_path: Path) -> None:
-    async def main() -> Any:
-        toolsets = {"quick": {"tools": ["orders__list_orders"]}}
-        async with gateway(tmp_path, toolsets=toolsets, disclose=[{"to": ["bot"], "tools": ["*"]}]) as opened:
-            app = App(opened)
-            async with listening(app) as url, httpx.AsyncClient(base_url=url) as http:
-                headers = {"authorization": "Bearer key-of-bot", "x-toolset": "quick"}
-                return [
-                    (await http.post(f"/v1/tools/{name}/call", json={"arguments": {}}, headers=headers)).json()
-                    for name in ("orders__get_health", MAIL)
-                ]
-
-    left_out, closed = asyncio.run(main())
+async def test_what_a_toolset_leaves_out_is_not_called_closed(tmp_path: Path) -> None:
+    toolsets = {"quick": {"tools": ["orders__list_orders"]}}
+    async with gateway(tmp_path, toolsets=toolsets, disclose=[{"to": ["bot"], "tools": ["*"]}]) as opened:
+        app = App(opened)
+        async with listening(app) as url, httpx.AsyncClient(base_url=url) as http:
+            headers = {"authorization": "Bearer key-of-bot", "x-toolset": "quick"}
+            left_out, closed = [
+                (await http.post(f"/v1/tools/{name}/call", json={"arguments": {}}, headers=headers)).json()
+                for name in ("orders__get_health", MAIL)
+            ]
     assert left_out["error"]["code"] == "unknown_tool"
     assert closed["error"]["code"] == "forbidden"
 
@@ -180,6 +171,6 @@ def test_front_ends_say_it(tmp_path: Path) -> None:
         ({"to": ["bot"], "tools": ["*"], "say": "x"}, "say"),
     ],
 )
-def test_an_entry_that_is_none_is_refused(tmp_path: Path, entry: dict[str, Any], said: str) -> None:
+async def test_an_entry_that_is_none_is_refused(tmp_path: Path, entry: dict[str, Any], said: str) -> None:
     with pytest.raises(PolicyError, match=said):
-        answers(tmp_path, disclose=[entry])
+        await answers(tmp_path, disclose=[entry])

@@ -149,14 +149,8 @@ POLICY: dict[str, Any] = {
 Work = Callable[[Gateway, httpx.AsyncClient, Service], Awaitable[None]]
 
 
-def tried(root: Path, work: Work, *, inspected: bool = False, **files: Any) -> None:
+async def tried(root: Path, work: Work, *, inspected: bool = False, **files: Any) -> None:
     archive, store = Service(), Service()
-
-    async def main(path: Path) -> None:
-        async with asyncio.timeout(240), Gateway.load(path) as gateway, listening(App(gateway)) as url:
-            headers = {"authorization": "Bearer key-of-bot"}
-            async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120) as http:
-                await work(gateway, http, store)
 
     with running(archive.server), running(store.server):
         (root / "reads.json").write_text(json.dumps(READS), encoding="utf-8")
@@ -175,7 +169,10 @@ def tried(root: Path, work: Work, *, inspected: bool = False, **files: Any) -> N
         path.write_text(json.dumps(config), encoding="utf-8")
         with suppress(SystemExit):
             command_line(["build", "--config", str(path)])
-        asyncio.run(main(path))
+        async with asyncio.timeout(240), Gateway.load(path) as gateway, listening(App(gateway)) as url:
+            headers = {"authorization": "Bearer key-of-bot"}
+            async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120) as http:
+                await work(gateway, http, store)
 
 
 @pytest.fixture(autouse=True)
@@ -221,7 +218,7 @@ def memory() -> Iterator[Callable[[], int]]:
         thread.join()
 
 
-def test_a_long_file_goes_from_one_service_to_another_and_never_into_memory(tmp_path: Path) -> None:
+async def test_a_long_file_goes_from_one_service_to_another_and_never_into_memory(tmp_path: Path) -> None:
     digest = hashlib.sha256()
     for number in range(SIZE // STEP):
         digest.update(block(number))
@@ -255,7 +252,7 @@ def test_a_long_file_goes_from_one_service_to_another_and_never_into_memory(tmp_
         assert block(0)[:16] not in record
         assert block(7)[:16].hex().encode() not in record
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +264,7 @@ def test_a_long_file_goes_from_one_service_to_another_and_never_into_memory(tmp_
         ("redacted", "response_too_large", "more than 1048576 bytes"),
     ],
 )
-def test_a_file_that_is_not_to_be_had_is_an_error_and_leaves_nothing(
+async def test_a_file_that_is_not_to_be_had_is_an_error_and_leaves_nothing(
     tmp_path: Path, name: str, code: str, words: str
 ) -> None:
     async def work(gateway: Gateway, _http: httpx.AsyncClient, _store: Service) -> None:
@@ -279,10 +276,10 @@ def test_a_file_that_is_not_to_be_had_is_an_error_and_leaves_nothing(
         assert used() <= MOST_MEMORY
         assert kept(tmp_path) == []
 
-    tried(tmp_path, work, largest="50MiB")
+    await tried(tmp_path, work, largest="50MiB")
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written_bytes, real = 0, os.write
 
     def write(descriptor: int, data: Any) -> int:
@@ -307,23 +304,23 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatch: pyt
         assert made["status"] == "ok"
         assert store.received == []
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_what_the_gateway_sent_in_confidence_is_not_in_a_file_that_repeats_it(tmp_path: Path) -> None:
+async def test_what_the_gateway_sent_in_confidence_is_not_in_a_file_that_repeats_it(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, _store: Service) -> None:
         made = await called(http, "archive__get_secret")
         body = (await http.get(made["data"]["resource"]["path"])).content
         assert TOKEN.encode() not in body
         assert b"***" in body
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 INSPECTED = [{"detector": "personal_data", "then": "redact", "kinds": ["email"]}]
 
 
-def test_bytes_that_are_called_a_text_are_a_file_and_a_text_is_none(tmp_path: Path) -> None:
+async def test_bytes_that_are_called_a_text_are_a_file_and_a_text_is_none(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, _store: Service) -> None:
         made = await called(http, "archive__get_called_text")
         reference = made["data"]["resource"]
@@ -335,11 +332,11 @@ def test_bytes_that_are_called_a_text_are_a_file_and_a_text_is_none(tmp_path: Pa
         assert len(made["data"]) > 60_000
         assert len(kept(tmp_path)) == 1
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize("inspected", [False, True])
-def test_a_text_that_is_to_be_saved_is_a_file_unless_texts_are_inspected(tmp_path: Path, inspected: bool) -> None:
+async def test_a_text_that_is_to_be_saved_is_a_file_unless_texts_are_inspected(tmp_path: Path, inspected: bool) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, _store: Service) -> None:
         made = await called(http, "archive__get_table")
         assert made["status"] == "ok", made
@@ -355,10 +352,10 @@ def test_a_text_that_is_to_be_saved_is_a_file_unless_texts_are_inspected(tmp_pat
         read = await called(http, "read_file", uri=file["uri"], range="0-15")
         assert read["data"][0] == "name;amount;town"
 
-    tried(tmp_path, work, inspected=inspected)
+    await tried(tmp_path, work, inspected=inspected)
 
 
-def test_a_call_with_the_same_key_is_given_the_same_file(tmp_path: Path) -> None:
+async def test_a_call_with_the_same_key_is_given_the_same_file(tmp_path: Path) -> None:
     async def work(gateway: Gateway, _http: httpx.AsyncClient, _store: Service) -> None:
         first, again = [
             await gateway.call("archive__get_long", {}, principal="bot", idempotency_key="k1") for _ in range(2)
@@ -367,4 +364,4 @@ def test_a_call_with_the_same_key_is_given_the_same_file(tmp_path: Path) -> None
         assert first.data["resource"]["uri"] == again.data["resource"]["uri"]  # type: ignore[call-overload, index]
         assert len(kept(tmp_path)) == 1
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +25,20 @@ def gateway_of(root: Path, main: str, spare: str, tools: dict[str, Any], rule: d
     return Gateway.load(project(root, main, {"rules": [rule]}, sources=sources, tools=tools))
 
 
-def called(
+async def called(
     root: Path, behaviour: Behaviour, name: str, tools: dict[str, Any], rule: dict[str, Any] = RULE, **more: Any
 ) -> tuple[Any, Server, Server]:
     """One call whose own system behaves so."""
 
-    async def scenario() -> tuple[Any, Server, Server]:
-        main, spare = Server([behaviour]), Server([FINE])
-        async with main.serving() as one, spare.serving() as two, gateway_of(root, one, two, tools, rule) as gateway:
-            arguments = more.pop("arguments", {"tenant_id": "acme", "status": "open"})
-            return await gateway.call(name, arguments, principal="bot", **more), main, spare
-
-    return asyncio.run(scenario())
+    main, spare = Server([behaviour]), Server([FINE])
+    async with main.serving() as one, spare.serving() as two, gateway_of(root, one, two, tools, rule) as gateway:
+        arguments = more.pop("arguments", {"tenant_id": "acme", "status": "open"})
+        return await gateway.call(name, arguments, principal="bot", **more), main, spare
 
 
 @pytest.mark.parametrize("behaviour", [DOWN, saying("503 Busy"), saying("429 Slow down"), reset])
-def test_a_read_falls_back_and_both_calls_are_on_record(tmp_path: Path, behaviour: Behaviour) -> None:
-    envelope, main, spare = called(tmp_path, behaviour, LIST, {LIST: {"fallback": OTHER}})
+async def test_a_read_falls_back_and_both_calls_are_on_record(tmp_path: Path, behaviour: Behaviour) -> None:
+    envelope, main, spare = await called(tmp_path, behaviour, LIST, {LIST: {"fallback": OTHER}})
     assert (envelope.status, envelope.tool, envelope.data) == ("ok", OTHER, {"ok": True})
     assert (len(main.heads), len(spare.heads)) == (1, 1)
     assert b"tenant_id=acme&status=open" in spare.heads[0]
@@ -54,52 +50,47 @@ def test_a_read_falls_back_and_both_calls_are_on_record(tmp_path: Path, behaviou
 
 
 @pytest.mark.parametrize("status", ["400 Bad", "401 No", "403 No", "404 None", "409 Conflict"])
-def test_an_answer_is_an_answer(tmp_path: Path, status: str) -> None:
-    envelope, _, spare = called(tmp_path, saying(status), LIST, {LIST: {"fallback": OTHER}})
+async def test_an_answer_is_an_answer(tmp_path: Path, status: str) -> None:
+    envelope, _, spare = await called(tmp_path, saying(status), LIST, {LIST: {"fallback": OTHER}})
     assert (envelope.status, envelope.tool, spare.heads) == ("error", LIST, [])
 
 
-def test_a_write_that_was_sent_never_falls_back(tmp_path: Path) -> None:
+async def test_a_write_that_was_sent_never_falls_back(tmp_path: Path) -> None:
     for number, behaviour in enumerate((reset, DOWN)):
         tools = {MAIL: {"fallback": "spare__send_mail"}}
-        envelope, _, spare = called(tmp_path / str(number), behaviour, MAIL, tools, arguments={"to": "ann"})
+        envelope, _, spare = await called(tmp_path / str(number), behaviour, MAIL, tools, arguments={"to": "ann"})
         assert (envelope.status, spare.heads) == ("error", [])
 
 
 @pytest.mark.parametrize(("key", "status"), [("", "ok"), ("k1", "error")])
-def test_a_write_that_was_not_sent_falls_back_unless_its_repetition_could_be_another(
+async def test_a_write_that_was_not_sent_falls_back_unless_its_repetition_could_be_another(
     tmp_path: Path, key: str, status: str
 ) -> None:
-    async def scenario(dead: str) -> Any:
+    with closed() as dead:
         spare, tools = Server([FINE]), {MAIL: {"fallback": "spare__send_mail"}}
         async with spare.serving() as url, gateway_of(tmp_path, dead, url, tools) as gateway:
-            return await gateway.call(MAIL, {"to": "ann"}, principal="bot", idempotency_key=key)
-
-    with closed() as dead:
-        assert asyncio.run(scenario(dead)).status == status
+            found = await gateway.call(MAIL, {"to": "ann"}, principal="bot", idempotency_key=key)
+        assert found.status == status
 
 
-def test_a_fallback_that_the_policy_refuses_is_not_made_and_the_failure_is_told(tmp_path: Path) -> None:
+async def test_a_fallback_that_the_policy_refuses_is_not_made_and_the_failure_is_told(tmp_path: Path) -> None:
     rule = {**RULE, "tools": ["main__*"]}
-    envelope, _, spare = called(tmp_path, DOWN, LIST, {LIST: {"fallback": OTHER}}, rule)
+    envelope, _, spare = await called(tmp_path, DOWN, LIST, {LIST: {"fallback": OTHER}}, rule)
     assert (envelope.status, envelope.tool, envelope.error.code, spare.heads) == ("error", LIST, "upstream_error", [])
     assert [entry.get("code") for entry in outcomes(tmp_path)] == ["upstream_error", "unknown_tool"]
 
 
-def test_fallbacks_do_not_go_in_circles(tmp_path: Path) -> None:
-    async def scenario() -> tuple[Any, int]:
-        server = Server([DOWN])
-        tools = {LIST: {"fallback": OTHER}, OTHER: {"fallback": LIST}}
-        async with server.serving() as url, gateway_of(tmp_path, url, url, tools) as gateway:
-            return await gateway.call(LIST, {"tenant_id": "acme"}, principal="bot"), len(server.heads)
-
-    envelope, reached = asyncio.run(scenario())
+async def test_fallbacks_do_not_go_in_circles(tmp_path: Path) -> None:
+    server = Server([DOWN])
+    tools = {LIST: {"fallback": OTHER}, OTHER: {"fallback": LIST}}
+    async with server.serving() as url, gateway_of(tmp_path, url, url, tools) as gateway:
+        envelope, reached = await gateway.call(LIST, {"tenant_id": "acme"}, principal="bot"), len(server.heads)
     assert (envelope.status, envelope.tool, reached) == ("error", LIST, 2)
 
 
-def test_arguments_go_by_the_names_that_were_said_and_others_stay_behind(tmp_path: Path) -> None:
+async def test_arguments_go_by_the_names_that_were_said_and_others_stay_behind(tmp_path: Path) -> None:
     tools = {LIST: {"fallback": {"tool": "spare__check_fraud", "arguments": {"order": "status"}}}}
-    envelope, _, spare = called(tmp_path, DOWN, LIST, tools)
+    envelope, _, spare = await called(tmp_path, DOWN, LIST, tools)
     assert envelope.status == "ok"
     assert spare.heads[0].startswith(b"GET /check?order=open ")
 

@@ -171,14 +171,8 @@ class Upstream:
 Work = Callable[[Gateway, httpx.AsyncClient, Upstream], Awaitable[None]]
 
 
-def tried(root: Path, work: Work, *, pending_after: str = "30s", **files: Any) -> None:
+async def tried(root: Path, work: Work, *, pending_after: str = "30s", **files: Any) -> None:
     upstream = Upstream()
-
-    async def main(path: Path) -> None:
-        async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
-            headers = {"authorization": "Bearer key-of-bot"}
-            async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as http:
-                await work(gateway, http, upstream)
 
     with running(upstream.server):
         (root / "api.json").write_text(json.dumps(API), encoding="utf-8")
@@ -192,7 +186,10 @@ def tried(root: Path, work: Work, *, pending_after: str = "30s", **files: Any) -
         )
         with suppress(SystemExit):
             command_line(["build", "--config", str(path)])
-        asyncio.run(main(path))
+        async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
+            headers = {"authorization": "Bearer key-of-bot"}
+            async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as http:
+                await work(gateway, http, upstream)
 
 
 async def uploaded(http: httpx.AsyncClient, body: bytes, kind: str = "", **query: str) -> str:
@@ -213,7 +210,7 @@ def recorded(root: Path) -> bytes:
     return b"".join(one.read_bytes() for one in (root / "var" / "audit").rglob("*.jsonl"))
 
 
-def test_an_upload_is_sent_by_its_uri_and_the_record_has_its_digest(tmp_path: Path) -> None:
+async def test_an_upload_is_sent_by_its_uri_and_the_record_has_its_digest(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
         for body in (b"", b"small", PNG, LARGE):
             uri = await uploaded(http, body, filename="a.bin")
@@ -232,10 +229,10 @@ def test_an_upload_is_sent_by_its_uri_and_the_record_has_its_digest(tmp_path: Pa
             assert uri.encode() not in log
             assert uri.rpartition("/")[2][:30].encode() not in log
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_what_one_tool_answered_is_sent_with_another(tmp_path: Path) -> None:
+async def test_what_one_tool_answered_is_sent_with_another(tmp_path: Path) -> None:
     async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
         uri = (await called(http, "get_photo"))["data"]["resource"]["uri"]
         small = base64.b64encode(b"second").decode()
@@ -251,10 +248,10 @@ def test_what_one_tool_answered_is_sent_with_another(tmp_path: Path) -> None:
         assert uri not in json.dumps(shown)
         assert len(upstream.received) == 1
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_the_file_of_a_form_is_uploaded_alone(tmp_path: Path) -> None:
+async def test_the_file_of_a_form_is_uploaded_alone(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
         for body in (b"", b"\r\n--x", LARGE, b"\r\n" * 5_000):
             answer = await http.post("/v1/files", files={"file": ("Grüße.bin", body, "application/octet-stream")})
@@ -270,10 +267,10 @@ def test_the_file_of_a_form_is_uploaded_alone(tmp_path: Path) -> None:
             headers = {"content-type": f"multipart/form-data; boundary={kind}"}
             assert (await http.post("/v1/files", content=body, headers=headers)).status_code == 400
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_files_are_for_who_sent_them_and_errors_say_what_to_do(tmp_path: Path) -> None:
+async def test_files_are_for_who_sent_them_and_errors_say_what_to_do(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
         mine = await uploaded(http, PNG)
         other = await http.post("/v1/files", content=PNG, headers={"authorization": "Bearer key-of-other"})
@@ -300,10 +297,10 @@ def test_files_are_for_who_sent_them_and_errors_say_what_to_do(tmp_path: Path) -
             assert "/file" in made["error"]["message"]
         assert upstream.received == []
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_rules_see_type_and_size_of_what_is_sent(tmp_path: Path) -> None:
+async def test_rules_see_type_and_size_of_what_is_sent(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
         uri = await uploaded(http, b"PDF")
         made = await called(http, "send_raw", body={"uri": uri})
@@ -315,7 +312,7 @@ def test_rules_see_type_and_size_of_what_is_sent(tmp_path: Path) -> None:
         wrong = await http.post("/v1/files", content=PNG, headers={"content-type": "image/jpeg"})
         assert (wrong.status_code, "image/png" in wrong.json()["error"]["message"]) == (415, True)
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 PDF = b"%PDF-1.7\n" + bytes(300)
@@ -323,7 +320,7 @@ PROGRAM = b"\x7fELF" + bytes(300)
 
 
 @pytest.mark.parametrize("kind", ["", "application/octet-stream", "Application/PDF", "application/pdf; x=y"])
-def test_a_file_is_judged_by_its_bytes_whatever_it_is_called(tmp_path: Path, kind: str) -> None:
+async def test_a_file_is_judged_by_its_bytes_whatever_it_is_called(tmp_path: Path, kind: str) -> None:
     """A rule of the policy denies PDFs."""
 
     async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
@@ -340,7 +337,7 @@ def test_a_file_is_judged_by_its_bytes_whatever_it_is_called(tmp_path: Path, kin
             assert (made.status, made.error and made.error.rule) == ("refused", "small-pictures"), made
         assert upstream.received == []
 
-    tried(tmp_path, work, roots=[str(tmp_path)])
+    await tried(tmp_path, work, roots=[str(tmp_path)])
 
 
 @pytest.mark.parametrize(
@@ -357,7 +354,7 @@ def test_a_file_is_judged_by_its_bytes_whatever_it_is_called(tmp_path: Path, kin
         (b"words", "application/pdf"),
     ],
 )
-def test_a_media_type_that_the_bytes_contradict_is_refused_in_every_form(
+async def test_a_media_type_that_the_bytes_contradict_is_refused_in_every_form(
     tmp_path: Path, body: bytes, kind: str
 ) -> None:
     async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
@@ -373,7 +370,7 @@ def test_a_media_type_that_the_bytes_contradict_is_refused_in_every_form(
             assert f"and not {kind}" in made.error.message
         assert upstream.received == []
 
-    tried(tmp_path, work, roots=[str(tmp_path)])
+    await tried(tmp_path, work, roots=[str(tmp_path)])
 
 
 @pytest.mark.parametrize(
@@ -401,7 +398,7 @@ def test_what_somebody_says_of_bytes_counts_where_it_can_be_true(said: str, body
     assert settled_type(said, media_type_of(body)) == settled
 
 
-def test_an_upload_beyond_the_limit_is_answered_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_an_upload_beyond_the_limit_is_answered_and_leaves_nothing(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
         async def pieces() -> Any:
             for _ in range(40):
@@ -415,10 +412,10 @@ def test_an_upload_beyond_the_limit_is_answered_and_leaves_nothing(tmp_path: Pat
         kept = [one for one in (tmp_path / "var" / "state" / "files").iterdir() if len(one.name) == 32]
         assert len(kept) == 1
 
-    tried(tmp_path, work, largest="1MiB")
+    await tried(tmp_path, work, largest="1MiB")
 
 
-def test_an_upload_that_is_cut_off_leaves_nothing(tmp_path: Path) -> None:
+async def test_an_upload_that_is_cut_off_leaves_nothing(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
         host, port = http.base_url.host, http.base_url.port
         reader, writer = await asyncio.open_connection(host, port)
@@ -435,10 +432,10 @@ def test_an_upload_that_is_cut_off_leaves_nothing(tmp_path: Path) -> None:
         assert not [one for one in folder.glob("*") if len(one.name) == 32]
         del reader
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_an_upload_that_only_trickles_is_ended_and_leaves_nothing(
+async def test_an_upload_that_only_trickles_is_ended_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolgen.frontends.http.request.SLOWEST_BODY_S", 0.5)
@@ -457,10 +454,10 @@ def test_an_upload_that_only_trickles_is_ended_and_leaves_nothing(
         assert not [one for one in folder.glob("*") if len(one.name) == 32]
         assert await uploaded(http, bytes(3_000_000))  # much at once may take as long as it needs
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_paths_are_for_callers_on_this_machine_within_open_folders(tmp_path: Path) -> None:
+async def test_paths_are_for_callers_on_this_machine_within_open_folders(tmp_path: Path) -> None:
     opened, closed = tmp_path / "open", tmp_path / "closed"
     opened.mkdir()
     closed.mkdir()
@@ -493,10 +490,10 @@ def test_paths_are_for_callers_on_this_machine_within_open_folders(tmp_path: Pat
             assert "closed" not in envelope.error.message
         assert upstream.received == []
 
-    tried(tmp_path, work, roots=["open"])
+    await tried(tmp_path, work, roots=["open"])
 
 
-def test_without_open_folders_no_path_is_taken(tmp_path: Path) -> None:
+async def test_without_open_folders_no_path_is_taken(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(PNG)
 
     async def work(gateway: Gateway, _http: httpx.AsyncClient, upstream: Upstream) -> None:
@@ -505,7 +502,7 @@ def test_without_open_folders_no_path_is_taken(tmp_path: Path) -> None:
         assert "gateway.files.roots" in envelope.error.suggestion
         assert upstream.received == []
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @contextmanager
@@ -532,7 +529,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_memory_stays_small_while_a_large_file_is_uploaded(tmp_path: Path) -> None:
+async def test_memory_stays_small_while_a_large_file_is_uploaded(tmp_path: Path) -> None:
     """The whole is 48 MiB; what is held of it at once is less than a sixth."""
     size, step = 48 * 1024 * 1024, 256 * 1024
 
@@ -561,11 +558,11 @@ def test_memory_stays_small_while_a_large_file_is_uploaded(tmp_path: Path) -> No
         assert made["status"] == "ok"
         assert len(upstream.received.pop()[2]) == size
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize("size", [200_000, 4_000_000])
-def test_a_server_that_answers_before_it_has_read_a_file_is_heard(tmp_path: Path, size: int) -> None:
+async def test_a_server_that_answers_before_it_has_read_a_file_is_heard(tmp_path: Path, size: int) -> None:
     async def work(gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
         uri = await uploaded(http, bytes(size))
         made = await called(http, "send_raw", body={"uri": uri})
@@ -574,19 +571,11 @@ def test_a_server_that_answers_before_it_has_read_a_file_is_heard(tmp_path: Path
         assert (await gateway.call("store__send_raw", {"body": {"uri": uri}}, principal="bot")).status == "error"
 
     with _deaf() as url:
-        tried_at(tmp_path, work, json.dumps({**API, "servers": [{"url": url}]}))
+        await tried_at(tmp_path, work, json.dumps({**API, "servers": [{"url": url}]}))
 
 
-def tried_at(root: Path, work: Work, description: str) -> None:
+async def tried_at(root: Path, work: Work, description: str) -> None:
     """As `tried`, with a description that names its own server."""
-
-    async def main(path: Path) -> None:
-        async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
-            headers = {"authorization": "Bearer key-of-bot"}
-            async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as http:
-                upstream = Upstream()
-                upstream.server.server_close()
-                await work(gateway, http, upstream)
 
     (root / "api.json").write_text(description, encoding="utf-8")
     (root / "policies").mkdir()
@@ -595,10 +584,15 @@ def tried_at(root: Path, work: Work, description: str) -> None:
     path.write_text(json.dumps({"sources": {"store": {"openapi": "api.json", "retries": "never"}}}), encoding="utf-8")
     with suppress(SystemExit):
         command_line(["build", "--config", str(path)])
-    asyncio.run(main(path))
+    async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
+        headers = {"authorization": "Bearer key-of-bot"}
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as http:
+            upstream = Upstream()
+            upstream.server.server_close()
+            await work(gateway, http, upstream)
 
 
-def test_a_file_in_a_form_that_is_not_taken_stays_out_of_the_record(tmp_path: Path) -> None:
+async def test_a_file_in_a_form_that_is_not_taken_stays_out_of_the_record(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
         uri = await uploaded(http, LARGE)
         written = base64.b64encode(PNG).decode()
@@ -618,7 +612,7 @@ def test_a_file_in_a_form_that_is_not_taken_stays_out_of_the_record(tmp_path: Pa
         assert written[:60].encode() not in log
         assert uri.rpartition("/")[2][:30].encode() not in log
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 def test_a_form_is_read_alike_wherever_its_pieces_end() -> None:
@@ -651,7 +645,7 @@ def test_a_form_is_read_alike_wherever_its_pieces_end() -> None:
 
 
 @pytest.mark.parametrize("name", ["undefined''a", "idna''a%FF", "\0''a"])
-def test_a_filename_in_no_character_set_is_refused(tmp_path: Path, name: str) -> None:
+async def test_a_filename_in_no_character_set_is_refused(tmp_path: Path, name: str) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
         body = f"--x\r\nContent-Disposition: form-data; name=f; filename*={name}\r\n\r\na\r\n--x--\r\n".encode()
         answer = await http.post("/v1/files", content=body, headers={"content-type": "multipart/form-data; boundary=x"})
@@ -660,20 +654,20 @@ def test_a_filename_in_no_character_set_is_refused(tmp_path: Path, name: str) ->
             headers = {"content-disposition": f"attachment; filename*={name}"}
             assert (await http.post("/v1/files", content=b"a", headers=headers)).status_code == 400
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_an_object_of_json_that_looks_like_a_file_is_sent_as_it_is(tmp_path: Path) -> None:
+async def test_an_object_of_json_that_looks_like_a_file_is_sent_as_it_is(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
         document = {"base64": base64.b64encode(b"a" * 70_000).decode(), "name": "n"}
         made = await called(http, "send_document", document=document)
         assert made["status"] == "ok", made
         assert json.loads(upstream.received.pop()[2]) == {"document": document}
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_a_file_of_any_name_in_a_form_is_sent_with_its_bytes(tmp_path: Path) -> None:
+async def test_a_file_of_any_name_in_a_form_is_sent_with_its_bytes(tmp_path: Path) -> None:
     async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
         uri = await uploaded(http, LARGE)
         made = await called(http, "send_others", body={"a": {"uri": uri}, "b": {"base64": "aGk="}})
@@ -685,10 +679,10 @@ def test_a_file_of_any_name_in_a_form_is_sent_with_its_bytes(tmp_path: Path) -> 
         shown = await gateway.preview("store__send_others", {"body": {"a": {"uri": uri}}}, principal="bot")
         assert uri not in json.dumps(shown.to_dict())
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_the_file_of_a_paused_tool_is_not_sent(tmp_path: Path) -> None:
+async def test_the_file_of_a_paused_tool_is_not_sent(tmp_path: Path) -> None:
     async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
         uri = (await called(http, "get_photo"))["data"]["resource"]["uri"]
         gateway.pausing.local.change(lambda _: (Pause(tool="store__get_photo", since=0.0),))
@@ -698,10 +692,10 @@ def test_the_file_of_a_paused_tool_is_not_sent(tmp_path: Path) -> None:
         gateway.pausing.local.change(lambda _: ())
         assert (await called(http, "send_raw", body={"uri": uri}))["status"] == "ok"
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_a_call_that_waited_is_sent_with_its_file_and_no_other(tmp_path: Path) -> None:
+async def test_a_call_that_waited_is_sent_with_its_file_and_no_other(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
         async def answered(call_id: str, **terms: Any) -> httpx.Response:
             headers = {"authorization": "Bearer key-of-boss"}
@@ -722,4 +716,4 @@ def test_a_call_that_waited_is_sent_with_its_file_and_no_other(tmp_path: Path) -
         assert PNG in sent
         assert b'filename="b.png"' in sent
 
-    tried(tmp_path, work, pending_after="0s")
+    await tried(tmp_path, work, pending_after="0s")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +30,9 @@ def _served() -> Iterator[tuple[str, list[Any]]]:
         yield origin, seen
 
 
-def calls(root: Path, served: tuple[str, list[Any]], *asked: tuple[str, str, Any], **source: Any) -> list[Envelope]:
+async def calls(
+    root: Path, served: tuple[str, list[Any]], *asked: tuple[str, str, Any], **source: Any
+) -> list[Envelope]:
     principals = {
         name: {"api_key": f"sha256:{digit * 64}", "roles": ["bot"]} for name, digit in (("ann", "1"), ("bob", "2"))
     }
@@ -54,12 +55,12 @@ def calls(root: Path, served: tuple[str, list[Any]], *asked: tuple[str, str, Any
         async with Gateway.load(path) as gateway:
             return [await gateway.call(f"t__{name}", given, principal=who) for who, name, given in asked]
 
-    return asyncio.run(main())
+    return await main()
 
 
-def test_what_failed_before_is_left_out_for_whom_it_failed(tmp_path: Path, served: tuple[str, list[Any]]) -> None:
+async def test_what_failed_before_is_left_out_for_whom_it_failed(tmp_path: Path, served: tuple[str, list[Any]]) -> None:
     one = {"id": "1"}
-    first, second, third, other, chosen = calls(
+    first, second, third, other, chosen = await calls(
         tmp_path,
         served,
         ("ann", "get_issue", one),
@@ -81,8 +82,8 @@ def test_what_failed_before_is_left_out_for_whom_it_failed(tmp_path: Path, serve
     assert "boss" in served[1][4]["query"]
 
 
-def test_a_change_is_asked_for_as_it_is_stored(tmp_path: Path, served: tuple[str, list[Any]]) -> None:
-    made = calls(tmp_path, served, *[("ann", "rename", {"id": "1", "title": "x"})] * 2)
+async def test_a_change_is_asked_for_as_it_is_stored(tmp_path: Path, served: tuple[str, list[Any]]) -> None:
+    made = await calls(tmp_path, served, *[("ann", "rename", {"id": "1", "title": "x"})] * 2)
     assert [one.status for one in made] == ["ok", "ok"]
     assert served[1][0]["query"] == served[1][1]["query"]
 
@@ -149,6 +150,8 @@ def test_toolgen_yaml_names_what_is_never_read_by_default(tmp_path: Path) -> Non
     assert {"title", "owner"} <= set(operation.split())
 
 
-def test_leave_out_is_read_from_toolgen_yaml(tmp_path: Path, served: tuple[str, list[Any]]) -> None:
-    [answer] = calls(tmp_path, served, ("ann", "get_issue", {"id": "1"}), leave_out=["*.boss", "*.secret", "*.email"])
+async def test_leave_out_is_read_from_toolgen_yaml(tmp_path: Path, served: tuple[str, list[Any]]) -> None:
+    [answer] = await calls(
+        tmp_path, served, ("ann", "get_issue", {"id": "1"}), leave_out=["*.boss", "*.secret", "*.email"]
+    )
     assert (answer.status, answer.meta.partial) == ("ok", None)

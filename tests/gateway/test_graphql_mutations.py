@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator
@@ -71,14 +70,11 @@ def _path(tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
-def scenario(path: Path, steps: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            transport = httpx.ASGITransport(App(gateway))
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-                await steps(client)
-
-    asyncio.run(main())
+async def scenario(path: Path, steps: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
+    async with Gateway.load(path) as gateway:
+        transport = httpx.ASGITransport(App(gateway))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+            await steps(client)
 
 
 def headers(key: str) -> dict[str, str]:
@@ -91,7 +87,7 @@ async def over_mcp(client: httpx.AsyncClient, key: str, name: str, arguments: An
     return (await client.post("/mcp", json=message, headers=headers(key))).json()
 
 
-def test_no_front_end_lets_a_reader_write(path: Path) -> None:
+async def test_no_front_end_lets_a_reader_write(path: Path) -> None:
     async def steps(client: httpx.AsyncClient) -> None:
         for name, arguments in CALLS:
             rest = await client.post(f"/v1/tools/{name}/call", json={"arguments": arguments}, headers=headers(READER))
@@ -113,11 +109,11 @@ def test_no_front_end_lets_a_reader_write(path: Path) -> None:
         described = await over_mcp(client, READER, "run_tool", {"name": "lib__describe_types", "arguments": {}})
         assert "addBook" not in json.dumps(described)
 
-    scenario(path, steps)
+    await scenario(path, steps)
     assert WRITTEN == []
 
 
-def test_every_front_end_lets_a_writer_write(path: Path) -> None:
+async def test_every_front_end_lets_a_writer_write(path: Path) -> None:
     async def steps(client: httpx.AsyncClient) -> None:
         call = {"name": "lib__add_book", "arguments": ADD}
         rest = await client.post("/v1/tools/lib__add_book/call", json={"arguments": ADD}, headers=headers(WRITER))
@@ -132,7 +128,7 @@ def test_every_front_end_lets_a_writer_write(path: Path) -> None:
         )
         assert hidden.status_code == 403
 
-    scenario(path, steps)
+    await scenario(path, steps)
     assert WRITTEN == ["x"] * 4
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +25,7 @@ def _served() -> Iterator[tuple[str, list[Any]]]:
         yield origin, seen
 
 
-def call(
+async def call(
     root: Path, served: tuple[str, list[Any]], arguments: Any, tool: str = "list_issues", **options: Any
 ) -> Envelope:
     policy = {
@@ -42,14 +41,11 @@ def call(
     path.write_text(json.dumps({"sources": {"t": source}, "audit": {"dir": "audit"}}), encoding="utf-8")
     served[1].clear()
 
-    async def main() -> Envelope:
-        async with Gateway.load(path) as gateway:
-            [found] = [one for one in gateway.tool_calls.catalog(gateway.principal("bot")) if one.name == f"t__{tool}"]
-            SHOWN.update(found.input_schema["properties"].get("first", {}))
-            return await gateway.call(f"t__{tool}", arguments, principal="bot")
-
     SHOWN.clear()
-    return asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        [found] = [one for one in gateway.tool_calls.catalog(gateway.principal("bot")) if one.name == f"t__{tool}"]
+        SHOWN.update(found.input_schema["properties"].get("first", {}))
+        return await gateway.call(f"t__{tool}", arguments, principal="bot")
 
 
 SHOWN: dict[str, Any] = {}
@@ -66,10 +62,10 @@ SHOWN: dict[str, Any] = {}
         ({"fields": "nodes { id }"}, {}, {"first": 20}),
     ],
 )
-def test_a_page_that_nobody_sizes_has_20(
+async def test_a_page_that_nobody_sizes_has_20(
     tmp_path: Path, served: tuple[str, list[Any]], arguments: Any, options: Any, sent: Any
 ) -> None:
-    answer = call(tmp_path, served, arguments, **options)
+    answer = await call(tmp_path, served, arguments, **options)
     assert served[1][0]["variables"] == sent
     assert answer.meta.next_cursor == ("c" if "fields" in arguments else "")
     most = options.get("max_page", 100)
@@ -86,15 +82,17 @@ def test_a_page_that_nobody_sizes_has_20(
         "nodes { id }, totalCount",
     ],
 )
-def test_page_info_is_read_whatever_is_asked_for(tmp_path: Path, served: tuple[str, list[Any]], fields: str) -> None:
-    answer = call(tmp_path, served, {"first": 1, "fields": fields})
+async def test_page_info_is_read_whatever_is_asked_for(
+    tmp_path: Path, served: tuple[str, list[Any]], fields: str
+) -> None:
+    answer = await call(tmp_path, served, {"first": 1, "fields": fields})
     assert answer.status == "ok", answer
     assert answer.meta.next_cursor == "c"
     assert answer.data["issues"]["pageInfo"] == PAGE_INFO
 
 
-def test_page_info_of_a_page_below_is_read_too(tmp_path: Path, served: tuple[str, list[Any]]) -> None:
-    answer = call(tmp_path, served, {"id": "1", "fields": "children { nodes { id } }"}, "get_issue")
+async def test_page_info_of_a_page_below_is_read_too(tmp_path: Path, served: tuple[str, list[Any]]) -> None:
+    answer = await call(tmp_path, served, {"id": "1", "fields": "children { nodes { id } }"}, "get_issue")
     assert answer.data["issue"]["children"]["pageInfo"] == PAGE_INFO
     assert len(answer.data["issue"]["children"]["nodes"]) == 20
 
@@ -113,10 +111,10 @@ def test_page_info_of_a_page_below_is_read_too(tmp_path: Path, served: tuple[str
         ("get_issue", "query { id }", "no field 'query'"),
     ],
 )
-def test_fields_that_are_not_there_are_told_from_those_that_are(
+async def test_fields_that_are_not_there_are_told_from_those_that_are(
     tmp_path: Path, served: tuple[str, list[Any]], tool: str, fields: str, told: str
 ) -> None:
-    answer = call(tmp_path, served, {"fields": fields, **({"id": "1"} if tool == "get_issue" else {})}, tool)
+    answer = await call(tmp_path, served, {"fields": fields, **({"id": "1"} if tool == "get_issue" else {})}, tool)
     assert answer.error is not None
     assert answer.error.code == "validation"
     assert told in answer.error.message

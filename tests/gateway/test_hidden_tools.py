@@ -123,20 +123,7 @@ async def in_process(gateway: Gateway) -> list[str]:
     return told
 
 
-def everything(root: Path, pauses: tuple[Pause, ...], *, exists: bool, search: bool) -> list[str]:
-    async def run(path: Path) -> list[str]:
-        async with Gateway.load(path) as gateway:
-            assert (gateway.current.compiled_policy.tool(NAME) is not None) == exists
-            gateway.pausing.local.change(lambda _: pauses)
-            app = App(gateway)
-            async with listening(app) as url:
-                try:
-                    told = [*await in_process(gateway), *await over_rest(url)]
-                    return [*told, *await over_mcp(Peer(url)), *await over_mcp(OldPeer(url))]
-                finally:
-                    await close_peers()
-                    app.end_streams()
-
+async def everything(root: Path, pauses: tuple[Pause, ...], *, exists: bool, search: bool) -> list[str]:
     module = f"gate_{abs(hash(root))}"
     root.mkdir()
     limits = {"search_above": 0 if search else "never", "turn_limit": 1000}
@@ -149,15 +136,25 @@ def everything(root: Path, pauses: tuple[Pause, ...], *, exists: bool, search: b
             for method in [method for method, one in item.items() if one.get("operationId") == OPERATION]:
                 del item[method]
         (root / "project/specs/orders.json").write_text(json.dumps(api))
-    return asyncio.run(run(path))
+    async with Gateway.load(path) as gateway:
+        assert (gateway.current.compiled_policy.tool(NAME) is not None) == exists
+        gateway.pausing.local.change(lambda _: pauses)
+        app = App(gateway)
+        async with listening(app) as url:
+            try:
+                told = [*await in_process(gateway), *await over_rest(url)]
+                return [*told, *await over_mcp(Peer(url)), *await over_mcp(OldPeer(url))]
+            finally:
+                await close_peers()
+                app.end_streams()
 
 
 @pytest.mark.parametrize(
     ("paused", "search"), [*((one, False) for one in PAUSES), ("nothing", True), ("its name", True)]
 )
-def test_a_hidden_tool_is_answered_as_one_that_does_not_exist(tmp_path: Path, paused: str, search: bool) -> None:
-    hidden = everything(tmp_path / "hidden", PAUSES[paused], exists=True, search=search)
-    absent = everything(tmp_path / "absent", PAUSES[paused], exists=False, search=search)
+async def test_a_hidden_tool_is_answered_as_one_that_does_not_exist(tmp_path: Path, paused: str, search: bool) -> None:
+    hidden = await everything(tmp_path / "hidden", PAUSES[paused], exists=True, search=search)
+    absent = await everything(tmp_path / "absent", PAUSES[paused], exists=False, search=search)
     assert hidden == absent
     assert not [one for one in hidden if "paused" in one]
     assert len(hidden) > 80
@@ -227,26 +224,21 @@ def test_what_a_step_leaves_out_is_in_no_list_description_or_search_of_it(tmp_pa
     asyncio.run(run(gated(tmp_path, search_above)))
 
 
-def test_how_a_tool_is_called_is_for_those_who_may_read_the_record(tmp_path: Path) -> None:
+async def test_how_a_tool_is_called_is_for_those_who_may_read_the_record(tmp_path: Path) -> None:
     rules = [{**RULES[0], "to": ["bot", "reviewer"]}]
     people = {**PRINCIPALS, "ann": {**PRINCIPALS["ann"], "roles": ["reviewer"]}}
 
-    async def run(path: Path) -> None:
-        async with Gateway.load(path) as gateway, listening(App(gateway)) as url:
-            for who, whole in (("bot", False), ("ann", True)):
-                async with httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer key-of-{who}"}) as http:
-                    listed = (await http.get("/v1/tools")).json()["tools"]
-                    found = (await http.get("/v1/tools?q=list+orders")).json()["tools"]
-                    one = (await http.get(f"/v1/tools/{LEFT_OUT}")).json()
-                    assert {("binding" in tool, "origin" in tool) for tool in (*listed, *found, one)} == {
-                        (whole, whole)
-                    }
-                    assert ("127.0.0.1:9" in json.dumps([listed, found, one])) == whole
-                    for form in ("mcp", "openai", "anthropic", "gemini", "bedrock", "langchain"):
-                        assert "127.0.0.1:9" not in (await http.get(f"/v1/tools?format={form}")).text
-
     path = project(tmp_path / "p", "http://127.0.0.1:9", {"rules": rules, "principals": people})
-    asyncio.run(run(path))
+    async with Gateway.load(path) as gateway, listening(App(gateway)) as url:
+        for who, whole in (("bot", False), ("ann", True)):
+            async with httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer key-of-{who}"}) as http:
+                listed = (await http.get("/v1/tools")).json()["tools"]
+                found = (await http.get("/v1/tools?q=list+orders")).json()["tools"]
+                one = (await http.get(f"/v1/tools/{LEFT_OUT}")).json()
+                assert {("binding" in tool, "origin" in tool) for tool in (*listed, *found, one)} == {(whole, whole)}
+                assert ("127.0.0.1:9" in json.dumps([listed, found, one])) == whole
+                for form in ("mcp", "openai", "anthropic", "gemini", "bedrock", "langchain"):
+                    assert "127.0.0.1:9" not in (await http.get(f"/v1/tools?format={form}")).text
 
 
 FLOW = {

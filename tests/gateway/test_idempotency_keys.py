@@ -57,15 +57,12 @@ async def send(gateway: Gateway, key: str = "k1", arguments: dict[str, Any] | No
     )
 
 
-def test_a_repeated_key_is_given_the_first_outcome_under_the_first_id(tmp_path: Path) -> None:
-    async def scenario(server: str) -> list[Any]:
+async def test_a_repeated_key_is_given_the_first_outcome_under_the_first_id(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
         async with loaded(tmp_path, server) as gateway:
             found = [await send(gateway) for _ in range(3)]
         async with again(tmp_path) as gateway:
-            return [*found, await send(gateway), await send(gateway, "k2")]
-
-    with upstream() as (seen, server):
-        first, *repeated, other = asyncio.run(scenario(server))
+            first, *repeated, other = [*found, await send(gateway), await send(gateway, "k2")]
     assert len(seen.requests) == 2
     for one in repeated:
         assert (one.status, one.data, one.call_id) == (first.status, first.data, first.call_id)
@@ -74,40 +71,34 @@ def test_a_repeated_key_is_given_the_first_outcome_under_the_first_id(tmp_path: 
     assert told == [(None, None), *[("replayed", first.call_id)] * 3, (None, None)]
 
 
-def test_keys_of_different_callers_users_and_tools_never_meet(tmp_path: Path) -> None:
-    async def scenario() -> list[bytes]:
-        server = Server([FINE])
-        async with (
-            server.serving() as url,
-            loaded(tmp_path, url, keys={"idempotency_key": "Idempotency-Key"}) as gateway,
-        ):
-            people = [gateway.principal(*names) for names in (("bot",), ("bare",), ("bot", "ann"), ("bot", "eve"))]
-            ids = {(await send(gateway, principal=person)).call_id for person in people for _ in range(2)}
-            other = await send(gateway, name="orders__create_order", arguments={"tenant_id": "a", "amount_cents": 1})
-            assert len(ids | {other.call_id}) == 5
-        return server.heads
-
-    heads = asyncio.run(scenario())
+async def test_keys_of_different_callers_users_and_tools_never_meet(tmp_path: Path) -> None:
+    server = Server([FINE])
+    async with (
+        server.serving() as url,
+        loaded(tmp_path, url, keys={"idempotency_key": "Idempotency-Key"}) as gateway,
+    ):
+        people = [gateway.principal(*names) for names in (("bot",), ("bare",), ("bot", "ann"), ("bot", "eve"))]
+        ids = {(await send(gateway, principal=person)).call_id for person in people for _ in range(2)}
+        other = await send(gateway, name="orders__create_order", arguments={"tenant_id": "a", "amount_cents": 1})
+        assert len(ids | {other.call_id}) == 5
+    heads = server.heads
     keys = {line for head in heads for line in head.lower().split(b"\r\n") if line.startswith(b"idempotency-key:")}
     assert len(heads) == len(keys) == 5
     assert not any(b"k1" in key for key in keys)
 
 
 @pytest.mark.parametrize("first", [FINE, hang])
-def test_a_key_with_other_arguments_is_refused_at_once(tmp_path: Path, first: Any) -> None:
-    async def scenario() -> tuple[Any, int]:
-        server = Server([first])
-        async with (
-            server.serving() as url,
-            loaded(tmp_path, url, keys={"timeouts": {"first_byte": "300ms"}}) as gateway,
-        ):
-            begun = asyncio.ensure_future(send(gateway))
-            await server.reached.wait()
-            refused = await send(gateway, arguments={"to": "eve"})
-            await begun
-            return refused, len(server.heads)
-
-    refused, reached = asyncio.run(scenario())
+async def test_a_key_with_other_arguments_is_refused_at_once(tmp_path: Path, first: Any) -> None:
+    server = Server([first])
+    async with (
+        server.serving() as url,
+        loaded(tmp_path, url, keys={"timeouts": {"first_byte": "300ms"}}) as gateway,
+    ):
+        begun = asyncio.ensure_future(send(gateway))
+        await server.reached.wait()
+        refused = await send(gateway, arguments={"to": "eve"})
+        await begun
+        reached = len(server.heads)
     assert (refused.status, refused.error.code, reached) == ("refused", "validation", 1)
 
 
@@ -131,23 +122,19 @@ def test_repetitions_wait_for_a_call_that_is_under_way_in_this_process_and_in_an
     assert {(one.status, one.call_id) for one in found} == {("ok", found[0].call_id)}
 
 
-def test_who_waits_too_long_is_told_that_the_call_is_under_way(tmp_path: Path) -> None:
+async def test_who_waits_too_long_is_told_that_the_call_is_under_way(tmp_path: Path) -> None:
     async def never(_: Call, __: CallContext) -> Result:
         raise AssertionError
 
-    async def scenario() -> Result:
-        clock = FixedClock()
-        ledger = SqliteLedger(tmp_path / "keys.db", clock)
-        stage = LedgerStage(
-            ledger=ledger, clock=clock, secret=lambda: b"s", redact=lambda call, result: result, max_wait_s=0
-        )
-        first = replace(plain_call("http://a.test", "POST"), idempotency_key="tg_1")
-        await ledger.claim(stage._claim(first, clock.now()), clock.now(), most=5)
-        found = await stage(replace(first, id="second"), CallContext(), never)
-        await ledger.close()
-        return found
-
-    found = asyncio.run(scenario())
+    clock = FixedClock()
+    ledger = SqliteLedger(tmp_path / "keys.db", clock)
+    stage = LedgerStage(
+        ledger=ledger, clock=clock, secret=lambda: b"s", redact=lambda call, result: result, max_wait_s=0
+    )
+    first = replace(plain_call("http://a.test", "POST"), idempotency_key="tg_1")
+    await ledger.claim(stage._claim(first, clock.now()), clock.now(), most=5)
+    found = await stage(replace(first, id="second"), CallContext(), never)
+    await ledger.close()
     assert isinstance(found, Pending)
     assert found.error.code == "deferred"
 
@@ -156,31 +143,25 @@ def test_who_waits_too_long_is_told_that_the_call_is_under_way(tmp_path: Path) -
     ("behaviour", "code"),
     [(reset, "outcome_unknown"), (hang, "outcome_unknown"), (saying("409 Conflict"), "upstream_error")],
 )
-def test_a_failure_after_sending_is_an_outcome_like_any_other(tmp_path: Path, behaviour: Any, code: str) -> None:
-    async def scenario() -> tuple[list[Any], int]:
-        server = Server([behaviour, FINE])
-        async with (
-            server.serving() as url,
-            loaded(tmp_path, url, keys={"timeouts": {"first_byte": "300ms"}} if behaviour is hang else {}) as gateway,
-        ):
-            return [await send(gateway) for _ in range(3)], len(server.heads)
-
-    found, _ = asyncio.run(scenario())
+async def test_a_failure_after_sending_is_an_outcome_like_any_other(tmp_path: Path, behaviour: Any, code: str) -> None:
+    server = Server([behaviour, FINE])
+    async with (
+        server.serving() as url,
+        loaded(tmp_path, url, keys={"timeouts": {"first_byte": "300ms"}} if behaviour is hang else {}) as gateway,
+    ):
+        found, _ = [await send(gateway) for _ in range(3)], len(server.heads)
     assert [one.error.code for one in found] == [code] * 3
 
 
-def test_a_call_that_came_too_often_frees_its_key(tmp_path: Path) -> None:
-    async def scenario() -> tuple[Any, Any, int]:
-        server = Server([saying("429 Too Many Requests"), FINE])
-        async with server.serving() as url, loaded(tmp_path, url) as gateway:
-            return await send(gateway), await send(gateway), len(server.heads)
-
-    failed, made, reached = asyncio.run(scenario())
+async def test_a_call_that_came_too_often_frees_its_key(tmp_path: Path) -> None:
+    server = Server([saying("429 Too Many Requests"), FINE])
+    async with server.serving() as url, loaded(tmp_path, url) as gateway:
+        failed, made, reached = await send(gateway), await send(gateway), len(server.heads)
     assert (failed.error.code, made.status, reached) == ("upstream_error", "ok", 2)
 
 
-def test_a_call_that_was_never_sent_frees_its_key(tmp_path: Path) -> None:
-    async def scenario(dead: str) -> list[Any]:
+async def test_a_call_that_was_never_sent_frees_its_key(tmp_path: Path) -> None:
+    with closed() as dead:
         async with loaded(tmp_path, dead) as gateway:
             failed = await send(gateway)
         server = Server([FINE])
@@ -189,10 +170,7 @@ def test_a_call_that_was_never_sent_frees_its_key(tmp_path: Path) -> None:
             settings["sources"]["orders"]["server"] = url
             (tmp_path / "toolgen.yaml").write_text(json.dumps(settings))
             async with again(tmp_path) as gateway:
-                return [failed, await send(gateway), await send(gateway), len(server.heads)]
-
-    with closed() as dead:
-        failed, made, repeated, reached = asyncio.run(scenario(dead))
+                failed, made, repeated, reached = [failed, await send(gateway), await send(gateway), len(server.heads)]
     assert (failed.error.code, made.status, repeated.call_id, reached) == (
         "upstream_unavailable",
         "ok",
@@ -201,8 +179,8 @@ def test_a_call_that_was_never_sent_frees_its_key(tmp_path: Path) -> None:
     )
 
 
-def test_a_call_that_waits_for_a_person_is_asked_about_once_and_made_once(tmp_path: Path) -> None:
-    async def scenario(server: str) -> list[Any]:
+async def test_a_call_that_waits_for_a_person_is_asked_about_once_and_made_once(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
         ask = {**WRITES, "verdict": "ask"}
         policy = {"rules": [ask], "approvals": {"approvers": ["user"], "expires": "1h"}}
         async with loaded(tmp_path, server, **policy) as gateway:
@@ -213,30 +191,24 @@ def test_a_call_that_waits_for_a_person_is_asked_about_once_and_made_once(tmp_pa
             )
             assert not hasattr(answer, "code")
             made = await gateway.approvals.calls.outcome(asked[0].call_id, gateway.principal("bot"), 10)
-            return [*asked, made, await send(gateway), await send(gateway)]
-
-    with upstream() as (seen, server):
-        found = asyncio.run(scenario(server))
+            found = [*asked, made, await send(gateway), await send(gateway)]
     assert [one.status for one in found] == ["pending"] * 3 + ["ok"] * 3
     assert len({one.call_id for one in found}) == 1
     assert len(seen.requests) == 1
 
 
-def test_a_call_that_a_person_denied_stays_denied_for_its_key(tmp_path: Path) -> None:
-    async def scenario(server: str) -> Any:
+async def test_a_call_that_a_person_denied_stays_denied_for_its_key(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
         policy = {"rules": [{**WRITES, "verdict": "ask"}], "approvals": {"approvers": ["user"], "expires": "1h"}}
         async with loaded(tmp_path, server, **policy) as gateway:
             asked = await send(gateway)
             await gateway.approvals.decide(asked.call_id, approve=False, note="", principal=gateway.principal("ann"))
-            return await send(gateway)
-
-    with upstream() as (seen, server):
-        denied = asyncio.run(scenario(server))
+            denied = await send(gateway)
     assert (denied.error.code, seen.requests) == ("approval_denied", [])
 
 
-def test_what_is_repeated_passes_the_policy_in_force_and_is_redacted_by_it(tmp_path: Path) -> None:
-    async def scenario(server: str) -> list[Any]:
+async def test_what_is_repeated_passes_the_policy_in_force_and_is_redacted_by_it(tmp_path: Path) -> None:
+    with upstream() as (_, server):
         async with loaded(tmp_path, server) as gateway:
             found = [await send(gateway)]
             redact = [{"tools": ["*"], "fields": ["$..ok"], "with": "hidden"}]
@@ -244,21 +216,15 @@ def test_what_is_repeated_passes_the_policy_in_force_and_is_redacted_by_it(tmp_p
                 write_policy(tmp_path, policy)
                 assert await gateway.operations.reload()
                 found.append(await send(gateway))
-        return found
-
-    with upstream() as (_, server):
-        plain, hidden, gone = asyncio.run(scenario(server))
+        plain, hidden, gone = found
     assert (plain.data, hidden.data, gone.error.code) == ({"ok": True}, {"ok": "hidden"}, "unknown_tool")
 
 
-def test_the_file_tells_nothing_of_keys_arguments_and_answers_and_is_its_owners_alone(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        server = Server([saying("200 OK", body=b'{"card": "canary-4111"}')])
-        async with server.serving() as url, loaded(tmp_path, url) as gateway:
-            made = await send(gateway, "canary-key")
-            assert made.data == (await send(gateway, "canary-key")).data == {"card": "canary-4111"}
-
-    asyncio.run(scenario())
+async def test_the_file_tells_nothing_of_keys_arguments_and_answers_and_is_its_owners_alone(tmp_path: Path) -> None:
+    server = Server([saying("200 OK", body=b'{"card": "canary-4111"}')])
+    async with server.serving() as url, loaded(tmp_path, url) as gateway:
+        made = await send(gateway, "canary-key")
+        assert made.data == (await send(gateway, "canary-key")).data == {"card": "canary-4111"}
     path = tmp_path / "var/state/keys.db"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert b"canary" not in path.read_bytes()
@@ -298,25 +264,19 @@ def killed(tmp_path: Path) -> tuple[str, str]:
     return call_id, url
 
 
-def test_a_call_whose_gateway_was_killed_is_never_made_again(tmp_path: Path, killed: tuple[str, str]) -> None:
-    async def scenario() -> list[Any]:
-        async with again(tmp_path, FixedClock(time.time() + 60)) as gateway:
-            return [await send(gateway) for _ in range(2)]
-
-    found = asyncio.run(scenario())
+async def test_a_call_whose_gateway_was_killed_is_never_made_again(tmp_path: Path, killed: tuple[str, str]) -> None:
+    async with again(tmp_path, FixedClock(time.time() + 60)) as gateway:
+        found = [await send(gateway) for _ in range(2)]
     assert [(one.error.code, one.call_id) for one in found] == [("outcome_unknown", killed[0])] * 2
 
 
-def test_a_key_is_forgotten_after_a_day_and_no_caller_has_more_than_a_bounded_number(tmp_path: Path) -> None:
-    async def scenario(server: str) -> list[str]:
+async def test_a_key_is_forgotten_after_a_day_and_no_caller_has_more_than_a_bounded_number(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
         async with loaded(tmp_path, server) as gateway:
             first = await send(gateway)
         async with again(tmp_path, FixedClock(time.time() + 86_500)) as gateway:
             later = await send(gateway)
-        return [first.call_id, later.call_id]
-
-    with upstream() as (seen, server):
-        first, later = asyncio.run(scenario(server))
+        first, later = [first.call_id, later.call_id]
     assert first != later
     assert len(seen.requests) == 2
 
@@ -338,14 +298,11 @@ def test_many_keys_of_one_caller_are_refused_and_hold_nobody_else_up(tmp_path: P
     assert [one is not None for one in asyncio.run(scenario())] == [True, True, True, False, False, True]
 
 
-def test_without_a_place_for_keys_nothing_is_sent(tmp_path: Path) -> None:
-    async def scenario(server: str) -> list[Any]:
+async def test_without_a_place_for_keys_nothing_is_sent(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
         async with loaded(tmp_path, server) as gateway:
             (tmp_path / "var/state/keys.db").mkdir(parents=True)
-            return [await send(gateway), await gateway.call(MAIL, ARGUMENTS, principal="bot")]
-
-    with upstream() as (seen, server):
-        refused, plain = asyncio.run(scenario(server))
+            refused, plain = [await send(gateway), await gateway.call(MAIL, ARGUMENTS, principal="bot")]
     assert (refused.status, refused.error.code, plain.status, len(seen.requests)) == (
         "refused",
         "upstream_unavailable",
@@ -354,24 +311,21 @@ def test_without_a_place_for_keys_nothing_is_sent(tmp_path: Path) -> None:
     )
 
 
-def test_the_front_ends_hand_keys_on_and_refuse_what_is_none() -> None:
-    async def scenario() -> tuple[list[Any], list[Any]]:
-        gateway = FakeGateway()
-        mcp, caller = Mcp(gateway, Listings(gateway)), Caller(principal=BOT)
-        refused = []
-        for key in ("k1", "", 5, None, "a b", "k" * 129, "k\n"):
-            params = {"name": "test__echo", "arguments": {}, "_meta": {"idempotencyKey": key}}
-            message = RpcMessage(jsonrpc="2.0", id=1, method="tools/call", params=params)
-            reply = json.loads(
-                (await mcp.answer(message, protocol_style=ProtocolStyle.STATEFUL, caller=caller)).body or b"{}"
-            )
-            refused.append("error" in reply)
-        async with client(gateway) as http:
-            body = {"arguments": {}, "idempotency_key": "k2"}
-            await http.post("/v1/tools/test__echo/call", headers=JSON, content=json.dumps(body))
-        return refused, [one["idempotency_key"] for one in gateway.calls]
-
-    refused, keys = asyncio.run(scenario())
+async def test_the_front_ends_hand_keys_on_and_refuse_what_is_none() -> None:
+    gateway = FakeGateway()
+    mcp, caller = Mcp(gateway, Listings(gateway)), Caller(principal=BOT)
+    refused = []
+    for key in ("k1", "", 5, None, "a b", "k" * 129, "k\n"):
+        params = {"name": "test__echo", "arguments": {}, "_meta": {"idempotencyKey": key}}
+        message = RpcMessage(jsonrpc="2.0", id=1, method="tools/call", params=params)
+        reply = json.loads(
+            (await mcp.answer(message, protocol_style=ProtocolStyle.STATEFUL, caller=caller)).body or b"{}"
+        )
+        refused.append("error" in reply)
+    async with client(gateway) as http:
+        body = {"arguments": {}, "idempotency_key": "k2"}
+        await http.post("/v1/tools/test__echo/call", headers=JSON, content=json.dumps(body))
+    keys = [one["idempotency_key"] for one in gateway.calls]
     assert refused == [False, True, True, True, True, True, True]
     assert keys == ["k1", "k2"]
 
@@ -395,22 +349,20 @@ LONG = "k" * 129
     ],
 )
 @pytest.mark.parametrize("over", ["rest", "handshake", "modern"])
-def test_the_header_is_the_key_unless_it_contradicts_the_body(
+async def test_the_header_is_the_key_unless_it_contradicts_the_body(
     over: str, sent: str, body: str, used: str | None
 ) -> None:
-    async def scenario() -> tuple[int, list[Any]]:
-        gateway = FakeGateway()
-        headers = {**JSON, **({HEADER: sent} if sent else {})}
-        async with client(gateway) as http:
-            if over == "rest":
-                content = {"arguments": {}, **({"idempotency_key": body} if body else {})}
-                answer = await http.post("/v1/tools/test__echo/call", headers=headers, content=json.dumps(content))
-            else:
-                made = call_message(over, body)
-                answer = await http.post("/mcp", headers={**headers, **made[0]}, content=json.dumps(made[1]))
-        return answer.status_code, [one["idempotency_key"] for one in gateway.calls]
-
-    assert asyncio.run(scenario()) == ((400, []) if used is None else (200, [used]))
+    gateway = FakeGateway()
+    headers = {**JSON, **({HEADER: sent} if sent else {})}
+    async with client(gateway) as http:
+        if over == "rest":
+            content = {"arguments": {}, **({"idempotency_key": body} if body else {})}
+            answer = await http.post("/v1/tools/test__echo/call", headers=headers, content=json.dumps(content))
+        else:
+            made = call_message(over, body)
+            answer = await http.post("/mcp", headers={**headers, **made[0]}, content=json.dumps(made[1]))
+    found = answer.status_code, [one["idempotency_key"] for one in gateway.calls]
+    assert found == ((400, []) if used is None else (200, [used]))
 
 
 def call_message(protocol_style: str, key: str) -> tuple[dict[str, str], dict[str, Any]]:
@@ -424,26 +376,23 @@ def call_message(protocol_style: str, key: str) -> tuple[dict[str, str], dict[st
     return headers, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
 
-def test_the_header_of_a_batch_is_a_key_for_each_of_its_calls_and_twice_is_refused() -> None:
-    async def scenario() -> tuple[list[Any], list[int]]:
-        gateway = FakeGateway()
-        calls = [{"type": "tool_call", "id": str(n), "name": "test__echo", "args": {"n": n}} for n in range(3)]
-        async with client(gateway) as http:
-            first = await http.post("/v1/tool_calls", headers={**JSON, HEADER: "k1"}, content=json.dumps(calls))
-            again = await http.post("/v1/tool_calls", headers={**JSON, HEADER: "k1"}, content=json.dumps(calls))
-            twice = [*JSON.items(), (HEADER, "k1"), (HEADER, "k2")]
-            refused = await http.post("/v1/tools/test__echo/call", headers=twice, content=b"{}")
-        statuses = [one.status_code for one in (first, again, refused)]
-        return [one["idempotency_key"] for one in gateway.calls], statuses
-
-    keys, statuses = asyncio.run(scenario())
+async def test_the_header_of_a_batch_is_a_key_for_each_of_its_calls_and_twice_is_refused() -> None:
+    gateway = FakeGateway()
+    calls = [{"type": "tool_call", "id": str(n), "name": "test__echo", "args": {"n": n}} for n in range(3)]
+    async with client(gateway) as http:
+        first = await http.post("/v1/tool_calls", headers={**JSON, HEADER: "k1"}, content=json.dumps(calls))
+        again = await http.post("/v1/tool_calls", headers={**JSON, HEADER: "k1"}, content=json.dumps(calls))
+        twice = [*JSON.items(), (HEADER, "k1"), (HEADER, "k2")]
+        refused = await http.post("/v1/tools/test__echo/call", headers=twice, content=b"{}")
+    statuses = [one.status_code for one in (first, again, refused)]
+    keys = [one["idempotency_key"] for one in gateway.calls]
     assert statuses == [200, 200, 400]
     assert keys[:3] == keys[3:]
     assert len(set(keys)) == 3
 
 
-def test_fifty_calls_with_one_header_are_made_once(tmp_path: Path) -> None:
-    async def scenario(server: str) -> set[str]:
+async def test_fifty_calls_with_one_header_are_made_once(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
         async with loaded(tmp_path, server) as gateway, client(gateway, key="key-of-bot") as http:  # type: ignore[arg-type]
             made = await asyncio.gather(
                 *(
@@ -451,8 +400,5 @@ def test_fifty_calls_with_one_header_are_made_once(tmp_path: Path) -> None:
                     for _ in range(50)
                 )
             )
-        return {one.json()["call_id"] for one in made}
-
-    with upstream() as (seen, server):
-        ids = asyncio.run(scenario(server))
+        ids = {one.json()["call_id"] for one in made}
     assert (len(ids), len(seen.requests)) == (1, 1)

@@ -531,14 +531,12 @@ def test_a_set_is_fetched_within_bounds() -> None:
 
 
 @respx.mock
-def test_a_set_elsewhere_is_fetched_over_tls_by_its_name() -> None:
+async def test_a_set_elsewhere_is_fetched_over_tls_by_its_name() -> None:
     keys = {"keys": [jwk("ed")]}
     route = respx.get("https://login.example.com/keys").mock(return_value=Response(200, json=keys))
 
-    async def main() -> bytes:
-        return await fetch_key_set("https://login.example.com/keys", 10_000, permit=lambda _: Allow(rule="test"))
-
-    assert json.loads(asyncio.run(main())) == keys
+    found = await fetch_key_set("https://login.example.com/keys", 10_000, permit=lambda _: Allow(rule="test"))
+    assert json.loads(found) == keys
     assert "authorization" not in route.calls[0].request.headers
 
 

@@ -182,37 +182,34 @@ def test_a_condition_on_a_label_that_nothing_sets_stops_the_start(tmp_path: Path
         scenario(tmp_path, ["personal_data"], _nothing, MAIL)
 
 
-def test_another_process_knows_the_label_before_its_next_call(tmp_path: Path) -> None:
+async def test_another_process_knows_the_label_before_its_next_call(tmp_path: Path) -> None:
     server_ = RedisServer(tmp_path / "redis")
     (tmp_path / "redis").mkdir()
     server_.start()
 
-    async def run(seen: Upstream, server: str) -> None:
-        closed = {
-            **ALL,
-            "id": "closed",
-            "tools": ["orders__send_mail"],
-            "verdict": "deny",
-            "when": "'private' in session.labels",
-        }
-        policy = {"rules": [ALL, closed]}
-        state = f"redis://127.0.0.1:{server_.port}/0"
-        path = project(tmp_path / "p", server, policy, inspect_results=["personal_data"], state=state)
-        async with Gateway.load(path) as first, Gateway.load(path) as second:
-
-            async def mail(session: str) -> str:
-                return code(await second.call("orders__send_mail", {"to": "x"}, principal="bot", session=session))
-
-            assert await mail("s") == "ok"
-            await health(first, seen, {"customer": "ann.lee@mail.fr"})
-            assert (await mail("s"), await mail("another")) == ("forbidden", "ok")
-            server_.stop()
-            lost = await health(first, seen, {"customer": "ann.lee@mail.fr"})
-            assert "ann.lee" not in json.dumps(lost.to_dict())
-
     try:
         with upstream() as (seen, server):
-            asyncio.run(run(seen, server))
+            closed = {
+                **ALL,
+                "id": "closed",
+                "tools": ["orders__send_mail"],
+                "verdict": "deny",
+                "when": "'private' in session.labels",
+            }
+            policy = {"rules": [ALL, closed]}
+            state = f"redis://127.0.0.1:{server_.port}/0"
+            path = project(tmp_path / "p", server, policy, inspect_results=["personal_data"], state=state)
+            async with Gateway.load(path) as first, Gateway.load(path) as second:
+
+                async def mail(session: str) -> str:
+                    return code(await second.call("orders__send_mail", {"to": "x"}, principal="bot", session=session))
+
+                assert await mail("s") == "ok"
+                await health(first, seen, {"customer": "ann.lee@mail.fr"})
+                assert (await mail("s"), await mail("another")) == ("forbidden", "ok")
+                server_.stop()
+                lost = await health(first, seen, {"customer": "ann.lee@mail.fr"})
+                assert "ann.lee" not in json.dumps(lost.to_dict())
     finally:
         server_.stop()
 
@@ -316,11 +313,11 @@ def test_bytes_that_are_no_text_stay_as_they_are(tmp_path: Path) -> None:
     scenario(tmp_path, [{"detector": "personal_data", "then": "redact"}], steps)
 
 
-def test_a_long_answer_is_looked_at_beside_the_loop(tmp_path: Path) -> None:
+async def test_a_long_answer_is_looked_at_beside_the_loop(tmp_path: Path) -> None:
     """What some texts cost to look at would hold up every other call."""
     name = f"places_{abs(hash(str(tmp_path)))}"
 
-    async def run(seen: Upstream, server: str) -> None:
+    with upstream() as (seen, server):
         detectors = [{"detector": f"{name}.Place"}]
         code_of = "import threading\nPLACES = []\nclass Place:\n    def find(self, text):\n"
         code_of += "        PLACES.append(threading.current_thread() is threading.main_thread())\n        return []\n"
@@ -330,6 +327,3 @@ def test_a_long_answer_is_looked_at_beside_the_loop(tmp_path: Path) -> None:
             await health(gateway, seen, {"text": "short"})
             await health(gateway, seen, {"text": "a@" * 10_000})
         assert sys.modules[name].PLACES == [True, False]
-
-    with upstream() as (seen, server):
-        asyncio.run(run(seen, server))

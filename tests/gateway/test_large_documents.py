@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.clients import bearer, listening, run
+from tests.gateway.clients import bearer, listening
 from tests.gateway.test_graphql_outcomes import HASH
 from toolgen.connectors.graphql.compiled_schema import compile_schema
 from toolgen.connectors.graphql.guard import check_document
@@ -75,7 +75,7 @@ async def _serving(path: Path) -> AsyncIterator[Callable[[str, dict[str, Any]], 
         yield call
 
 
-def test_calls_are_answered_while_a_large_document_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_are_answered_while_a_large_document_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each document is held up until the other calls were answered, which they are not if it is read on the event loop."""
     begun, answered = threading.Event(), threading.Event()
 
@@ -86,39 +86,33 @@ def test_calls_are_answered_while_a_large_document_is_read(path: Path, monkeypat
 
     monkeypatch.setattr("toolgen.connectors.graphql.document_guard.check_document", held)
 
-    async def work() -> None:
-        async with _serving(path) as call:
-            for arguments in _LARGE:
-                begun.clear()
-                answered.clear()
-                document = asyncio.create_task(call("g__run_query", arguments))
-                await asyncio.to_thread(begun.wait, _WAIT_S)
-                others = [await call("db__query", {"sql": f"SELECT {number} AS n FROM people"}) for number in range(3)]
-                answered.set()
-                found = await document
-                assert [other["status"] for other in others] == ["ok"] * 3
-                assert (found["status"], found["error"]["rule"]) == ("refused", "graphql"), found
-
-    run(work())
-
-
-def test_calls_are_answered_while_a_schema_is_compiled(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work() -> None:
-        begun, answered = threading.Event(), threading.Event()
-
-        def held(*given: Any) -> Any:
-            begun.set()
-            assert answered.wait(_WAIT_S), "no other call was answered while the schema was compiled"
-            return compile_schema(*given)
-
-        monkeypatch.setattr("toolgen.connectors.graphql.document_guard.compile_schema", held)
-        async with _serving(path) as call:
-            document = asyncio.create_task(call("g__run_query", {"query": "{ posts(first: 1) { nope } }"}))
+    async with _serving(path) as call:
+        for arguments in _LARGE:
+            begun.clear()
+            answered.clear()
+            document = asyncio.create_task(call("g__run_query", arguments))
             await asyncio.to_thread(begun.wait, _WAIT_S)
-            other = await call("db__query", {"sql": "SELECT 1 AS n FROM people"})
+            others = [await call("db__query", {"sql": f"SELECT {number} AS n FROM people"}) for number in range(3)]
             answered.set()
             found = await document
-        assert other["status"] == "ok"
-        assert found["error"]["rule"] == "graphql"
+            assert [other["status"] for other in others] == ["ok"] * 3
+            assert (found["status"], found["error"]["rule"]) == ("refused", "graphql"), found
 
-    run(work())
+
+async def test_calls_are_answered_while_a_schema_is_compiled(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, answered = threading.Event(), threading.Event()
+
+    def held(*given: Any) -> Any:
+        begun.set()
+        assert answered.wait(_WAIT_S), "no other call was answered while the schema was compiled"
+        return compile_schema(*given)
+
+    monkeypatch.setattr("toolgen.connectors.graphql.document_guard.compile_schema", held)
+    async with _serving(path) as call:
+        document = asyncio.create_task(call("g__run_query", {"query": "{ posts(first: 1) { nope } }"}))
+        await asyncio.to_thread(begun.wait, _WAIT_S)
+        other = await call("db__query", {"sql": "SELECT 1 AS n FROM people"})
+        answered.set()
+        found = await document
+    assert other["status"] == "ok"
+    assert found["error"]["rule"] == "graphql"

@@ -115,24 +115,13 @@ def document() -> dict[str, Any]:
 Work = Callable[[toolgen.Gateway], Awaitable[None]]
 
 
-def tried(work: Work, **options: Any) -> None:
-    async def main() -> None:
-        gateway = toolgen.Gateway.from_asgi(app(), document(), allow=["read", "write"], name="own", **options)
-        async with gateway, asyncio.timeout(120):
-            await work(gateway)
-
-    asyncio.run(main())
+async def tried(work: Work, **options: Any) -> None:
+    gateway = toolgen.Gateway.from_asgi(app(), document(), allow=["read", "write"], name="own", **options)
+    async with gateway, asyncio.timeout(120):
+        await work(gateway)
 
 
 async def test_a_call_reaches_the_application_as_http_would_bring_it() -> None:
-    async def work(gateway: toolgen.Gateway) -> None:
-        arguments = {"name": "a/b é", "to": "x&y=1", "body": {"k": "ü"}}
-        data: Any = (await gateway.call("own__echo", arguments)).unwrap()
-        assert data == {"path": "a/b é", "query": {"to": "x&y=1"}, "host": "tools.example:80", "body": '{"k":"ü"}'}
-        (seen,) = SEEN
-        assert seen["headers"]["content-type"] == "application/json"
-        assert int(seen["headers"]["content-length"]) == len(seen["body"])
-
     routes = ROUTES["/echo/{name}"]
     ROUTES["/echo/{name:path}"] = ROUTES.pop("/echo/{name}")
     try:
@@ -143,7 +132,12 @@ async def test_a_call_reaches_the_application_as_http_would_bring_it() -> None:
         made, document(), allow=["read", "write"], name="own", server="http://tools.example"
     )
     async with gateway:
-        await work(gateway)
+        arguments = {"name": "a/b é", "to": "x&y=1", "body": {"k": "ü"}}
+        data: Any = (await gateway.call("own__echo", arguments)).unwrap()
+        assert data == {"path": "a/b é", "query": {"to": "x&y=1"}, "host": "tools.example:80", "body": '{"k":"ü"}'}
+        (seen,) = SEEN
+        assert seen["headers"]["content-type"] == "application/json"
+        assert int(seen["headers"]["content-length"]) == len(seen["body"])
 
 
 def test_every_call_is_on_record_and_held_by_the_policy(tmp_path: Path) -> None:
@@ -163,26 +157,26 @@ def test_every_call_is_on_record_and_held_by_the_policy(tmp_path: Path) -> None:
     assert "own__large" in "".join(path.read_text("utf-8") for path in tmp_path.glob("*.jsonl"))
 
 
-def test_an_application_that_fails_tells_nobody_why(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_application_that_fails_tells_nobody_why(caplog: pytest.LogCaptureFixture) -> None:
     async def work(gateway: toolgen.Gateway) -> None:
         envelope = await gateway.call("own__broken", {})
         assert envelope.error is not None
         assert envelope.error.code == "upstream_error"
         assert "hunter2" not in str(envelope.to_dict())
 
-    tried(work)
+    await tried(work)
     assert "the application failed: RuntimeError" in caplog.text
     assert "hunter2" not in caplog.text
 
 
 @pytest.mark.parametrize("to", ["http://127.0.0.1:9/x", "https://localhost/x", "//example.com/x"])
-def test_a_redirect_leads_to_no_other_place(to: str) -> None:
+async def test_a_redirect_leads_to_no_other_place(to: str) -> None:
     async def work(gateway: toolgen.Gateway) -> None:
         envelope = await gateway.call("own__elsewhere", {"to": to})
         assert envelope.error is not None, envelope
         assert envelope.error.code in {"egress_refused", "upstream_error"}
 
-    tried(work)
+    await tried(work)
 
 
 async def test_requests_to_another_origin_are_refused() -> None:
@@ -194,16 +188,16 @@ async def test_requests_to_another_origin_are_refused() -> None:
     await dialer.close()
 
 
-def test_an_answer_without_end_is_cut_and_its_application_ended() -> None:
+async def test_an_answer_without_end_is_cut_and_its_application_ended() -> None:
     async def work(gateway: toolgen.Gateway) -> None:
         envelope = await gateway.call("own__long", {})
         assert envelope.error is not None
         assert envelope.error.code == "response_too_large"
 
-    tried(work)
+    await tried(work)
 
 
-def test_an_answer_is_not_packed_unless_the_application_insists() -> None:
+async def test_an_answer_is_not_packed_unless_the_application_insists() -> None:
     async def work(gateway: toolgen.Gateway) -> None:
         data: Any = (await gateway.call("own__large", {})).unwrap()
         assert len(data["text"]) == 5_000
@@ -211,10 +205,10 @@ def test_an_answer_is_not_packed_unless_the_application_insists() -> None:
         assert envelope.error is not None
         assert envelope.error.code == "upstream_error"
 
-    tried(work)
+    await tried(work)
 
 
-def test_a_call_that_nobody_waits_for_ends_in_the_application() -> None:
+async def test_a_call_that_nobody_waits_for_ends_in_the_application() -> None:
     async def work(gateway: toolgen.Gateway) -> None:
         call = asyncio.create_task(gateway.call("own__silent", {}))
         while not SEEN:  # noqa: ASYNC110 - an application tells nobody
@@ -226,16 +220,16 @@ def test_a_call_that_nobody_waits_for_ends_in_the_application() -> None:
             await asyncio.sleep(0.01)
         assert SEEN == [{"began": True}, {"ended": True}]
 
-    tried(work)
+    await tried(work)
 
 
-def test_what_the_application_does_after_its_answer_is_done_to_its_end() -> None:
+async def test_what_the_application_does_after_its_answer_is_done_to_its_end() -> None:
     """Also where the gateway is closed at once."""
 
     async def work(gateway: toolgen.Gateway) -> None:
         assert (await gateway.call("own__later", {})).unwrap() == {"text": "soon"}
 
-    tried(work)
+    await tried(work)
     assert SEEN == [{"done": True}]
 
 

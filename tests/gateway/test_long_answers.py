@@ -406,13 +406,10 @@ def test_pages_that_nobody_would_recognise_are_followed_as_toolgen_yaml_says(tmp
         ({"cursor": "ab", "style": "x"}, "style"),
     ],
 )
-def test_pages_that_a_tool_does_not_have_are_an_error_at_load(tmp_path: Path, pages: Any, said: str) -> None:
-    async def main() -> None:
+async def test_pages_that_a_tool_does_not_have_are_an_error_at_load(tmp_path: Path, pages: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
         async with gateway(tmp_path, "http://127.0.0.1:1", project={"tools": {"people__list_odd": {"pages": pages}}}):
             pass
-
-    with pytest.raises(ConfigError, match=re.escape(said)):
-        asyncio.run(main())
 
 
 @pytest.mark.parametrize("how", ["kept", "replayed"])

@@ -43,18 +43,15 @@ async def failing() -> str:
     raise toolgen.ToolError("no such customer")
 
 
-def called(
+async def called(
     middleware: Sequence[object], name: str = "limited", arguments: dict[str, Any] | None = None, **more: Any
 ) -> tuple[Envelope, list[dict[str, Any]]]:
     """One call to a function behind a middleware, and the record."""
 
-    async def run() -> tuple[Envelope, list[dict[str, Any]]]:
-        gateway = Gateway.from_functions(limited, failing, middleware=middleware)
-        async with gateway:
-            envelope = await gateway.call(name, arguments or {}, principal="agent", **more)
-            return envelope, audit_entries(gateway)
-
-    return asyncio.run(run())
+    gateway = Gateway.from_functions(limited, failing, middleware=middleware)
+    async with gateway:
+        envelope = await gateway.call(name, arguments or {}, principal="agent", **more)
+        return envelope, audit_entries(gateway)
 
 
 def decisions(entries: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -70,15 +67,15 @@ class Halving(Middleware):
         return Narrow(arguments={"limit": call.arguments["limit"] // 2})  # type: ignore[operator]
 
 
-def test_it_narrows_arguments_and_the_record_has_what_was_sent() -> None:
-    envelope, entries = called([Halving(), Halving()], arguments={"limit": 40})
+async def test_it_narrows_arguments_and_the_record_has_what_was_sent() -> None:
+    envelope, entries = await called([Halving(), Halving()], arguments={"limit": 40})
     assert envelope.data["limit"] == 10  # type: ignore[index, call-overload]
     narrowed = [entry for entry in reversed(entries) if entry["event"] == "decision"]
     assert [entry["arguments"] for entry in narrowed] == [{"limit": 20}, {"limit": 10}]
     assert all(entry["status"] == "narrowed" and entry["policy_digest"].startswith("sha256:") for entry in narrowed)
 
 
-def test_it_is_an_onion_around_what_the_gateway_does() -> None:
+async def test_it_is_an_onion_around_what_the_gateway_does() -> None:
     order: list[str] = []
 
     class Ring(Middleware):
@@ -91,7 +88,7 @@ def test_it_is_an_onion_around_what_the_gateway_does() -> None:
         async def after(self, call: CallView, result: ResultView) -> None:
             order.append(f"{self.name} after {result.status}")
 
-    called([Ring("outer"), Ring("inner")])
+    await called([Ring("outer"), Ring("inner")])
     assert order == ["outer before", "inner before", "inner after ok", "outer after ok"]
 
 
@@ -121,9 +118,9 @@ class Wide(Middleware):
     ],
     ids=str,
 )
-def test_what_asks_for_more_is_refused_and_never_sent(changes: dict[str, Any]) -> None:
+async def test_what_asks_for_more_is_refused_and_never_sent(changes: dict[str, Any]) -> None:
     arguments = {"limit": 40, "tags": ["a", "b"], "everything": False}
-    envelope, entries = called([Wide(**changes)], arguments=arguments)
+    envelope, entries = await called([Wide(**changes)], arguments=arguments)
     assert code(envelope) == "middleware_failed"
     assert envelope.error is not None
     assert envelope.error.rule == f"middleware:{__name__}.Wide"
@@ -131,13 +128,13 @@ def test_what_asks_for_more_is_refused_and_never_sent(changes: dict[str, Any]) -
     assert [entry["status"] for entry in entries if entry["event"] == "outcome"] == ["refused"]
 
 
-def test_less_of_a_list_is_less() -> None:
-    assert called([Wide(tags=["b"])], arguments={"tags": ["a", "b"]})[0].data["tags"] == ["b"]  # type: ignore[index, call-overload]
+async def test_less_of_a_list_is_less() -> None:
+    assert (await called([Wide(tags=["b"])], arguments={"tags": ["a", "b"]}))[0].data["tags"] == ["b"]  # type: ignore[index, call-overload]
 
 
-def test_arguments_that_it_adds_are_held_against_the_schema() -> None:
-    assert code(called([Wide(limit=1.5)], arguments={"tags": ["a"]})[0]) == "validation"
-    assert called([Wide(limit=3)], arguments={"tags": ["a"]})[0].data["limit"] == 3  # type: ignore[index, call-overload]
+async def test_arguments_that_it_adds_are_held_against_the_schema() -> None:
+    assert code((await called([Wide(limit=1.5)], arguments={"tags": ["a"]}))[0]) == "validation"
+    assert (await called([Wide(limit=3)], arguments={"tags": ["a"]}))[0].data["limit"] == 3  # type: ignore[index, call-overload]
 
 
 class Raising(Middleware):
@@ -192,12 +189,12 @@ class Talking(Middleware):
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Middleware) else one,
 )
-def test_one_that_fails_refuses_each_call_by_itself_and_the_gateway_goes_on(
+async def test_one_that_fails_refuses_each_call_by_itself_and_the_gateway_goes_on(
     middleware: Middleware, status: str
 ) -> None:
     _RELEASE.clear()
 
-    async def run() -> None:
+    try:
         gateway = Gateway.from_functions(limited, failing, middleware=[middleware])
         async with gateway:
             many = await asyncio.gather(*(gateway.call("limited", {}, principal="agent") for _ in range(3)))
@@ -209,14 +206,11 @@ def test_one_that_fails_refuses_each_call_by_itself_and_the_gateway_goes_on(
         assert {entry["policy_digest"] for entry in entries if entry["event"] == "decision"} == {
             gateway._checks.hooks[0].digest  # type: ignore[union-attr]
         }
-
-    try:
-        asyncio.run(run())
     finally:
         _RELEASE.set()
 
 
-def test_one_that_waits_in_its_time_is_waited_for() -> None:
+async def test_one_that_waits_in_its_time_is_waited_for() -> None:
     class Patient(Middleware):
         timeout_s = 60.0
 
@@ -229,7 +223,7 @@ def test_one_that_waits_in_its_time_is_waited_for() -> None:
             except TimeoutError:
                 await asyncio.sleep(0)
 
-    assert code(called([Patient()])[0]) == "ok"
+    assert code((await called([Patient()]))[0]) == "ok"
 
 
 class Two(dict[str, Any]):
@@ -255,17 +249,17 @@ class Small(int):
 
 
 @pytest.mark.parametrize("changes", [Two(limit=1_000), {"limit": Small(1_000)}, {"tags": Two({"a": 1})}])
-def test_what_is_judged_is_what_is_sent_whatever_its_class_says_of_itself(changes: Any) -> None:
+async def test_what_is_judged_is_what_is_sent_whatever_its_class_says_of_itself(changes: Any) -> None:
     class Sly(Middleware):
         async def before(self, call: CallView) -> Narrow:
             return Narrow(arguments=changes)
 
-    envelope, entries = called([Sly()], arguments={"limit": 5, "tags": ["a"]})
+    envelope, entries = await called([Sly()], arguments={"limit": 5, "tags": ["a"]})
     assert code(envelope) == "middleware_failed"
     assert [status for _, status in decisions(entries)] == ["widened"]
 
 
-def test_what_is_kept_of_arguments_and_data_changes_neither_call_nor_answer_nor_what_is_recorded() -> None:
+async def test_what_is_kept_of_arguments_and_data_changes_neither_call_nor_answer_nor_what_is_recorded() -> None:
     kept: list[Any] = []
 
     class Keeping(Middleware):
@@ -280,7 +274,7 @@ def test_what_is_kept_of_arguments_and_data_changes_neither_call_nor_answer_nor_
             data["tags"].append("z")
             data["limit"] = 1_000
 
-    envelope, entries = called([Keeping(), Keeping()], arguments={"limit": 5, "tags": ["a", "b"]})
+    envelope, entries = await called([Keeping(), Keeping()], arguments={"limit": 5, "tags": ["a", "b"]})
     assert envelope.data == {"limit": 5, "tags": ["a"], "everything": False}
     assert {status for _, status in decisions(entries)} == {"narrowed"}
 
@@ -291,7 +285,9 @@ class NoError(BaseException):
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, GeneratorExit, NoError, SystemExit, asyncio.CancelledError])
 @pytest.mark.parametrize("place", ["before", "after", "shows"])
-def test_whatever_it_raises_refuses_its_call_and_the_next_is_served(raised: type[BaseException], place: str) -> None:
+async def test_whatever_it_raises_refuses_its_call_and_the_next_is_served(
+    raised: type[BaseException], place: str
+) -> None:
     times: list[int] = []
 
     def shows(*_: object) -> bool:
@@ -303,43 +299,41 @@ def test_whatever_it_raises_refuses_its_call_and_the_next_is_served(raised: type
     async def hook(*_: object) -> None:
         shows()
 
-    async def run() -> list[str]:
-        made = type("Failing", (Middleware,), {place: shows if place == "shows" else hook})()
-        async with Gateway.from_functions(limited, middleware=[made]) as gateway:
-            return [code(await gateway.call("limited", {}, principal="agent")) for _ in range(2)]
-
     refused = {"before": "middleware_failed", "after": "result_withheld", "shows": "outside_catalog"}
-    assert asyncio.run(run()) == [refused[place], "ok"]
+    made = type("Failing", (Middleware,), {place: shows if place == "shows" else hook})()
+    async with Gateway.from_functions(limited, middleware=[made]) as gateway:
+        found = [code(await gateway.call("limited", {}, principal="agent")) for _ in range(2)]
+    assert found == [refused[place], "ok"]
 
 
-def test_it_refuses_in_words_of_its_own() -> None:
+async def test_it_refuses_in_words_of_its_own() -> None:
     async def closed(call: CallView) -> Refuse:
         return Refuse(message=f"{call.tool.name} is closed", suggestion="come back tomorrow")
 
-    envelope, entries = called([closed])
+    envelope, entries = await called([closed])
     assert envelope.error is not None
     assert (envelope.error.code, envelope.error.message) == ("forbidden", "limited is closed")
     assert envelope.error.suggestion == "come back tomorrow"
     assert decisions(entries)[0][1] == "refused"
 
 
-def test_it_changes_an_answer_and_tells_more_of_a_failure() -> None:
+async def test_it_changes_an_answer_and_tells_more_of_a_failure() -> None:
     class After(Middleware):
         async def after(self, call: CallView, result: ResultView) -> Change:
             if result.status == "error":
                 return Change(suggestion="search for the customer first")
             return Change(data={**result.data, "stamped": call.principal.id})  # type: ignore[dict-item]
 
-    envelope, entries = called([After()])
+    envelope, entries = await called([After()])
     assert envelope.data["stamped"] == "agent"  # type: ignore[index, call-overload]
     assert decisions(entries)[0][1] == "changed"
-    failed, _ = called([After()], "failing")
+    failed, _ = await called([After()], "failing")
     assert failed.error is not None
     assert (failed.error.code, failed.error.suggestion) == ("handler_error", "search for the customer first")
 
 
 @pytest.mark.parametrize("kind", ["raises", "no_json", "label", "refuses"])
-def test_an_answer_is_withheld_where_a_check_of_it_fails(kind: str) -> None:
+async def test_an_answer_is_withheld_where_a_check_of_it_fails(kind: str) -> None:
     class After(Middleware):
         async def after(self, call: CallView, result: ResultView) -> Change | Refuse:
             match kind:
@@ -351,7 +345,7 @@ def test_an_answer_is_withheld_where_a_check_of_it_fails(kind: str) -> None:
                     return Change(labels=["undeclared"])
             return Refuse(message="not for you")
 
-    envelope, entries = called([After()])
+    envelope, entries = await called([After()])
     assert (envelope.status, code(envelope), envelope.data) == ("error", "result_withheld", None)
     (outcome,) = (entry for entry in entries if entry["event"] == "outcome")
     assert (outcome["status"], outcome["code"]) == ("error", "result_withheld")
@@ -434,8 +428,8 @@ async def stamp(call):
 Steps = Callable[[Gateway, Upstream], Awaitable[None]]
 
 
-def scenario(root: Path, policy: dict[str, Any], middleware: list[Any], steps: Steps) -> None:
-    async def run(seen: Upstream, server: str) -> None:
+async def scenario(root: Path, policy: dict[str, Any], middleware: list[Any], steps: Steps) -> None:
+    with upstream() as (seen, server):
         (root / "p").mkdir()
         path = project(root / "p", server, policy, middleware=middleware)
         name = f"checks_{abs(hash(str(root)))}"
@@ -444,15 +438,12 @@ def scenario(root: Path, policy: dict[str, Any], middleware: list[Any], steps: S
         async with Gateway.load(path) as gateway:
             await steps(gateway, seen)
 
-    with upstream() as (seen, server):
-        asyncio.run(run(seen, server))
-
 
 def order(amount: int, **more: Any) -> dict[str, Any]:
     return {"tenant_id": "acme", "amount_cents": amount, **more}
 
 
-def test_what_is_narrowed_is_judged_by_the_policy_again(tmp_path: Path) -> None:
+async def test_what_is_narrowed_is_judged_by_the_policy_again(tmp_path: Path) -> None:
     rule = {**ALL, "id": "big", "tools": ["orders__create_order"], "verdict": "deny", "when": "args.amount_cents < 20"}
 
     async def steps(gateway: Gateway, seen: Upstream) -> None:
@@ -462,10 +453,10 @@ def test_what_is_narrowed_is_judged_by_the_policy_again(tmp_path: Path) -> None:
         assert seen.requests == []
 
     use = {"use": "own_checks.Lower", "options": {"amount": 10}}
-    scenario(tmp_path, {"rules": [ALL, rule]}, [use], steps)
+    await scenario(tmp_path, {"rules": [ALL, rule]}, [use], steps)
 
 
-def test_a_sum_of_a_session_counts_what_was_sent_and_no_more(tmp_path: Path) -> None:
+async def test_a_sum_of_a_session_counts_what_was_sent_and_no_more(tmp_path: Path) -> None:
     ceiling = {
         **ALL,
         "id": "ceiling",
@@ -482,10 +473,10 @@ def test_a_sum_of_a_session_counts_what_was_sent_and_no_more(tmp_path: Path) -> 
         assert [json.loads(body)["amount_cents"] for _, _, body in seen.requests] == [30, 30]
 
     use = {"use": "own_checks.Lower", "options": {"amount": 30}}
-    scenario(tmp_path, {"rules": [ALL, ceiling]}, [use], steps)
+    await scenario(tmp_path, {"rules": [ALL, ceiling]}, [use], steps)
 
 
-def test_a_person_agrees_to_the_narrowed_call_and_it_is_made_as_it_was_shown(tmp_path: Path) -> None:
+async def test_a_person_agrees_to_the_narrowed_call_and_it_is_made_as_it_was_shown(tmp_path: Path) -> None:
     asking = {**ALL, "id": "asking", "tools": ["orders__create_order"], "verdict": "ask"}
     policy = {"rules": [ALL, asking], "approvals": {"approvers": ["user"]}}
 
@@ -499,10 +490,10 @@ def test_a_person_agrees_to_the_narrowed_call_and_it_is_made_as_it_was_shown(tmp
         await asyncio.to_thread(seen.reached, 1)
         assert json.loads(seen.requests[0][2])["note"] == "checked"
 
-    scenario(tmp_path, policy, ["own_checks.Noting"], steps)
+    await scenario(tmp_path, policy, ["own_checks.Noting"], steps)
 
 
-def test_an_argument_that_the_policy_sets_is_not_its_to_change(tmp_path: Path) -> None:
+async def test_an_argument_that_the_policy_sets_is_not_its_to_change(tmp_path: Path) -> None:
     policy = {
         "rules": [{**ALL, "bind": {"amount_cents": "principal.attributes.limit"}, "tools": ["orders__create_order"]}]
     }
@@ -512,10 +503,10 @@ def test_an_argument_that_the_policy_sets_is_not_its_to_change(tmp_path: Path) -
         assert code(envelope) == "middleware_failed"
         assert seen.requests == []
 
-    scenario(tmp_path, policy, [{"use": "own_checks.Lower", "options": {"amount": 1}}], steps)
+    await scenario(tmp_path, policy, [{"use": "own_checks.Lower", "options": {"amount": 1}}], steps)
 
 
-def test_a_label_that_it_sets_closes_the_way_out(tmp_path: Path) -> None:
+async def test_a_label_that_it_sets_closes_the_way_out(tmp_path: Path) -> None:
     closed = {
         **ALL,
         "id": "closed",
@@ -533,10 +524,10 @@ def test_a_label_that_it_sets_closes_the_way_out(tmp_path: Path) -> None:
         assert (await mail("one"), await mail("two")) == ("forbidden", "ok")
 
     use = {"use": "own_checks.Labels", "labels": ["private"]}
-    scenario(tmp_path, {"rules": [ALL, closed]}, [use], steps)
+    await scenario(tmp_path, {"rules": [ALL, closed]}, [use], steps)
 
 
-def test_a_step_has_the_catalog_that_it_is_shown_and_a_call_outside_is_refused(tmp_path: Path) -> None:
+async def test_a_step_has_the_catalog_that_it_is_shown_and_a_call_outside_is_refused(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         bot = gateway.principal("bot")
 
@@ -569,16 +560,16 @@ def test_a_step_has_the_catalog_that_it_is_shown_and_a_call_outside_is_refused(t
         "verdict": "deny",
         "when": "'private' in session.labels",
     }
-    scenario(tmp_path, {"rules": [ALL, closed]}, uses, steps)
+    await scenario(tmp_path, {"rules": [ALL, closed]}, uses, steps)
 
 
-def test_a_dry_run_shows_what_would_be_sent(tmp_path: Path) -> None:
+async def test_a_dry_run_shows_what_would_be_sent(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         shown = await gateway.preview("orders__create_order", order(60), principal="bot")
         assert json.loads(shown.data["body"])["note"] == "checked"  # type: ignore[index, call-overload]
         assert seen.requests == []
 
-    scenario(tmp_path, {"rules": [ALL]}, ["own_checks.Noting"], steps)
+    await scenario(tmp_path, {"rules": [ALL]}, ["own_checks.Noting"], steps)
 
 
 @pytest.mark.parametrize(
@@ -597,11 +588,11 @@ def test_a_dry_run_shows_what_would_be_sent(tmp_path: Path) -> None:
         ({"uses": "own_checks.stamp"}, "uses"),
     ],
 )
-def test_what_cannot_be_loaded_stops_the_start_with_its_line(tmp_path: Path, entry: Any, message: str) -> None:
+async def test_what_cannot_be_loaded_stops_the_start_with_its_line(tmp_path: Path, entry: Any, message: str) -> None:
     async def steps(_gateway: Gateway, _seen: Upstream) -> None: ...
 
     with pytest.raises(ConfigError) as caught:
-        scenario(tmp_path, {"rules": [ALL]}, [entry], steps)
+        await scenario(tmp_path, {"rules": [ALL]}, [entry], steps)
     assert message in str(caught.value)
     assert "toolgen.yaml:" in str(caught.value)
 
@@ -705,7 +696,7 @@ def _nested(levels: int) -> Any:
     ],
     ids=["65", "195", "bytes", "set", "decimal", "datetime", "object"],
 )
-def test_what_is_no_json_or_nested_too_deeply_is_a_failure_of_the_check(value: Any) -> None:
+async def test_what_is_no_json_or_nested_too_deeply_is_a_failure_of_the_check(value: Any) -> None:
     class Narrowing(Middleware):
         async def before(self, call: CallView) -> Narrow:
             return Narrow(arguments={"limit": value})
@@ -714,18 +705,18 @@ def test_what_is_no_json_or_nested_too_deeply_is_a_failure_of_the_check(value: A
         async def after(self, call: CallView, result: ResultView) -> Change:
             return Change(data=value)
 
-    narrowed, _ = called([Narrowing()])
+    narrowed, _ = await called([Narrowing()])
     assert (narrowed.status, narrowed.data) == ("refused", None)
-    changed, entries = called([Changing()])
+    changed, entries = await called([Changing()])
     assert (changed.status, changed.data) == ("error", None)
     assert changed.error is not None
     assert "is withheld" in changed.error.message
     assert [entry["event"] for entry in entries if entry.get("call_id") == changed.call_id].count("outcome") == 1
 
 
-def test_an_answer_that_a_check_changed_is_given_up_to_the_limit() -> None:
+async def test_an_answer_that_a_check_changed_is_given_up_to_the_limit() -> None:
     class Changing(Middleware):
         async def after(self, call: CallView, result: ResultView) -> Change:
             return Change(data=_nested(MAX_DEPTH))
 
-    assert called([Changing()])[0].data == _nested(MAX_DEPTH)
+    assert (await called([Changing()]))[0].data == _nested(MAX_DEPTH)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import sqlite3
@@ -100,7 +99,7 @@ def upstream() -> Iterator[str]:
         yield server.url
 
 
-def answered(root: Path, name: str, *asked: dict[str, Any]) -> list[Envelope]:
+async def answered(root: Path, name: str, *asked: dict[str, Any]) -> list[Envelope]:
     (root / "lists.json").write_text(json.dumps(API), encoding="utf-8")
     policy(root, redact=[{"tools": ["*"], "fields": ["$..secret"], "with": "[hidden]"}])
 
@@ -111,7 +110,7 @@ def answered(root: Path, name: str, *asked: dict[str, Any]) -> list[Envelope]:
             return [await gateway.call(f"lists__{name}", one, principal="bot") for one in asked]
 
     with upstream() as url:
-        return asyncio.run(main(url))
+        return await main(url)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +127,10 @@ def answered(root: Path, name: str, *asked: dict[str, Any]) -> list[Envelope]:
         ("list_counted", {"answer": {"pages": 2, "fields": ["items.id"]}}, {"offset": 6}, "(6 of 9 so far)"),
     ],
 )
-def test_a_list_of_which_there_is_more_says_how_to_read_on(
+async def test_a_list_of_which_there_is_more_says_how_to_read_on(
     tmp_path: Path, name: str, first: dict[str, Any], then: dict[str, Any], said: str
 ) -> None:
-    (envelope,) = answered(tmp_path, name, first)
+    (envelope,) = await answered(tmp_path, name, first)
     assert envelope.meta.more is not None
     assert envelope.meta.more.arguments == then
     text = data_text(envelope)
@@ -154,25 +153,27 @@ def test_a_list_of_which_there_is_more_says_how_to_read_on(
         ("list_whole", {}),
     ],
 )
-def test_the_last_page_and_what_nobody_counts_say_nothing(tmp_path: Path, name: str, arguments: dict[str, Any]) -> None:
-    (envelope,) = answered(tmp_path, name, arguments)
+async def test_the_last_page_and_what_nobody_counts_say_nothing(
+    tmp_path: Path, name: str, arguments: dict[str, Any]
+) -> None:
+    (envelope,) = await answered(tmp_path, name, arguments)
     assert envelope.status == "ok"
     assert envelope.meta.more is None
     assert "[There" not in data_text(envelope)
     assert "more" not in envelope.to_dict()["meta"]  # type: ignore[operator]
 
 
-def test_the_largest_of_all_pages_is_had_in_one_call(tmp_path: Path) -> None:
+async def test_the_largest_of_all_pages_is_had_in_one_call(tmp_path: Path) -> None:
     asked = {"answer": {"pages": 20, "sort": "-size", "top": 1, "fields": ["id", "size", "secret"]}}
-    (envelope,) = answered(tmp_path, "list_linked", asked)
+    (envelope,) = await answered(tmp_path, "list_linked", asked)
     assert envelope.data == [{"id": "i7", "size": 9, "secret": "[hidden]"}]
     assert "1 of 9 items that were read is shown." in data_text(envelope)
-    (first,) = answered(tmp_path, "list_linked", {"answer": {"where": ["size > 3"], "top": 1}})
+    (first,) = await answered(tmp_path, "list_linked", {"answer": {"where": ["size > 3"], "top": 1}})
     assert "1 of 2 that fit, among 3 that were read is shown. There is more" in data_text(first)
 
 
-def test_what_is_hidden_is_hidden_from_conditions_too(tmp_path: Path) -> None:
-    (none, masked) = answered(
+async def test_what_is_hidden_is_hidden_from_conditions_too(tmp_path: Path) -> None:
+    (none, masked) = await answered(
         tmp_path, "list_whole", {"answer": {"where": ["secret = s"]}}, {"answer": {"where": ["secret = [hidden]"]}}
     )
     assert none.data == []
@@ -191,23 +192,23 @@ def test_what_is_hidden_is_hidden_from_conditions_too(tmp_path: Path) -> None:
         ({"where": ["sise > 3"]}, "no item has 'sise'; there are: id, size, secret"),
     ],
 )
-def test_options_that_fit_nothing_are_an_error_with_the_paths_there_are(
+async def test_options_that_fit_nothing_are_an_error_with_the_paths_there_are(
     tmp_path: Path, options: dict[str, Any], said: str
 ) -> None:
-    (envelope,) = answered(tmp_path, "list_whole", {"answer": options})
+    (envelope,) = await answered(tmp_path, "list_whole", {"answer": options})
     assert envelope.error is not None
     assert envelope.error.code == "validation"
     assert said in envelope.error.message
     assert envelope.data is None
 
 
-def test_options_that_are_none_are_refused_before_the_call(tmp_path: Path) -> None:
+async def test_options_that_are_none_are_refused_before_the_call(tmp_path: Path) -> None:
     for options in ({"where": ["size"]}, {"top": 0}, {"sort": 5}, {"order": "x"}):
-        (envelope,) = answered(tmp_path, "list_whole", {"answer": options})
+        (envelope,) = await answered(tmp_path, "list_whole", {"answer": options})
         assert envelope.status == "refused"
 
 
-def rows_of(root: Path, *asked: dict[str, Any]) -> list[Envelope]:
+async def rows_of(root: Path, *asked: dict[str, Any]) -> list[Envelope]:
     with contextlib.closing(sqlite3.connect(root / "c.db")) as database, database:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, total REAL)")
         database.executemany("INSERT INTO orders VALUES (?, ?)", [(number, number * 7 % 10) for number in range(1, 10)])
@@ -216,15 +217,12 @@ def rows_of(root: Path, *asked: dict[str, Any]) -> list[Envelope]:
     settings = {"sources": {"c": {"sql": f"sqlite:///{root / 'c.db'}"}}}
     (root / "toolgen.yaml").write_text(json.dumps(settings), encoding="utf-8")
 
-    async def main() -> list[Envelope]:
-        async with Gateway.load(root / "toolgen.yaml") as gateway:
-            return [await gateway.call("c__query", one, principal="bot") for one in asked]
-
-    return asyncio.run(main())
+    async with Gateway.load(root / "toolgen.yaml") as gateway:
+        return [await gateway.call("c__query", one, principal="bot") for one in asked]
 
 
-def test_rows_beyond_the_maximum_are_told_with_a_cursor_or_with_what_gives_one(tmp_path: Path) -> None:
-    cut, ordered, last, top = rows_of(
+async def test_rows_beyond_the_maximum_are_told_with_a_cursor_or_with_what_gives_one(tmp_path: Path) -> None:
+    cut, ordered, last, top = await rows_of(
         tmp_path,
         {"sql": "SELECT id, total FROM orders"},
         {"sql": "SELECT id, total FROM orders ORDER BY id"},
@@ -242,9 +240,9 @@ def test_rows_beyond_the_maximum_are_told_with_a_cursor_or_with_what_gives_one(t
     assert "1 of 4 items that were read is shown. There is more; read on with" in data_text(top)
 
 
-def test_rows_of_several_pages_are_read_in_one_call(tmp_path: Path) -> None:
+async def test_rows_of_several_pages_are_read_in_one_call(tmp_path: Path) -> None:
     ordered = "SELECT id, total FROM orders ORDER BY id"
-    whole, two, top, unordered = rows_of(
+    whole, two, top, unordered = await rows_of(
         tmp_path,
         {"sql": ordered, "answer": {"pages": 20}},
         {"sql": ordered, "answer": {"pages": 2}},
@@ -264,9 +262,9 @@ def test_rows_of_several_pages_are_read_in_one_call(tmp_path: Path) -> None:
     assert "1 of 9 items that were read is shown." in data_text(top)
 
 
-def test_a_column_that_no_row_has_is_an_error_with_the_columns_there_are(tmp_path: Path) -> None:
+async def test_a_column_that_no_row_has_is_an_error_with_the_columns_there_are(tmp_path: Path) -> None:
     sql = "SELECT id, total FROM orders"
-    where, sort = rows_of(
+    where, sort = await rows_of(
         tmp_path,
         {"sql": sql, "answer": {"where": ["totl > 1"]}},
         {"sql": sql, "answer": {"sort": "-totl"}},
@@ -315,26 +313,21 @@ def connection(*, fails_at: int = TOTAL, stands_at: int = TOTAL) -> Iterator[tup
         yield server.url, seen
 
 
-def orders_of(root: Path, url: str, **asked: Any) -> tuple[Envelope, Any]:
+async def orders_of(root: Path, url: str, **asked: Any) -> tuple[Envelope, Any]:
     policy(root, redact=[])
     (root / "g.graphql").write_text(_SDL, encoding="utf-8")
     settings = {"sources": {"g": {"graphql": "g.graphql", "endpoint": f"{url}/graphql"}}}
     (root / "toolgen.yaml").write_text(json.dumps(settings), encoding="utf-8")
 
-    async def main() -> tuple[Envelope, Any]:
-        async with Gateway.load(root / "toolgen.yaml") as gateway:
-            (tool,) = [
-                one for one in gateway.tool_calls.catalog(gateway.principal("bot")) if one.name == "g__list_orders"
-            ]
-            envelope = await gateway.call("g__list_orders", asked, principal="bot")
-            return envelope, tool.input_schema["properties"]["answer"]["properties"]
-
-    return asyncio.run(main())
+    async with Gateway.load(root / "toolgen.yaml") as gateway:
+        (tool,) = [one for one in gateway.tool_calls.catalog(gateway.principal("bot")) if one.name == "g__list_orders"]
+        envelope = await gateway.call("g__list_orders", asked, principal="bot")
+        return envelope, tool.input_schema["properties"]["answer"]["properties"]
 
 
-def test_a_connection_is_read_to_its_end_in_one_call(tmp_path: Path) -> None:
+async def test_a_connection_is_read_to_its_end_in_one_call(tmp_path: Path) -> None:
     with connection() as (url, seen):
-        envelope, options = orders_of(tmp_path, url, answer={"pages": 20, "sort": "-node.cents", "top": 1})
+        envelope, options = await orders_of(tmp_path, url, answer={"pages": 20, "sort": "-node.cents", "top": 1})
     assert "pages" in options
     assert seen == [0, 3, 6]
     assert [one["node"]["id"] for one in envelope.data["orders"]["edges"]] == ["o7"]
@@ -344,10 +337,10 @@ def test_a_connection_is_read_to_its_end_in_one_call(tmp_path: Path) -> None:
     assert envelope.meta.next_cursor == ""
 
 
-def test_a_connection_of_more_pages_than_were_asked_for_says_where_it_goes_on(tmp_path: Path) -> None:
+async def test_a_connection_of_more_pages_than_were_asked_for_says_where_it_goes_on(tmp_path: Path) -> None:
     with connection() as (url, seen):
-        two, _ = orders_of(tmp_path, url, answer={"pages": 2})
-        later, _ = orders_of(tmp_path, url, after="3")
+        two, _ = await orders_of(tmp_path, url, answer={"pages": 2})
+        later, _ = await orders_of(tmp_path, url, after="3")
     assert seen == [0, 3, 3]
     assert [one["node"]["id"] for one in two.data["orders"]["edges"]] == [f"o{number}" for number in range(6)]
     assert two.meta.more is not None
@@ -356,9 +349,9 @@ def test_a_connection_of_more_pages_than_were_asked_for_says_where_it_goes_on(tm
     assert "There is more (9 in all);" in data_text(later), "how many came before the cursor is not known"
 
 
-def test_a_page_that_fails_ends_a_connection_with_where_it_goes_on(tmp_path: Path) -> None:
+async def test_a_page_that_fails_ends_a_connection_with_where_it_goes_on(tmp_path: Path) -> None:
     with connection(fails_at=6) as (url, seen):
-        envelope, _ = orders_of(tmp_path, url, answer={"pages": 20})
+        envelope, _ = await orders_of(tmp_path, url, answer={"pages": 20})
     assert seen[:3] == [0, 3, 6]
     assert len(envelope.data["orders"]["edges"]) == 6
     assert envelope.meta.truncated
@@ -366,7 +359,7 @@ def test_a_page_that_fails_ends_a_connection_with_where_it_goes_on(tmp_path: Pat
     assert envelope.meta.more.arguments == {"after": "6"}
 
 
-def test_a_cursor_that_leads_to_its_own_page_is_followed_once(tmp_path: Path) -> None:
+async def test_a_cursor_that_leads_to_its_own_page_is_followed_once(tmp_path: Path) -> None:
     with connection(stands_at=3) as (url, seen):
-        orders_of(tmp_path, url, answer={"pages": 20})
+        await orders_of(tmp_path, url, answer={"pages": 20})
     assert seen == [0, 3]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from collections.abc import Callable
@@ -68,12 +67,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return project
 
 
-def call(tool: str, **arguments: object) -> Envelope:
-    async def work() -> Envelope:
-        async with Gateway.load("toolgen.yaml") as gateway:
-            return await gateway.call(tool, arguments, principal="bot")  # type: ignore[arg-type]
-
-    return asyncio.run(work())
+async def call(tool: str, **arguments: object) -> Envelope:
+    async with Gateway.load("toolgen.yaml") as gateway:
+        return await gateway.call(tool, arguments, principal="bot")  # type: ignore[arg-type]
 
 
 def rows(envelope: Envelope) -> Any:
@@ -87,67 +83,67 @@ def code(envelope: Envelope) -> str:
     return envelope.error.code
 
 
-def test_a_rule_opens_one_question_and_not_query(make: Make) -> None:
+async def test_a_rule_opens_one_question_and_not_query(make: Make) -> None:
     make({"tables": {"customers": {}}})
 
-    assert rows(call("shop__customers_of_city"))[0] == [1, "Ada", "ada@example.com"]
-    assert code(call("shop__query", sql="SELECT id FROM customers")) == "unknown_tool"
-    assert code(call("shop__people", first="Ada")) == "unknown_tool"
+    assert rows(await call("shop__customers_of_city"))[0] == [1, "Ada", "ada@example.com"]
+    assert code(await call("shop__query", sql="SELECT id FROM customers")) == "unknown_tool"
+    assert code(await call("shop__people", first="Ada")) == "unknown_tool"
 
 
-def test_row_filters_and_masks_hold(make: Make) -> None:
+async def test_row_filters_and_masks_hold(make: Make) -> None:
     redact = [{"tools": ["shop__*"], "fields": ["$..email"], "with": "[hidden]"}]
     make({"tables": {"customers": {"rows": "tenant = :tenant"}}}, redact=redact)
 
-    found = rows(call("shop__customers_of_city"))
+    found = rows(await call("shop__customers_of_city"))
 
     assert [row[0] for row in found] == [1, 3, 4, 5, 6, 7]
     assert {row[2] for row in found} == {"[hidden]"}
 
 
-def test_a_column_or_table_that_is_not_open_is_refused(make: Make) -> None:
+async def test_a_column_or_table_that_is_not_open_is_refused(make: Make) -> None:
     make({"tables": {"customers": {"columns": ["id", "name", "city"]}}})
 
-    refused = call("shop__customers_of_city")
+    refused = await call("shop__customers_of_city")
 
     assert code(refused) == "sql_refused"
     assert refused.error is not None
     assert "column email" in refused.error.message
 
 
-def test_pages_lead_to_the_end_and_belong_to_their_arguments(make: Make) -> None:
+async def test_pages_lead_to_the_end_and_belong_to_their_arguments(make: Make) -> None:
     make({"tables": {"customers": {}}, "max_rows": 3})
-    first = call("shop__customers_of_city", city="Bonn")
+    first = await call("shop__customers_of_city", city="Bonn")
     cursor = first.meta.next_cursor
-    second = call("shop__customers_of_city", city="Bonn", cursor=cursor)
-    third = call("shop__customers_of_city", city="Bonn", cursor=second.meta.next_cursor)
+    second = await call("shop__customers_of_city", city="Bonn", cursor=cursor)
+    third = await call("shop__customers_of_city", city="Bonn", cursor=second.meta.next_cursor)
 
     assert [row[0] for page in (first, second, third) for row in rows(page)] == [1, 2, 3, 4, 5, 6, 7]
     assert not third.meta.next_cursor
-    other = call("shop__customers_of_city", city="Köln", cursor=cursor)
+    other = await call("shop__customers_of_city", city="Köln", cursor=cursor)
     assert other.error is not None
     assert other.error.rule == "sql:cursor"
 
 
-def test_arguments_are_values_and_never_text(make: Make) -> None:
+async def test_arguments_are_values_and_never_text(make: Make) -> None:
     make({"tables": {"customers": {}}})
 
-    assert rows(call("shop__customers_of_city", city="x' OR '1'='1")) == []
-    assert code(call("shop__customers_of_city", city=["Bonn"])) == "validation"
-    assert code(call("shop__customers_of_city", sql="SELECT 1 AS one")) == "validation"
+    assert rows(await call("shop__customers_of_city", city="x' OR '1'='1")) == []
+    assert code(await call("shop__customers_of_city", city=["Bonn"])) == "validation"
+    assert code(await call("shop__customers_of_city", sql="SELECT 1 AS one")) == "validation"
 
 
-def test_each_placeholder_gets_its_own_argument_wherever_it_stands(make: Make) -> None:
+async def test_each_placeholder_gets_its_own_argument_wherever_it_stands(make: Make) -> None:
     make({"tables": {"customers": {}}}, rule={**ONLY, "tools": ["shop__people"]})
 
-    assert rows(call("shop__people", first="Ada")) == [[1, "Ada"]]
-    assert rows(call("shop__people", first="Ada", second="ben@example.com")) == [[1, "Ada"], [2, "Ben"]]
+    assert rows(await call("shop__people", first="Ada")) == [[1, "Ada"]]
+    assert rows(await call("shop__people", first="Ada", second="ben@example.com")) == [[1, "Ada"], [2, "Ben"]]
 
 
-def test_the_record_holds_tool_arguments_and_the_sql_that_ran(make: Make) -> None:
+async def test_the_record_holds_tool_arguments_and_the_sql_that_ran(make: Make) -> None:
     root = make({"tables": {"customers": {}}})
 
-    call("shop__customers_of_city", city="Bonn")
+    await call("shop__customers_of_city", city="Bonn")
 
     entries = [json.loads(line) for path in (root / "var" / "audit").glob("*.jsonl") for line in _lines(path)]
     outcome = next(entry for entry in entries if entry["event"] == "outcome")

@@ -18,7 +18,7 @@ from toolgen.frontends.python.gateway import Gateway
 Steps = Callable[[httpx.AsyncClient, Upstream, Gateway], Awaitable[None]]
 
 
-def play(root: Path, after: str | None, steps: Steps) -> None:
+async def play(root: Path, after: str | None, steps: Steps) -> None:
     """Runs steps with a gateway whose callers wait so long."""
 
     async def main(path: Path, seen: Upstream) -> None:
@@ -32,11 +32,11 @@ def play(root: Path, after: str | None, steps: Steps) -> None:
 
     with upstream() as (seen, server):
         settings = {} if after is None else {"gateway": {"pending_after": after}}
-        asyncio.run(main(project(root / "p", server, POLICY, **settings), seen))
+        await main(project(root / "p", server, POLICY, **settings), seen)
 
 
 @pytest.mark.parametrize("after", ["0s", "200ms"])
-def test_a_call_that_takes_longer_answers_with_its_id_and_goes_on(tmp_path: Path, after: str) -> None:
+async def test_a_call_that_takes_longer_answers_with_its_id_and_goes_on(tmp_path: Path, after: str) -> None:
     async def steps(one: httpx.AsyncClient, seen: Upstream, _gateway: Gateway) -> None:
         seen.answers.clear()
         answer = await one.post(MAIL, json={"arguments": {"to": "x"}})
@@ -52,20 +52,20 @@ def test_a_call_that_takes_longer_answers_with_its_id_and_goes_on(tmp_path: Path
         assert (done.status_code, done.json()["data"], done.json()["call_id"]) == (200, {"ok": True}, call_id)
         assert len(seen.requests) == 1
 
-    play(tmp_path, after, steps)
+    await play(tmp_path, after, steps)
 
 
-def test_a_call_that_ends_in_time_is_answered_and_kept_nowhere(tmp_path: Path) -> None:
+async def test_a_call_that_ends_in_time_is_answered_and_kept_nowhere(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, _seen: Upstream, gateway: Gateway) -> None:
         answer = await one.post(HEALTH, json={})
         assert (answer.status_code, answer.json()["data"]) == (200, {"ok": True})
         assert (await one.post("/v1/tools/orders__nothing/call", json={})).status_code == 404
         assert not (gateway.settings.state_dir / "calls.db").exists()
 
-    play(tmp_path, "1h", steps)
+    await play(tmp_path, "1h", steps)
 
 
-def test_what_a_caller_says_of_waiting_counts_more(tmp_path: Path) -> None:
+async def test_what_a_caller_says_of_waiting_counts_more(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, seen: Upstream, gateway: Gateway) -> None:
         seen.answers.clear()
         waiting = asyncio.create_task(one.post(HEALTH, json={"wait": 120}))
@@ -74,18 +74,18 @@ def test_what_a_caller_says_of_waiting_counts_more(tmp_path: Path) -> None:
         assert (await waiting).status_code == 200
         assert not (gateway.settings.state_dir / "calls.db").exists()
 
-    play(tmp_path, "0s", steps)
+    await play(tmp_path, "0s", steps)
 
 
-def test_a_person_is_waited_for_no_longer(tmp_path: Path) -> None:
+async def test_a_person_is_waited_for_no_longer(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, _seen: Upstream, _gateway: Gateway) -> None:
         answer = await one.post("/v1/tools/orders__create_orders/call", json={"arguments": {"body": []}})
         assert (answer.status_code, answer.json()["error"]["code"]) == (202, "approval_required")
 
-    play(tmp_path, "0s", steps)
+    await play(tmp_path, "0s", steps)
 
 
-def test_one_call_too_many_is_made_and_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_call_too_many_is_made_and_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolgen.gateway.operations.background_calls.MAX_CALLS_EACH", 1)
 
     async def steps(one: httpx.AsyncClient, seen: Upstream, _gateway: Gateway) -> None:
@@ -98,13 +98,13 @@ def test_one_call_too_many_is_made_and_waited_for(tmp_path: Path, monkeypatch: p
         seen.answers.set()
         assert ((await waiting).status_code, (await ended(one, first.json()["call_id"])).status_code) == (200, 200)
 
-    play(tmp_path, "0s", steps)
+    await play(tmp_path, "0s", steps)
 
 
 BATCH = [{"type": "tool_call", "id": "a", "name": "orders__get_health", "args": {}}]
 
 
-def test_without_the_setting_callers_wait_to_the_end(tmp_path: Path) -> None:
+async def test_without_the_setting_callers_wait_to_the_end(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, seen: Upstream, _gateway: Gateway) -> None:
         seen.answers.clear()
         batch = asyncio.create_task(one.post("/v1/tool_calls", json=BATCH))
@@ -114,10 +114,10 @@ def test_without_the_setting_callers_wait_to_the_end(tmp_path: Path) -> None:
         assert ((await batch).status_code, (await batch).json()[0]["status"]) == (200, "success")
         assert (await single).status_code == 200
 
-    play(tmp_path, None, steps)
+    await play(tmp_path, None, steps)
 
 
-def test_calls_of_a_batch_are_left_too_unless_it_says_how_long_it_waits(tmp_path: Path) -> None:
+async def test_calls_of_a_batch_are_left_too_unless_it_says_how_long_it_waits(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, seen: Upstream, _gateway: Gateway) -> None:
         seen.answers.clear()
         (message,) = (await one.post("/v1/tool_calls", json=BATCH)).json()
@@ -127,4 +127,4 @@ def test_calls_of_a_batch_are_left_too_unless_it_says_how_long_it_waits(tmp_path
         seen.answers.set()
         assert (await waiting).json()[0]["content"] == '{"ok":true}'
 
-    play(tmp_path, "0s", steps)
+    await play(tmp_path, "0s", steps)

@@ -92,10 +92,14 @@ def jobs() -> Iterator[tuple[Jobs, str]]:
 Steps = Callable[[httpx.AsyncClient, httpx.AsyncClient, Jobs, Gateway], Awaitable[None]]
 
 
-def play(root: Path, steps: Steps, tools: dict[str, Any] | None = None, **policy: Any) -> list[dict[str, Any]]:
+async def play(root: Path, steps: Steps, tools: dict[str, Any] | None = None, **policy: Any) -> list[dict[str, Any]]:
     """Runs steps with two gateways of one project of that API; the outcomes on record."""
 
-    async def main(path: Path, seen: Jobs) -> None:
+    with jobs() as (seen, url):
+        path = project(root / "p", url, POLICY | policy)
+        settings = json.loads(path.read_text())
+        settings["sources"]["orders"]["poll"] = POLL
+        path.write_text(json.dumps({**settings, "tools": tools or {}}))
         async with (
             asyncio.timeout(120),
             Gateway.load(path) as one,
@@ -106,18 +110,11 @@ def play(root: Path, steps: Steps, tools: dict[str, Any] | None = None, **policy
             http(second) as at_second,
         ):
             await steps(at_first, at_second, seen, one)
-
-    with jobs() as (seen, url):
-        path = project(root / "p", url, POLICY | policy)
-        settings = json.loads(path.read_text())
-        settings["sources"]["orders"]["poll"] = POLL
-        path.write_text(json.dumps({**settings, "tools": tools or {}}))
-        asyncio.run(main(path, seen))
     found = entries(path.parent / "var" / "audit")
     return [dict(entry) for entry in found if entry["event"] == "outcome"]
 
 
-def test_an_operation_is_one_call_that_is_followed_anywhere(tmp_path: Path) -> None:
+async def test_an_operation_is_one_call_that_is_followed_anywhere(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, seen: Jobs, gateway: Gateway) -> None:
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         told = []
@@ -134,20 +131,20 @@ def test_an_operation_is_one_call_that_is_followed_anywhere(tmp_path: Path) -> N
         counts.append(len(seen.asked))
 
     counts: list[int] = []
-    (outcome,) = play(tmp_path, steps)
+    (outcome,) = await play(tmp_path, steps)
     assert (outcome["status"], outcome["attempts"]) == ("ok", counts[0])
 
 
-def test_a_call_that_is_waited_for_is_followed_too(tmp_path: Path) -> None:
+async def test_a_call_that_is_waited_for_is_followed_too(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, seen: Jobs, gateway: Gateway) -> None:
         seen.done.set()
         answer = await one.post(CALL, json={})
         assert (answer.status_code, answer.json()["data"]) == (200, {"sent": True})
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_calling_off_ends_the_operation_where_that_is_declared(tmp_path: Path) -> None:
+async def test_calling_off_ends_the_operation_where_that_is_declared(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, seen: Jobs, gateway: Gateway) -> None:
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         await asyncio.to_thread(seen.polled.wait, 60)
@@ -156,11 +153,11 @@ def test_calling_off_ends_the_operation_where_that_is_declared(tmp_path: Path) -
         assert await asyncio.to_thread(seen.deleted.wait, 60)
         assert seen.asked.count("DELETE /jobs/1") == 1
 
-    (outcome,) = play(tmp_path, steps)
+    (outcome,) = await play(tmp_path, steps)
     assert outcome["code"] == "outcome_unknown"
 
 
-def test_a_pause_ends_the_following(tmp_path: Path) -> None:
+async def test_a_pause_ends_the_following(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, seen: Jobs, gateway: Gateway) -> None:
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         await asyncio.to_thread(seen.polled.wait, 60)
@@ -169,10 +166,10 @@ def test_a_pause_ends_the_following(tmp_path: Path) -> None:
         assert answer["error"]["code"] == "outcome_unknown"
         assert not seen.deleted.is_set()
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_where_something_is_hidden_progress_has_no_words(tmp_path: Path) -> None:
+async def test_where_something_is_hidden_progress_has_no_words(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, seen: Jobs, gateway: Gateway) -> None:
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         async with two.stream("GET", f"/v1/calls/{call_id}/events?wait=120") as answer:
@@ -181,12 +178,12 @@ def test_where_something_is_hidden_progress_has_no_words(tmp_path: Path) -> None
                 if name == "progress" and "percent" in data:
                     seen.done.set()
 
-    play(tmp_path, steps, redact=[{"tools": ["*"], "fields": ["$..x"], "with": "…"}])
+    await play(tmp_path, steps, redact=[{"tools": ["*"], "fields": ["$..x"], "with": "…"}])
 
 
-def test_a_tool_may_be_left_as_it_answers(tmp_path: Path) -> None:
+async def test_a_tool_may_be_left_as_it_answers(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, seen: Jobs, gateway: Gateway) -> None:
         answer = await one.post(CALL, json={})
         assert (answer.status_code, answer.json()["data"], seen.asked) == (200, {}, ["POST /mail"])
 
-    play(tmp_path, steps, {"orders__send_mail": {"poll": "never"}})
+    await play(tmp_path, steps, {"orders__send_mail": {"poll": "never"}})

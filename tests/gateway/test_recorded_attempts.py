@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 from tests.connectors.failing import FINE, Server, saying
 from tests.gateway.governed import project
@@ -15,13 +13,10 @@ from toolgen.frontends.python.gateway import Gateway
 READS = {"id": "reads", "to": ["bot"], "tools": ["*"], "effects": ["read"], "verdict": "allow"}
 
 
-def test_attempts_stand_between_intent_and_outcome(tmp_path: Path) -> None:
-    async def scenario() -> Any:
-        server = Server([saying("503 Busy"), saying("502 Bad Gateway"), FINE])
-        async with server.serving() as url, Gateway.load(project(tmp_path, url, {"rules": [READS]})) as gateway:
-            return await gateway.call("orders__get_health", {}, principal="bot")
-
-    envelope = asyncio.run(scenario())
+async def test_attempts_stand_between_intent_and_outcome(tmp_path: Path) -> None:
+    server = Server([saying("503 Busy"), saying("502 Bad Gateway"), FINE])
+    async with server.serving() as url, Gateway.load(project(tmp_path, url, {"rules": [READS]})) as gateway:
+        envelope = await gateway.call("orders__get_health", {}, principal="bot")
     assert envelope.status == "ok"
     text = "".join(path.read_text() for path in sorted((tmp_path / "var/audit").glob("*.jsonl")))
     entries = [json.loads(line.strip("\0")) for line in text.split("\n") if line.strip("\0")]

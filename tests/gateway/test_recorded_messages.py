@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ POLICY: dict[str, Any] = {
 }
 
 
-def recorded(tmp_path: Path, work: Callable[[Gateway, Upstream], Any]) -> list[dict[str, Any]]:
+async def recorded(tmp_path: Path, work: Callable[[Gateway, Upstream], Any]) -> list[dict[str, Any]]:
     """The entries that end calls, after some work."""
     with upstream() as (seen, server):
         path = project(tmp_path / "project", server, POLICY)
@@ -34,11 +33,11 @@ def recorded(tmp_path: Path, work: Callable[[Gateway, Upstream], Any]) -> list[d
                 await work(gateway, seen)
                 return gateway.settings.audit_dir
 
-        found = entries(asyncio.run(run()))
+        found = entries(await run())
     return [dict(one) for one in found if one["event"] == "outcome" or "code" in one]
 
 
-def test_a_message_is_on_record_for_each_call_that_did_not_succeed_and_for_no_other(tmp_path: Path) -> None:
+async def test_a_message_is_on_record_for_each_call_that_did_not_succeed_and_for_no_other(tmp_path: Path) -> None:
     said: list[str] = []
 
     async def work(gateway: Gateway, seen: Upstream) -> None:
@@ -53,7 +52,7 @@ def test_a_message_is_on_record_for_each_call_that_did_not_succeed_and_for_no_ot
         seen.status, seen.body = 418, b'{"detail": "the secret of the teapot"}'
         await call("orders__list_orders", {"tenant_id": "a"})
 
-    found = recorded(tmp_path, work)
+    found = await recorded(tmp_path, work)
     assert "message" not in found[0]
     assert [one["message"] for one in found[1:4]] == said[1:4]
     assert all(said[1:4])
@@ -63,7 +62,7 @@ def test_a_message_is_on_record_for_each_call_that_did_not_succeed_and_for_no_ot
     assert "teapot" not in str(found[4])
 
 
-def test_a_message_has_nothing_that_the_record_conceals(tmp_path: Path) -> None:
+async def test_a_message_has_nothing_that_the_record_conceals(tmp_path: Path) -> None:
     said: list[str] = []
 
     async def work(gateway: Gateway, seen: Upstream) -> None:
@@ -76,23 +75,23 @@ def test_a_message_has_nothing_that_the_record_conceals(tmp_path: Path) -> None:
             assert answer.error is not None
             said.append(answer.error.message)
 
-    found = recorded(tmp_path, work)
+    found = await recorded(tmp_path, work)
     assert any("tango" in text for text in said)  # the caller is told what it sent
     assert all(one["message"] for one in found)
     assert "tango" not in str(found)
     assert "5150" not in str(found)
 
 
-def test_a_check_of_the_project_may_say_what_is_no_text(tmp_path: Path) -> None:
+async def test_a_check_of_the_project_may_say_what_is_no_text(tmp_path: Path) -> None:
     async def work(gateway: Gateway, seen: Upstream) -> None:
         compiled_policy = gateway.current.compiled_policy
         call = compiled_policy.call("orders__get_health", {}, gateway.principal("bot"), "", "", "")
         assert compiled_policy.concealing.message(call, "half \ud800 a pair") == "half ? a pair"
 
-    assert recorded(tmp_path, work) == []
+    assert await recorded(tmp_path, work) == []
 
 
-def test_a_denial_has_its_message_and_is_found_by_it(tmp_path: Path) -> None:
+async def test_a_denial_has_its_message_and_is_found_by_it(tmp_path: Path) -> None:
     calls: list[str] = []
 
     async def work(gateway: Gateway, seen: Upstream) -> None:
@@ -117,7 +116,7 @@ def test_a_denial_has_its_message_and_is_found_by_it(tmp_path: Path) -> None:
             assert denied["message"] == "a person denied this call"
             assert index.check() == []
 
-    pending, denied, refused = recorded(tmp_path, work)
+    pending, denied, refused = await recorded(tmp_path, work)
     assert "message" not in pending
     assert denied["message"] == "a person denied this call"
     assert refused["message"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,18 +59,17 @@ def written(root: Path, url: str) -> Path:
     return path
 
 
-def calls(path: Path, *names: str) -> list[Envelope]:
-    async def main() -> list[Envelope]:
-        async with Gateway.load(path) as gateway:
-            return [await gateway.call(f"orders__{name}", {}, principal="bot") for name in names]
-
-    return asyncio.run(main())
+async def calls(path: Path, *names: str) -> list[Envelope]:
+    async with Gateway.load(path) as gateway:
+        return [await gateway.call(f"orders__{name}", {}, principal="bot") for name in names]
 
 
-def test_callers_and_the_record_are_told_what_the_payload_says(tmp_path: Path, service: tuple[Upstream, str]) -> None:
+async def test_callers_and_the_record_are_told_what_the_payload_says(
+    tmp_path: Path, service: tuple[Upstream, str]
+) -> None:
     seen, url = service
     path = written(tmp_path, url)
-    made = calls(path, "get_channel", "get_channel", "post_message", "post_other")
+    made = await calls(path, "get_channel", "get_channel", "post_message", "post_other")
     assert [one.status for one in made] == ["error", "error", "error", "ok"]
     for one in made[:3]:
         assert one.error is not None
@@ -89,14 +87,14 @@ def test_callers_and_the_record_are_told_what_the_payload_says(tmp_path: Path, s
     assert ended == [*[("error", "rejected")] * 3, ("ok", None)]
 
 
-def test_a_message_is_left_out_where_the_policy_redacts_the_answer(
+async def test_a_message_is_left_out_where_the_policy_redacts_the_answer(
     tmp_path: Path, service: tuple[Upstream, str]
 ) -> None:
     seen, url = service
     seen.body = json.dumps(
         {"success": False, "errors": [{"message": "ann@a.test is taken", "email": "ann@a.test"}]}
     ).encode()
-    [answer] = calls(written(tmp_path, url), "create_zone")
+    [answer] = await calls(written(tmp_path, url), "create_zone")
     assert answer.error is not None
     assert (answer.error.code, answer.error.message) == ("rejected", "the service took the call and said no")
     assert "ann@a.test" not in json.dumps(answer.to_dict())

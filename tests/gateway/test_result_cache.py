@@ -39,14 +39,11 @@ def _entries(root: Path, event: str) -> list[dict[str, Any]]:
     return [entry for entry in entries if entry["event"] == event]
 
 
-def test_a_hit_is_recorded_as_one_and_draws_on_limits_as_a_call(tmp_path: Path) -> None:
-    async def scenario(server: str) -> list[Any]:
+async def test_a_hit_is_recorded_as_one_and_draws_on_limits_as_a_call(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
         limits = [{"id": "few", "per": ["principal"], "rate": "1/h", "burst": 2}]
         async with cached(tmp_path, server, {"rules": [READS], "limits": limits}) as gateway:
-            return [await gateway.call(HEALTH, {}, principal="bot") for _ in range(3)]
-
-    with upstream() as (seen, server):
-        first, second, third = asyncio.run(scenario(server))
+            first, second, third = [await gateway.call(HEALTH, {}, principal="bot") for _ in range(3)]
     assert len(seen.requests) == 1
     assert first.data == second.data == {"ok": True}
     assert (first.meta.age_s, second.meta.age_s is not None) == (None, True)
@@ -55,8 +52,8 @@ def test_a_hit_is_recorded_as_one_and_draws_on_limits_as_a_call(tmp_path: Path) 
     assert [entry.get("attempts") for entry in outcomes(tmp_path)] == [1, None, None]
 
 
-def test_a_changed_policy_is_asked_and_what_it_hides_now_is_hidden(tmp_path: Path) -> None:
-    async def scenario(server: str) -> list[Any]:
+async def test_a_changed_policy_is_asked_and_what_it_hides_now_is_hidden(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
         async with cached(tmp_path, server, {"rules": [READS]}) as gateway:
             found = [await gateway.call(HEALTH, {}, principal="bot")]
             redact = [{"tools": ["*"], "fields": ["$..ok"], "with": "hidden"}]
@@ -66,76 +63,66 @@ def test_a_changed_policy_is_asked_and_what_it_hides_now_is_hidden(tmp_path: Pat
             write_policy(tmp_path, {"rules": [{**READS, "tools": ["orders__list_*"]}]})
             assert await gateway.operations.reload()
             found.append(await gateway.call(HEALTH, {}, principal="bot"))
-        return found
-
-    with upstream() as (seen, server):
-        plain, hidden, again, gone = asyncio.run(scenario(server))
+        plain, hidden, again, gone = found
     assert plain.data == {"ok": True}
     assert hidden.data == again.data == {"ok": "hidden"}
     assert gone.error.code == "unknown_tool"
     assert len(seen.requests) == 2
 
 
-def test_nobody_is_given_what_another_was(tmp_path: Path) -> None:
+async def test_nobody_is_given_what_another_was(tmp_path: Path) -> None:
     """Two bots with one question, and one bot for two users: the system is asked for each."""
 
-    async def scenario(server: str) -> None:
+    with upstream() as (seen, server):
         user = {"id": "users", "to": ["user"], "tools": ["*"], "effects": ["read"], "verdict": "allow"}
         async with cached(tmp_path, server, {"rules": [READS, user]}) as gateway:
             people = [gateway.principal(*names) for names in (("bot",), ("bare",), ("bot", "ann"), ("bot", "eve"))]
             for _ in range(2):
                 for person in people:
                     assert (await gateway.call(HEALTH, {}, principal=person)).status == "ok"
-
-    with upstream() as (seen, server):
-        asyncio.run(scenario(server))
     assert len(seen.requests) == 4
 
 
-def test_a_write_by_anybody_is_seen_by_the_next_read(tmp_path: Path) -> None:
-    async def scenario(server: str) -> None:
+async def test_a_write_by_anybody_is_seen_by_the_next_read(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
         rule = {"id": "all", "to": ["bot"], "tools": ["*"], "effects": ["read", "write"], "verdict": "allow"}
         async with cached(tmp_path, server, {"rules": [rule]}) as gateway:
             for name, arguments in ((HEALTH, {}), ("orders__send_mail", {"to": "a"}), (HEALTH, {}), (HEALTH, {})):
                 assert (await gateway.call(name, arguments, principal="bot")).status == "ok"
-
-    with upstream() as (seen, server):
-        asyncio.run(scenario(server))
     assert [method for method, _, _ in seen.requests] == ["GET", "POST", "GET"]
 
 
-def test_a_crowd_that_waited_for_an_answer_of_one_is_served_within_the_places_of_its_system(tmp_path: Path) -> None:
+async def test_a_crowd_that_waited_for_an_answer_of_one_is_served_within_the_places_of_its_system(
+    tmp_path: Path,
+) -> None:
     """As one burst, all but four of them would be refused: two places, and two to wait in line."""
 
-    async def scenario() -> tuple[list[Any], int]:
-        first, go = asyncio.Event(), asyncio.Event()
+    first, go = asyncio.Event(), asyncio.Event()
 
-        async def slow(writer: asyncio.StreamWriter) -> None:
-            first.set()
-            await go.wait()
-            await private(writer)
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        first.set()
+        await go.wait()
+        await private(writer)
 
-        private = saying("200 OK", "Cache-Control: no-store\r\n")
-        server = Server([slow, private])
-        async with server.serving() as url:
-            source = {"openapi": "specs/orders.json", "server": url, "concurrency": 2}
-            tools = {HEALTH: {"cache": "60s"}}
-            path = project(tmp_path, url, {"rules": [READS]}, tools=tools, sources={"orders": source})
-            async with Gateway.load(path) as gateway:
-                asking = [asyncio.ensure_future(gateway.call(HEALTH, {}, principal="bot")) for _ in range(40)]
-                await first.wait()
-                while len(intents(tmp_path)) < 40:  # noqa: ASYNC110 - all have come: the log calls nobody
-                    await asyncio.sleep(0.01)
-                go.set()
-                return await asyncio.gather(*asking), server.most_inside
-
-    found, most = asyncio.run(scenario())
+    private = saying("200 OK", "Cache-Control: no-store\r\n")
+    server = Server([slow, private])
+    async with server.serving() as url:
+        source = {"openapi": "specs/orders.json", "server": url, "concurrency": 2}
+        tools = {HEALTH: {"cache": "60s"}}
+        path = project(tmp_path, url, {"rules": [READS]}, tools=tools, sources={"orders": source})
+        async with Gateway.load(path) as gateway:
+            asking = [asyncio.ensure_future(gateway.call(HEALTH, {}, principal="bot")) for _ in range(40)]
+            await first.wait()
+            while len(intents(tmp_path)) < 40:  # noqa: ASYNC110 - all have come: the log calls nobody
+                await asyncio.sleep(0.01)
+            go.set()
+            found, most = await asyncio.gather(*asking), server.most_inside
     assert [one.status for one in found] == ["ok"] * 40
     assert most <= 2
 
 
-def test_a_stale_answer_stands_in_for_a_system_that_broke(tmp_path: Path) -> None:
-    async def scenario(server: str) -> Any:
+async def test_a_stale_answer_stands_in_for_a_system_that_broke(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
         tools = {HEALTH: {"cache": {"ttl": "60s", "stale_if_error": "1h"}}}
         loaded, clock = cached(tmp_path, server, {"rules": [READS]}, **tools), FixedClock()
         async with Gateway(
@@ -144,10 +131,7 @@ def test_a_stale_answer_stands_in_for_a_system_that_broke(tmp_path: Path) -> Non
             await gateway.call(HEALTH, {}, principal="bot")
             seen.status = 500
             clock.advance(61)
-            return await gateway.call(HEALTH, {}, principal="bot")
-
-    with upstream() as (seen, server):
-        stale = asyncio.run(scenario(server))
+            stale = await gateway.call(HEALTH, {}, principal="bot")
     assert (stale.status, stale.data, stale.meta.age_s) == ("ok", {"ok": True}, 61)
     assert [entry.get("code") for entry in outcomes(tmp_path)] == [None, "stale"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import time
@@ -99,12 +98,12 @@ def test_every_gateway_follows_also_beside_a_policy_that_cannot_be_used(
         assert [shown(url, other) for url in urls] == [200, 200]
 
 
-def test_a_call_that_waits_ends_with_the_certificate_it_came_with(tmp_path: Path, toolgen: Run) -> None:
+async def test_a_call_that_waits_ends_with_the_certificate_it_came_with(tmp_path: Path, toolgen: Run) -> None:
     rule = {**RULE, "verdict": "ask"}
     lena = {"api_key": "sha256:" + "0" * 64, "roles": ["lead"]}
     people = {**PRINCIPALS, "mesh": {"mtls": NAMES, "roles": ["mesh"]}, "lena": lena}
 
-    async def scenario(server: str) -> tuple[Any, Any]:
+    with upstream() as (seen, server):
         more = {"approvals": {"approvers": ["lead"], "expires": "1h"}, "principals": people}
         async with Gateway.load(mesh(tmp_path, server, rule, **more)) as gateway:
             first, second = (gateway.callers.certified(rfc9440(one)) for one in (CERTIFICATE, certificate()))
@@ -116,10 +115,7 @@ def test_a_call_that_waits_ends_with_the_certificate_it_came_with(tmp_path: Path
             assert await gateway.operations.reload()
             for one in waiting:
                 await gateway.approvals.decide(one.call_id, approve=True, note="", principal=gateway.principal("lena"))
-            return tuple([await gateway.approvals.calls.outcome(one.call_id, second, wait=30) for one in waiting])  # type: ignore[return-value]
-
-    with upstream() as (seen, server):
-        gone, made = asyncio.run(scenario(server))
+            gone, made = tuple([await gateway.approvals.calls.outcome(one.call_id, second, wait=30) for one in waiting])  # type: ignore[return-value]
     assert (gone.error.code, made.status) == ("expired", "ok")
     assert len(seen.requests) == 1
 

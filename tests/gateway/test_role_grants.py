@@ -45,7 +45,7 @@ def changed(**sections: Any) -> dict[str, Any]:
     return copy.deepcopy(POLICY) | sections
 
 
-def served(root: Path, work: Work, policy: dict[str, Any] = POLICY) -> Path:
+async def served(root: Path, work: Work, policy: dict[str, Any] = POLICY) -> Path:
     """Runs `work` on a gateway; where its record is."""
     with upstream() as (_, url):
         path = project(root / "project", url, policy)
@@ -54,7 +54,7 @@ def served(root: Path, work: Work, policy: dict[str, Any] = POLICY) -> Path:
             async with Gateway.load(path) as gateway, asyncio.timeout(120):
                 await work(gateway, Client(gateway))
 
-        asyncio.run(main())
+        await main()
     assert verify(path.parent / "var" / "audit").ok
     return path.parent / "var" / "audit"
 
@@ -77,7 +77,7 @@ async def given(client: Client, grant_request: dict[str, str] = ONCALL, who: str
     return str(answer.json()["id"])
 
 
-def test_a_role_is_had_until_it_is_taken_back_and_both_are_on_record(tmp_path: Path) -> None:
+async def test_a_role_is_had_until_it_is_taken_back_and_both_are_on_record(tmp_path: Path) -> None:
     async def work(_: Gateway, client: Client) -> None:
         assert await health(client) == 404
         grant = await given(client)
@@ -93,13 +93,13 @@ def test_a_role_is_had_until_it_is_taken_back_and_both_are_on_record(tmp_path: P
         assert await health(client) == 404
         assert (await client.delete("ann", f"/v1/grants/{grant}")).status_code == 404
 
-    audit = served(tmp_path, work)
+    audit = await served(tmp_path, work)
     begun, ended = events(audit, "role_grant", "role_grant_end")
     assert (begun["principal"], begun["status"], begun["arguments"]["grant"]["reason"]) == ("eve", "ok", "incident 7")
     assert (ended["principal"], ended["code"], ended["arguments"]["grant"]["role"]) == ("ann", "cancelled", "oncall")
 
 
-def test_a_role_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_role_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(gateway: Gateway, client: Client) -> None:
         await given(client)
         assert await health(client) == 200
@@ -110,7 +110,7 @@ def test_a_role_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert await health(client) == 404
         assert (await client.get("eve", "/v1/grants")).json() == {"grants": []}
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
 def test_a_role_is_there_again_after_a_restart(tmp_path: Path) -> None:
@@ -152,30 +152,32 @@ def test_a_role_is_there_again_after_a_restart(tmp_path: Path) -> None:
         ("eve", [], 400),
     ],
 )
-def test_what_the_policy_does_not_let_is_refused(tmp_path: Path, who: str, grant_request: object, status: int) -> None:
+async def test_what_the_policy_does_not_let_is_refused(
+    tmp_path: Path, who: str, grant_request: object, status: int
+) -> None:
     async def work(gateway: Gateway, client: Client) -> None:
         answer = await client.post(who, "/v1/grants", grant_request)
         assert answer.status_code == status, answer.text
         assert await gateway.role_grants.store.all() == ()
 
-    audit = served(tmp_path, work)
+    audit = await served(tmp_path, work)
     assert events(audit, "role_grant") == []
     assert status == 400 or [(one["principal"], one["code"]) for one in events(audit, "refusal")] == [
         (who, "forbidden")
     ]
 
 
-def test_without_a_word_in_the_policy_nobody_gives_anything(tmp_path: Path) -> None:
+async def test_without_a_word_in_the_policy_nobody_gives_anything(tmp_path: Path) -> None:
     rules = [{"id": "calls", "to": ["developer"], "tools": ["orders__get_health"], "verdict": "allow"}]
 
     async def work(_: Gateway, client: Client) -> None:
         assert (await client.post("eve", "/v1/grants", ONCALL)).status_code == 403
         assert (await client.get("eve", "/v1/grants")).status_code == 403
 
-    served(tmp_path, work, changed(role_grants=[], rules=rules))
+    await served(tmp_path, work, changed(role_grants=[], rules=rules))
 
 
-def test_who_acts_for_somebody_gives_nothing_in_their_name(tmp_path: Path) -> None:
+async def test_who_acts_for_somebody_gives_nothing_in_their_name(tmp_path: Path) -> None:
     async def work(_: Gateway, client: Client) -> None:
         answer = await client.post("bot", "/v1/grants", {**ONCALL, "to": "bot"}, x_on_behalf_of="ann")
         assert answer.status_code == 403
@@ -184,10 +186,10 @@ def test_who_acts_for_somebody_gives_nothing_in_their_name(tmp_path: Path) -> No
         for path, body in ((f"/v1/grants/{grant}", {"decision": "approve"}), ("/v1/grants", ONCALL)):
             assert (await client.post("bot", path, body, x_on_behalf_of="ann")).status_code == 403
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_what_was_given_is_not_given_on(tmp_path: Path) -> None:
+async def test_what_was_given_is_not_given_on(tmp_path: Path) -> None:
     """A developer who has the role of a lead for an hour answers for a lead, and makes no others."""
 
     async def work(gateway: Gateway, client: Client) -> None:
@@ -198,10 +200,10 @@ def test_what_was_given_is_not_given_on(tmp_path: Path) -> None:
         pending = await given(client, ADMIN)
         assert (await client.post("bot", f"/v1/grants/{pending}", {"decision": "approve"})).status_code == 403
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_two_people_break_the_glass_and_everybody_hears(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_two_people_break_the_glass_and_everybody_hears(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def work(gateway: Gateway, client: Client) -> None:
         asked = await client.post("bot", "/v1/grants", ADMIN)  # for themselves, which one person alone may not
         assert (asked.status_code, asked.json()["status"]) == (200, "pending")
@@ -220,7 +222,7 @@ def test_two_people_break_the_glass_and_everybody_hears(tmp_path: Path, caplog: 
         assert (await client.delete("bot", path)).status_code == 200  # who has it may give it back
         assert await mail(client) == 404
 
-    audit = served(tmp_path, work)
+    audit = await served(tmp_path, work)
     asked, broken, ended = events(audit, "role_grant", "break_glass", "role_grant_end")
     assert (asked["principal"], asked["status"]) == ("bot", "pending")
     assert (broken["principal"], broken["arguments"]["grant"]["asked_by"]) == ("ann", "bot")
@@ -235,7 +237,7 @@ def test_two_people_break_the_glass_and_everybody_hears(tmp_path: Path, caplog: 
 
 
 @pytest.mark.parametrize("by", ["eve", "bot"])
-def test_who_asked_is_not_the_second_person(tmp_path: Path, by: str) -> None:
+async def test_who_asked_is_not_the_second_person(tmp_path: Path, by: str) -> None:
     async def work(_: Gateway, client: Client) -> None:
         pending = await given(client, ADMIN, "eve")
         assert (await client.post(by, f"/v1/grants/{pending}", {"decision": "approve"})).status_code == 403
@@ -247,10 +249,10 @@ def test_who_asked_is_not_the_second_person(tmp_path: Path, by: str) -> None:
         assert (await client.post("ann", f"/v1/grants/{pending}", {"decision": "approve"})).status_code == 404
         assert await mail(client) == 404
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_of_many_who_agree_at_once_one_does(tmp_path: Path) -> None:
+async def test_of_many_who_agree_at_once_one_does(tmp_path: Path) -> None:
     async def work(_: Gateway, client: Client) -> None:
         path = f"/v1/grants/{await given(client, ADMIN, 'bot')}"
         answers = await asyncio.gather(
@@ -258,7 +260,7 @@ def test_of_many_who_agree_at_once_one_does(tmp_path: Path) -> None:
         )
         assert sorted(answer.status_code for answer in answers) == [200, *[409] * 9]
 
-    audit = served(tmp_path, work)
+    audit = await served(tmp_path, work)
     assert len(events(audit, "role_grant")) == 1
 
 
@@ -275,7 +277,9 @@ NO_BOT = {**POLICY["principals"], "bot": {"api_key": KEYS["bot"], "roles": ["gue
         {"role_grants": [{**POLICY["role_grants"][0], "by": ["guest"]}, *POLICY["role_grants"][1:]]},
     ],
 )
-def test_a_role_is_had_only_while_the_policy_would_let_it_be_given(tmp_path: Path, sections: dict[str, Any]) -> None:
+async def test_a_role_is_had_only_while_the_policy_would_let_it_be_given(
+    tmp_path: Path, sections: dict[str, Any]
+) -> None:
     async def work(gateway: Gateway, client: Client) -> None:
         await given(client)
         assert await health(client) == 200
@@ -284,10 +288,10 @@ def test_a_role_is_had_only_while_the_policy_would_let_it_be_given(tmp_path: Pat
         while await health(client) == 200:  # noqa: ASYNC110 - within a moment
             await asyncio.sleep(0.02)
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_a_second_person_who_lost_the_role_agrees_to_nothing(tmp_path: Path) -> None:
+async def test_a_second_person_who_lost_the_role_agrees_to_nothing(tmp_path: Path) -> None:
     async def work(gateway: Gateway, client: Client) -> None:
         pending = await given(client, ADMIN, "bot")
         write_policy(gateway.settings.path.parent, changed(principals=LESS))
@@ -295,10 +299,10 @@ def test_a_second_person_who_lost_the_role_agrees_to_nothing(tmp_path: Path) -> 
         assert (await client.post("eve", f"/v1/grants/{pending}", {"decision": "approve"})).status_code == 403
         assert (await client.post("ann", f"/v1/grants/{pending}", {"decision": "approve"})).status_code == 200
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_a_role_that_is_taken_back_while_a_call_waits_voids_its_approval(tmp_path: Path) -> None:
+async def test_a_role_that_is_taken_back_while_a_call_waits_voids_its_approval(tmp_path: Path) -> None:
     rules = [{"id": "asks", "to": ["oncall"], "tools": ["orders__get_health"], "verdict": "ask"}]
 
     async def work(gateway: Gateway, client: Client) -> None:
@@ -309,10 +313,10 @@ def test_a_role_that_is_taken_back_while_a_call_waits_voids_its_approval(tmp_pat
         answer = await client.decide("ann", call.call_id)
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "expired")
 
-    served(tmp_path, work, changed(rules=[*rules, POLICY["rules"][1]], approvals={"approvers": ["lead"]}))
+    await served(tmp_path, work, changed(rules=[*rules, POLICY["rules"][1]], approvals={"approvers": ["lead"]}))
 
 
-def test_what_cannot_be_read_is_given_to_nobody(tmp_path: Path) -> None:
+async def test_what_cannot_be_read_is_given_to_nobody(tmp_path: Path) -> None:
     async def work(gateway: Gateway, client: Client) -> None:
         await given(client)
         kept = gateway.settings.state_dir / "roles.db"
@@ -321,10 +325,10 @@ def test_what_cannot_be_read_is_given_to_nobody(tmp_path: Path) -> None:
         while await health(client) == 200:  # noqa: ASYNC110 - within a moment
             await asyncio.sleep(0.02)
 
-    served(tmp_path, work)
+    await served(tmp_path, work)
 
 
-def test_users_of_an_issuer_have_a_role_while_their_token_says_that_it_is_for_them(tmp_path: Path) -> None:
+async def test_users_of_an_issuer_have_a_role_while_their_token_says_that_it_is_for_them(tmp_path: Path) -> None:
     issuer = {
         "jwt": {"issuer": "https://login.example", "audience": "toolgen", "jwks": "https://login.example/keys"},
         "grants": {"groups": {"engineering": "developer", "sales": "guest"}},
@@ -341,4 +345,4 @@ def test_users_of_an_issuer_have_a_role_while_their_token_says_that_it_is_for_th
         assert roles("staff:joe", "engineering") == {"developer"}
         assert (await client.post("eve", "/v1/grants", {**ONCALL, "to": "other:zoe"})).status_code == 403
 
-    served(tmp_path, work, changed(issuers={"staff": issuer}))
+    await served(tmp_path, work, changed(issuers={"staff": issuer}))

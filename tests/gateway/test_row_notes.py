@@ -152,30 +152,27 @@ def test_a_kept_answer_has_the_note_too(tmp_path: Path) -> None:
     assert first.meta.row_notes == again.meta.row_notes == (TOLD,)
 
 
-def test_every_front_end_has_the_note(tmp_path: Path) -> None:
+async def test_every_front_end_has_the_note(tmp_path: Path) -> None:
     settings = project(tmp_path / "project", sqlite_shop(tmp_path), {"where": "tenant = :tenant", "note": NOTE})
     policy = settings.parent / "policies" / "policy.yaml"
     said = json.loads(policy.read_text(encoding="utf-8"))
     said["principals"]["bot"]["api_key"] = "sha256:" + hashlib.sha256(b"k").hexdigest()
     policy.write_text(json.dumps(said), encoding="utf-8")
 
-    async def main() -> tuple[Any, Any, Any]:
-        async with Gateway.load(settings) as gateway:
-            transport = httpx.ASGITransport(app=App(gateway))
-            headers = {"authorization": "Bearer k", "accept": "application/json, text/event-stream"}
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as http:
-                arguments = {"sql": COUNT}
-                rest = await http.post("/v1/tools/lab__query/call", json={"arguments": arguments})
-                batch = await http.post(
-                    "/v1/tool_calls", json=[{"type": "tool_use", "id": "1", "name": "lab__query", "input": arguments}]
-                )
-                params = {"name": "lab__query", "arguments": arguments, "_meta": META}
-                named = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "lab__query"}
-                message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-                mcp = await http.post("/mcp", json=message, headers=named)
-                return tuple(msgspec.json.decode(one.content) for one in (rest, batch, mcp))
-
-    rest, batch, mcp = asyncio.run(main())
+    async with Gateway.load(settings) as gateway:
+        transport = httpx.ASGITransport(app=App(gateway))
+        headers = {"authorization": "Bearer k", "accept": "application/json, text/event-stream"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as http:
+            arguments = {"sql": COUNT}
+            rest = await http.post("/v1/tools/lab__query/call", json={"arguments": arguments})
+            batch = await http.post(
+                "/v1/tool_calls", json=[{"type": "tool_use", "id": "1", "name": "lab__query", "input": arguments}]
+            )
+            params = {"name": "lab__query", "arguments": arguments, "_meta": META}
+            named = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "lab__query"}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            mcp = await http.post("/mcp", json=message, headers=named)
+            rest, batch, mcp = tuple(msgspec.json.decode(one.content) for one in (rest, batch, mcp))
     assert rest["meta"]["row_notes"] == [TOLD]
     assert SENTENCE in json.dumps(batch)
     assert any(SENTENCE in block["text"] for block in mcp["result"]["content"])
@@ -199,18 +196,15 @@ def calling_project(root: Path, **sources: Any) -> Path:
     return settings
 
 
-def called(settings: Path, *asked: tuple[str, dict[str, Any], str]) -> list[Any]:
-    async def main() -> list[Any]:
-        async with Gateway.load(settings) as gateway:
-            return [
-                await gateway.call(tool, arguments, principal="bot", **({"idempotency_key": key} if key else {}))
-                for tool, arguments, key in asked
-            ]
-
-    return asyncio.run(main())
+async def called(settings: Path, *asked: tuple[str, dict[str, Any], str]) -> list[Any]:
+    async with Gateway.load(settings) as gateway:
+        return [
+            await gateway.call(tool, arguments, principal="bot", **({"idempotency_key": key} if key else {}))
+            for tool, arguments, key in asked
+        ]
 
 
-def test_the_answer_of_a_workflow_has_the_notes_of_its_steps_each_once(tmp_path: Path) -> None:
+async def test_the_answer_of_a_workflow_has_the_notes_of_its_steps_each_once(tmp_path: Path) -> None:
     each = {"id": "counts", "call": "lab__query", "with": {"sql": COUNT}, "for_each": "$inputs.often", "at_most": 3}
     steps = [each, {"id": "orders", "call": "lab__query", "with": {"sql": "SELECT count(*) AS n FROM orders"}}]
     failing = [*steps, {"id": "wrong", "call": "lab__query", "with": {"sql": "SELECT nothing FROM orders"}}]
@@ -221,7 +215,7 @@ def test_the_answer_of_a_workflow_has_the_notes_of_its_steps_each_once(tmp_path:
     }
     settings = calling_project(tmp_path, flows={"workflow": "flows.yaml"})
     (settings.parent / "flows.yaml").write_text(json.dumps({"workflows": workflows}), encoding="utf-8")
-    fine, failed = called(
+    fine, failed = await called(
         settings,
         ("flows__counted", {"often": [1, 2, 3]}, ""),
         ("flows__failed", {"often": [1, 2]}, ""),
@@ -233,7 +227,7 @@ def test_the_answer_of_a_workflow_has_the_notes_of_its_steps_each_once(tmp_path:
     assert BOTH[1:-1] in error_text(failed)
 
 
-def test_the_answer_of_code_has_the_notes_of_its_calls_each_once(tmp_path: Path) -> None:
+async def test_the_answer_of_code_has_the_notes_of_its_calls_each_once(tmp_path: Path) -> None:
     pytest.importorskip("pydantic_monty", reason="the extra `code` is not installed")
     code = f"""
 for _ in range(2):
@@ -241,7 +235,7 @@ for _ in range(2):
 counted['rows'][0][0]
 """
     settings = calling_project(tmp_path, sandbox={"code": {}})
-    first, replayed, none, failed = called(
+    first, replayed, none, failed = await called(
         settings,
         ("sandbox__run_code", {"code": code}, "once"),
         ("sandbox__run_code", {"code": code}, "once"),
@@ -259,7 +253,7 @@ counted['rows'][0][0]
     assert error_text(failed).count(SENTENCE[1:-1]) == 1
 
 
-def test_the_answer_of_a_function_has_the_notes_of_its_calls(tmp_path: Path) -> None:
+async def test_the_answer_of_a_function_has_the_notes_of_its_calls(tmp_path: Path) -> None:
     functions = f"""
 from toolgen import ToolContext, tool
 
@@ -270,7 +264,7 @@ async def count(context: ToolContext) -> int:
 """
     settings = calling_project(tmp_path, own={"python": "row_note_functions"})
     (settings.parent / "row_note_functions.py").write_text(functions, encoding="utf-8")
-    (counted,) = called(settings, ("own__count", {}, ""))
+    (counted,) = await called(settings, ("own__count", {}, ""))
     assert counted.data == 2, counted
     assert counted.meta.row_notes == (TOLD,)
 

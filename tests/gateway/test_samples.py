@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from collections.abc import Callable
@@ -51,12 +50,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return project
 
 
-def describe(table: str = "customers") -> Envelope:
-    async def work() -> Envelope:
-        async with Gateway.load("toolgen.yaml") as gateway:
-            return await gateway.call("shop__describe_table", {"table": table}, principal="bot")
-
-    return asyncio.run(work())
+async def describe(table: str = "customers") -> Envelope:
+    async with Gateway.load("toolgen.yaml") as gateway:
+        return await gateway.call("shop__describe_table", {"table": table}, principal="bot")
 
 
 def samples(envelope: Envelope) -> dict[str, list[str]]:
@@ -65,18 +61,18 @@ def samples(envelope: Envelope) -> dict[str, list[str]]:
     return {column["name"]: column["samples"] for column in data["columns"] if "samples" in column}
 
 
-def test_without_the_policys_word_there_are_none_and_nothing_is_read(make: Make) -> None:
+async def test_without_the_policys_word_there_are_none_and_nothing_is_read(make: Make) -> None:
     make({})
-    answer = describe()
+    answer = await describe()
 
     assert samples(answer) == {}
     data: Any = answer.data
     assert [column["name"] for column in data["columns"]] == ALL
 
 
-def test_samples_show_shapes_and_no_content(make: Make) -> None:
+async def test_samples_show_shapes_and_no_content(make: Make) -> None:
     make({"samples": True, "columns": ["name", "email", "status", "total", "blank"]})
-    answer = describe()
+    answer = await describe()
 
     found = samples(answer)
     assert found["name"] == ["Aaa-Aaaaaaaa", "Aaa", "Aaaa"]
@@ -88,30 +84,30 @@ def test_samples_show_shapes_and_no_content(make: Make) -> None:
 
 
 @pytest.mark.parametrize("mode", [True, "values"])
-def test_row_filters_hold(make: Make, mode: bool | str) -> None:
+async def test_row_filters_hold(make: Make, mode: bool | str) -> None:
     make({"samples": mode, "rows": "tenant = :tenant"})
 
-    found = samples(describe())
+    found = samples(await describe())
 
     assert "AAAAAAAAAA9" not in found["name"]
     assert "a9@aaaaaaa.aaa" not in found["email"]
     assert found["status"] == (["aaaa"] if mode is True else ["open"])
 
 
-def test_a_row_filter_whose_attribute_the_caller_lacks_leaves_no_samples(make: Make) -> None:
+async def test_a_row_filter_whose_attribute_the_caller_lacks_leaves_no_samples(make: Make) -> None:
     make({"samples": True, "rows": "tenant = :tenant"}, attributes={})
 
-    assert samples(describe()) == {}
+    assert samples(await describe()) == {}
 
 
 @pytest.mark.parametrize("mode", [True, "values"])
-def test_hidden_masked_and_sensitive_columns_have_none(make: Make, mode: bool | str) -> None:
+async def test_hidden_masked_and_sensitive_columns_have_none(make: Make, mode: bool | str) -> None:
     root = make(
         {"samples": mode, "columns": ["id", "email", "status", "card_number"]},
         redact=[{"tools": ["shop__query"], "fields": ["$..email"], "with": "[hidden]"}],
         sensitive=["$..Card_Number"],
     )
-    answer = describe()
+    answer = await describe()
 
     assert set(samples(answer)) == {"status"}
     lines = [line for path in (root / "var" / "audit").glob("*.jsonl") for line in path.read_bytes().split(b"\n")]
@@ -121,29 +117,29 @@ def test_hidden_masked_and_sensitive_columns_have_none(make: Make, mode: bool | 
     assert not any(name in read[0] for name in ("tenant", "total", "blank"))
 
 
-def test_a_sensitive_path_that_names_no_column_is_about_all_of_them(make: Make) -> None:
+async def test_a_sensitive_path_that_names_no_column_is_about_all_of_them(make: Make) -> None:
     make({"samples": True}, sensitive=["$..*"])
 
-    assert samples(describe()) == {}
+    assert samples(await describe()) == {}
 
 
-def test_whole_values_are_shown_only_where_many_rows_share_each(make: Make) -> None:
+async def test_whole_values_are_shown_only_where_many_rows_share_each(make: Make) -> None:
     root = make({"samples": "values", "rows": "tenant = :tenant"})
 
-    found = samples(describe())
+    found = samples(await describe())
     assert found["status"] == ["open"]
     assert found["name"] == ["Aaa-Aaaaaaaa", "Aaa", "Aaaa"]
 
     with closing(sqlite3.connect(root / "specs" / "shop.db")) as connection:
         connection.execute("UPDATE customers SET status = 'rare' WHERE id = 1")
         connection.commit()
-    assert samples(describe())["status"] == ["aaaa"], "a value of one row alone is about that row"
+    assert samples(await describe())["status"] == ["aaaa"], "a value of one row alone is about that row"
 
 
-def test_a_table_that_is_not_open_is_answered_as_before(make: Make) -> None:
+async def test_a_table_that_is_not_open_is_answered_as_before(make: Make) -> None:
     make({"samples": True})
 
-    answer = describe("salaries")
+    answer = await describe("salaries")
 
     assert answer.error is not None
     assert answer.error.code == "validation"

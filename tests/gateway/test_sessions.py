@@ -57,7 +57,9 @@ def _state(request: pytest.FixtureRequest, redis: RedisServer) -> None:
     _where["state"] = "memory" if request.param == "memory" else f"redis://127.0.0.1:{redis.port}/0?prefix={prefix}"
 
 
-def scenario(root: Path, policy: dict[str, Any], steps: Callable[[Ask, Gateway, Upstream], Awaitable[None]]) -> None:
+async def scenario(
+    root: Path, policy: dict[str, Any], steps: Callable[[Ask, Gateway, Upstream], Awaitable[None]]
+) -> None:
     async def main(path: Path, seen: Upstream) -> None:
         async with Gateway.load(path) as gateway:
 
@@ -68,14 +70,14 @@ def scenario(root: Path, policy: dict[str, Any], steps: Callable[[Ask, Gateway, 
             await steps(ask, gateway, seen)
 
     with upstream() as (seen, server):
-        asyncio.run(main(project(root / "p", server, policy, gateway={"turn_limit": "never"}, **_where), seen))
+        await main(project(root / "p", server, policy, gateway={"turn_limit": "never"}, **_where), seen)
 
 
 def create(ask: Ask, cents: int, **more: Any) -> Awaitable[str]:
     return ask("create_order", tenant_id="acme", amount_cents=cents, **more)
 
 
-def test_only_after_a_check_that_succeeded_in_this_session(tmp_path: Path) -> None:
+async def test_only_after_a_check_that_succeeded_in_this_session(tmp_path: Path) -> None:
     async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
         assert await create(ask, 5) == "refused"
         seen.status = 500
@@ -93,10 +95,10 @@ def test_only_after_a_check_that_succeeded_in_this_session(tmp_path: Path) -> No
         assert await create(ask, 5, session="other") == "ok"
         assert await create(ask, 5, session="") == "refused"
 
-    scenario(tmp_path, {"rules": [EVERYTHING, CHECKED]}, steps)
+    await scenario(tmp_path, {"rules": [EVERYTHING, CHECKED]}, steps)
 
 
-def test_a_ceiling_holds_against_calls_in_flight(tmp_path: Path) -> None:
+async def test_a_ceiling_holds_against_calls_in_flight(tmp_path: Path) -> None:
     async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
         answers = await asyncio.gather(*[create(ask, 40) for _ in range(10)])
         assert sorted(answers) == ["ok"] * 2 + ["refused"] * 8
@@ -105,18 +107,18 @@ def test_a_ceiling_holds_against_calls_in_flight(tmp_path: Path) -> None:
         assert await create(ask, 1) == "refused"
         assert len(seen.requests) == 3
 
-    scenario(tmp_path, {"rules": [EVERYTHING, CEILING]}, steps)
+    await scenario(tmp_path, {"rules": [EVERYTHING, CEILING]}, steps)
 
 
-def test_a_refused_call_is_not_in_the_sum(tmp_path: Path) -> None:
+async def test_a_refused_call_is_not_in_the_sum(tmp_path: Path) -> None:
     async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
         assert await ask("create_order", amount_cents=90) == "refused"  # the tenant is missing
         assert await create(ask, 90) == "ok"
 
-    scenario(tmp_path, {"rules": [EVERYTHING, CEILING]}, steps)
+    await scenario(tmp_path, {"rules": [EVERYTHING, CEILING]}, steps)
 
 
-def test_what_was_read_closes_the_way_out_and_is_recorded(tmp_path: Path) -> None:
+async def test_what_was_read_closes_the_way_out_and_is_recorded(tmp_path: Path) -> None:
     async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
         assert await ask("send_mail", to="x") == "ok"
         assert await ask("list_orders", tenant_id="acme") == "ok"
@@ -125,10 +127,10 @@ def test_what_was_read_closes_the_way_out_and_is_recorded(tmp_path: Path) -> Non
         assert await ask("send_mail", to="x", session="another") == "ok"  # why `history` exists
         assert [path for _, path, _ in seen.requests] == ["/mail", "/orders?tenant_id=acme", "/mail"]
 
-    scenario(tmp_path, {"rules": [EVERYTHING, EGRESS], "labels": [PRIVATE]}, steps)
+    await scenario(tmp_path, {"rules": [EVERYTHING, EGRESS], "labels": [PRIVATE]}, steps)
 
 
-def test_an_agent_that_changes_its_session_does_not_shed_its_history(tmp_path: Path) -> None:
+async def test_an_agent_that_changes_its_session_does_not_shed_its_history(tmp_path: Path) -> None:
     async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
         assert await ask("list_orders", tenant_id="acme") == "ok"
         for session in ("another", "", "s"):
@@ -136,10 +138,10 @@ def test_an_agent_that_changes_its_session_does_not_shed_its_history(tmp_path: P
         assert await ask("send_mail", to="x", who="bare") == "ok"
 
     rule = {**EGRESS, "when": "'private' in history.labels"}
-    scenario(tmp_path, {"rules": [EVERYTHING, rule], "labels": [PRIVATE]}, steps)
+    await scenario(tmp_path, {"rules": [EVERYTHING, rule], "labels": [PRIVATE]}, steps)
 
 
-def test_history_survives_a_new_policy(tmp_path: Path) -> None:
+async def test_history_survives_a_new_policy(tmp_path: Path) -> None:
     async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
         assert await ask("check_fraud") == "ok"
         write_policy(tmp_path / "p", {"rules": [EVERYTHING, CHECKED]})
@@ -152,11 +154,11 @@ def test_history_survives_a_new_policy(tmp_path: Path) -> None:
         assert await create(ask, 5) == "ok"
         assert await create(ask, 5, session="t") == "refused"
 
-    scenario(tmp_path, {"rules": [EVERYTHING]}, steps)
+    await scenario(tmp_path, {"rules": [EVERYTHING]}, steps)
 
 
 @pytest.mark.parametrize("verdict", ["deny", "ask"])
-def test_what_was_forgotten_closes(tmp_path: Path, verdict: str) -> None:
+async def test_what_was_forgotten_closes(tmp_path: Path, verdict: str) -> None:
     async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
         if _where["state"] != "memory":
             pytest.skip("nothing is pushed out in Redis")
@@ -167,7 +169,7 @@ def test_what_was_forgotten_closes(tmp_path: Path, verdict: str) -> None:
         assert await ask("send_mail", to="x", session="s900") == "ok"
         assert next(e for e in audit_entries(gateway) if e["event"] == "decision")["status"] == "unevaluated"
 
-    scenario(tmp_path, {"rules": [EVERYTHING, {**EGRESS, "verdict": verdict}], "labels": [PRIVATE]}, steps)
+    await scenario(tmp_path, {"rules": [EVERYTHING, {**EGRESS, "verdict": verdict}], "labels": [PRIVATE]}, steps)
 
 
 def test_policies_test_their_own_sessions(tmp_path: Path) -> None:

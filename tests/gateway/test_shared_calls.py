@@ -106,12 +106,12 @@ def test_what_waits_on_one_machine_is_answered_on_another_and_carried_out_once(
 
 
 @pytest.mark.parametrize("state", ["pending", "approved"])
-def test_what_is_put_back_in_redis_after_every_gateway_restarted_is_sent_by_nobody(
+async def test_what_is_put_back_in_redis_after_every_gateway_restarted_is_sent_by_nobody(
     tmp_path: Path, server: RedisServer, state: str
 ) -> None:
     """Whoever can write in Redis keeps a copy of a call before it runs, and brings it back when nobody has seen it run."""
 
-    async def main(url: str, seen: Upstream) -> None:
+    with upstream() as (seen, url):
         one, two = machines(tmp_path, server, url)
         redis = Redis(host="127.0.0.1", port=server.port)
         async with Gateway.load(one).short_session() as first:  # which carries nothing out
@@ -135,9 +135,6 @@ def test_what_is_put_back_in_redis_after_every_gateway_restarted_is_sent_by_nobo
         assert [body for _, _, body in seen.requests] == ['{"to":"x"}', '{"to":"later"}']
         await redis.aclose()
 
-    with upstream() as (seen, url):
-        asyncio.run(main(url, seen))
-
 
 def test_entries_that_are_none_of_ours_hold_up_no_call_and_a_gateway_stays_ready(
     tmp_path: Path, server: RedisServer
@@ -157,8 +154,10 @@ def test_entries_that_are_none_of_ours_hold_up_no_call_and_a_gateway_stays_ready
     both(tmp_path, server, work)
 
 
-def test_a_gateway_whose_key_opens_nothing_of_what_is_shared_is_not_ready(tmp_path: Path, server: RedisServer) -> None:
-    async def main(url: str) -> None:
+async def test_a_gateway_whose_key_opens_nothing_of_what_is_shared_is_not_ready(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    with upstream() as (_, url):
         one, two = machines(tmp_path, server, url)
         seal_file(load_settings(two)).write_text("ab" * 32, encoding="ascii")
         async with Gateway.load(one) as first, asyncio.timeout(120):
@@ -168,9 +167,6 @@ def test_a_gateway_whose_key_opens_nothing_of_what_is_shared_is_not_ready(tmp_pa
                     await asyncio.sleep(0.01)
                 assert any("sealed with another key" in reason for reason in second.operations.ready())
                 assert first.operations.ready() == ()
-
-    with upstream() as (_, url):
-        asyncio.run(main(url))
 
 
 def test_while_redis_is_away_nothing_waits_and_nothing_is_sent(tmp_path: Path, server: RedisServer) -> None:

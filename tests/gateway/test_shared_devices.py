@@ -50,19 +50,16 @@ def machines(root: Path, server: RedisServer, policy: dict[str, Any] = ALLOW) ->
 Work = Callable[[Served, Served], Awaitable[None]]
 
 
-def both(root: Path, server: RedisServer, work: Work, policy: dict[str, Any] = ALLOW) -> list[dict[str, Any]]:
+async def both(root: Path, server: RedisServer, work: Work, policy: dict[str, Any] = ALLOW) -> list[dict[str, Any]]:
     """What the records of both say."""
     one, two = machines(root, server, policy)
 
-    async def main() -> None:
-        async with asyncio.timeout(240), Served(one) as first, Served(two) as second:
-            await work(first, second)
-
-    asyncio.run(main())
+    async with asyncio.timeout(240), Served(one) as first, Served(two) as second:
+        await work(first, second)
     return recorded(one) + recorded(two)
 
 
-def test_a_device_at_one_gateway_answers_a_call_at_the_other(tmp_path: Path, server: RedisServer) -> None:
+async def test_a_device_at_one_gateway_answers_a_call_at_the_other(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Served, second: Served) -> None:
         async with asyncio.TaskGroup() as group:
             poll = group.create_task(second.get("/v1/device/requests?wait=60", "ann"))
@@ -73,10 +70,10 @@ def test_a_device_at_one_gateway_answers_a_call_at_the_other(tmp_path: Path, ser
         assert (await second.outcome(call.result()["call_id"]))["status"] == "ok"
         assert await first.requests() == []
 
-    both(tmp_path, server, work)
+    await both(tmp_path, server, work)
 
 
-def test_of_many_answers_at_both_gateways_one_counts(tmp_path: Path, server: RedisServer) -> None:
+async def test_of_many_answers_at_both_gateways_one_counts(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Served, second: Served) -> None:
         for _ in range(5):
             call_id = await first.asked()
@@ -85,12 +82,12 @@ def test_of_many_answers_at_both_gateways_one_counts(tmp_path: Path, server: Red
             )
             assert sorted(answer.status_code for answer in answers) == [200] + [409] * 9
 
-    record = both(tmp_path, server, work)
+    record = await both(tmp_path, server, work)
     assert sum(entry["event"] == "outcome" and entry["status"] == "ok" for entry in record) == 5
     assert sum(entry["event"] == "refusal" and entry["code"] == "conflict" for entry in record) == 45
 
 
-def test_an_approved_call_goes_to_the_device_over_either_gateway(tmp_path: Path, server: RedisServer) -> None:
+async def test_an_approved_call_goes_to_the_device_over_either_gateway(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Served, second: Served) -> None:
         call_id = (await first.call("phone__copy_text", {"text": "x"}))["call_id"]
         approved = await second.post(f"/v1/approvals/{call_id}", "bare", {"decision": "approve"})
@@ -100,10 +97,10 @@ def test_an_approved_call_goes_to_the_device_over_either_gateway(tmp_path: Path,
         assert (await second.answer(call_id, result=None)).status_code == 200
         assert (await first.outcome(call_id))["status"] == "ok"
 
-    both(tmp_path, server, work, ASKS)
+    await both(tmp_path, server, work, ASKS)
 
 
-def test_an_approved_call_of_which_nobody_knows_whether_it_waits_for_the_device_is_lost_and_asks_nothing(
+async def test_an_approved_call_of_which_nobody_knows_whether_it_waits_for_the_device_is_lost_and_asks_nothing(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Redis was not told that it waits, and can be asked again only after the gateway gave that up."""
@@ -139,7 +136,7 @@ def test_an_approved_call_of_which_nobody_knows_whether_it_waits_for_the_device_
             assert told["error"]["code"] == "outcome_unknown"
         assert await second.requests() == []
 
-    record = both(tmp_path, server, work, ASKS)
+    record = await both(tmp_path, server, work, ASKS)
     assert len(tries) >= device_calls._TRIES
     assert ends(record) == ["outcome_unknown"]
 
@@ -152,7 +149,7 @@ def ends(record: list[dict[str, Any]]) -> list[str]:
 
 @pytest.mark.parametrize("answered_first", [False, True])
 @pytest.mark.parametrize("said", ["nothing", "that it was not"])
-def test_an_approved_call_of_which_redis_says_late_that_it_waits_for_the_device_ends_as_that_answers(
+async def test_an_approved_call_of_which_redis_says_late_that_it_waits_for_the_device_ends_as_that_answers(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch, said: str, answered_first: bool
 ) -> None:
     """Redis was told that the call waits for the device, and `said` so too late, or nothing: perhaps the device has answered by then."""
@@ -184,37 +181,34 @@ def test_an_approved_call_of_which_redis_says_late_that_it_waits_for_the_device_
         for one in (first, second):
             assert (await one.outcome(call_id))["status"] == "ok"
 
-    record = both(tmp_path, server, work, ASKS)
+    record = await both(tmp_path, server, work, ASKS)
     assert ends(record) == ["ok"]
 
 
-def test_what_is_put_back_in_redis_is_answered_no_second_time_and_nothing_of_it_can_be_read_there(
+async def test_what_is_put_back_in_redis_is_answered_no_second_time_and_nothing_of_it_can_be_read_there(
     tmp_path: Path, server: RedisServer
 ) -> None:
     one, _ = machines(tmp_path, server)
 
-    async def main() -> None:
-        redis = Redis(host="127.0.0.1", port=server.port)
-        async with asyncio.timeout(240):
-            async with Served(one) as first:
-                call_id = await first.asked(reason="a secret reason")
-                name = f"toolgen:calls:call:{call_id}"
-                kept = await redis.dump(name)
-                assert (await first.answer(call_id, result=HERE)).status_code == 200
-                for key in await redis.keys("*"):
-                    assert b"secret reason" not in (await redis.dump(key) or b"")
-            await redis.restore(name, 0, kept, replace=True)
-            async with Served(one) as first:
-                refused = await first.answer(call_id, result={**HERE, "owner": "another"})
-                assert refused.status_code == 409  # it ended before
-        await redis.aclose()
-
-    asyncio.run(main())
+    redis = Redis(host="127.0.0.1", port=server.port)
+    async with asyncio.timeout(240):
+        async with Served(one) as first:
+            call_id = await first.asked(reason="a secret reason")
+            name = f"toolgen:calls:call:{call_id}"
+            kept = await redis.dump(name)
+            assert (await first.answer(call_id, result=HERE)).status_code == 200
+            for key in await redis.keys("*"):
+                assert b"secret reason" not in (await redis.dump(key) or b"")
+        await redis.restore(name, 0, kept, replace=True)
+        async with Served(one) as first:
+            refused = await first.answer(call_id, result={**HERE, "owner": "another"})
+            assert refused.status_code == 409  # it ended before
+    await redis.aclose()
     assert sum(entry["event"] == "outcome" and entry["status"] == "ok" for entry in recorded(one)) == 1
 
 
 @pytest.mark.sweep
-def test_many_calls_wait_at_once_and_each_is_answered_at_the_other_gateway(
+async def test_many_calls_wait_at_once_and_each_is_answered_at_the_other_gateway(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device_calls, "MAX_EACH", 2_000)
@@ -236,5 +230,5 @@ def test_many_calls_wait_at_once_and_each_is_answered_at_the_other_gateway(
                 assert (await caller.get(f"/v1/calls/{call_id}")).json()["data"]["owner"] == call_id
             assert (await device.get("/v1/device/requests")).json()["requests"] == []
 
-    record = both(tmp_path, server, work)
+    record = await both(tmp_path, server, work)
     assert sum(entry["event"] == "outcome" and entry["status"] == "ok" for entry in record) == COUNT

@@ -96,10 +96,10 @@ def test_votes_of_one_quorum_on_the_same_terms_come_to_each_gateway(tmp_path: Pa
 
 @pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
 @pytest.mark.parametrize("attack", ["used", "revoked"])
-def test_an_older_state_that_is_put_back_in_redis_grants_nothing(
+async def test_an_older_state_that_is_put_back_in_redis_grants_nothing(
     tmp_path: Path, server: RedisServer, attack: str, restart: bool
 ) -> None:
-    async def main(url: str, seen: Upstream) -> None:
+    with upstream() as (seen, url):
         one, _ = machines(tmp_path, server, url, POLICY)
         redis = Redis(host="127.0.0.1", port=server.port)
 
@@ -126,9 +126,6 @@ def test_an_older_state_that_is_put_back_in_redis_grants_nothing(
                 assert await status(first) == "pending"
         assert len(seen.requests) == sent
         await redis.aclose()
-
-    with upstream() as (seen, url):
-        asyncio.run(main(url, seen))
 
 
 @pytest.mark.parametrize("attack", ["bytes", "version", "other", "key"])

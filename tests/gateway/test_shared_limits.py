@@ -22,7 +22,7 @@ def project(folder: Path, state: str, limits: list[dict[str, Any]], **policy: An
     return path
 
 
-def test_two_gateways_share_one_limit_and_say_when_it_cannot_be_counted(
+async def test_two_gateways_share_one_limit_and_say_when_it_cannot_be_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STATE_PASSWORD", "right-0123456789")
@@ -33,7 +33,7 @@ def test_two_gateways_share_one_limit_and_say_when_it_cannot_be_counted(
     limits = [{"id": "few", "per": ["principal"], "rate": "3/h"}]
     one, two = (project(tmp_path / name, state, limits) for name in ("one", "two"))
 
-    async def main() -> None:
+    try:
         async with Gateway.load(one) as first, Gateway.load(two) as second:
             answers = [
                 await gateway.call("shop__list_tables", {}, principal="bot")
@@ -58,9 +58,6 @@ def test_two_gateways_share_one_limit_and_say_when_it_cannot_be_counted(
             entries = audit_entries(first)
             outcome = next(entry for entry in entries if entry["event"] == "outcome")
             assert (outcome["code"], outcome["rule"], outcome["status"]) == ("upstream_unavailable", "few", "refused")
-
-    try:
-        asyncio.run(main())
     finally:
         server.stop()
     settings = load(one)

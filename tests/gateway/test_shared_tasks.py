@@ -95,7 +95,7 @@ async def silent() -> AsyncIterator[tuple[str, asyncio.Event]]:
 async def test_many_calls_that_are_left_at_once_are_listed_elsewhere_and_end(
     tmp_path: Path, server: RedisServer, count: int
 ) -> None:
-    async def work(url: str, answers: asyncio.Event) -> None:
+    async with silent() as (url, answers):
         one, two = machines(tmp_path, server, url, POLICY)
         for path in (one, two):
             path.write_text(path.read_text().replace('"server"', '"concurrency": 2000, "server"', 1))
@@ -120,6 +120,3 @@ async def test_many_calls_that_are_left_at_once_are_listed_elsewhere_and_end(
             answers.set()
             ended = await asyncio.gather(*(second.approvals.calls.outcome(call_id, bot, 250) for call_id in found))
             assert {"" if one is None else one.status for one in ended} == {"ok"}
-
-    async with silent() as (url, answers):
-        await work(url, answers)

@@ -57,7 +57,7 @@ def streaming(kind: str) -> Iterator[tuple[str, threading.Event]]:
         yield server.url, go
 
 
-def play(
+async def play(
     root: Path,
     kind: str,
     steps: Callable[[httpx.AsyncClient, httpx.AsyncClient, threading.Event], Awaitable[None]],
@@ -78,11 +78,11 @@ def play(
             await steps(at_first, at_second, go)
 
     with streaming(kind) as (url, go):
-        asyncio.run(main(project(root / "p", url, RULES | policy), go))
+        await main(project(root / "p", url, RULES | policy), go)
 
 
 @pytest.mark.parametrize("kind", BODIES)
-def test_pieces_reach_who_follows_at_another_worker(tmp_path: Path, kind: str) -> None:
+async def test_pieces_reach_who_follows_at_another_worker(tmp_path: Path, kind: str) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, go: threading.Event) -> None:
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         pieces, done = [], []
@@ -97,10 +97,10 @@ def test_pieces_reach_who_follows_at_another_worker(tmp_path: Path, kind: str) -
         whole = (await one.get(f"/v1/calls/{call_id}")).json()
         assert (whole["status"], whole["data"]) == ("ok", [{"n": 1}, {"n": 2}])
 
-    play(tmp_path, kind, steps)
+    await play(tmp_path, kind, steps)
 
 
-def test_where_something_is_hidden_pieces_are_only_counted(tmp_path: Path) -> None:
+async def test_where_something_is_hidden_pieces_are_only_counted(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, go: threading.Event) -> None:
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         seen = []
@@ -112,10 +112,10 @@ def test_where_something_is_hidden_pieces_are_only_counted(tmp_path: Path) -> No
         assert [one for one in seen if one[1] is not None] == [("progress", 1), ("progress", 2)]
         assert "partial" not in [name for name, _ in seen]
 
-    play(tmp_path, "application/x-ndjson", steps, redact=[{"tools": ["*"], "fields": ["$..x"], "with": "…"}])
+    await play(tmp_path, "application/x-ndjson", steps, redact=[{"tools": ["*"], "fields": ["$..x"], "with": "…"}])
 
 
-def test_an_mcp_client_is_told_how_many_have_come(tmp_path: Path) -> None:
+async def test_an_mcp_client_is_told_how_many_have_come(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, go: threading.Event) -> None:
         params = {"name": "orders__get_health", "_meta": {"progressToken": 7}}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -133,10 +133,10 @@ def test_an_mcp_client_is_told_how_many_have_come(tmp_path: Path) -> None:
                     assert said["result"]["content"][0]["text"] == '[{"n":1},{"n":2}]'
         assert told == [{"progressToken": 7, "progress": n} for n in (1, 2)]
 
-    play(tmp_path, "text/event-stream", steps)
+    await play(tmp_path, "text/event-stream", steps)
 
 
-def test_a_call_that_is_called_off_ends_the_stream(tmp_path: Path) -> None:
+async def test_a_call_that_is_called_off_ends_the_stream(tmp_path: Path) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, go: threading.Event) -> None:
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         async with two.stream("GET", f"/v1/calls/{call_id}/events?wait=120") as answer:
@@ -148,4 +148,4 @@ def test_a_call_that_is_called_off_ends_the_stream(tmp_path: Path) -> None:
         assert (await ended(one, call_id)).json()["status"] == "cancelled"
         go.set()
 
-    play(tmp_path, "text/event-stream", steps)
+    await play(tmp_path, "text/event-stream", steps)

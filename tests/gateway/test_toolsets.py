@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ GUEST = {"orders__get_health"}
 BOT = {"orders__check_fraud", "orders__get_health", "orders__list_orders", "orders__send_mail"}
 
 
-def scenario(root: Path, steps: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
+async def scenario(root: Path, steps: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
     async def main(path: Path) -> None:
         async with Gateway.load(path) as gateway:
             transport = httpx.ASGITransport(App(gateway))
@@ -34,7 +33,7 @@ def scenario(root: Path, steps: Callable[[httpx.AsyncClient], Awaitable[None]]) 
                 await steps(client)
 
     with upstream() as (_, server):
-        asyncio.run(main(project(root / "p", server, {"rules": RULES, "toolsets": TOOLSETS})))
+        await main(project(root / "p", server, {"rules": RULES, "toolsets": TOOLSETS}))
 
 
 def headers(who: str, **more: str) -> dict[str, str]:
@@ -52,7 +51,7 @@ async def over_mcp(client: httpx.AsyncClient, who: str, method: str, meta: dict[
     return (await client.post("/mcp", json=message, headers=headers(who))).json()
 
 
-def test_an_audience_sees_no_more_than_its_toolset(tmp_path: Path) -> None:
+async def test_an_audience_sees_no_more_than_its_toolset(tmp_path: Path) -> None:
     async def steps(client: httpx.AsyncClient) -> None:
         assert await listed(client, "ann") == GUEST
         assert await listed(client, "bot") == BOT
@@ -63,10 +62,10 @@ def test_an_audience_sees_no_more_than_its_toolset(tmp_path: Path) -> None:
         assert hidden.json()["error"] == absent.json()["error"]
         assert hidden.status_code == 404
 
-    scenario(tmp_path, steps)
+    await scenario(tmp_path, steps)
 
 
-def test_a_caller_narrows_itself_and_never_widens(tmp_path: Path) -> None:
+async def test_a_caller_narrows_itself_and_never_widens(tmp_path: Path) -> None:
     async def steps(client: httpx.AsyncClient) -> None:
         assert await listed(client, "bot", **{"x-toolset": "writing"}) == {"orders__send_mail"}
         assert await listed(client, "bot", "?toolset=guest") == GUEST
@@ -82,10 +81,10 @@ def test_a_caller_narrows_itself_and_never_widens(tmp_path: Path) -> None:
         answers = (await client.post("/v1/tool_calls", json=messages, headers=narrow)).json()
         assert answers[0]["status"] == "error"
 
-    scenario(tmp_path, steps)
+    await scenario(tmp_path, steps)
 
 
-def test_the_same_over_mcp(tmp_path: Path) -> None:
+async def test_the_same_over_mcp(tmp_path: Path) -> None:
     async def steps(client: httpx.AsyncClient) -> None:
         shown = await over_mcp(client, "bot", "tools/list", {"toolset": "guest"})
         assert {tool["name"] for tool in shown["result"]["tools"]} == GUEST
@@ -94,10 +93,10 @@ def test_the_same_over_mcp(tmp_path: Path) -> None:
         called = await over_mcp(client, "bot", "tools/call", {}, name="orders__check_fraud")
         assert "unknown_tool" not in str(called)
 
-    scenario(tmp_path, steps)
+    await scenario(tmp_path, steps)
 
 
-def test_a_toolset_that_does_not_exist_is_an_error_and_not_ignored(tmp_path: Path) -> None:
+async def test_a_toolset_that_does_not_exist_is_an_error_and_not_ignored(tmp_path: Path) -> None:
     async def steps(client: httpx.AsyncClient) -> None:
         for name in ("gest", "", "*"):
             assert (await client.get("/v1/tools", headers=headers("bot", **{"x-toolset": name}))).status_code == 404
@@ -105,4 +104,4 @@ def test_a_toolset_that_does_not_exist_is_an_error_and_not_ignored(tmp_path: Pat
             for wrong in (name, 5, ["guest"], {}):
                 assert "error" in await over_mcp(client, "bot", "tools/list", {"toolset": wrong})
 
-    scenario(tmp_path, steps)
+    await scenario(tmp_path, steps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import httpx
@@ -32,19 +31,16 @@ async def post(gateway: Gateway, tool: str, arguments: dict[str, object], user: 
         ("bot", "shop__query", 403, "forbidden"),
     ],
 )
-def test_both_must_be_allowed(
+async def test_both_must_be_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str | None, tool: str, status: int, code: str | None
 ) -> None:
     monkeypatch.delenv("TEST_PETS_KEY", raising=False)
     path = make_project(tmp_path / "project")
     arguments: dict[str, object] = {"sql": "SELECT 1"} if tool == "shop__query" else {"petId": 1}
 
-    async def scenario() -> None:
-        async with Gateway.load(path) as gateway:
-            answer = await post(gateway, tool, arguments, user)
-            error = answer.json().get("error") or {}
-            assert (answer.status_code, error.get("code")) == (status, code)
-            recorded = [(entry["principal"], entry.get("on_behalf_of")) for entry in audit_entries(gateway)]
-            assert recorded == ([] if code == "forbidden" else [("bot", user)] * 2)
-
-    asyncio.run(scenario())
+    async with Gateway.load(path) as gateway:
+        answer = await post(gateway, tool, arguments, user)
+        error = answer.json().get("error") or {}
+        assert (answer.status_code, error.get("code")) == (status, code)
+        recorded = [(entry["principal"], entry.get("on_behalf_of")) for entry in audit_entries(gateway)]
+        assert recorded == ([] if code == "forbidden" else [("bot", user)] * 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ BOUND: dict[str, Any] = {
 }
 
 
-def called(
+async def called(
     root: Path, policy: dict[str, Any], tool: str, given: dict[str, Any], **source: str
 ) -> tuple[Envelope, list[Any], int]:
     """The envelope, what the record says was changed, and how many requests reached the service, whose source has these settings."""
@@ -54,7 +53,7 @@ def called(
         settings = json.loads(path.read_text())
         settings["sources"]["orders"] |= source
         path.write_text(json.dumps(settings))
-        return asyncio.run(main(path, server.requests))
+        return await main(path, server.requests)
 
 
 @pytest.mark.parametrize(
@@ -83,10 +82,10 @@ def called(
         ("orders__list_orders", {"tenant_id": "acme", "colour": "red"}, ""),
     ],
 )
-def test_an_unknown_argument_is_refused_where_something_would_change(
+async def test_an_unknown_argument_is_refused_where_something_would_change(
     tmp_path: Path, name: str, arguments: dict[str, Any], refused: str
 ) -> None:
-    answer, changes, sent = called(tmp_path, POLICY, name, arguments)
+    answer, changes, sent = await called(tmp_path, POLICY, name, arguments)
     (wrong,) = (key for key in arguments if key in {"Id", "nots", "colour", "stauts", "dry_run", "confirm", "body"})
     assert changes == [{"argument": wrong, "change": "dropped", "value": arguments[wrong]}]
     nearest = {"stauts": "status", "Id": "id", "nots": "note"}.get(wrong)
@@ -110,11 +109,11 @@ def test_an_unknown_argument_is_refused_where_something_would_change(
         ("tenantid", "tenant_id", "/body/1/tenantid: there is no such argument (did you mean 'tenant_id'?)"),
     ],
 )
-def test_a_misspelt_member_is_refused_as_an_argument_is(
+async def test_a_misspelt_member_is_refused_as_an_argument_is(
     tmp_path: Path, member: str, nearest: str, refused: str
 ) -> None:
     body = [{"tenant_id": "acme"}, {"tenant_id": "acme", member: "globex"}]
-    answer, changes, sent = called(tmp_path, POLICY, "orders__create_orders", {"body": body})
+    answer, changes, sent = await called(tmp_path, POLICY, "orders__create_orders", {"body": body})
     pointer = f"/body/1/{member}"
     assert changes == [{"argument": pointer, "change": "dropped", "value": "globex"}]
     assert [dict(one) for one in answer.meta.dropped] == [
@@ -124,12 +123,14 @@ def test_a_misspelt_member_is_refused_as_an_argument_is(
     assert (answer.error.message if answer.error else "") == refused
 
 
-def test_an_argument_that_the_gateway_sets_is_never_the_one_meant(tmp_path: Path) -> None:
-    answer, _changes, sent = called(tmp_path, BOUND, "orders__create_order", {"tenant_ix": "x", "amount_cents": 5})
+async def test_an_argument_that_the_gateway_sets_is_never_the_one_meant(tmp_path: Path) -> None:
+    answer, _changes, sent = await called(
+        tmp_path, BOUND, "orders__create_order", {"tenant_ix": "x", "amount_cents": 5}
+    )
     assert answer.error is not None
     assert (answer.error.message, sent) == ("/tenant_ix: there is no such argument", 0)
     assert [dict(one) for one in answer.meta.dropped] == [{"argument": "tenant_ix"}]
-    refused, _changes, _sent = called(
+    refused, _changes, _sent = await called(
         tmp_path / "b", BOUND, "orders__create_order", {"tenant_ix": "x", "amount_cents": "?"}
     )
     assert refused.error is not None
@@ -146,11 +147,11 @@ def test_an_argument_that_the_gateway_sets_is_never_the_one_meant(tmp_path: Path
         (["$.*"], "colour"),
     ],
 )
-def test_the_record_has_a_digest_of_an_unknown_argument_that_is_sensitive_or_was_meant_for_one(
+async def test_the_record_has_a_digest_of_an_unknown_argument_that_is_sensitive_or_was_meant_for_one(
     tmp_path: Path, sensitive: list[str], name: str
 ) -> None:
     given = {"tenant_id": "acme", name: "canary-5"}
-    _, changes, sent = called(tmp_path, {**POLICY, "sensitive": sensitive}, "orders__list_orders", given)
+    _, changes, sent = await called(tmp_path, {**POLICY, "sensitive": sensitive}, "orders__list_orders", given)
     (change,) = changes
     assert (change["argument"], change["change"], sent) == (name, "dropped", 1)
     assert "canary-5" not in str(changes)
@@ -158,22 +159,22 @@ def test_the_record_has_a_digest_of_an_unknown_argument_that_is_sensitive_or_was
 
 
 @pytest.mark.parametrize("value", ["x", {"a": [1, None]}, None, 2**70, [[[]]], 1e308, {"$integer": "5"}])
-def test_the_record_has_the_value_of_an_unknown_argument_of_any_type(tmp_path: Path, value: Any) -> None:
+async def test_the_record_has_the_value_of_an_unknown_argument_of_any_type(tmp_path: Path, value: Any) -> None:
     given = {"tenant_id": "acme", "colour": value}
-    answer, changes, sent = called(tmp_path, POLICY, "orders__list_orders", given)
+    answer, changes, sent = await called(tmp_path, POLICY, "orders__list_orders", given)
     assert (answer.status, sent) == ("ok", 1)
     assert [one["argument"] for one in changes] == ["colour"]
     assert changes[0]["value"] == encodable(value)
 
 
-def test_a_source_may_have_the_tools_that_read_refuse_unknown_arguments_too(tmp_path: Path) -> None:
+async def test_a_source_may_have_the_tools_that_read_refuse_unknown_arguments_too(tmp_path: Path) -> None:
     given = {"tenant_id": "acme", "stauts": "open"}
-    answer, changes, sent = called(tmp_path, POLICY, "orders__list_orders", given, arguments="strict")
+    answer, changes, sent = await called(tmp_path, POLICY, "orders__list_orders", given, arguments="strict")
     assert answer.error is not None
     assert answer.error.message == "/stauts: there is no such argument (did you mean 'status'?)"
     assert (answer.error.code, sent) == ("validation", 0)
     assert changes == [{"argument": "stauts", "change": "dropped", "value": "open"}]
-    answer, _changes, sent = called(tmp_path / "b", POLICY, "orders__list_orders", given, arguments="lenient")
+    answer, _changes, sent = await called(tmp_path / "b", POLICY, "orders__list_orders", given, arguments="lenient")
     assert (answer.status, sent) == ("ok", 1)
 
 

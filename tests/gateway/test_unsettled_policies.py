@@ -81,7 +81,7 @@ def text(**sections: Any) -> str:
     return yaml.safe_dump({**copy.deepcopy(POLICY), **APPROVALS, "rules": [READS], **sections}, sort_keys=False)
 
 
-def edited(
+async def edited(
     root: Path, scenario: Callable[[Edited], Awaitable[None]], *, serving: bool = False, **sections: Any
 ) -> None:
     project = root / "toolgen.yaml" if (root / "toolgen.yaml").exists() else make_project(root)
@@ -89,18 +89,15 @@ def edited(
     if sections or not serving:
         (folder / "policy.yaml").write_text(text(**sections), encoding="utf-8")
 
-    async def main() -> None:
-        clock = FixedClock()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("toolgen.frontends.python.gateway.SystemClock", lambda: clock)
-            gateway = Gateway.load(project, serving=serving)
-        async with gateway:
-            await scenario(Edited(gateway, clock, folder))
-
-    asyncio.run(main())
+    clock = FixedClock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("toolgen.frontends.python.gateway.SystemClock", lambda: clock)
+        gateway = Gateway.load(project, serving=serving)
+    async with gateway:
+        await scenario(Edited(gateway, clock, folder))
 
 
-def test_what_an_edit_gives_waits_until_its_files_rest_for_two_seconds(tmp_path: Path) -> None:
+async def test_what_an_edit_gives_waits_until_its_files_rest_for_two_seconds(tmp_path: Path) -> None:
     async def scenario(at: Edited) -> None:
         at.write()
         await at.noticed()
@@ -114,7 +111,7 @@ def test_what_an_edit_gives_waits_until_its_files_rest_for_two_seconds(tmp_path:
         assert await at.asked() == "ok"
         assert at.gateway.policy.sensitive == ("$..x",)
 
-    edited(tmp_path, scenario, rules=[READS, DENY])
+    await edited(tmp_path, scenario, rules=[READS, DENY])
 
 
 _TABLE = {"shop": {"tables": {"customers": {"columns": ["id"]}}}}
@@ -148,7 +145,7 @@ _TABLE = {"shop": {"tables": {"customers": {"columns": ["id"]}}}}
         ({"rules": [READS, ASK]}, {"rules": [READS, DENY]}, "unknown_tool"),
     ],
 )  # fmt: skip
-def test_what_an_edit_takes_away_is_in_force_at_once_and_nothing_of_what_it_gives(
+async def test_what_an_edit_takes_away_is_in_force_at_once_and_nothing_of_what_it_gives(
     tmp_path: Path, before: dict[str, Any], after: dict[str, Any], code: str
 ) -> None:
     async def scenario(at: Edited) -> None:
@@ -157,10 +154,10 @@ def test_what_an_edit_takes_away_is_in_force_at_once_and_nothing_of_what_it_give
         await at.noticed()
         assert await at.asked() == code
 
-    edited(tmp_path, scenario, **before)
+    await edited(tmp_path, scenario, **before)
 
 
-def test_a_limit_and_a_redaction_that_come_are_in_force_at_once(tmp_path: Path) -> None:
+async def test_a_limit_and_a_redaction_that_come_are_in_force_at_once(tmp_path: Path) -> None:
     async def scenario(at: Edited) -> None:
         limit = {"id": "few", "per": ["principal"], "rate": "1/h"}
         at.write(
@@ -175,7 +172,7 @@ def test_a_limit_and_a_redaction_that_come_are_in_force_at_once(tmp_path: Path) 
         assert (await at.gateway.call("shop__query", QUERY, principal="bot")).to_dict()["error"]["rule"] == "few"
         assert await at.asked("pets__get_pet", {"petId": 1}) == "unknown_tool"
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +184,7 @@ def test_a_limit_and_a_redaction_that_come_are_in_force_at_once(tmp_path: Path) 
         {"roles": ["bot"], "api_key": [{"hash": "sha256:" + hashlib.sha256(KEY.encode()).hexdigest(), "expires": "2001-01-01"}]},
     ],
 )  # fmt: skip
-def test_a_key_that_goes_is_refused_at_once_and_one_that_comes_waits(
+async def test_a_key_that_goes_is_refused_at_once_and_one_that_comes_waits(
     tmp_path: Path, bot: dict[str, Any] | None
 ) -> None:
     async def scenario(at: Edited) -> None:
@@ -204,10 +201,10 @@ def test_a_key_that_goes_is_refused_at_once_and_one_that_comes_waits(
         await at.passed(SETTLED_S)
         assert isinstance(await callers.authenticate("new"), Principal)
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)
 
 
-def test_a_file_that_is_half_written_takes_no_rule_that_denies_away(tmp_path: Path) -> None:
+async def test_a_file_that_is_half_written_takes_no_rule_that_denies_away(tmp_path: Path) -> None:
     """Written piece by piece, each piece there for longer than files have to rest: what is a part of what was in force never counts."""
 
     async def scenario(at: Edited) -> None:
@@ -222,10 +219,10 @@ def test_a_file_that_is_half_written_takes_no_rule_that_denies_away(tmp_path: Pa
         assert (await at.asked(), at.held, at.reloader.unread) == ("unknown_tool", "", "")
         assert await at.asked("shop__list_tables", {}) == "ok"
 
-    edited(tmp_path, scenario, rules=[READS, DENY], tests=[])
+    await edited(tmp_path, scenario, rules=[READS, DENY], tests=[])
 
 
-def test_an_edit_that_breaks_off_leaves_what_it_took_away_taken(tmp_path: Path) -> None:
+async def test_an_edit_that_breaks_off_leaves_what_it_took_away_taken(tmp_path: Path) -> None:
     async def scenario(at: Edited) -> None:
         at.write(rules=[READS, DENY])
         await at.noticed()
@@ -237,7 +234,7 @@ def test_an_edit_that_breaks_off_leaves_what_it_took_away_taken(tmp_path: Path) 
         await at.settled()
         assert await at.asked() == "ok"
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)
 
 
 async def _split(at: Edited) -> None:
@@ -247,7 +244,7 @@ async def _split(at: Edited) -> None:
     assert await at.asked() == "unknown_tool"
 
 
-def test_a_file_that_is_gone_is_told_and_gives_nothing_before_it_is_accepted(
+async def test_a_file_that_is_gone_is_told_and_gives_nothing_before_it_is_accepted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(at: Edited) -> None:
@@ -268,10 +265,10 @@ def test_a_file_that_is_gone_is_told_and_gives_nothing_before_it_is_accepted(
         await at.settled()
         assert await at.asked() == "unknown_tool"
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)
 
 
-def test_what_was_accepted_are_these_files_and_no_others(tmp_path: Path) -> None:
+async def test_what_was_accepted_are_these_files_and_no_others(tmp_path: Path) -> None:
     async def scenario(at: Edited) -> None:
         await _split(at)
         (at.folder / "stop.yaml").unlink()
@@ -281,10 +278,10 @@ def test_what_was_accepted_are_these_files_and_no_others(tmp_path: Path) -> None
         await at.settled()
         assert await at.asked() == "unknown_tool"
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)
 
 
-def test_a_file_that_was_cut_gives_nothing_unless_it_is_marked_as_whole(tmp_path: Path) -> None:
+async def test_a_file_that_was_cut_gives_nothing_unless_it_is_marked_as_whole(tmp_path: Path) -> None:
     async def scenario(at: Edited) -> None:
         path = at.folder / "policy.yaml"
         whole = path.read_text(encoding="utf-8")
@@ -309,11 +306,11 @@ def test_a_file_that_was_cut_gives_nothing_unless_it_is_marked_as_whole(tmp_path
     (tmp_path / "policies" / "policy.yaml").unlink()
     ordered = {"principals": POLICY["principals"], **sections, "rules": [READS, DENY]}
     (tmp_path / "policies" / "policy.yaml").write_text(yaml.safe_dump(ordered, sort_keys=False), encoding="utf-8")
-    edited(tmp_path, scenario, serving=True)
+    await edited(tmp_path, scenario, serving=True)
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\n\n# two\n"])
-def test_comments_and_blank_lines_at_the_end_are_no_loss(tmp_path: Path, ending: str) -> None:
+async def test_comments_and_blank_lines_at_the_end_are_no_loss(tmp_path: Path, ending: str) -> None:
     async def scenario(at: Edited) -> None:
         path = at.folder / "policy.yaml"
         body = text(sensitive=["$..x"]).rstrip()
@@ -323,10 +320,10 @@ def test_comments_and_blank_lines_at_the_end_are_no_loss(tmp_path: Path, ending:
         await at.settled()
         assert at.held == ""
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)
 
 
-def test_a_file_with_another_name_is_not_gone(tmp_path: Path) -> None:
+async def test_a_file_with_another_name_is_not_gone(tmp_path: Path) -> None:
     async def scenario(at: Edited) -> None:
         (at.folder / "policy.yaml").rename(at.folder / "main.yml")
         await at.settled()
@@ -335,10 +332,10 @@ def test_a_file_with_another_name_is_not_gone(tmp_path: Path) -> None:
         await at.noticed()
         assert await at.asked() == "unknown_tool"
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)
 
 
-def test_a_config_map_that_is_swapped_is_followed(tmp_path: Path) -> None:
+async def test_a_config_map_that_is_swapped_is_followed(tmp_path: Path) -> None:
     """As Kubernetes mounts it: files are links into `..data`, a link that is replaced by another."""
 
     def swap(folder: Path, number: int, **files: str) -> None:
@@ -375,10 +372,10 @@ def test_a_config_map_that_is_swapped_is_followed(tmp_path: Path) -> None:
         await at.settled()
         assert "policies/stop.yaml is gone" in at.held
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)
 
 
-def test_a_process_that_starts_goes_on_with_what_was_in_force(tmp_path: Path) -> None:
+async def test_a_process_that_starts_goes_on_with_what_was_in_force(tmp_path: Path) -> None:
     """As a worker does whose files were cut meanwhile, until somebody accepts that."""
 
     async def first(at: Edited) -> None:
@@ -393,16 +390,18 @@ def test_a_process_that_starts_goes_on_with_what_was_in_force(tmp_path: Path) ->
     async def third(at: Edited) -> None:
         assert (await at.asked(), at.held) == ("ok", "")
 
-    edited(tmp_path, first, serving=True, rules=[READS])
+    await edited(tmp_path, first, serving=True, rules=[READS])
     (tmp_path / "policies" / "stop.yaml").unlink()
-    edited(tmp_path, second, serving=True)
+    await edited(tmp_path, second, serving=True)
     settings = Gateway.load(tmp_path / "toolgen.yaml").settings
     accept(settings, read_files(tmp_path / "policies"))
-    edited(tmp_path, third, serving=True)
-    edited(tmp_path, third, serving=True)
+    await edited(tmp_path, third, serving=True)
+    await edited(tmp_path, third, serving=True)
 
 
-def test_files_that_change_behind_their_times_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_that_change_behind_their_times_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario(at: Edited) -> None:
         at.write(sensitive=["$..x"])
         await at.noticed()
@@ -413,10 +412,10 @@ def test_files_that_change_behind_their_times_are_read_again(tmp_path: Path, mon
             await at.passed(SETTLED_S)
         assert await at.asked() == "unknown_tool"
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)
 
 
-def test_a_catalog_that_comes_meanwhile_lets_nothing_of_an_edit_in(tmp_path: Path) -> None:
+async def test_a_catalog_that_comes_meanwhile_lets_nothing_of_an_edit_in(tmp_path: Path) -> None:
     async def scenario(at: Edited) -> None:
         at.write()
         await at.noticed()
@@ -430,10 +429,10 @@ def test_a_catalog_that_comes_meanwhile_lets_nothing_of_an_edit_in(tmp_path: Pat
         await at.passed(SETTLED_S)
         assert await at.asked() == "ok"
 
-    edited(tmp_path, scenario, rules=[READS, DENY])
+    await edited(tmp_path, scenario, rules=[READS, DENY])
 
 
-def test_a_call_that_waits_is_not_ended_by_an_edit_about_something_else(tmp_path: Path) -> None:
+async def test_a_call_that_waits_is_not_ended_by_an_edit_about_something_else(tmp_path: Path) -> None:
     async def scenario(at: Edited) -> None:
         who, tool = at.gateway.principal("bot"), at.gateway.manifest.tools["shop__query"]
         before = at.gateway.current.compiled_policy.scope_hash(who, tool)
@@ -444,10 +443,10 @@ def test_a_call_that_waits_is_not_ended_by_an_edit_about_something_else(tmp_path
         await at.noticed()
         assert at.gateway.current.compiled_policy.scope_hash(who, tool) != before
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)
 
 
-def test_a_revocation_waits_for_nothing_else_that_is_read(tmp_path: Path) -> None:
+async def test_a_revocation_waits_for_nothing_else_that_is_read(tmp_path: Path) -> None:
     seen: list[bool] = []
 
     async def scenario(at: Edited) -> None:
@@ -466,7 +465,7 @@ def test_a_revocation_waits_for_nothing_else_that_is_read(tmp_path: Path) -> Non
         await at.passed(SETTLED_S)
         assert at.gateway.callers.recognised(KEY) is None
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)
 
 
 def _revoke(at: Edited) -> None:
@@ -474,7 +473,7 @@ def _revoke(at: Edited) -> None:
     (at.folder / "keys.yaml").write_text(f"revoked: [{{key: 'sha256:{sha256}'}}]\n", encoding="utf-8")
 
 
-def test_a_key_is_revoked_while_another_edit_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_is_revoked_while_another_edit_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(at: Edited) -> None:
         goes_on, reads = threading.Event(), asyncio.Event()
         loop, runtime = asyncio.get_running_loop(), at.reloader.runtime
@@ -503,10 +502,10 @@ def test_a_key_is_revoked_while_another_edit_is_read(tmp_path: Path, monkeypatch
         assert await at.asked() == "unknown_tool"
         assert not isinstance(await at.gateway.callers.authenticate(KEY), Principal)
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)
 
 
-def test_a_key_revoked_while_a_catalog_comes_stays_revoked(tmp_path: Path) -> None:
+async def test_a_key_revoked_while_a_catalog_comes_stays_revoked(tmp_path: Path) -> None:
     async def scenario(at: Edited) -> None:
         assert isinstance(await at.gateway.callers.authenticate(KEY), Principal)
 
@@ -523,4 +522,4 @@ def test_a_key_revoked_while_a_catalog_comes_stays_revoked(tmp_path: Path) -> No
         await at.settled()
         assert isinstance(await at.gateway.callers.authenticate(KEY), Principal)
 
-    edited(tmp_path, scenario)
+    await edited(tmp_path, scenario)

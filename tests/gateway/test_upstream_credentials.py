@@ -276,7 +276,7 @@ async def shown_to_people(gateway: Gateway) -> list[str]:
     return [page.text for page in pages]
 
 
-def test_no_secret_is_ever_seen(
+async def test_no_secret_is_ever_seen(
     tmp_path: Path, service: Service, api: Api, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Everything that is written, said, logged or kept is searched for every secret and every token, in every form."""
@@ -286,28 +286,25 @@ def test_no_secret_is_ever_seen(
     assigned = {"to": ["vip"], "source": "api", "use": {"bearer": "${env:VIP}"}}
     path = project(tmp_path / "p", service, whole(credentials=[assigned]))
 
-    async def main() -> None:
-        async with calling(path) as (gateway, call):
-            ann = await user(gateway, caller)
-            said.extend([repr(ann), str(ann)])
-            for name in SECURITY:
-                for status in (200, 422):
-                    envelope = await call(name, ann, status=status)
-                    said.extend([envelope.to_dict(), repr(envelope)])
-                said.append((await gateway.preview(f"api__read_{name}", {}, principal=ann)).to_dict())
-            said.append((await call("bearer", "vip")).to_dict())
-            api.refused.update(api.given)
-            said.append((await call("client")).to_dict())
-            api.refused.update(api.given)
-            said.append((await call("client")).to_dict())
-            said.extend([repr(gateway.settings), repr(gateway.policy), gateway.manifest.to_dict(), repr(vars(gateway))])
-            said.extend(audit_entries(gateway, limit=1000))
-            said.extend(await shown_to_people(gateway))
-            alive = [one for one in gc.get_objects() if str(type(one).__module__).startswith(KEEPERS)]
-            said.extend(repr(one) for one in alive)
-            assert len(alive) > 20
-
-    asyncio.run(main())
+    async with calling(path) as (gateway, call):
+        ann = await user(gateway, caller)
+        said.extend([repr(ann), str(ann)])
+        for name in SECURITY:
+            for status in (200, 422):
+                envelope = await call(name, ann, status=status)
+                said.extend([envelope.to_dict(), repr(envelope)])
+            said.append((await gateway.preview(f"api__read_{name}", {}, principal=ann)).to_dict())
+        said.append((await call("bearer", "vip")).to_dict())
+        api.refused.update(api.given)
+        said.append((await call("client")).to_dict())
+        api.refused.update(api.given)
+        said.append((await call("client")).to_dict())
+        said.extend([repr(gateway.settings), repr(gateway.policy), gateway.manifest.to_dict(), repr(vars(gateway))])
+        said.extend(audit_entries(gateway, limit=1000))
+        said.extend(await shown_to_people(gateway))
+        alive = [one for one in gc.get_objects() if str(type(one).__module__).startswith(KEEPERS)]
+        said.extend(repr(one) for one in alive)
+        assert len(alive) > 20
     assert len(api.given) >= 4
     rotated = [f"canary-rotated-{number}" for number in range(1, len(api.given) + 1)]
     sent = [*SECRETS.values(), "canary-vault-token", *api.given, *rotated, caller]
@@ -335,17 +332,16 @@ async def test_a_token_that_is_not_accepted_is_replaced_once(
         assert len(api.given) == 2
 
 
-def test_a_service_that_accepts_no_token_is_not_asked_for_ever(tmp_path: Path, service: Service, api: Api) -> None:
+async def test_a_service_that_accepts_no_token_is_not_asked_for_ever(
+    tmp_path: Path, service: Service, api: Api
+) -> None:
     api.refused = type("Everything", (set,), {"__contains__": lambda *_: True})()
 
-    async def main() -> None:
-        async with calling(project(tmp_path / "p", service)) as (_, call):
-            for _ in range(10):
-                envelope = await call("client")
-                assert envelope.error is not None
-                assert envelope.error.code == "upstream_error"
-
-    asyncio.run(main())
+    async with calling(project(tmp_path / "p", service)) as (_, call):
+        for _ in range(10):
+            envelope = await call("client")
+            assert envelope.error is not None
+            assert envelope.error.code == "upstream_error"
     assert len(api.given) == 2
     assert len([asked for asked in service.asked if asked.path.startswith("/s/")]) == 11
 
@@ -365,42 +361,36 @@ def test_callers_are_never_given_each_others_tokens(tmp_path: Path, service: Ser
 
 
 @pytest.mark.parametrize("who", ["bot", "ann"])
-def test_a_caller_without_a_token_is_refused_before_anything_is_sent(
+async def test_a_caller_without_a_token_is_refused_before_anything_is_sent(
     tmp_path: Path, service: Service, who: str
 ) -> None:
-    async def main() -> None:
-        async with calling(project(tmp_path / "p", service)) as (gateway, call):
-            by_key = await gateway.callers.authenticate("key-of-bot")
-            for caller in (who, by_key):
-                envelope = await call("exchange", caller)
-                assert envelope.error is not None
-                assert envelope.error.code == "forbidden"
-                assert "token of an identity provider" in envelope.error.message
-
-    asyncio.run(main())
+    async with calling(project(tmp_path / "p", service)) as (gateway, call):
+        by_key = await gateway.callers.authenticate("key-of-bot")
+        for caller in (who, by_key):
+            envelope = await call("exchange", caller)
+            assert envelope.error is not None
+            assert envelope.error.code == "forbidden"
+            assert "token of an identity provider" in envelope.error.message
     assert not service.asked
 
 
-def test_an_agent_that_acts_for_a_user_is_given_the_users_token_and_never_its_own(
+async def test_an_agent_that_acts_for_a_user_is_given_the_users_token_and_never_its_own(
     tmp_path: Path, service: Service
 ) -> None:
     bot = {**PRINCIPALS["bot"], "acts_for": ["ann", "staff:*"]}
     policy = whole()
     policy["principals"] = {**policy["principals"], "bot": bot}
 
-    async def main() -> None:
-        async with calling(project(tmp_path / "p", service, policy)) as (gateway, call):
-            agent, person = await user(gateway, "key-of-bot"), await user(gateway, token(sub="person"))
-            for_person = gateway.callers.acting_for(agent, person)
-            assert for_person is not None
-            assert (await call("exchange", for_person)).status == "ok"
-            for_ann = gateway.callers.acting_for(agent, "ann")
-            assert for_ann is not None
-            envelope = await call("exchange", for_ann)
-            assert envelope.error is not None
-            assert envelope.error.code == "forbidden"
-
-    asyncio.run(main())
+    async with calling(project(tmp_path / "p", service, policy)) as (gateway, call):
+        agent, person = await user(gateway, "key-of-bot"), await user(gateway, token(sub="person"))
+        for_person = gateway.callers.acting_for(agent, person)
+        assert for_person is not None
+        assert (await call("exchange", for_person)).status == "ok"
+        for_ann = gateway.callers.acting_for(agent, "ann")
+        assert for_ann is not None
+        envelope = await call("exchange", for_ann)
+        assert envelope.error is not None
+        assert envelope.error.code == "forbidden"
     (asked,) = [asked for asked in service.asked if asked.path == "/token"]
     assert json.loads(base64.urlsafe_b64decode(asked.form["subject_token"].split(".")[1] + "=="))["sub"] == "person"
 
@@ -415,19 +405,16 @@ def asking() -> dict[str, Any]:
     return {**policy, "rules": [asked, allowed]}
 
 
-def test_nobody_is_asked_about_a_call_that_could_not_be_made_afterwards(tmp_path: Path, service: Service) -> None:
-    async def main() -> None:
-        async with calling(project(tmp_path / "p", service, asking())) as (gateway, call):
-            for who in (await user(gateway, token(sub="ann")), gateway.principal("staff:ann", claims={}), "bot"):
-                rehearsed = await gateway.preview("api__read_exchange", {}, principal=who)
-                for envelope in (await call("exchange", who), rehearsed):
-                    assert envelope.error is not None
-                    assert (envelope.status, envelope.error.code) == ("refused", "forbidden")
-                    assert "nobody was asked" in envelope.error.message
-                    assert "without approval" in (envelope.error.suggestion or "")
-            assert await gateway.approvals.answerable(gateway.principal("lena")) == ()
-
-    asyncio.run(main())
+async def test_nobody_is_asked_about_a_call_that_could_not_be_made_afterwards(tmp_path: Path, service: Service) -> None:
+    async with calling(project(tmp_path / "p", service, asking())) as (gateway, call):
+        for who in (await user(gateway, token(sub="ann")), gateway.principal("staff:ann", claims={}), "bot"):
+            rehearsed = await gateway.preview("api__read_exchange", {}, principal=who)
+            for envelope in (await call("exchange", who), rehearsed):
+                assert envelope.error is not None
+                assert (envelope.status, envelope.error.code) == ("refused", "forbidden")
+                assert "nobody was asked" in envelope.error.message
+                assert "without approval" in (envelope.error.suggestion or "")
+        assert await gateway.approvals.answerable(gateway.principal("lena")) == ()
     assert service.asked == []
 
 
@@ -506,39 +493,35 @@ ASSIGNED: list[dict[str, Any]] = [
         ("bot for ann", "header", "ok", SECRETS["HEADER"]),  # the agent has none of these roles
     ],
 )
-def test_a_policy_gives_credentials_to_roles(
+async def test_a_policy_gives_credentials_to_roles(
     tmp_path: Path, service: Service, who: str, name: str, status: str, sees: str
 ) -> None:
-    async def main() -> None:
-        async with calling(project(tmp_path / "p", service, whole(credentials=ASSIGNED))) as (gateway, call):
-            agent, _, person = who.partition(" for ")
-            envelope = await call(name, gateway.principal(agent, person or None))
-            assert envelope.status == status, envelope
-
-    asyncio.run(main())
+    async with calling(project(tmp_path / "p", service, whole(credentials=ASSIGNED))) as (gateway, call):
+        agent, _, person = who.partition(" for ")
+        envelope = await call(name, gateway.principal(agent, person or None))
+        assert envelope.status == status, envelope
     if sees:
         assert sees in " ".join(shown(service, name).values())
     else:
         assert not service.asked
 
 
-def test_another_policy_gives_others_at_once_and_tokens_are_kept(tmp_path: Path, service: Service, api: Api) -> None:
+async def test_another_policy_gives_others_at_once_and_tokens_are_kept(
+    tmp_path: Path, service: Service, api: Api
+) -> None:
     path = project(tmp_path / "p", service)
     use = {"client": {**AUTH["client"], "client_id": "vip"}}
     policy = whole(credentials=[{"to": ["vip"], "source": "api", "use": use}])
 
-    async def main() -> None:
-        async with calling(path) as (gateway, call):
+    async with calling(path) as (gateway, call):
+        await call("client", "vip")
+        for number in range(3):
+            more = [{"id": f"r{number}", "to": ["vip"], "tools": ["api__read_header"], "verdict": "allow"}]
+            edited = {**policy, "rules": [*policy["rules"], *more]}
+            (path.parent / "policies" / "policy.yaml").write_text(json.dumps(edited), encoding="utf-8")
+            assert await gateway.operations.reload()
             await call("client", "vip")
-            for number in range(3):
-                more = [{"id": f"r{number}", "to": ["vip"], "tools": ["api__read_header"], "verdict": "allow"}]
-                edited = {**policy, "rules": [*policy["rules"], *more]}
-                (path.parent / "policies" / "policy.yaml").write_text(json.dumps(edited), encoding="utf-8")
-                assert await gateway.operations.reload()
-                await call("client", "vip")
-                await call("client", "bot")
-
-    asyncio.run(main())
+            await call("client", "bot")
     assert len(api.given) == 2
 
 
@@ -604,7 +587,7 @@ def test_a_credential_that_could_never_be_sent_is_an_error(
         ("SERVER/token", [], True),
     ],
 )
-def test_a_description_does_not_decide_who_is_sent_the_clients_secret(
+async def test_a_description_does_not_decide_who_is_sent_the_clients_secret(
     tmp_path: Path, service: Service, api: Api, url: str, allow: list[str], asked: bool
 ) -> None:
     path = project(tmp_path / "p", service)
@@ -614,16 +597,13 @@ def test_a_description_does_not_decide_who_is_sent_the_clients_secret(
     )
     (path.parent / "specs" / "api.json").write_text(json.dumps(document), encoding="utf-8")
 
-    async def main() -> None:
-        async with calling(path) as (_, call):
-            envelope = await call("client")
-            assert (envelope.status == "ok") is asked, envelope
-            if not asked:
-                assert envelope.error is not None
-                assert envelope.error.code == "secret_unavailable"
-                assert "canary" not in json.dumps(envelope.to_dict())
-
-    asyncio.run(main())
+    async with calling(path) as (_, call):
+        envelope = await call("client")
+        assert (envelope.status == "ok") is asked, envelope
+        if not asked:
+            assert envelope.error is not None
+            assert envelope.error.code == "secret_unavailable"
+            assert "canary" not in json.dumps(envelope.to_dict())
     assert bool(api.given) is asked
 
 
@@ -640,13 +620,10 @@ def test_the_operators_token_url_takes_the_place_of_the_descriptions(tmp_path: P
     assert shown(service, "client")["Authorization"] == "Bearer canary-elsewhere"
 
 
-def test_a_dry_run_asks_nobody_for_a_token(tmp_path: Path, service: Service) -> None:
-    async def main() -> None:
-        async with calling(project(tmp_path / "p", service)) as (gateway, _):
-            for name in ("client", "refresh", "exchange", "bearer", "amazon"):
-                envelope = await gateway.preview(f"api__read_{name}", {}, principal="bot")
-                assert envelope.status == "ok"
-                assert "***" in dict(envelope.data["headers"])["Authorization"]  # type: ignore[index, call-overload]
-
-    asyncio.run(main())
+async def test_a_dry_run_asks_nobody_for_a_token(tmp_path: Path, service: Service) -> None:
+    async with calling(project(tmp_path / "p", service)) as (gateway, _):
+        for name in ("client", "refresh", "exchange", "bearer", "amazon"):
+            envelope = await gateway.preview(f"api__read_{name}", {}, principal="bot")
+            assert envelope.status == "ok"
+            assert "***" in dict(envelope.data["headers"])["Authorization"]  # type: ignore[index, call-overload]
     assert not service.asked

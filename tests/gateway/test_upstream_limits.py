@@ -21,7 +21,7 @@ from toolgen.frontends.python.gateway import Gateway
         ("503 Service Unavailable", "Retry-After: 60\r\n"),
     ],
 )
-def test_a_service_that_has_had_enough_is_not_called(
+async def test_a_service_that_has_had_enough_is_not_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, headers: str
 ) -> None:
     monkeypatch.setenv("TEST_PETS_KEY", "key-0123456789")
@@ -33,19 +33,16 @@ def test_a_service_that_has_had_enough_is_not_called(
         head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n{headers}"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
 
-    async def main() -> None:
-        async with stream_server(answer) as port:
-            address = f"http://127.0.0.1:{port}"
-            async with Gateway.load(make_project(tmp_path, server=address)) as gateway:
-                first = await gateway.call("pets__get_pet", {"petId": 1}, principal="bot")
-                assert first.error is None or first.error.code == "upstream_error"
-                second = await gateway.call("pets__get_pet", {"petId": 1}, principal="bot")
-                assert second.error is not None
-                assert (second.error.code, second.error.rule) == ("rate_limited", "upstream:pets")
-                assert second.error.retry_after_s is not None
-                assert 50 < second.error.retry_after_s <= 60
-                other = await gateway.call("shop__list_tables", {}, principal="bot")
-                assert other.status == "ok"
-
-    asyncio.run(main())
+    async with stream_server(answer) as port:
+        address = f"http://127.0.0.1:{port}"
+        async with Gateway.load(make_project(tmp_path, server=address)) as gateway:
+            first = await gateway.call("pets__get_pet", {"petId": 1}, principal="bot")
+            assert first.error is None or first.error.code == "upstream_error"
+            second = await gateway.call("pets__get_pet", {"petId": 1}, principal="bot")
+            assert second.error is not None
+            assert (second.error.code, second.error.rule) == ("rate_limited", "upstream:pets")
+            assert second.error.retry_after_s is not None
+            assert 50 < second.error.retry_after_s <= 60
+            other = await gateway.call("shop__list_tables", {}, principal="bot")
+            assert other.status == "ok"
     assert len(heard) == 1

@@ -286,18 +286,15 @@ def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     server.stop()
 
 
-def test_it_goes_on_after_a_restart_of_the_gateway(tmp_path: Path, state: str) -> None:
-    async def scenario(server: str, service: Service) -> Any:
+async def test_it_goes_on_after_a_restart_of_the_gateway(tmp_path: Path, state: str) -> None:
+    with serving() as (service, server):
         path = project(tmp_path, server, FIX, rules=[ALLOWED, ASKED], approvals=APPROVALS)
         path.write_text(json.dumps({**json.loads(path.read_text()), "state": state}))
         async with Gateway.load(path) as gateway:
             waiting = await run(gateway, service)
         async with Gateway.load(path) as gateway:
             await answered(gateway)
-            return waiting, await ended(gateway, waiting.call_id)
-
-    with serving() as (service, server):
-        waiting, done = asyncio.run(scenario(server, service))
+            done = await ended(gateway, waiting.call_id)
     assert (waiting.status, done.status, done.data) == ("pending", "ok", {"note": 1})
     assert service.paths == ["GET /issues", "POST /notes", "POST /report"]
 

@@ -6,7 +6,6 @@ programs of that environment alone. A model is scripted where a page names a rea
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -124,7 +123,7 @@ def test_the_first_tool(fresh: Fresh) -> None:
 
 
 @pytest.mark.parametrize(("name", "fresh"), [(name, name) for name in CLIENT_PAGES], indirect=["fresh"])
-def test_a_client(name: str, fresh: Fresh) -> None:
+async def test_a_client(name: str, fresh: Fresh) -> None:
     folder = fresh.typed()
     client, file = CLIENT_PAGES[name]
     entry: dict[str, Any] = json.loads((folder / file).read_text(encoding="utf-8"))[CLIENTS[client].section]["toolgen"]
@@ -132,12 +131,10 @@ def test_a_client(name: str, fresh: Fresh) -> None:
         command=entry["command"], args=entry["args"], cwd=folder, env={"HOME": str(fresh.folder)}
     )
 
-    async def talk() -> str:
-        async with Client(stdio_client(parameters)) as found:
-            answers = [await found.call_tool("notes__query", {"sql": sql}) for sql in (READS, HIDDEN)]
-            return "\n".join(str(answer.content) for answer in answers)
-
-    held(folder, asyncio.run(talk()))
+    async with Client(stdio_client(parameters)) as found:
+        answers = [await found.call_tool("notes__query", {"sql": sql}) for sql in (READS, HIDDEN)]
+        result = "\n".join(str(answer.content) for answer in answers)
+    held(folder, result)
     fresh.reviewed(folder)
 
 

@@ -75,16 +75,15 @@ def test_the_service_of_the_page_is_served_with_its_gateway(tmp_path: Path) -> N
         assert httpx.post(f"{url}/agent/mcp", json={}, timeout=60).status_code == 401
 
 
-def test_the_cells_of_the_notebook_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cells_of_the_notebook_run_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Cells are compiled as IPython does it, with `await` outside of functions; the value of the last line is shown."""
     monkeypatch.chdir(typed("notebook", tmp_path))
     cells = re.findall(r"```python\n(.*?)```", page("notebook"), re.DOTALL)
 
-    async def kernel() -> list[Any]:
-        names: dict[str, Any] = {}
-        return [await _cell(cell, names) for cell in cells]
-
-    tools, answer, refused, closed = asyncio.run(kernel())
+    names: dict[str, Any] = {}
+    tools, answer, refused, closed = [await _cell(cell, names) for cell in cells]
     assert "notes__query" in tools
     assert [1, "Welcome"] in [list(row) for row in answer["rows"]]
     assert refused[0] == "refused"

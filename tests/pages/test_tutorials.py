@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -219,7 +218,7 @@ def test_an_agent_that_speaks_mcp_does_what_its_page_says(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", spread(CLIENT_PAGES, 3))
-def test_the_entry_that_a_client_is_given_starts_a_gateway_that_does_what_its_page_says(
+async def test_the_entry_that_a_client_is_given_starts_a_gateway_that_does_what_its_page_says(
     name: str, tmp_path: Path
 ) -> None:
     folder = typed(name, tmp_path)
@@ -228,14 +227,12 @@ def test_the_entry_that_a_client_is_given_starts_a_gateway_that_does_what_its_pa
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     parameters = StdioServerParameters(command=entry["command"], args=entry["args"], cwd=folder, env=variables)
 
-    async def talk() -> str:
-        async with Client(stdio_client(parameters)) as found:
-            assert "notes__query" in {tool.name for tool in (await found.list_tools()).tools}
-            answers = [await found.call_tool("notes__query", {"sql": sql}) for sql in (READS, HIDDEN)]
-            assert [bool(answer.is_error) for answer in answers] == [False, True]
-            return "\n".join(str(answer.content) for answer in answers)
-
-    held(folder, asyncio.run(talk()))
+    async with Client(stdio_client(parameters)) as found:
+        assert "notes__query" in {tool.name for tool in (await found.list_tools()).tools}
+        answers = [await found.call_tool("notes__query", {"sql": sql}) for sql in (READS, HIDDEN)]
+        assert [bool(answer.is_error) for answer in answers] == [False, True]
+        result = "\n".join(str(answer.content) for answer in answers)
+    held(folder, result)
     doctor = subprocess.run(
         [sys.executable, "-m", "toolgen", "doctor"],
         cwd=folder, env=variables, capture_output=True, text=True, check=False,

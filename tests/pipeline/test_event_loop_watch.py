@@ -50,7 +50,7 @@ def told() -> Iterator[_Told]:
     logger.removeHandler(handler)
 
 
-def test_what_blocks_without_waiting_is_named_while_it_does(told: _Told) -> None:
+async def test_what_blocks_without_waiting_is_named_while_it_does(told: _Told) -> None:
     class Holding(Middleware):
         async def before(self, call: CallView) -> None:
             assert told.freed.wait(60)
@@ -60,18 +60,15 @@ def test_what_blocks_without_waiting_is_named_while_it_does(told: _Told) -> None
             await asyncio.sleep(0)
             assert told.freed.wait(60)
 
-    async def run(check: Middleware) -> None:
+    for check in (Holding(), Late()):
+        told.freed.clear()
+        told.texts.clear()
         async with Gateway.from_functions(counted, allow=["read"], middleware=[check]) as gateway:
             answer = await gateway.call("counted", {}, principal="agent")
             assert answer.error is not None
             assert answer.error.code == "middleware_failed"
             (note,) = [one for one in audit_entries(gateway) if one["event"] == "decision"]
             assert note["status"] == "timeout"
-
-    for check in (Holding(), Late()):
-        told.freed.clear()
-        told.texts.clear()
-        asyncio.run(run(check))
         name = f"{__name__}.{type(check).__qualname__}"
         said = [text for text in told.texts if "holds up" in text]
         assert len(said) == 1
@@ -79,7 +76,9 @@ def test_what_blocks_without_waiting_is_named_while_it_does(told: _Told) -> None
     assert not WATCH.given_over
 
 
-def test_a_catalog_that_is_asked_for_too_long_shows_nothing_more(told: _Told, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_catalog_that_is_asked_for_too_long_shows_nothing_more(
+    told: _Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(middleware, "_MIN_SHOWS_S", 0.0)
     asked: list[str] = []
 
@@ -88,13 +87,10 @@ def test_a_catalog_that_is_asked_for_too_long_shows_nothing_more(told: _Told, mo
             asked.append(tool.name)
             return told.freed.wait(60)
 
-    async def run() -> None:
-        async with Gateway.from_functions(counted, other, allow=["read"], middleware=[Slow()]) as gateway:
-            principal = gateway.principal("agent")
-            assert gateway.tool_calls.offered(principal, "s") == ()
-            assert asked == ["counted"]
-            assert any("Slow.shows holds up" in text for text in told.texts)
-            assert any("shows nothing more of this catalog" in text for text in told.texts)
-            assert len(gateway.tool_calls.offered(principal, "s")) == 2  # it answers at once now
-
-    asyncio.run(run())
+    async with Gateway.from_functions(counted, other, allow=["read"], middleware=[Slow()]) as gateway:
+        principal = gateway.principal("agent")
+        assert gateway.tool_calls.offered(principal, "s") == ()
+        assert asked == ["counted"]
+        assert any("Slow.shows holds up" in text for text in told.texts)
+        assert any("shows nothing more of this catalog" in text for text in told.texts)
+        assert len(gateway.tool_calls.offered(principal, "s")) == 2  # it answers at once now

@@ -13,7 +13,7 @@ import pytest
 
 import toolgen
 from tests.catalogs import http_tool
-from tests.gateway.clients import BASE, JSON, bearer, run
+from tests.gateway.clients import BASE, JSON, bearer
 from tests.projects import KEY, PETS, POLICY, audit_entries, make_project
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
@@ -135,29 +135,24 @@ async def test_a_strict_callers_nulls_do_not_reach_the_wire_and_a_null_that_is_m
     assert str(dry.data["url"]).endswith("/pets")
 
 
-def test_over_rest_the_arguments_are_used_as_meant_and_the_record_says_so(tmp_path: Path) -> None:
-    async def main() -> None:
-        transport = httpx.ASGITransport(App(gateway))
-        async with gateway, httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer(KEY)) as http:
-            arguments = {"sql": "select name from customers where id = 1", "parameters": None}
-            body = msgspec.json.encode({"arguments": arguments})
-            called = (await http.post("/v1/tools/shop__query/call", headers=JSON, content=body)).json()
-            assert called["data"]["rows"] == [["Ada"]]
-            calls = msgspec.json.encode([{"name": "shop__query", "args": arguments}])
-            (message,) = (await http.post("/v1/tool_calls", headers=JSON, content=calls)).json()
-            assert message["status"] == "success"
-            needed = msgspec.json.encode({"arguments": {"sql": None}})
-            refused = await http.post("/v1/tools/shop__query/call", headers=JSON, content=needed)
-            assert (refused.status_code, refused.json()["error"]["code"]) == (400, "validation")
-            entries = audit_entries(gateway)
-        intents = [entry for entry in reversed(entries) if entry["event"] == "intent"]
-        assert [entry.get("repaired") for entry in intents[:2]] == [
-            [{"argument": "parameters", "change": "left_out"}]
-        ] * 2
-        assert intents[0]["arguments"] == {"sql": arguments["sql"]}
-
+async def test_over_rest_the_arguments_are_used_as_meant_and_the_record_says_so(tmp_path: Path) -> None:
     gateway = Gateway.load(make_project(tmp_path))
-    run(main())
+    transport = httpx.ASGITransport(App(gateway))
+    async with gateway, httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer(KEY)) as http:
+        arguments = {"sql": "select name from customers where id = 1", "parameters": None}
+        body = msgspec.json.encode({"arguments": arguments})
+        called = (await http.post("/v1/tools/shop__query/call", headers=JSON, content=body)).json()
+        assert called["data"]["rows"] == [["Ada"]]
+        calls = msgspec.json.encode([{"name": "shop__query", "args": arguments}])
+        (message,) = (await http.post("/v1/tool_calls", headers=JSON, content=calls)).json()
+        assert message["status"] == "success"
+        needed = msgspec.json.encode({"arguments": {"sql": None}})
+        refused = await http.post("/v1/tools/shop__query/call", headers=JSON, content=needed)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "validation")
+        entries = audit_entries(gateway)
+    intents = [entry for entry in reversed(entries) if entry["event"] == "intent"]
+    assert [entry.get("repaired") for entry in intents[:2]] == [[{"argument": "parameters", "change": "left_out"}]] * 2
+    assert intents[0]["arguments"] == {"sql": arguments["sql"]}
 
 
 async def test_a_rule_that_asks_for_an_argument_is_not_met_by_a_null(tmp_path: Path) -> None:

@@ -88,21 +88,20 @@ def test_of_a_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: io
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_of_an_executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: io.StringIO, executor: type) -> None:
+async def test_of_an_executor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: io.StringIO, executor: type
+) -> None:
     project = make_project(tmp_path)
     monkeypatch.setattr(executor, "execute", _raise)
     found: list[str] = []
 
-    async def main() -> None:
-        async with Gateway.load(project) as gateway:
-            real = gateway._executors["shop"]
-            one = real if isinstance(real, executor) else executor.__new__(executor)
-            monkeypatch.setitem(gateway._executors, "shop", one)
-            arguments = {"sql": "SELECT count(*) FROM customers"}
-            found.append(str(await gateway.call("shop__query", arguments, principal="bot")))
-            monkeypatch.setitem(gateway._executors, "shop", real)
-
-    run(main())
+    async with Gateway.load(project) as gateway:
+        real = gateway._executors["shop"]
+        one = real if isinstance(real, executor) else executor.__new__(executor)
+        monkeypatch.setitem(gateway._executors, "shop", one)
+        arguments = {"sql": "SELECT count(*) FROM customers"}
+        found.append(str(await gateway.call("shop__query", arguments, principal="bot")))
+        monkeypatch.setitem(gateway._executors, "shop", real)
     _check(found[0], written.getvalue())
 
 
@@ -123,22 +122,19 @@ def _check(said: str, log: str) -> None:
     assert f"from KeyError at {__name__}:" in log
 
 
-def test_of_a_task_in_the_background_and_of_an_answer(written: io.StringIO) -> None:
+async def test_of_a_task_in_the_background_and_of_an_answer(written: io.StringIO) -> None:
     class Broken:
         serve = staticmethod(_raise)
 
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(_told)
-        asyncio.get_running_loop().call_soon(lambda canary: 1 / 0, CANARY)
-        task = asyncio.ensure_future(_raise())
-        await asyncio.wait((task,))
-        del task
-        async with listening(Broken()) as url, httpx.AsyncClient() as http:
-            answer = await http.get(url)
-        assert answer.status_code == 500
-        assert CANARY not in answer.text
-
-    run(main())
+    asyncio.get_running_loop().set_exception_handler(_told)
+    asyncio.get_running_loop().call_soon(lambda canary: 1 / 0, CANARY)
+    task = asyncio.ensure_future(_raise())
+    await asyncio.wait((task,))
+    del task
+    async with listening(Broken()) as url, httpx.AsyncClient() as http:
+        answer = await http.get(url)
+    assert answer.status_code == 500
+    assert CANARY not in answer.text
     assert CANARY not in written.getvalue()
     assert f"ZeroDivisionError at {__name__}:" in written.getvalue()
     assert "an answer could not be sent: OddError at" in written.getvalue()

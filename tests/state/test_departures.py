@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -65,44 +64,37 @@ async def test_many_notes_come_in_parts(make: Make) -> None:
         await each.close()
 
 
-def test_a_store_that_was_emptied_is_read_from_its_beginning(tmp_path: Path) -> None:
+async def test_a_store_that_was_emptied_is_read_from_its_beginning(tmp_path: Path) -> None:
     server = RedisServer(tmp_path)
     server.start()
 
-    async def main() -> None:
-        one = in_redis(server)
-        for number in range(3):
-            await one.add(note(number))
-        assert len(await one.news()) == 3
-        server.stop()
-        server.start()  # it saves nothing
-        assert list(await one.news()) == []
-        await one.add(note(9))
-        assert list(await one.news()) == [note(9)]
-        await one.close()
-
-    asyncio.run(main())
+    one = in_redis(server)
+    for number in range(3):
+        await one.add(note(number))
+    assert len(await one.news()) == 3
+    server.stop()
+    server.start()  # it saves nothing
+    assert list(await one.news()) == []
+    await one.add(note(9))
+    assert list(await one.news()) == [note(9)]
+    await one.close()
     server.stop()
 
 
-def test_redis_is_asked_only_for_notes_that_are_new(tmp_path: Path) -> None:
+async def test_redis_is_asked_only_for_notes_that_are_new(tmp_path: Path) -> None:
     server = RedisServer(tmp_path)
     server.start()
     last = 0
 
-    async def main() -> None:
-        nonlocal last
-        link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
-        one = RedisDepartures(link, lambda: Seal(b"test"), lambda: last)
-        await one.add(note(1))
-        assert list(await one.news()) == []
-        last = 1
-        assert list(await one.news()) == [note(1)]
-        server.stop()
-        assert list(await one.news()) == []
-        await one.close()
-
-    asyncio.run(main())
+    link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
+    one = RedisDepartures(link, lambda: Seal(b"test"), lambda: last)
+    await one.add(note(1))
+    assert list(await one.news()) == []
+    last = 1
+    assert list(await one.news()) == [note(1)]
+    server.stop()
+    assert list(await one.news()) == []
+    await one.close()
     server.stop()
 
 

@@ -51,15 +51,15 @@ async def two(places: Open) -> AsyncIterator[tuple[Grants[Grant], Grants[Grant]]
         await other.close()
 
 
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(main())
+async def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    await main()
 
 
 def grant(name: str, group: str = "bot", lasts: float = 600.0) -> Grant:
     return Grant(id=name, group=group, created=time.time(), expires=time.time() + lasts)
 
 
-def test_what_one_keeps_the_other_sees(places: Open) -> None:
+async def test_what_one_keeps_the_other_sees(places: Open) -> None:
     async def main() -> None:
         async with two(places) as (one, other):
             assert await other.all() == ()
@@ -68,10 +68,10 @@ def test_what_one_keeps_the_other_sees(places: Open) -> None:
             assert (await other.get("a"), await other.of("bot"), await other.all()) == (given, (given,), (given,))
             assert (await other.of("bare"), await other.get("b")) == ((), None)
 
-    run(main)
+    await run(main)
 
 
-def test_so_many_of_a_group_and_so_many_in_all(places: Open) -> None:
+async def test_so_many_of_a_group_and_so_many_in_all(places: Open) -> None:
     async def main() -> None:
         async with two(places) as (one, other):
             found = [
@@ -86,10 +86,10 @@ def test_so_many_of_a_group_and_so_many_in_all(places: Open) -> None:
             )
             assert await other.add(grant("e", "y"), each=2, total=3)  # one that was ended makes room
 
-    run(main)
+    await run(main)
 
 
-def test_of_many_who_replace_one_version_one_does_it(places: Open) -> None:
+async def test_of_many_who_replace_one_version_one_does_it(places: Open) -> None:
     async def main() -> None:
         async with two(places) as (one, other):
             known = grant("a")
@@ -104,10 +104,10 @@ def test_of_many_who_replace_one_version_one_does_it(places: Open) -> None:
             assert await other.get("a") == kept[0]
             assert kept[0].version == 2
 
-    run(main)
+    await run(main)
 
 
-def test_one_that_was_ended_is_in_force_no_more(places: Open) -> None:
+async def test_one_that_was_ended_is_in_force_no_more(places: Open) -> None:
     async def main() -> None:
         async with two(places) as (one, other):
             known = grant("a")
@@ -119,30 +119,30 @@ def test_one_that_was_ended_is_in_force_no_more(places: Open) -> None:
             assert found is None or found.ended > 0
             assert await one.replace(known, known) is None
 
-    run(main)
+    await run(main)
 
 
-def test_one_whose_time_is_over_is_gone(places: Open) -> None:
+async def test_one_whose_time_is_over_is_gone(places: Open) -> None:
     async def main() -> None:
         async with two(places) as (one, other):
             await one.add(grant("a", lasts=-1.0), each=1, total=1)
             assert (await one.all(), await other.of("bot"), await other.get("a")) == ((), (), None)
             assert await other.add(grant("b"), each=1, total=1)
 
-    run(main)
+    await run(main)
 
 
-def test_a_change_is_told_once(places: Open) -> None:
+async def test_a_change_is_told_once(places: Open) -> None:
     async def main() -> None:
         async with two(places) as (one, other):
             await other.changed()
             await one.add(grant("a"), each=1, total=1)
             assert [await other.changed(), await other.changed()] == [True, False]
 
-    run(main)
+    await run(main)
 
 
-def test_a_file_that_is_no_database_grants_nothing_and_says_so(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_database_grants_nothing_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "grants.db").write_bytes(os.urandom(4096))
 
     async def main() -> None:
@@ -151,4 +151,4 @@ def test_a_file_that_is_no_database_grants_nothing_and_says_so(tmp_path: Path) -
             await kept.of("bot")
         await kept.close()
 
-    run(main)
+    await run(main)

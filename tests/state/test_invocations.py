@@ -36,23 +36,20 @@ def invocation(number: int = 1, *, principal: str = "bot", **changes: Any) -> In
     return from_stored(msgspec.structs.replace(made, **changes))
 
 
-def using(path: Path, work: Callable[[Places], Awaitable[None]]) -> None:
+async def using(path: Path, work: Callable[[Places], Awaitable[None]]) -> None:
     """Runs a test with as many connections to one file as it wants, each as another worker would have it."""
 
-    async def main() -> None:
-        opened: list[SqliteInvocations] = []
+    opened: list[SqliteInvocations] = []
 
-        def place() -> SqliteInvocations:
-            opened.append(SqliteInvocations(path, SystemClock()))
-            return opened[-1]
+    def place() -> SqliteInvocations:
+        opened.append(SqliteInvocations(path, SystemClock()))
+        return opened[-1]
 
-        try:
-            await work(place)
-        finally:
-            for item in opened:
-                await item.close()
-
-    asyncio.run(main())
+    try:
+        await work(place)
+    finally:
+        for item in opened:
+            await item.close()
 
 
 async def kept(store: SqliteInvocations, item: Invocation) -> bool:
@@ -68,17 +65,17 @@ async def kept(store: SqliteInvocations, item: Invocation) -> bool:
         {"b": 1, "a": 2, "emoji 😀": "é"},
     ],
 )
-def test_arguments_come_back_exactly(tmp_path: Path, arguments: dict[str, Any]) -> None:
+async def test_arguments_come_back_exactly(tmp_path: Path, arguments: dict[str, Any]) -> None:
     async def work(place: Places) -> None:
         assert await kept(place(), invocation(arguments=arguments))
         found = await place().get(invocation().id)
         assert found is not None
         assert (repr(found.arguments), list(found.arguments)) == (repr(arguments), list(arguments))
 
-    using(tmp_path / "calls.db", work)
+    await using(tmp_path / "calls.db", work)
 
 
-def test_nothing_is_written_before_a_call_has_to_wait(tmp_path: Path) -> None:
+async def test_nothing_is_written_before_a_call_has_to_wait(tmp_path: Path) -> None:
     async def work(place: Places) -> None:
         store = place()
         assert await store.get("call_1") is None
@@ -87,11 +84,11 @@ def test_nothing_is_written_before_a_call_has_to_wait(tmp_path: Path) -> None:
         await store.forget(1e12)
         assert await store.replace(invocation(), invocation()) is None
 
-    using(tmp_path / "state" / "calls.db", work)
+    await using(tmp_path / "state" / "calls.db", work)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
+async def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
     path = tmp_path / "state" / "calls.db"
 
     async def work(place: Places) -> None:
@@ -102,10 +99,10 @@ def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
         await place().unfinished()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
-    using(path, work)
+    await using(path, work)
 
 
-def test_of_many_who_move_a_call_on_one_does(tmp_path: Path) -> None:
+async def test_of_many_who_move_a_call_on_one_does(tmp_path: Path) -> None:
     async def work(place: Places) -> None:
         workers = [place() for _ in range(8)]
         await kept(workers[0], invocation())
@@ -120,10 +117,10 @@ def test_of_many_who_move_a_call_on_one_does(tmp_path: Path) -> None:
         assert await workers[3].get(invocation().id) == won[0]
         assert won[0].version == 2
 
-    using(tmp_path / "calls.db", work)
+    await using(tmp_path / "calls.db", work)
 
 
-def test_each_worker_hears_of_what_another_changed(tmp_path: Path) -> None:
+async def test_each_worker_hears_of_what_another_changed(tmp_path: Path) -> None:
     async def work(place: Places) -> None:
         first, second = place(), place()
         await kept(first, invocation())
@@ -136,10 +133,10 @@ def test_each_worker_hears_of_what_another_changed(tmp_path: Path) -> None:
         assert [await first.changed(), await second.changed()] == [True, True]
         assert [await first.changed(), await second.changed()] == [False, False]
 
-    using(tmp_path / "calls.db", work)
+    await using(tmp_path / "calls.db", work)
 
 
-def test_a_storm_is_bounded_for_each_principal_and_for_all_together(tmp_path: Path) -> None:
+async def test_a_storm_is_bounded_for_each_principal_and_for_all_together(tmp_path: Path) -> None:
     async def work(place: Places) -> None:
         workers = [place() for _ in range(4)]
         storm = [
@@ -153,10 +150,10 @@ def test_a_storm_is_bounded_for_each_principal_and_for_all_together(tmp_path: Pa
         assert await workers[0].replace(waiting[0], msgspec.structs.replace(waiting[0], status="ended", ended=5.0))
         assert await workers[1].add(invocation(90, principal="new"), each=5, total=12)
 
-    using(tmp_path / "calls.db", work)
+    await using(tmp_path / "calls.db", work)
 
 
-def test_what_is_forgotten_is_not_in_the_file_any_more(tmp_path: Path) -> None:
+async def test_what_is_forgotten_is_not_in_the_file_any_more(tmp_path: Path) -> None:
     path = tmp_path / "calls.db"
 
     def written() -> bytes:
@@ -177,11 +174,11 @@ def test_what_is_forgotten_is_not_in_the_file_any_more(tmp_path: Path) -> None:
         assert [item.id for item in await store.unfinished()] == [invocation(2).id]
         assert b"canary-4711" not in written()
 
-    using(path, work)
+    await using(path, work)
     assert b"canary-4711" not in written()
 
 
-def test_a_file_that_was_taken_away_is_not_written_on_unseen(tmp_path: Path) -> None:
+async def test_a_file_that_was_taken_away_is_not_written_on_unseen(tmp_path: Path) -> None:
     path = tmp_path / "calls.db"
 
     async def work(place: Places) -> None:
@@ -192,10 +189,10 @@ def test_a_file_that_was_taken_away_is_not_written_on_unseen(tmp_path: Path) -> 
         assert await kept(store, invocation(2))
         assert await place().get(invocation(2).id) == invocation(2)
 
-    using(path, work)
+    await using(path, work)
 
 
-def test_a_file_that_is_none_of_ours_is_an_error_with_its_name(tmp_path: Path) -> None:
+async def test_a_file_that_is_none_of_ours_is_an_error_with_its_name(tmp_path: Path) -> None:
     path = tmp_path / "calls.db"
     path.write_bytes(b"not a database, and long enough to be read as one" * 100)
 
@@ -204,10 +201,10 @@ def test_a_file_that_is_none_of_ours_is_an_error_with_its_name(tmp_path: Path) -
             await place().unfinished()
         assert caught.value.where == str(path)
 
-    using(path, work)
+    await using(path, work)
 
 
-def test_what_ended_is_found_by_when_it_did(tmp_path: Path) -> None:
+async def test_what_ended_is_found_by_when_it_did(tmp_path: Path) -> None:
     async def work(place: Places) -> None:
         store = place()
         assert await store.ended_since(0.0) == ()
@@ -220,4 +217,4 @@ def test_what_ended_is_found_by_when_it_did(tmp_path: Path) -> None:
         assert [item.ended for item in await store.ended_since(20.0)] == [20.0, 30.0]
         assert await store.ended_since(30.5) == ()
 
-    using(tmp_path / "calls.db", work)
+    await using(tmp_path / "calls.db", work)

@@ -76,15 +76,12 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
         yield Kept(tmp_path, server)
 
 
-def using(kept: Kept, work: Callable[[], Awaitable[None]]) -> None:
-    async def main() -> None:
-        try:
-            await work()
-        finally:
-            for one in kept.opened:
-                await one.close()
-
-    asyncio.run(main())
+async def using(kept: Kept, work: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await work()
+    finally:
+        for one in kept.opened:
+            await one.close()
 
 
 def message(number: int = 1, receiver: str = "ops", **changes: Any) -> WebhookMessage:
@@ -103,7 +100,7 @@ async def claimed(outbox: Outbox, receiver: str = "ops") -> MessageLease:
     return found
 
 
-def test_of_many_workers_one_tells_an_event_and_one_at_a_time_delivers(kept: Kept) -> None:
+async def test_of_many_workers_one_tells_an_event_and_one_at_a_time_delivers(kept: Kept) -> None:
     async def work() -> None:
         workers = [kept.place() for _ in range(6)]
         assert sum(await asyncio.gather(*(told(worker, 1, "ops", "chat") for worker in workers))) == 1
@@ -116,10 +113,10 @@ def test_of_many_workers_one_tells_an_event_and_one_at_a_time_delivers(kept: Kep
         assert await workers[4].settle(claim, Delivered())
         assert (await claimed(workers[5])).message == message(2)
 
-    using(kept, work)
+    await using(kept, work)
 
 
-def test_a_worker_whose_lease_lapsed_changes_nothing_any_more(kept: Kept) -> None:
+async def test_a_worker_whose_lease_lapsed_changes_nothing_any_more(kept: Kept) -> None:
     async def work() -> None:
         one, two = kept.place(), kept.place()
         await told(one)
@@ -134,10 +131,10 @@ def test_a_worker_whose_lease_lapsed_changes_nothing_any_more(kept: Kept) -> Non
         assert not await two.settle(again, Delivered())
         assert (await two.counts("ops")).waiting == 0
 
-    using(kept, work)
+    await using(kept, work)
 
 
-def test_what_failed_waits_and_what_holds_a_receiver_holds_all(kept: Kept) -> None:
+async def test_what_failed_waits_and_what_holds_a_receiver_holds_all(kept: Kept) -> None:
     async def work() -> None:
         outbox = kept.place()
         for number in (1, 2):
@@ -154,10 +151,12 @@ def test_what_failed_waits_and_what_holds_a_receiver_holds_all(kept: Kept) -> No
         assert again.attempts == 1
         assert again.since == pytest.approx(now, abs=60)
 
-    using(kept, work)
+    await using(kept, work)
 
 
-def test_dead_letters_are_listed_bounded_revived_and_forgotten(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_dead_letters_are_listed_bounded_revived_and_forgotten(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bounds, "MAX_DEAD", 3)
     monkeypatch.setattr("toolgen.state.outbox_redis.MAX_DEAD", 3)
 
@@ -180,10 +179,10 @@ def test_dead_letters_are_listed_bounded_revived_and_forgotten(kept: Kept, monke
         await outbox.forget(LATER)
         assert (await outbox.counts("ops")).dead == 0
 
-    using(kept, work)
+    await using(kept, work)
 
 
-def test_a_flood_is_bounded_and_seen(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_is_bounded_and_seen(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_WAITING", 5)
     monkeypatch.setattr("toolgen.state.outbox_redis.MAX_WAITING", 5)
 
@@ -195,35 +194,29 @@ def test_a_flood_is_bounded_and_seen(kept: Kept, monkeypatch: pytest.MonkeyPatch
         assert (counts.waiting, counts.dead) == (5, 3)
         assert {one.why for one in await outbox.dead("ops")} == {CROWDED}
 
-    using(kept, work)
+    await using(kept, work)
 
 
-def test_nothing_is_written_before_something_is_told(tmp_path: Path) -> None:
-    async def work() -> None:
-        outbox = SqliteOutbox(tmp_path / "state" / "notify.db", FixedClock())
-        assert await outbox.claim("ops", 30) is None
-        assert (await outbox.dead("ops"), await outbox.revive("ops")) == ((), 0)
-        await outbox.forget(LATER)
-        await outbox.close()
-
-    asyncio.run(work())
+async def test_nothing_is_written_before_something_is_told(tmp_path: Path) -> None:
+    outbox = SqliteOutbox(tmp_path / "state" / "notify.db", FixedClock())
+    assert await outbox.claim("ops", 30) is None
+    assert (await outbox.dead("ops"), await outbox.revive("ops")) == ((), 0)
+    await outbox.forget(LATER)
+    await outbox.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_told_is_forgotten_after_its_time(tmp_path: Path) -> None:
-    async def work() -> None:
-        clock = FixedClock()
-        outbox = SqliteOutbox(tmp_path / "notify.db", clock)
-        await outbox.tell("call_1", "asked", [], until=clock.now() + 10)
-        clock.advance(11)
-        await outbox.forget(0.0)
-        assert await outbox.tell("call_1", "asked", [], until=LATER)
-        await outbox.close()
-
-    asyncio.run(work())
+async def test_what_was_told_is_forgotten_after_its_time(tmp_path: Path) -> None:
+    clock = FixedClock()
+    outbox = SqliteOutbox(tmp_path / "notify.db", clock)
+    await outbox.tell("call_1", "asked", [], until=clock.now() + 10)
+    clock.advance(11)
+    await outbox.forget(0.0)
+    assert await outbox.tell("call_1", "asked", [], until=LATER)
+    await outbox.close()
 
 
-def test_who_is_a_receiver_no_more_leaves_nothing_behind(kept: Kept) -> None:
+async def test_who_is_a_receiver_no_more_leaves_nothing_behind(kept: Kept) -> None:
     async def work() -> None:
         outbox = kept.place()
         for number in (1, 2, 3):
@@ -238,10 +231,10 @@ def test_who_is_a_receiver_no_more_leaves_nothing_behind(kept: Kept) -> None:
                 assert len(keys) == 9
                 assert all([await redis.pttl(name) > 0 for name in keys if b":told:" not in name])
 
-    using(kept, work)
+    await using(kept, work)
 
 
-def test_who_can_write_in_redis_reads_changes_and_moves_no_message(tmp_path: Path) -> None:
+async def test_who_can_write_in_redis_reads_changes_and_moves_no_message(tmp_path: Path) -> None:
     with one_redis(tmp_path) as server:
         kept = Kept(tmp_path, server)
 
@@ -264,4 +257,4 @@ def test_who_can_write_in_redis_reads_changes_and_moves_no_message(tmp_path: Pat
                 await told(kept.place(b"z" * 32), 3)
             await redis.aclose()
 
-        using(kept, work)
+        await using(kept, work)

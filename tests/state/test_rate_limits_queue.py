@@ -25,8 +25,8 @@ def waiting() -> WaitingBuckets:
     return WaitingBuckets(MemoryBuckets(SystemClock()))
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(main)
+async def run(main: Coroutine[Any, Any, None]) -> None:
+    await main
 
 
 async def test_calls_are_served_in_the_order_in_which_they_came() -> None:

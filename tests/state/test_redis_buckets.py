@@ -39,8 +39,8 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
     redis.stop()
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(main)
+async def run(main: Coroutine[Any, Any, None]) -> None:
+    await main
 
 
 async def asked(server: RedisServer, *command: str) -> Any:
@@ -231,7 +231,9 @@ async def test_a_server_that_never_answers_is_one_that_cannot_be_reached() -> No
         await buckets.close()
 
 
-def test_a_wrong_password_is_a_refusal_that_tells_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_wrong_password_is_a_refusal_that_tells_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     server = RedisServer(tmp_path, "--requirepass", "right-0123456789")
     server.start()
 
@@ -244,14 +246,14 @@ def test_a_wrong_password_is_a_refusal_that_tells_nothing(tmp_path: Path, caplog
         await wrong.close()
 
     try:
-        run(main())
+        await run(main())
     finally:
         server.stop()
     assert "does not accept the user and password; check `state:` in toolgen.yaml (WRONGPASS)" in caplog.text
     assert "0123456789" not in caplog.text
 
 
-def test_tls_is_checked_against_the_authority_that_is_named(tmp_path: Path) -> None:
+async def test_tls_is_checked_against_the_authority_that_is_named(tmp_path: Path) -> None:
     command = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
     files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
     subprocess.run(["openssl", *command.split(), *files], check=True, capture_output=True)
@@ -280,7 +282,7 @@ def test_tls_is_checked_against_the_authority_that_is_named(tmp_path: Path) -> N
             await buckets.close()
 
     try:
-        run(main())
+        await run(main())
     finally:
         server.stop()
 

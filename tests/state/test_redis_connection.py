@@ -119,7 +119,7 @@ async def test_who_gives_up_in_the_queue_leaves_the_connection_to_the_others(ser
 
 
 @pytest.mark.parametrize("waits_for", ["password", "greeting"])
-def test_a_link_closed_while_it_connects_leaves_no_connection(server: RedisServer, waits_for: str) -> None:
+async def test_a_link_closed_while_it_connects_leaves_no_connection(server: RedisServer, waits_for: str) -> None:
     asked, closed = threading.Event(), threading.Event()
 
     def password() -> str:
@@ -127,37 +127,34 @@ def test_a_link_closed_while_it_connects_leaves_no_connection(server: RedisServe
         assert waits_for == "greeting" or closed.wait(60)
         return ""
 
-    async def main() -> None:
-        assert server.pid is not None
-        other = Redis(port=server.port)
-        own = len(await other.client_list())
-        one = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), password)
+    assert server.pid is not None
+    other = Redis(port=server.port)
+    own = len(await other.client_list())
+    one = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), password)
+    if waits_for == "greeting":
+        os.kill(server.pid, signal.SIGSTOP)
+    try:
+        request = asyncio.create_task(one.ask(COUNT, "n"))
+        await asyncio.to_thread(asked.wait, 60)
         if waits_for == "greeting":
-            os.kill(server.pid, signal.SIGSTOP)
-        try:
-            request = asyncio.create_task(one.ask(COUNT, "n"))
-            await asyncio.to_thread(asked.wait, 60)
-            if waits_for == "greeting":
-                await asyncio.sleep(0.2)  # the greeting is under way, and gets no answer
-            await one.close()
-        finally:
-            closed.set()
-            os.kill(server.pid, signal.SIGCONT)
-        with pytest.raises(StoreUnreachableError):
-            await request
-        async with asyncio.timeout(60):
-            while len(await other.client_list()) > own:  # noqa: ASYNC110 - until Redis has read the end
-                await asyncio.sleep(0.02)
-        with pytest.raises(StoreUnreachableError):
-            await one.ask(COUNT, "n")
-        assert len(await other.client_list()) == own
-        await other.aclose()
-
-    asyncio.run(main())
+            await asyncio.sleep(0.2)  # the greeting is under way, and gets no answer
+        await one.close()
+    finally:
+        closed.set()
+        os.kill(server.pid, signal.SIGCONT)
+    with pytest.raises(StoreUnreachableError):
+        await request
+    async with asyncio.timeout(60):
+        while len(await other.client_list()) > own:  # noqa: ASYNC110 - until Redis has read the end
+            await asyncio.sleep(0.02)
+    with pytest.raises(StoreUnreachableError):
+        await one.ask(COUNT, "n")
+    assert len(await other.client_list()) == own
+    await other.aclose()
 
 
-def test_an_error_about_one_request_is_no_outage(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
+async def test_an_error_about_one_request_is_no_outage(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
         one, other = link(server), Redis(port=server.port)
         await other.set("text", SECRET)
         connections = await other.info("stats")
@@ -176,9 +173,6 @@ def test_an_error_about_one_request_is_no_outage(server: RedisServer, caplog: py
         assert after["total_connections_received"] - connections["total_connections_received"] == 1
         await one.close()
         await other.aclose()
-
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(main())
     assert "a request to Redis (count) failed: Redis answered with an error (ERR)" in caplog.text
     assert SECRET not in caplog.text
 

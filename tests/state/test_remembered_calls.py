@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -26,18 +25,15 @@ class Counted(SqliteInvocations):
         return await super().get(call_id)
 
 
-def using(path: Path, work: Callable[[RememberedCalls, Counted, RememberedCalls], Awaitable[None]]) -> None:
+async def using(path: Path, work: Callable[[RememberedCalls, Counted, RememberedCalls], Awaitable[None]]) -> None:
     """Runs a test at one worker, with the store below it, and another worker beside it."""
 
-    async def main() -> None:
-        here, there = Counted(path, SystemClock()), SqliteInvocations(path, SystemClock())
-        try:
-            await work(RememberedCalls(here), here, RememberedCalls(there))
-        finally:
-            await here.close()
-            await there.close()
-
-    asyncio.run(main())
+    here, there = Counted(path, SystemClock()), SqliteInvocations(path, SystemClock())
+    try:
+        await work(RememberedCalls(here), here, RememberedCalls(there))
+    finally:
+        await here.close()
+        await there.close()
 
 
 def running(**changes: Any) -> Invocation:
@@ -50,7 +46,7 @@ async def added(store: RememberedCalls, item: Invocation) -> Invocation:
     return kept
 
 
-def test_a_call_of_this_worker_and_its_end_are_not_read_again(tmp_path: Path) -> None:
+async def test_a_call_of_this_worker_and_its_end_are_not_read_again(tmp_path: Path) -> None:
     async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
         known = await added(calls, running())
         assert await calls.get(known.id) == known
@@ -61,10 +57,10 @@ def test_a_call_of_this_worker_and_its_end_are_not_read_again(tmp_path: Path) ->
         assert await calls.get(known.id) == ended
         assert (store.reads, await other.get(known.id)) == (0, ended)
 
-    using(tmp_path / "calls.db", work)
+    await using(tmp_path / "calls.db", work)
 
 
-def test_what_another_worker_wrote_is_seen_once_that_is_noticed(tmp_path: Path) -> None:
+async def test_what_another_worker_wrote_is_seen_once_that_is_noticed(tmp_path: Path) -> None:
     async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
         known = await added(calls, running())
         await calls.changed()
@@ -77,10 +73,10 @@ def test_what_another_worker_wrote_is_seen_once_that_is_noticed(tmp_path: Path) 
         )
         assert await calls.get(known.id) == lost  # one that is called off is read each time
 
-    using(tmp_path / "calls.db", work)
+    await using(tmp_path / "calls.db", work)
 
 
-def test_no_change_is_made_over_what_another_worker_wrote(tmp_path: Path) -> None:
+async def test_no_change_is_made_over_what_another_worker_wrote(tmp_path: Path) -> None:
     async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
         known = await added(calls, running())
         lost = await other.replace(known, msgspec.structs.replace(known, status="ended", ended=60.0))
@@ -89,10 +85,10 @@ def test_no_change_is_made_over_what_another_worker_wrote(tmp_path: Path) -> Non
         assert await calls.replace(stale, msgspec.structs.replace(stale, progress={"done": 1.0})) is None
         assert await calls.get(known.id) == lost
 
-    using(tmp_path / "calls.db", work)
+    await using(tmp_path / "calls.db", work)
 
 
-def test_own_changes_are_no_reason_to_read_again(tmp_path: Path) -> None:
+async def test_own_changes_are_no_reason_to_read_again(tmp_path: Path) -> None:
     async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
         known = await added(calls, running())
         await calls.changed()
@@ -101,10 +97,10 @@ def test_own_changes_are_no_reason_to_read_again(tmp_path: Path) -> None:
         await calls.get(known.id)
         assert store.reads == 0
 
-    using(tmp_path / "calls.db", work)
+    await using(tmp_path / "calls.db", work)
 
 
-def test_what_others_may_answer_or_what_is_large_is_read_each_time(tmp_path: Path) -> None:
+async def test_what_others_may_answer_or_what_is_large_is_read_each_time(tmp_path: Path) -> None:
     async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
         asks = {"q": {"method": "elicitation/create", "params": {}}}
         for number, item in enumerate(
@@ -120,10 +116,10 @@ def test_what_others_may_answer_or_what_is_large_is_read_each_time(tmp_path: Pat
             assert await calls.get(known.id) == await calls.get(known.id) == known
         assert store.reads == 10
 
-    using(tmp_path / "calls.db", work)
+    await using(tmp_path / "calls.db", work)
 
 
-def test_what_is_forgotten_is_forgotten_here_too(tmp_path: Path) -> None:
+async def test_what_is_forgotten_is_forgotten_here_too(tmp_path: Path) -> None:
     async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
         known = await added(calls, running())
         await calls.replace(known, msgspec.structs.replace(known, status="ended", ended=60.0))
@@ -132,10 +128,10 @@ def test_what_is_forgotten_is_forgotten_here_too(tmp_path: Path) -> None:
         await calls.forget(60.1)
         assert await calls.get(known.id) is None
 
-    using(tmp_path / "calls.db", work)
+    await using(tmp_path / "calls.db", work)
 
 
-def test_no_more_than_some_hundred_are_remembered(tmp_path: Path) -> None:
+async def test_no_more_than_some_hundred_are_remembered(tmp_path: Path) -> None:
     async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
         for number in range(600):
             await calls.add(running(id=f"call_{number}"), each=999, total=999)
@@ -144,4 +140,4 @@ def test_no_more_than_some_hundred_are_remembered(tmp_path: Path) -> None:
         await calls.get("call_0")
         assert store.reads == 1
 
-    using(tmp_path / "calls.db", work)
+    await using(tmp_path / "calls.db", work)

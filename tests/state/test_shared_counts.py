@@ -48,19 +48,16 @@ async def workers(server: CountServer, count: int) -> list[CountClient]:
     return [CountClient((await server.connect()).detach()) for _ in range(count)]
 
 
-def using(work: Work, count: int = 2) -> None:
-    async def main() -> None:
-        server = CountServer(FixedClock())
-        links = await workers(server, count)
-        try:
-            async with asyncio.timeout(120):
-                await work(server, links)
-        finally:
-            for link in links:
-                link.end()
-            await server.close()
-
-    asyncio.run(main())
+async def using(work: Work, count: int = 2) -> None:
+    server = CountServer(FixedClock())
+    links = await workers(server, count)
+    try:
+        async with asyncio.timeout(120):
+            await work(server, links)
+    finally:
+        for link in links:
+            link.end()
+        await server.close()
 
 
 def charge(key: str = "a", cost: float = 1, burst: int = 3, **terms: Any) -> LimitCharge:
@@ -74,7 +71,7 @@ def passed(answers: list[Hold | LimitRefusal]) -> int:
     return sum(isinstance(answer, Hold) for answer in answers)
 
 
-def test_workers_share_a_bucket_and_a_refused_call_takes_nothing() -> None:
+async def test_workers_share_a_bucket_and_a_refused_call_takes_nothing() -> None:
     async def work(server: CountServer, links: list[CountClient]) -> None:
         one, two = (SharedBuckets(link, SystemClock()) for link in links)
         assert passed([await buckets.acquire((charge(),)) for buckets in (one, two, one)]) == 3
@@ -85,10 +82,10 @@ def test_workers_share_a_bucket_and_a_refused_call_takes_nothing() -> None:
         answers = await asyncio.gather(*(buckets.acquire((charge("c", burst=41),)) for buckets in (one, two) * 150))
         assert passed([*answers]) == 41
 
-    using(work)
+    await using(work)
 
 
-def test_a_place_in_flight_is_of_all_and_is_given_back_once() -> None:
+async def test_a_place_in_flight_is_of_all_and_is_given_back_once() -> None:
     async def work(server: CountServer, links: list[CountClient]) -> None:
         one, two = (SharedBuckets(link, SystemClock()) for link in links)
         ceiling = charge("at-once", burst=0, concurrency=2)
@@ -100,14 +97,14 @@ def test_a_place_in_flight_is_of_all_and_is_given_back_once() -> None:
         one.release(first)
         assert passed([await one.acquire((ceiling,)) for _ in range(2)]) == 1
 
-    using(work)
+    await using(work)
 
 
-def test_a_killed_process_holds_no_place_and_no_turn() -> None:
+async def test_a_killed_process_holds_no_place_and_no_turn() -> None:
     async def work(server: CountServer, links: list[CountClient]) -> None:
         mine, turns = SharedBuckets(links[0], SystemClock()), SharedTurns(2, links[0], SystemClock())
         with await server.connect() as theirs:
-            holder = subprocess.Popen(  # noqa: ASYNC220 - it only begins
+            holder = subprocess.Popen(
                 [sys.executable, "-c", HOLDER, str(theirs.fileno())],
                 stdout=subprocess.PIPE,
                 pass_fds=(theirs.fileno(),),
@@ -131,10 +128,10 @@ def test_a_killed_process_holds_no_place_and_no_turn() -> None:
                 counted.append(await turn_lease.excess() is None)
         assert counted == [True, False]  # its turn was taken, and has ended
 
-    using(work, 3)
+    await using(work, 3)
 
 
-def test_a_place_whose_answer_nobody_awaited_comes_back() -> None:
+async def test_a_place_whose_answer_nobody_awaited_comes_back() -> None:
     async def work(server: CountServer, links: list[CountClient]) -> None:
         late, other = (SharedBuckets(link, SystemClock()) for link in links)
         asked = b'{"takes":[["gone",[["[\\"at-once\\"]",1,0,0,1]]]],"releases":[],"renewals":[],"beat":false}'
@@ -145,10 +142,10 @@ def test_a_place_whose_answer_nobody_awaited_comes_back() -> None:
         await late._run((), beat=True)
         assert isinstance(await other.acquire((ONE_PLACE,)), Hold)
 
-    using(work)
+    await using(work)
 
 
-def test_a_place_that_is_named_stays_taken() -> None:
+async def test_a_place_that_is_named_stays_taken() -> None:
     async def work(server: CountServer, links: list[CountClient]) -> None:
         slow, other = (SharedBuckets(link, SystemClock()) for link in links)
         hold = await slow.acquire((ONE_PLACE,))
@@ -160,10 +157,10 @@ def test_a_place_that_is_named_stays_taken() -> None:
         await slow._run((), beat=True)
         assert isinstance(await other.acquire((ONE_PLACE,)), Hold)
 
-    using(work)
+    await using(work)
 
 
-def test_without_the_process_above_nothing_is_let_through() -> None:
+async def test_without_the_process_above_nothing_is_let_through() -> None:
     async def work(server: CountServer, links: list[CountClient]) -> None:
         buckets, turns = SharedBuckets(links[0], SystemClock()), SharedTurns(2, links[0], SystemClock())
         histories = SharedHistories(links[0], lambda: Seal(b"k"), SystemClock())
@@ -180,10 +177,10 @@ def test_without_the_process_above_nothing_is_let_through() -> None:
             with pytest.raises(StateError, match="cannot be used"):
                 await turn.commit()
 
-    using(work)
+    await using(work)
 
 
-def test_one_that_does_not_answer_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_does_not_answer_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_counts, "TIMEOUT_S", 0.01)
 
     async def work(server: CountServer, links: list[CountClient]) -> None:
@@ -194,30 +191,30 @@ def test_one_that_does_not_answer_is_out_of_reach(monkeypatch: pytest.MonkeyPatc
                 await link.run(Script("turns", ""), b"{}")
             link.end()
 
-    using(work)
+    await using(work)
 
 
-def test_an_unknown_script_ends_the_connection_of_whoever_asks() -> None:
+async def test_an_unknown_script_ends_the_connection_of_whoever_asks() -> None:
     async def work(server: CountServer, links: list[CountClient]) -> None:
         with pytest.raises(StoreUnreachableError, match="ConnectionError"):
             await links[0].run(Script("unknown", ""), b"{}")
         assert isinstance(await SharedBuckets(links[1], SystemClock()).acquire((charge(),)), Hold)
 
-    using(work)
+    await using(work)
 
 
 @pytest.mark.parametrize("argument", [b"", b"{}", b"[1]", b'{"limit": "x", "steps": []}'])
-def test_what_is_no_question_is_answered_with_nothing(argument: bytes) -> None:
+async def test_what_is_no_question_is_answered_with_nothing(argument: bytes) -> None:
     async def work(server: CountServer, links: list[CountClient]) -> None:
         for name in ("buckets", "turns"):
             with pytest.raises(StoreUnreachableError):
                 await links[0].run(Script(name, ""), argument)
         assert isinstance(await SharedBuckets(links[1], SystemClock()).acquire((charge(),)), Hold)
 
-    using(work)
+    await using(work)
 
 
-def test_a_history_that_made_room_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_history_that_made_room_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_counts, "_MAX_SESSIONS", 3)
     monkeypatch.setattr(shared_counts, "_MAX_PARTIES", 2)
 
@@ -246,10 +243,10 @@ def test_a_history_that_made_room_has_no_answer(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(LookupError):
             await total(three, "bot", "s3")  # the party that was used longest ago, with all it had
 
-    using(work, 3)
+    await using(work, 3)
 
 
-def test_a_look_says_what_is_left_for_all_workers_and_takes_nothing() -> None:
+async def test_a_look_says_what_is_left_for_all_workers_and_takes_nothing() -> None:
     looked = (
         LimitCharge(Limit(id="a", per_second=0.001, burst=3), ("a",)),
         LimitCharge(Limit(id="c", concurrency=2), ("c",)),
@@ -265,4 +262,4 @@ def test_a_look_says_what_is_left_for_all_workers_and_takes_nothing() -> None:
         for buckets in (one, two):
             await buckets.close()
 
-    using(work)
+    await using(work)

@@ -41,33 +41,30 @@ def place(request: pytest.FixtureRequest) -> RedisServer | None:
     return request.getfixturevalue("server") if request.param == "redis" else None
 
 
-def using(
+async def using(
     server: RedisServer | None, work: Callable[[Callable[[], SharedHistories], FixedClock], Awaitable[None]]
 ) -> None:
-    async def main() -> None:
-        clock, opened = FixedClock(), list[SharedHistories]()
-        above = CountServer(clock)
-        ends = await workers(above, 7)
-        links = [*ends]
+    clock, opened = FixedClock(), list[SharedHistories]()
+    above = CountServer(clock)
+    ends = await workers(above, 7)
+    links = [*ends]
 
-        def worker() -> SharedHistories:
-            link: Link = links.pop()
-            if server is not None:
-                link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
-            opened.append(SharedHistories(link, lambda: Seal(b"k"), clock))
-            return opened[-1]
+    def worker() -> SharedHistories:
+        link: Link = links.pop()
+        if server is not None:
+            link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
+        opened.append(SharedHistories(link, lambda: Seal(b"k"), clock))
+        return opened[-1]
 
-        try:
-            async with asyncio.timeout(120):
-                await work(worker, clock)
-        finally:
-            for item in opened:
-                await item.close()
-            for end in ends:
-                end.end()
-            await above.close()
-
-    asyncio.run(main())
+    try:
+        async with asyncio.timeout(120):
+            await work(worker, clock)
+    finally:
+        for item in opened:
+            await item.close()
+        for end in ends:
+            end.end()
+        await above.close()
 
 
 async def let_through(histories: SharedHistories, call: str, most: int, cost: int = 1, session: str = "s") -> bool:
@@ -89,17 +86,17 @@ async def total(histories: SharedHistories, session: str = "") -> float:
         return histories.views("bot", session)[0 if session else 1].sum("pay", "cents")
 
 
-def test_of_many_workers_that_race_no_more_go_through_than_fit(place: RedisServer | None) -> None:
+async def test_of_many_workers_that_race_no_more_go_through_than_fit(place: RedisServer | None) -> None:
     async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
         workers = [worker() for _ in range(6)]
         racing = [let_through(one, f"{index}-{call}", 40) for index, one in enumerate(workers) for call in range(20)]
         assert sum(await asyncio.gather(*racing)) == 40
         assert await total(worker()) == 40
 
-    using(place, work)
+    await using(place, work)
 
 
-def test_how_calls_ended_is_settled_for_all_and_a_call_that_waited_flies_twice(place: RedisServer | None) -> None:
+async def test_how_calls_ended_is_settled_for_all_and_a_call_that_waited_flies_twice(place: RedisServer | None) -> None:
     async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
         one, two = worker(), worker()
         assert await let_through(one, "asked", 100, 60)
@@ -120,10 +117,10 @@ def test_how_calls_ended_is_settled_for_all_and_a_call_that_waited_flies_twice(p
                     assert session.labels() == ["paid"]
                     break
 
-    using(place, work)
+    await using(place, work)
 
 
-def test_sessions_are_apart_and_one_idle_for_a_day_has_no_answer(place: RedisServer | None) -> None:
+async def test_sessions_are_apart_and_one_idle_for_a_day_has_no_answer(place: RedisServer | None) -> None:
     async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
         one, two = worker(), worker()
         assert await let_through(one, "a", 100, 10, "s")
@@ -138,10 +135,10 @@ def test_sessions_are_apart_and_one_idle_for_a_day_has_no_answer(place: RedisSer
         assert await total(two, "t") == 20  # in flight, as far as anybody knows
         assert await total(two) == 0
 
-    using(place, work)
+    await using(place, work)
 
 
-def test_what_redis_forgot_has_no_answer_for_a_day_and_is_never_nothing(server: RedisServer) -> None:
+async def test_what_redis_forgot_has_no_answer_for_a_day_and_is_never_nothing(server: RedisServer) -> None:
     async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
         one, two = worker(), worker()
         assert await let_through(one, "a", 100, 90)
@@ -155,10 +152,10 @@ def test_what_redis_forgot_has_no_answer_for_a_day_and_is_never_nothing(server: 
         clock.seconds += DAY + 1
         assert await total(two) == 0
 
-    using(server, work)
+    await using(server, work)
 
 
-def test_while_redis_is_away_nothing_is_let_through(server: RedisServer) -> None:
+async def test_while_redis_is_away_nothing_is_let_through(server: RedisServer) -> None:
     async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
         one = worker()
         assert await let_through(one, "a", 100, 10)
@@ -169,7 +166,7 @@ def test_while_redis_is_away_nothing_is_let_through(server: RedisServer) -> None
         one.end("b", "none")
         server.start()
 
-    using(server, work)
+    await using(server, work)
 
 
 CALLS = st.lists(
@@ -218,7 +215,7 @@ def test_what_is_no_ledger_is_an_error(body: bytes) -> None:
 @pytest.mark.parametrize(
     "entry", [{"version": b"x"}, {"version": b"\xff\xfe"}, {"version": b"9-x", "box": b"\xff" * 90}]
 )
-def test_an_entry_that_is_none_of_ours_is_a_fault_of_that_party_alone(
+async def test_an_entry_that_is_none_of_ours_is_a_fault_of_that_party_alone(
     server: RedisServer, entry: dict[str, bytes]
 ) -> None:
     async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
@@ -236,4 +233,4 @@ def test_an_entry_that_is_none_of_ours_is_a_fault_of_that_party_alone(
         assert await total(worker()) == 0
         await redis.aclose()
 
-    using(server, work)
+    await using(server, work)

@@ -64,24 +64,21 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Idemp
     return lambda: shared(server)
 
 
-def using(
+async def using(
     places: Callable[[], IdempotencyStore], work: Callable[[IdempotencyStore, IdempotencyStore], Awaitable[None]]
 ) -> None:
     """Runs a test with two processes' views of one ledger."""
 
-    async def main() -> None:
-        one, two = places(), places()
-        try:
-            async with asyncio.timeout(120):
-                await work(one, two)
-        finally:
-            await one.close()
-            await two.close()
-
-    asyncio.run(main())
+    one, two = places(), places()
+    try:
+        async with asyncio.timeout(120):
+            await work(one, two)
+    finally:
+        await one.close()
+        await two.close()
 
 
-def test_a_key_is_its_first_calls_until_it_is_let_go_of(places: Callable[[], IdempotencyStore]) -> None:
+async def test_a_key_is_its_first_calls_until_it_is_let_go_of(places: Callable[[], IdempotencyStore]) -> None:
     async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
         mine, theirs = claim(), claim(call_id="call_other")
         assert await one.claim(mine, 1.0, most=9) == mine
@@ -96,10 +93,10 @@ def test_a_key_is_its_first_calls_until_it_is_let_go_of(places: Callable[[], Ide
         await two.release(ended)
         assert await two.claim(theirs, 1.0, most=9) == theirs
 
-    using(places, work)
+    await using(places, work)
 
 
-def test_of_many_at_once_one_has_the_key(places: Callable[[], IdempotencyStore]) -> None:
+async def test_of_many_at_once_one_has_the_key(places: Callable[[], IdempotencyStore]) -> None:
     async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
         claims = [claim(call_id=f"call_{number}") for number in range(20)]
         found = await asyncio.gather(
@@ -107,10 +104,10 @@ def test_of_many_at_once_one_has_the_key(places: Callable[[], IdempotencyStore])
         )
         assert len({each.call_id for each in found if each is not None}) == 1
 
-    using(places, work)
+    await using(places, work)
 
 
-def test_a_claim_that_nobody_renewed_is_lost_and_one_that_somebody_did_is_not(
+async def test_a_claim_that_nobody_renewed_is_lost_and_one_that_somebody_did_is_not(
     places: Callable[[], IdempotencyStore],
 ) -> None:
     async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
@@ -124,10 +121,10 @@ def test_a_claim_that_nobody_renewed_is_lost_and_one_that_somebody_did_is_not(
         await two.lose(lost, 41.0)
         assert (await two.of_calls())["call_1"].outcome == b"lost"
 
-    using(places, work)
+    await using(places, work)
 
 
-def test_keys_expire_and_one_holder_has_so_many(places: Callable[[], IdempotencyStore]) -> None:
+async def test_keys_expire_and_one_holder_has_so_many(places: Callable[[], IdempotencyStore]) -> None:
     async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
         found = [await one.claim(claim(number), 1.0, most=3) for number in range(5)]
         found.append(await two.claim(claim(9, holder="other"), 1.0, most=3))
@@ -135,10 +132,10 @@ def test_keys_expire_and_one_holder_has_so_many(places: Callable[[], Idempotency
         assert await two.claim(claim(7), 1000.0, most=3) is not None
         assert list(await two.of_calls()) == ["call_7"]
 
-    using(places, work)
+    await using(places, work)
 
 
-def test_an_outcome_is_never_taken_back(server: RedisServer) -> None:
+async def test_an_outcome_is_never_taken_back(server: RedisServer) -> None:
     """A renewal may still be on its way on a connection that was given up when the outcome is written on the next."""
 
     async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
@@ -147,10 +144,10 @@ def test_an_outcome_is_never_taken_back(server: RedisServer) -> None:
         await two.settle(claim(lease=60.0))
         assert (await two.of_calls())["call_1"].outcome == b"out"
 
-    using(lambda: shared(server), work)
+    await using(lambda: shared(server), work)
 
 
-def test_redis_is_told_nothing_and_whoever_writes_there_is_not_believed(server: RedisServer) -> None:
+async def test_redis_is_told_nothing_and_whoever_writes_there_is_not_believed(server: RedisServer) -> None:
     async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
         await one.claim(claim(), 1.0, most=9)
         await one.claim(claim(2), 1.0, most=9)
@@ -171,23 +168,20 @@ def test_redis_is_told_nothing_and_whoever_writes_there_is_not_believed(server: 
         with pytest.raises(StateError):
             await two.claim(claim(), 1.0, most=9)
 
-    using(lambda: shared(server), work)
+    await using(lambda: shared(server), work)
 
 
-def test_whoever_keeps_the_password_holds_nobody_up(server: RedisServer) -> None:
+async def test_whoever_keeps_the_password_holds_nobody_up(server: RedisServer) -> None:
     asked: list[int] = []
 
     def password() -> str:
         asked.append(threading.get_ident())
         return ""
 
-    async def main() -> None:
-        link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), password)
-        ledger = RedisLedger(link, lambda: Seal(KEY), *gateway(server))
-        assert await ledger.claim(claim(), 1.0, most=9) == claim()
-        await ledger.close()
-
-    asyncio.run(main())
+    link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), password)
+    ledger = RedisLedger(link, lambda: Seal(KEY), *gateway(server))
+    assert await ledger.claim(claim(), 1.0, most=9) == claim()
+    await ledger.close()
     assert len(asked) == 1
     assert asked[0] != threading.get_ident()
 

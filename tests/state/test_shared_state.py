@@ -64,16 +64,13 @@ class World:
         await self.redis.aclose()
 
 
-def using(server: RedisServer, folder: Path, work: Callable[[World], Awaitable[None]]) -> None:
-    async def main() -> None:
-        world = World(server, folder)
-        try:
-            async with asyncio.timeout(120):
-                await work(world)
-        finally:
-            await world.close()
-
-    asyncio.run(main())
+async def using(server: RedisServer, folder: Path, work: Callable[[World], Awaitable[None]]) -> None:
+    world = World(server, folder)
+    try:
+        async with asyncio.timeout(120):
+            await work(world)
+    finally:
+        await world.close()
 
 
 async def kept(store: RedisInvocations, **changes: Any) -> None:
@@ -83,7 +80,7 @@ async def kept(store: RedisInvocations, **changes: Any) -> None:
 ID = invocation().id
 
 
-def test_a_call_comes_back_exactly_and_redis_holds_nothing_that_can_be_read(
+async def test_a_call_comes_back_exactly_and_redis_holds_nothing_that_can_be_read(
     server: RedisServer, tmp_path: Path
 ) -> None:
     async def work(world: World) -> None:
@@ -97,10 +94,10 @@ def test_a_call_comes_back_exactly_and_redis_holds_nothing_that_can_be_read(
             assert b"canary" not in name + (await world.redis.dump(name) or b"")
         assert await world.store().get("call_of_nobody") is None
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_of_many_who_move_a_call_on_one_does_and_all_hear_of_it(server: RedisServer, tmp_path: Path) -> None:
+async def test_of_many_who_move_a_call_on_one_does_and_all_hear_of_it(server: RedisServer, tmp_path: Path) -> None:
     async def work(world: World) -> None:
         workers = [world.store() for _ in range(8)]
         await kept(workers[0])
@@ -116,10 +113,10 @@ def test_of_many_who_move_a_call_on_one_does_and_all_hear_of_it(server: RedisSer
         assert await world.store().get(ID) == won[0]
         assert [await workers[1].changed(), await workers[1].changed()] == [True, False]
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_a_storm_is_bounded_and_what_ended_is_forgotten(server: RedisServer, tmp_path: Path) -> None:
+async def test_a_storm_is_bounded_and_what_ended_is_forgotten(server: RedisServer, tmp_path: Path) -> None:
     async def work(world: World) -> None:
         store = world.store()
         added = [await store.add(invocation(number), each=2, total=3) for number in range(1, 4)]
@@ -141,7 +138,7 @@ def test_a_storm_is_bounded_and_what_ended_is_forgotten(server: RedisServer, tmp
         with pytest.raises(StateError, match="kept already"):
             await store.add(invocation(2), each=10, total=10)  # an id is given out once
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +149,7 @@ def test_a_storm_is_bounded_and_what_ended_is_forgotten(server: RedisServer, tmp
         {"box": b""},
     ],
 )
-def test_what_somebody_changed_in_redis_is_nobodys_call(
+async def test_what_somebody_changed_in_redis_is_nobodys_call(
     server: RedisServer, tmp_path: Path, forge: dict[str, bytes]
 ) -> None:
     async def work(world: World) -> None:
@@ -164,10 +161,10 @@ def test_what_somebody_changed_in_redis_is_nobodys_call(
             await store.get(ID)
         assert [item.id for item in await store.unfinished()] == [invocation(2).id]
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_the_box_of_one_call_does_not_open_as_another(server: RedisServer, tmp_path: Path) -> None:
+async def test_the_box_of_one_call_does_not_open_as_another(server: RedisServer, tmp_path: Path) -> None:
     async def work(world: World) -> None:
         store = world.store()
         await kept(store)
@@ -177,10 +174,10 @@ def test_the_box_of_one_call_does_not_open_as_another(server: RedisServer, tmp_p
         with pytest.raises(StateError, match="changed there"):
             await store.get(invocation(2).id)
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_a_redis_that_was_set_back_does_not_make_a_worker_carry_a_call_out_twice(
+async def test_a_redis_that_was_set_back_does_not_make_a_worker_carry_a_call_out_twice(
     server: RedisServer, tmp_path: Path
 ) -> None:
     async def work(world: World) -> None:
@@ -197,7 +194,7 @@ def test_a_redis_that_was_set_back_does_not_make_a_worker_carry_a_call_out_twice
             await store.get(ID)
         assert await store.unfinished() == ()
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
 async def moved(store: RedisInvocations, *steps: str) -> Invocation | None:
@@ -218,7 +215,7 @@ async def put_back(world: World, box: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("machine", ["one", "two"])
-def test_an_approved_call_that_was_put_back_is_begun_by_nobody_whoever_was_restarted(
+async def test_an_approved_call_that_was_put_back_is_begun_by_nobody_whoever_was_restarted(
     server: RedisServer, tmp_path: Path, machine: str
 ) -> None:
     async def work(world: World) -> None:
@@ -230,11 +227,11 @@ def test_an_approved_call_that_was_put_back_is_begun_by_nobody_whoever_was_resta
         await put_back(world, approved)
         assert await moved(world.store(machine=machine), "running") is None
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
 @pytest.mark.parametrize("ending", [("approved", "running", "ended"), ("ended",)])
-def test_a_call_that_waits_and_was_put_back_is_not_answered_again(
+async def test_a_call_that_waits_and_was_put_back_is_not_answered_again(
     server: RedisServer, tmp_path: Path, ending: tuple[str, ...]
 ) -> None:
     async def work(world: World) -> None:
@@ -249,10 +246,10 @@ def test_a_call_that_waits_and_was_put_back_is_not_answered_again(
         assert answered is not None
         assert await moved(world.store(), "running") is None
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_a_call_that_could_not_begin_is_tried_again_and_its_earlier_try_is_not(
+async def test_a_call_that_could_not_begin_is_tried_again_and_its_earlier_try_is_not(
     server: RedisServer, tmp_path: Path
 ) -> None:
     async def work(world: World) -> None:
@@ -264,10 +261,10 @@ def test_a_call_that_could_not_begin_is_tried_again_and_its_earlier_try_is_not(
         await put_back(world, first)
         assert await moved(world.store(), "running") is None
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_a_machine_that_lost_its_memory_carries_out_nothing_that_it_took_on_before(
+async def test_a_machine_that_lost_its_memory_carries_out_nothing_that_it_took_on_before(
     server: RedisServer, tmp_path: Path
 ) -> None:
     async def work(world: World) -> None:
@@ -278,10 +275,10 @@ def test_a_machine_that_lost_its_memory_carries_out_nothing_that_it_took_on_befo
         assert await moved(store, "running") is None
         assert await moved(world.store(), "running") is None
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_an_ended_call_is_never_replaced(server: RedisServer, tmp_path: Path) -> None:
+async def test_an_ended_call_is_never_replaced(server: RedisServer, tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await kept(world.store())
         ended = await moved(world.store(), "ended")
@@ -289,10 +286,10 @@ def test_an_ended_call_is_never_replaced(server: RedisServer, tmp_path: Path) ->
         assert await world.store().replace(ended, msgspec.structs.replace(ended, owner="another")) is None
         assert await world.store().get(ID) == ended
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_the_time_of_redis_is_ahead_by_what_its_answer_took_at_most(server: RedisServer, tmp_path: Path) -> None:
+async def test_the_time_of_redis_is_ahead_by_what_its_answer_took_at_most(server: RedisServer, tmp_path: Path) -> None:
     async def real(world: World) -> float:
         seconds, micros = await world.redis.time()
         return seconds + micros / 1e6
@@ -305,19 +302,21 @@ def test_the_time_of_redis_is_ahead_by_what_its_answer_took_at_most(server: Redi
         took = loop.time() - started
         assert await real(world) <= await store.now() <= await real(world) + took
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_machines_go_by_the_time_of_redis(server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_machines_go_by_the_time_of_redis(
+    server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def work(world: World) -> None:
         seconds, _ = await world.redis.time()
         monkeypatch.setattr(time, "time", lambda: 1.0)
         assert 0 <= await world.store().now() - seconds < 60
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_a_clock_that_is_wrong_is_set_by_redis_and_goes_on_while_that_is_away(
+async def test_a_clock_that_is_wrong_is_set_by_redis_and_goes_on_while_that_is_away(
     server: RedisServer, tmp_path: Path
 ) -> None:
     async def work(world: World) -> None:
@@ -333,7 +332,7 @@ def test_a_clock_that_is_wrong_is_set_by_redis_and_goes_on_while_that_is_away(
         assert shared.monotonic() == own.monotonic()
         await shared.close()
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +346,7 @@ def test_a_clock_that_is_wrong_is_set_by_redis_and_goes_on_while_that_is_away(
     ],
 )
 @pytest.mark.parametrize("name", [b"call_of_nobody", b"\xff\xfe"])
-def test_an_entry_that_is_none_of_ours_holds_up_no_other(
+async def test_an_entry_that_is_none_of_ours_holds_up_no_other(
     server: RedisServer, tmp_path: Path, entry: dict[str, bytes], name: bytes
 ) -> None:
     async def work(world: World) -> None:
@@ -358,10 +357,10 @@ def test_an_entry_that_is_none_of_ours_holds_up_no_other(
         assert [item.id for item in await store.unfinished()] == [ID]
         assert await moved(store, "approved", "running", "ended") is not None
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_another_key_reads_nothing_and_adds_nothing(server: RedisServer, tmp_path: Path) -> None:
+async def test_another_key_reads_nothing_and_adds_nothing(server: RedisServer, tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await kept(world.store())
         stranger = world.store(b"another")
@@ -369,10 +368,10 @@ def test_another_key_reads_nothing_and_adds_nothing(server: RedisServer, tmp_pat
             with pytest.raises(StateError, match="sealed with another key"):
                 await ask
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_a_redis_that_is_away_is_an_error_and_not_an_empty_place(server: RedisServer, tmp_path: Path) -> None:
+async def test_a_redis_that_is_away_is_an_error_and_not_an_empty_place(server: RedisServer, tmp_path: Path) -> None:
     async def work(world: World) -> None:
         store = world.store()
         await kept(store)
@@ -381,7 +380,7 @@ def test_a_redis_that_is_away_is_an_error_and_not_an_empty_place(server: RedisSe
             with pytest.raises(StateError, match="cannot be used"):
                 await ask
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
 def pause(name: str) -> Pause:
@@ -392,7 +391,7 @@ def names(pauses: SharedPauses) -> list[str]:
     return sorted(item.source for item in pauses.all())
 
 
-def test_a_pause_of_one_machine_holds_on_another_until_it_is_resumed(server: RedisServer, tmp_path: Path) -> None:
+async def test_a_pause_of_one_machine_holds_on_another_until_it_is_resumed(server: RedisServer, tmp_path: Path) -> None:
     async def work(world: World) -> None:
         one, two = world.pauses(), world.pauses()
         assert (two.stale, two.known) == (True, False)
@@ -407,10 +406,10 @@ def test_a_pause_of_one_machine_holds_on_another_until_it_is_resumed(server: Red
         assert names(one) == []
         assert b"shop" not in (await world.redis.dump("toolgen:pauses") or b"")
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_changes_at_the_same_time_lose_none(server: RedisServer, tmp_path: Path) -> None:
+async def test_changes_at_the_same_time_lose_none(server: RedisServer, tmp_path: Path) -> None:
     async def work(world: World) -> None:
         async def add(name: str) -> None:
             await world.pauses().change(lambda known: (*known, pause(name)))
@@ -420,11 +419,11 @@ def test_changes_at_the_same_time_lose_none(server: RedisServer, tmp_path: Path)
         assert await reader.refresh()
         assert names(reader) == [f"s{number}" for number in range(8)]
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
 @pytest.mark.parametrize("lost", ["emptied", "set back"])
-def test_a_redis_that_forgot_a_pause_is_told_again(server: RedisServer, tmp_path: Path, lost: str) -> None:
+async def test_a_redis_that_forgot_a_pause_is_told_again(server: RedisServer, tmp_path: Path, lost: str) -> None:
     async def work(world: World) -> None:
         one, two = world.pauses(), world.pauses()
         await one.change(lambda known: (pause("old"),))
@@ -440,10 +439,12 @@ def test_a_redis_that_forgot_a_pause_is_told_again(server: RedisServer, tmp_path
         assert names(two) == ["new"]
         assert await world.pauses().read() == (pause("new"),)
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
-def test_what_cannot_be_read_is_stale_at_once_where_nothing_was_heard(server: RedisServer, tmp_path: Path) -> None:
+async def test_what_cannot_be_read_is_stale_at_once_where_nothing_was_heard(
+    server: RedisServer, tmp_path: Path
+) -> None:
     async def work(world: World) -> None:
         await world.pauses().change(lambda known: (pause("shop"),))
         stranger = world.pauses(b"another")
@@ -454,7 +455,7 @@ def test_what_cannot_be_read_is_stale_at_once_where_nothing_was_heard(server: Re
         assert not await gone.refresh()
         assert gone.stale
 
-    using(server, tmp_path, work)
+    await using(server, tmp_path, work)
 
 
 async def test_of_many_who_make_the_key_all_have_the_same(tmp_path: Path) -> None:

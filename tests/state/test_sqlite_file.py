@@ -80,51 +80,42 @@ async def together(file: SqliteFile, *works: Callable[[sqlite3.Connection], int]
     return list(found), said
 
 
-def test_what_is_written_at_one_time_has_one_transaction(tmp_path: Path) -> None:
-    async def main() -> None:
-        file = opened(tmp_path / "numbers.db")
-        found, said = await together(file, *(insert(number) for number in range(20)))
-        assert found == list(range(20))
-        assert said.count("COMMIT") <= 2
-        await file.close()
-
-    asyncio.run(main())
+async def test_what_is_written_at_one_time_has_one_transaction(tmp_path: Path) -> None:
+    file = opened(tmp_path / "numbers.db")
+    found, said = await together(file, *(insert(number) for number in range(20)))
+    assert found == list(range(20))
+    assert said.count("COMMIT") <= 2
+    await file.close()
     assert numbers(tmp_path / "numbers.db") == list(range(20))
 
 
-def test_what_cannot_be_written_costs_nobody_else_what_is_theirs(tmp_path: Path) -> None:
+async def test_what_cannot_be_written_costs_nobody_else_what_is_theirs(tmp_path: Path) -> None:
     def broken(connection: sqlite3.Connection) -> int:
         raise ValueError("no number")
 
-    async def main() -> None:
-        file = opened(tmp_path / "numbers.db")
-        await file.write(insert(7))
-        found, _ = await together(file, insert(1), insert(7), broken, insert(2))
-        assert (found[0], found[3]) == (1, 2)
-        assert isinstance(found[1], StateError)
-        assert isinstance(found[2], ValueError)
-        with pytest.raises(StateError, match="numbers cannot be kept"):
-            await file.write(insert(2))
-        await file.close()
-
-    asyncio.run(main())
+    file = opened(tmp_path / "numbers.db")
+    await file.write(insert(7))
+    found, _ = await together(file, insert(1), insert(7), broken, insert(2))
+    assert (found[0], found[3]) == (1, 2)
+    assert isinstance(found[1], StateError)
+    assert isinstance(found[2], ValueError)
+    with pytest.raises(StateError, match="numbers cannot be kept"):
+        await file.write(insert(2))
+    await file.close()
     assert numbers(tmp_path / "numbers.db") == [1, 2, 7]
 
 
-def test_one_who_waits_no_more_does_not_keep_the_others_from_theirs(tmp_path: Path) -> None:
-    async def main() -> None:
-        file = opened(tmp_path / "numbers.db")
-        go = threading.Event()
-        held = asyncio.create_task(file.run(lambda _: go.wait(30)))
-        gone, stays = (asyncio.create_task(file.write(insert(number))) for number in (1, 2))
-        await asyncio.sleep(0)
-        gone.cancel()
-        go.set()
-        await held
-        assert await stays == 2
-        await file.close()
-
-    asyncio.run(main())
+async def test_one_who_waits_no_more_does_not_keep_the_others_from_theirs(tmp_path: Path) -> None:
+    file = opened(tmp_path / "numbers.db")
+    go = threading.Event()
+    held = asyncio.create_task(file.run(lambda _: go.wait(30)))
+    gone, stays = (asyncio.create_task(file.write(insert(number))) for number in (1, 2))
+    await asyncio.sleep(0)
+    gone.cancel()
+    go.set()
+    await held
+    assert await stays == 2
+    await file.close()
     assert numbers(tmp_path / "numbers.db") == [1, 2]
 
 

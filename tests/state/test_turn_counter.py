@@ -219,14 +219,14 @@ async def test_what_is_in_flight_for_long_keeps_its_lease(redis: RedisServer) ->
     await other.close()
 
 
-def test_what_cannot_be_counted_is_refused_and_counting_goes_on_when_redis_is_back(
+async def test_what_cannot_be_counted_is_refused_and_counting_goes_on_when_redis_is_back(
     tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolgen.state.turn_counter._RETRY_S", 0.0)
     server = RedisServer(tmp_path_factory.mktemp("own"))
     server.start()
 
-    async def main() -> None:
+    try:
         turns = of_redis(server, "p")
         assert await one(turns) is None
         server.stop()
@@ -237,9 +237,6 @@ def test_what_cannot_be_counted_is_refused_and_counting_goes_on_when_redis_is_ba
         server.start()
         assert await one(turns) is None
         await turns.close()
-
-    try:
-        asyncio.run(main())
     finally:
         server.stop()
     assert [record.message.partition(",")[0] for record in caplog.records] == ["Redis", "Redis"]

@@ -65,17 +65,14 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
             one.close()
 
 
-def record(directory: Path, entries: list[dict[str, Any]], clock: FixedClock | None = None) -> None:
+async def record(directory: Path, entries: list[dict[str, Any]], clock: FixedClock | None = None) -> None:
     """A log with these entries, in this order."""
 
-    async def scenario() -> None:
-        log = AuditLog(directory, clock or FixedClock(), PLAIN)
-        log.open()
-        for entry in entries:
-            await log.append(entry)
-        await log.close()
-
-    asyncio.run(scenario())
+    log = AuditLog(directory, clock or FixedClock(), PLAIN)
+    log.open()
+    for entry in entries:
+        await log.append(entry)
+    await log.close()
 
 
 def call(number: int, **outcome: Any) -> list[dict[str, Any]]:
@@ -138,25 +135,24 @@ def test_it_takes_over_what_is_new_across_rotation_and_packing(database: Open, t
         assert [row["seq"] for row in index.entries(limit=100).rows] == list(range(24, 0, -1))
 
 
-def test_what_is_written_meanwhile_is_followed_and_an_unfinished_call_ends(database: Open, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        log = opened(tmp_path / "log")
-        with RecordIndex(database(), tmp_path / "log") as index:
-            intent, outcome = call(1, session="s-1")
-            await log.append(intent)
-            index.fill()
-            marks = index.marks()
-            assert [row["status"] for row in rows(index)] == ["unfinished"]
-            await log.append(outcome)
-            index.fill()
-            assert [row["status"] for row in rows(index)] == ["ok"]
-            assert names(index, session="s-1", status="ok") == ["call_1"]
-            assert names(index, status="unfinished") == []
-            assert [entry["event"] for entry in index.newer(marks)] == ["outcome"]
-            assert index.newer(marks) == []
-        await log.close()
-
-    asyncio.run(scenario())
+async def test_what_is_written_meanwhile_is_followed_and_an_unfinished_call_ends(
+    database: Open, tmp_path: Path
+) -> None:
+    log = opened(tmp_path / "log")
+    with RecordIndex(database(), tmp_path / "log") as index:
+        intent, outcome = call(1, session="s-1")
+        await log.append(intent)
+        index.fill()
+        marks = index.marks()
+        assert [row["status"] for row in rows(index)] == ["unfinished"]
+        await log.append(outcome)
+        index.fill()
+        assert [row["status"] for row in rows(index)] == ["ok"]
+        assert names(index, session="s-1", status="ok") == ["call_1"]
+        assert names(index, status="unfinished") == []
+        assert [entry["event"] for entry in index.newer(marks)] == ["outcome"]
+        assert index.newer(marks) == []
+    await log.close()
 
 
 FOUND = [
@@ -185,7 +181,7 @@ FOUND = [
 ]
 
 
-def test_calls_are_found_by_what_they_are_like(database: Open, tmp_path: Path) -> None:
+async def test_calls_are_found_by_what_they_are_like(database: Open, tmp_path: Path) -> None:
     clock = FixedClock()
     told = [
         call(1, arguments={"note": "100%_of"}),
@@ -204,7 +200,7 @@ def test_calls_are_found_by_what_they_are_like(database: Open, tmp_path: Path) -
         call(4, session="s-1"),
     ]
     for entries in told:
-        record(tmp_path / "log", entries, clock)
+        await record(tmp_path / "log", entries, clock)
         clock.advance(10)
     with RecordIndex(database(), tmp_path / "log") as index:
         index.fill()
@@ -243,9 +239,11 @@ def test_pages_have_everything_once(database: Open, tmp_path: Path, wanted: Reco
             index.entries(wanted, after=(1, 2, 3))
 
 
-def test_what_agents_write_is_nothing_a_database_stumbles_over(database: Open, tmp_path: Path) -> None:
+async def test_what_agents_write_is_nothing_a_database_stumbles_over(database: Open, tmp_path: Path) -> None:
     strange = "a\x00b\x1b[2J\u202e'\";--%_\U0001f600" + "x" * 5000
-    record(tmp_path / "log", call(1, tool=strange, session=strange, arguments={strange: [strange, -1e300, 2**53]}))
+    await record(
+        tmp_path / "log", call(1, tool=strange, session=strange, arguments={strange: [strange, -1e300, 2**53]})
+    )
     with RecordIndex(database(), tmp_path / "log") as index:
         assert index.fill().faults == []
         (row,) = rows(index, RecordFilter(text="x" * 900))
@@ -282,7 +280,7 @@ def test_one_call_in_several_streams_is_one_row(database: Open, tmp_path: Path) 
         assert index.check() == []
 
 
-def test_words_are_looked_for_in_what_people_wrote_and_not_in_digests(database: Open, tmp_path: Path) -> None:
+async def test_words_are_looked_for_in_what_people_wrote_and_not_in_digests(database: Open, tmp_path: Path) -> None:
     hidden = "hmac-sha256:" + "c14" * 21 + "c"
     made = [
         *call(1, arguments={"customer_id": "c14", "quoted": 'a "b"'}, tool_digest="sha256:" + "a" * 64),
@@ -290,7 +288,7 @@ def test_words_are_looked_for_in_what_people_wrote_and_not_in_digests(database: 
     ]
     note = {"event": "decision", "call_id": "call_2", "principal": "ann", "verdict": "approve",
             "arguments": {"note": "agreed by phone", "channel": "console", "shown": {"request": "sha256:" + "c14a" * 16}}}  # fmt: skip
-    record(tmp_path / "log", [*made, note])
+    await record(tmp_path / "log", [*made, note])
     wanted = {
         "c14": ["call_1"], '"customer_id":"c14"': ["call_1"], 'a "b"': ["call_1"], "SESSION-C15": ["call_2"], "agent/7": ["call_2"],
         "by phone": ["call_2"], "console": [], "sha256": [], "call_1": [], "%": [],
@@ -393,12 +391,12 @@ def test_a_change_of_the_index_is_noticed(database: Open, tmp_path: Path, statem
 
 
 @pytest.mark.parametrize("size", [1, 2, 1000])
-def test_samples_are_read_some_at_a_time(
+async def test_samples_are_read_some_at_a_time(
     database: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(index_module, "_SAMPLES", size)
     calls = [call(number, duration_ms=float(number), principal="abc"[number % 3]) for number in range(9)]
-    record(tmp_path / "log", [entry for pair in calls for entry in pair])  # of one time
+    await record(tmp_path / "log", [entry for pair in calls for entry in pair])  # of one time
     with RecordIndex(database(), tmp_path / "log") as index:
         index.fill()
         assert [one.duration_ms for one in index.samples()] == [float(number) for number in reversed(range(9))]
@@ -524,11 +522,11 @@ def test_another_log_in_the_same_place_takes_the_place_of_the_first(tmp_path: Pa
             file.unlink()
 
 
-def test_gateways_of_several_machines_share_one_index(tmp_path: Path) -> None:
+async def test_gateways_of_several_machines_share_one_index(tmp_path: Path) -> None:
     with postgres_database("") as url:
         for machine, calls in (("a", 3), ("b", 2)):
             clock = FixedClock(1_000_000_000.0 + calls)
-            record(
+            await record(
                 tmp_path / machine, [entry for number in range(calls) for entry in call(100 * calls + number)], clock
             )
             with RecordIndex(postgres_at(url), tmp_path / machine) as index:
@@ -584,7 +582,7 @@ def test_a_search_without_an_end_is_broken_off_and_the_next_one_is_answered(data
     assert found.rows("SELECT 1") == [(1,)]
 
 
-def test_whoever_follows_connects_again_when_the_server_has_dropped_the_connection(
+async def test_whoever_follows_connects_again_when_the_server_has_dropped_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEST_PETS_KEY", "canary")
@@ -594,7 +592,7 @@ def test_whoever_follows_connects_again_when_the_server_has_dropped_the_connecti
         config = root / "toolgen.yaml"
         settings = yaml.safe_load(config.read_text())
         config.write_text(yaml.safe_dump({**settings, "audit": {"dir": "var/audit", "index": url}}))
-        record(root / "var" / "audit", call(1))
+        await record(root / "var" / "audit", call(1))
         command = [sys.executable, "-m", "toolgen", "audit", "index", "--follow", "--config", str(config)]
         process = subprocess.Popen(
             command,
@@ -610,7 +608,7 @@ def test_whoever_follows_connects_again_when_the_server_has_dropped_the_connecti
             _until_indexed(url, 2)
             for number in (2, 3):
                 assert _dropped(url)
-                record(root / "var" / "audit", call(number))
+                await record(root / "var" / "audit", call(number))
                 _until_indexed(url, 2 * number)
             said = _interrupted(process)
         finally:
@@ -659,7 +657,7 @@ def _until_indexed(url: str, entries: int) -> None:
     raise AssertionError(f"not {entries} entries")
 
 
-def test_it_tells_which_policies_decided_calls(database: Open, tmp_path: Path) -> None:
+async def test_it_tells_which_policies_decided_calls(database: Open, tmp_path: Path) -> None:
     log, clock = tmp_path / "log", FixedClock()
 
     def told() -> list[tuple[str, int]]:
@@ -667,13 +665,13 @@ def test_it_tells_which_policies_decided_calls(database: Open, tmp_path: Path) -
             index.fill()
             return [(use.digest, use.calls) for use in index.policies()]
 
-    record(log, [intent(number, policy_digest="one" if number < 3 else "two") for number in range(5)], clock)
+    await record(log, [intent(number, policy_digest="one" if number < 3 else "two") for number in range(5)], clock)
     assert sorted(told()) == [("one", 3), ("two", 2)]
     clock.advance(1)
-    record(log, [intent(9, policy_digest="one"), intent(10)], clock)
+    await record(log, [intent(9, policy_digest="one"), intent(10)], clock)
     assert told() == [("one", 4), ("two", 2)]
     clock.advance(1)
-    record(log, [intent(9, policy_digest="two")], clock)  # as after it has waited
+    await record(log, [intent(9, policy_digest="two")], clock)  # as after it has waited
     assert told() == [("two", 3), ("one", 3)]
 
 

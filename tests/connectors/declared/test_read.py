@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import sqlite3
@@ -39,12 +38,9 @@ def project(
     return path
 
 
-def call(path: Path, name: str, arguments: dict[str, Any]) -> Any:
-    async def main() -> Any:
-        async with Gateway.load(path) as gateway:
-            return (await gateway.call(name, arguments, principal="bot")).to_dict()
-
-    return asyncio.run(main())
+async def call(path: Path, name: str, arguments: dict[str, Any]) -> Any:
+    async with Gateway.load(path) as gateway:
+        return (await gateway.call(name, arguments, principal="bot")).to_dict()
 
 
 def messages(path: Path) -> list[str]:
@@ -73,7 +69,7 @@ def who(ctx: toolgen.ToolContext) -> str:
 '''
 
 
-def test_exports_of_an_entry_are_functions_with_what_the_resource_says(tmp_path: Path) -> None:
+async def test_exports_of_an_entry_are_functions_with_what_the_resource_says(tmp_path: Path) -> None:
     module = f"declared_functions_{next(_NUMBERS)}"
     (tmp_path / f"{module}.py").write_text(FUNCTIONS, encoding="utf-8")
     number = {"type": "integer", "maximum": 5}
@@ -102,13 +98,13 @@ def test_exports_of_an_entry_are_functions_with_what_the_resource_says(tmp_path:
     manifest = Gateway.load(path).manifest
     assert manifest.tools["own__add_up"].description == "Adds two numbers."
     assert manifest.tools["own__add_up"].effect == "read"
-    assert call(path, "own__add_up", {"a": 2})["data"] == 3
-    assert call(path, "own__bare", {"x": 5})["data"] == [5, 2]
-    assert call(path, "own__bare", {"x": 6})["error"]["code"] == "validation"
-    assert call(path, "own__loose", {"z": [1]})["data"] == {"z": [1]}
-    assert call(path, "own__who", {})["data"] == "bot"
-    assert call(path, "own__fails", {"x": 1})["error"]["message"] == "a long me…"
-    assert len(call(path, "own__fails_at_length", {"x": 1})["error"]["message"]) == 30
+    assert (await call(path, "own__add_up", {"a": 2}))["data"] == 3
+    assert (await call(path, "own__bare", {"x": 5}))["data"] == [5, 2]
+    assert (await call(path, "own__bare", {"x": 6}))["error"]["code"] == "validation"
+    assert (await call(path, "own__loose", {"z": [1]}))["data"] == {"z": [1]}
+    assert (await call(path, "own__who", {}))["data"] == "bot"
+    assert (await call(path, "own__fails", {"x": 1}))["error"]["message"] == "a long me…"
+    assert len((await call(path, "own__fails_at_length", {"x": 1}))["error"]["message"]) == 30
     told = messages(path)
     assert [message.partition(":")[2].partition(":")[0] for message in told] == ["17", "18", "22", "26"] or len(
         told
@@ -118,7 +114,7 @@ def test_exports_of_an_entry_are_functions_with_what_the_resource_says(tmp_path:
     assert all(message.startswith("own.tool.yaml:") for message in told)
 
 
-def test_a_request_template_is_sent_by_the_same_guards_as_an_api(tmp_path: Path) -> None:
+async def test_a_request_template_is_sent_by_the_same_guards_as_an_api(tmp_path: Path) -> None:
     with upstream() as (seen, server):
         resource = {
             "kind": "Tool",
@@ -154,19 +150,19 @@ def test_a_request_template_is_sent_by_the_same_guards_as_an_api(tmp_path: Path)
         manifest = Gateway.load(path).manifest
         assert messages(path) == []
         assert (manifest.tools["own__get_forecast"].effect, manifest.tools["own__report"].effect) == ("read", "write")
-        found = call(path, "own__get_forecast", {"city": "Köln/x", "days": 3})
+        found = await call(path, "own__get_forecast", {"city": "Köln/x", "days": 3})
         assert found["status"] == "ok", found
-        assert "dot segment" in call(path, "own__get_forecast", {"city": "a/../b"})["error"]["message"]
-        assert call(path, "own__get_forecast", {"city": "a", "days": 8})["error"]["code"] == "validation"
-        assert call(path, "own__report", {"city": "Bonn", "text": "rain"})["status"] == "ok"
+        assert "dot segment" in (await call(path, "own__get_forecast", {"city": "a/../b"}))["error"]["message"]
+        assert (await call(path, "own__get_forecast", {"city": "a", "days": 8}))["error"]["code"] == "validation"
+        assert (await call(path, "own__report", {"city": "Bonn", "text": "rain"}))["status"] == "ok"
         (first, second) = seen.requests
         assert first[:2] == ("GET", "/cities/K%C3%B6ln%2Fx/forecast?d=3&units=metric")
         assert (second[0], second[1], json.loads(second[2])) == ("POST", "/reports", {"place": "Bonn", "words": "rain"})
         closed = project(tmp_path, resource, policy=POLICY.replace("{private_networks: allow}", "{}"))
-        assert call(closed, "own__get_forecast", {"city": "a"})["error"]["code"] == "egress_refused"
+        assert (await call(closed, "own__get_forecast", {"city": "a"}))["error"]["code"] == "egress_refused"
         assert len(seen.requests) == 2
         path = project(tmp_path, resource, {"auth": {"bearer": "token-1"}})
-        shown = asyncio.run(Gateway.load(path).preview("own__report", {"city": "a", "text": "b"}, principal="bot"))
+        shown = await Gateway.load(path).preview("own__report", {"city": "a", "text": "b"}, principal="bot")
         assert "token-1" not in json.dumps(shown.to_dict())
         assert ["authorization", "Bearer ***"] in [[name.lower(), value] for name, value in shown.data["headers"]]
         source = Gateway.load(path).settings.sources["own"]
@@ -286,7 +282,7 @@ def test_the_first_separator_of_a_tools_name_stands_behind_its_resource(name: st
         Gateway.load(path)
 
 
-def test_a_statement_is_a_named_query_under_the_same_guard(tmp_path: Path) -> None:
+async def test_a_statement_is_a_named_query_under_the_same_guard(tmp_path: Path) -> None:
     pytest.importorskip("sqlglot")
     with sqlite3.connect(tmp_path / "shop.db") as database:
         database.execute("CREATE TABLE customers (id INTEGER, name TEXT, tenant TEXT, secret TEXT)")
@@ -329,13 +325,13 @@ def test_a_statement_is_a_named_query_under_the_same_guard(tmp_path: Path) -> No
     manifest = Gateway.load(path).manifest
     assert set(manifest.tools) == {"own__find", "own__leak"}
     assert len(messages(path)) == 3
-    assert call(path, "own__find", {"name": "Ann"})["data"]["rows"] == [[1, "Ann"]]
-    assert call(path, "own__find", {"name": "Eve"})["data"]["rows"] == []
-    assert call(path, "own__find", {"name": "' OR 1=1 --"})["data"]["rows"] == []
-    assert call(path, "own__leak", {"name": "Ann"})["error"]["code"] == "sql_refused"
+    assert (await call(path, "own__find", {"name": "Ann"}))["data"]["rows"] == [[1, "Ann"]]
+    assert (await call(path, "own__find", {"name": "Eve"}))["data"]["rows"] == []
+    assert (await call(path, "own__find", {"name": "' OR 1=1 --"}))["data"]["rows"] == []
+    assert (await call(path, "own__leak", {"name": "Ann"}))["error"]["code"] == "sql_refused"
 
 
-def test_a_transform_runs_no_code_and_is_pinned_by_its_text(tmp_path: Path) -> None:
+async def test_a_transform_runs_no_code_and_is_pinned_by_its_text(tmp_path: Path) -> None:
     parameters = {
         "type": "object",
         "properties": {"orders": {"type": "array", "items": {"type": "object"}}},
@@ -356,14 +352,11 @@ def test_a_transform_runs_no_code_and_is_pinned_by_its_text(tmp_path: Path) -> N
     assert "no JSONPath" in told
     assert told.startswith("own.tool.yaml:")
     orders = [{"total": 2, "city": "Bonn"}, {"total": 3.5, "city": "Bonn"}]
-    assert call(path, "own__totals", {"orders": orders})["data"] == {"sum": 5.5, "cities": ["Bonn"]}
-    assert call(path, "own__totals", {"orders": [{"total": "x"}]})["error"]["code"] == "handler_error"
-    assert call(path, "own__totals", {"orders": 3})["error"]["code"] == "validation"
+    assert (await call(path, "own__totals", {"orders": orders}))["data"] == {"sum": 5.5, "cities": ["Bonn"]}
+    assert (await call(path, "own__totals", {"orders": [{"total": "x"}]}))["error"]["code"] == "handler_error"
+    assert (await call(path, "own__totals", {"orders": 3}))["error"]["code"] == "validation"
     project(tmp_path, {"kind": "Tool", "exports": [{**export, "result": {"sum": 1}}]})
 
-    async def main() -> Any:
-        async with built as gateway:
-            return await gateway.call("own__totals", {"orders": []}, principal="bot")
-
-    refused = asyncio.run(main())
+    async with built as gateway:
+        refused = await gateway.call("own__totals", {"orders": []}, principal="bot")
     assert "toolgen build" in refused.error.suggestion

@@ -127,12 +127,12 @@ def project(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-def call(path: Path, name: str, arguments: dict[str, Any]) -> Any:
+async def call(path: Path, name: str, arguments: dict[str, Any]) -> Any:
     async def main() -> Any:
         async with Gateway.load(path) as gateway:
             return await gateway.call(name, arguments, principal="bot")
 
-    return asyncio.run(main()).to_dict()
+    return (await main()).to_dict()
 
 
 def test_annotations_and_docstrings_make_schemas(project: Callable[..., Path]) -> None:
@@ -158,61 +158,58 @@ def test_what_cannot_be_a_tool_is_a_problem_and_costs_nothing_else(project: Call
     assert "own__unmarked" not in manifest.tools
 
 
-def test_a_call_is_converted_both_ways(project: Callable[..., Path]) -> None:
+async def test_a_call_is_converted_both_ways(project: Callable[..., Path]) -> None:
     path = project()
-    assert call(path, "own__convert", {"amount": 2, "to": "EUR"})["data"] == {"amount": 4.0, "currency": "EUR"}
-    assert call(path, "own__thread_name", {})["data"].startswith("toolgen-function")
-    assert call(path, "own__free", {"x": 3})["data"] == {"x": 3}
-    assert call(path, "own__convert", {"amount": 2, "to": "GBP"})["error"]["code"] == "validation"
+    assert (await call(path, "own__convert", {"amount": 2, "to": "EUR"}))["data"] == {"amount": 4.0, "currency": "EUR"}
+    assert (await call(path, "own__thread_name", {}))["data"].startswith("toolgen-function")
+    assert (await call(path, "own__free", {"x": 3}))["data"] == {"x": 3}
+    assert (await call(path, "own__convert", {"amount": 2, "to": "GBP"}))["error"]["code"] == "validation"
 
 
-def test_of_what_a_function_raises_type_and_place_are_in_the_log(
+async def test_of_what_a_function_raises_type_and_place_are_in_the_log(
     project: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     path = project()
-    failed = call(path, "own__fail", {"text": "canary"})
+    failed = await call(path, "own__fail", {"text": "canary"})
     assert failed["error"]["code"] == "handler_error"
     assert failed["error"]["message"] == "the function failed: ValueError"
     assert "canary" not in json.dumps(failed)
     assert "canary" not in caplog.text
     assert "raised ValueError at" in caplog.text
-    told = call(path, "own__explain", {})["error"]
+    told = (await call(path, "own__explain", {}))["error"]
     assert (told["message"], told["suggestion"]) == ("there is no such customer", "search first")
 
 
-def test_a_write_that_takes_too_long_is_of_unknown_outcome(project: Callable[..., Path]) -> None:
-    assert call(project(), "own__sleep", {})["error"]["code"] == "outcome_unknown"
+async def test_a_write_that_takes_too_long_is_of_unknown_outcome(project: Callable[..., Path]) -> None:
+    assert (await call(project(), "own__sleep", {}))["error"]["code"] == "outcome_unknown"
 
 
-def test_a_read_ends_when_nobody_waits_for_it(project: Callable[..., Path]) -> None:
+async def test_a_read_ends_when_nobody_waits_for_it(project: Callable[..., Path]) -> None:
     path = project()
 
-    async def main() -> tuple[Any, list[str]]:
-        async with Gateway.load(path) as gateway:
-            caller_connection = CallerConnection()
-            task = asyncio.create_task(
-                gateway.call("own__wait", {}, principal="bot", caller_connection=caller_connection)
-            )
-            module = gateway.manifest.tools["own__wait"].binding
-            assert isinstance(module, FunctionBinding)
-            runs: list[str] = sys.modules[module.module].RUNS
-            while not runs:  # noqa: ASYNC110 - the function is the project's, and knows no event of ours
-                await asyncio.sleep(0)
-            caller_connection.leave()
-            return await task, runs
-
-    envelope, runs = asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        caller_connection = CallerConnection()
+        task = asyncio.create_task(gateway.call("own__wait", {}, principal="bot", caller_connection=caller_connection))
+        module = gateway.manifest.tools["own__wait"].binding
+        assert isinstance(module, FunctionBinding)
+        runs: list[str] = sys.modules[module.module].RUNS
+        while not runs:  # noqa: ASYNC110 - the function is the project's, and knows no event of ours
+            await asyncio.sleep(0)
+        caller_connection.leave()
+        envelope = await task
     assert (envelope.status, runs) == ("cancelled", ["begun", "ended"])
 
 
-def test_a_question_to_a_caller_that_cannot_be_asked_is_an_error_that_says_so(project: Callable[..., Path]) -> None:
-    error = call(project(), "own__ask", {})["error"]
+async def test_a_question_to_a_caller_that_cannot_be_asked_is_an_error_that_says_so(
+    project: Callable[..., Path],
+) -> None:
+    error = (await call(project(), "own__ask", {}))["error"]
     assert error["code"] == "handler_error"
     assert "cannot be asked" in error["message"]
     assert "elicitation/create" in error["suggestion"]
 
 
-def test_a_function_that_changed_since_the_build_is_not_called(project: Callable[..., Path]) -> None:
+async def test_a_function_that_changed_since_the_build_is_not_called(project: Callable[..., Path]) -> None:
     path = project()
     built = Gateway.load(path)
     binding = built.manifest.tools["own__free"].binding
@@ -223,11 +220,8 @@ def test_a_function_that_changed_since_the_build_is_not_called(project: Callable
     linecache.clearcache()
     del sys.modules[binding.module]
 
-    async def main() -> Any:
-        async with built as gateway:
-            return await gateway.call("own__free", {"x": 1}, principal="bot")
-
-    envelope = asyncio.run(main())
+    async with built as gateway:
+        envelope = await gateway.call("own__free", {"x": 1}, principal="bot")
     assert envelope.status == "refused"
     assert "toolgen build" in envelope.error.suggestion
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -143,7 +142,7 @@ def test_costs_of_many_requests_are_forgotten() -> None:
     assert len(made.costs) == 1000
 
 
-def served(*bodies: Any) -> tuple[list[Success | Failed], int]:
+async def served(*bodies: Any) -> tuple[list[Success | Failed], int]:
     """The endings of one call more than there are answers, one after the other, and how many of them were sent."""
     service = Scripted()
 
@@ -159,15 +158,15 @@ def served(*bodies: Any) -> tuple[list[Success | Failed], int]:
 
     app = Starlette(routes=[Route("/{path:path}", service.answer, methods=["POST"])])
     for origin in serving(app):
-        return asyncio.run(main(executor(), origin)), len(service.seen)
+        return await main(executor(), origin), len(service.seen)
     raise AssertionError("unreachable")
 
 
-def test_a_call_the_service_cannot_afford_is_not_sent() -> None:
+async def test_a_call_the_service_cannot_afford_is_not_sent() -> None:
     throttled = shopify(
         0, cost=1000, rate=10, data=None, errors=[{"message": "T", "extensions": {"code": "THROTTLED"}}]
     )
-    [first, second], sent = served(throttled)
+    [first, second], sent = await served(throttled)
     assert isinstance(first, Failed)
     assert isinstance(second, Failed)
     assert (first.error.code, second.error.code, sent) == ("rate_limited", "rate_limited", 1)
@@ -176,8 +175,8 @@ def test_a_call_the_service_cannot_afford_is_not_sent() -> None:
     assert "nothing was sent" in second.error.message
 
 
-def test_a_call_that_has_to_wait_a_moment_waits_and_is_sent() -> None:
-    [first, second], sent = served(shopify(0, cost=10, rate=1000))
+async def test_a_call_that_has_to_wait_a_moment_waits_and_is_sent() -> None:
+    [first, second], sent = await served(shopify(0, cost=10, rate=1000))
     assert isinstance(first, Success)
     assert isinstance(second, Success)
     assert sent == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -111,7 +110,7 @@ def test_a_change_deep_in_a_type_changes_the_digest_of_the_tools_that_take_it(tm
     assert {name for name in first if first[name].digest != third[name].digest} > {"s__list_t0", "s__delete_t3"}
 
 
-def gateway(root: Path, calls: list[tuple[str, Any]]) -> tuple[list[Envelope], dict[str, Tool]]:
+async def gateway(root: Path, calls: list[tuple[str, Any]]) -> tuple[list[Envelope], dict[str, Tool]]:
     policy = {
         "principals": {"bot": {"api_key": "sha256:" + "1" * 64, "roles": ["bot"], "attributes": {"tenant": "acme"}}},
         "rules": [
@@ -130,21 +129,18 @@ def gateway(root: Path, calls: list[tuple[str, Any]]) -> tuple[list[Envelope], d
     }
     path.write_text(json.dumps(said), encoding="utf-8")
 
-    async def main() -> tuple[list[Envelope], dict[str, Tool]]:
-        async with Gateway.load(path) as made:
-            answers = [await made.preview(f"s__{name}", given, principal="bot") for name, given in calls]
-            answers += [await made.call("s__describe_types", {"types": ["t3_bool_exp"]}, principal="bot")]
-            return answers, {tool.name: tool for tool in made.tool_calls.catalog(made.principal("bot"))}
-
-    return asyncio.run(main())
+    async with Gateway.load(path) as made:
+        answers = [await made.preview(f"s__{name}", given, principal="bot") for name, given in calls]
+        answers += [await made.call("s__describe_types", {"types": ["t3_bool_exp"]}, principal="bot")]
+        return answers, {tool.name: tool for tool in made.tool_calls.catalog(made.principal("bot"))}
 
 
-def test_a_call_is_held_against_the_whole_schema(tmp_path: Path) -> None:
+async def test_a_call_is_held_against_the_whole_schema(tmp_path: Path) -> None:
     deep = {"where": {"t1": {"t2": {"t3": {"c0": {"_eq": 8}}}}}}
     wrong = {"where": {"t1": {"t2": {"t3": {"c0": {"_eq": "eight"}}}}}}
     unknown = {"where": {"t1": {"t2": {"t3": {"c0": {"_like": 8}}}}}}
     denied = {"where": {"t1": {"t2": {"t3": {"c0": {"_eq": 7}}}}}}
-    answers, catalog = gateway(tmp_path, [("list_t0", one) for one in (deep, wrong, unknown, denied)])
+    answers, catalog = await gateway(tmp_path, [("list_t0", one) for one in (deep, wrong, unknown, denied)])
     codes = [one.error.code if one.error else one.status for one in answers]
     assert codes == ["ok", "validation", "validation", "forbidden", "ok"]
     assert "t3_bool_exp" in str(answers[-1].data)

@@ -46,7 +46,7 @@ def bearer_listener() -> SubscriptionListener:
     )
 
 
-def listen(app: Any, transport: str, *, seconds: float = 60.0, events: int = 2) -> Success | Failed:
+async def listen(app: Any, transport: str, *, seconds: float = 60.0, events: int = 2) -> Success | Failed:
     async def main(origin: str) -> Success | Failed:
         url = origin if transport == "sse" else "ws" + origin.removeprefix("http")
         listener = bearer_listener()
@@ -57,7 +57,7 @@ def listen(app: Any, transport: str, *, seconds: float = 60.0, events: int = 2) 
             await listener.close()
 
     with serving(app) as origin:
-        return asyncio.run(main(origin))
+        return await main(origin)
 
 
 def socket(*messages: Any, close: tuple[int, str] | None = None, forever: Any = None) -> Any:
@@ -118,8 +118,8 @@ TWO = {"events": [{"a": 1}, {"a": 1}], "ended": "events"}
 
 
 @pytest.mark.parametrize("app", [socket(), socket(forever={"type": "ping"}), socket({"type": "pong"})])
-def test_a_service_that_never_acknowledges_is_a_timeout_and_no_empty_success(app: Any) -> None:
-    answer = listen(app, "websocket", seconds=0.5)
+async def test_a_service_that_never_acknowledges_is_a_timeout_and_no_empty_success(app: Any) -> None:
+    answer = await listen(app, "websocket", seconds=0.5)
     assert isinstance(answer, Failed)
     assert answer.error.code == "upstream_timeout"
 
@@ -138,20 +138,22 @@ def test_a_service_that_never_acknowledges_is_a_timeout_and_no_empty_success(app
         (socket(ACK, "x" * 2**21), "larger than the gateway reads"),
     ],
 )
-def test_what_is_no_conversation_is_an_error_that_says_what_it_was(app: Any, reason: str) -> None:
-    answer = listen(app, "websocket")
+async def test_what_is_no_conversation_is_an_error_that_says_what_it_was(app: Any, reason: str) -> None:
+    answer = await listen(app, "websocket")
     assert isinstance(answer, Failed)
     assert answer.error.code == "upstream_error"
     assert reason in answer.error.message
     assert "tok-5e3c1" not in answer.error.message
 
 
-def test_a_service_that_acknowledges_twice_is_subscribed_to_once() -> None:
-    assert listen(socket(ACK, ACK, EVENT, EVENT), "websocket") == listen(socket(ACK, EVENT, EVENT), "websocket")
+async def test_a_service_that_acknowledges_twice_is_subscribed_to_once() -> None:
+    assert await listen(socket(ACK, ACK, EVENT, EVENT), "websocket") == await listen(
+        socket(ACK, EVENT, EVENT), "websocket"
+    )
 
 
-def test_a_subscription_that_never_says_anything_ends_in_time() -> None:
-    answer = listen(socket(ACK, forever={"type": "ping"}), "websocket", seconds=2)
+async def test_a_subscription_that_never_says_anything_ends_in_time() -> None:
+    answer = await listen(socket(ACK, forever={"type": "ping"}), "websocket", seconds=2)
     assert isinstance(answer, Success)
     assert answer.data == {"events": [], "ended": "seconds"}
 
@@ -223,8 +225,8 @@ async def test_an_event_stream_of_a_call_that_is_cancelled_is_closed_at_once(beg
     ],
 )
 @pytest.mark.parametrize("step", [1, 7, 1000])
-def test_events_are_read_however_they_are_cut_and_whatever_ends_their_lines(text: bytes, step: int) -> None:
-    answer = listen(stream(*(text[at : at + step] for at in range(0, len(text), step))), "sse")
+async def test_events_are_read_however_they_are_cut_and_whatever_ends_their_lines(text: bytes, step: int) -> None:
+    answer = await listen(stream(*(text[at : at + step] for at in range(0, len(text), step))), "sse")
     assert isinstance(answer, Success)
     assert answer.data == TWO
 
@@ -236,14 +238,14 @@ def test_events_are_read_however_they_are_cut_and_whatever_ends_their_lines(text
         (stream(b"event: complete\ndata:\n\n", forever=b":\n\n"), 60.0, "complete"),
     ],
 )
-def test_a_stream_that_never_ends_is_left(app: Any, seconds: float, ended: str) -> None:
-    answer = listen(app, "sse", seconds=seconds)
+async def test_a_stream_that_never_ends_is_left(app: Any, seconds: float, ended: str) -> None:
+    answer = await listen(app, "sse", seconds=seconds)
     assert isinstance(answer, Success)
     assert answer.data == {"events": [], "ended": ended}
 
 
-def test_an_event_is_heard_when_it_is_sent_and_not_when_there_are_enough_of_them() -> None:
-    answer = listen(stream(b'event: next\ndata: {"data": {"a": 1}}\n\n', forever=b":\n\n"), "sse", events=1)
+async def test_an_event_is_heard_when_it_is_sent_and_not_when_there_are_enough_of_them() -> None:
+    answer = await listen(stream(b'event: next\ndata: {"data": {"a": 1}}\n\n', forever=b":\n\n"), "sse", events=1)
     assert isinstance(answer, Success)
     assert answer.data == {"events": [{"a": 1}], "ended": "events"}
 
@@ -257,8 +259,8 @@ def test_an_event_is_heard_when_it_is_sent_and_not_when_there_are_enough_of_them
         (stream(b'event: next\ndata: {"data": {"a": 1}}\n\n', cut=True), "upstream_unavailable"),
     ],
 )
-def test_what_is_no_event_is_an_error(app: Any, code: str) -> None:
-    answer = listen(app, "sse")
+async def test_what_is_no_event_is_an_error(app: Any, code: str) -> None:
+    answer = await listen(app, "sse")
     assert isinstance(answer, Failed)
     assert answer.error.code == code
 
@@ -285,7 +287,7 @@ async def _denied(scope: Any, _: Any, send: Any) -> None:
     await send({"type": f"{kind}.body", "body": b"no"})
 
 
-def renewing(app: Any, transport: str, tokens: list[str]) -> tuple[Success | Failed, int]:
+async def renewing(app: Any, transport: str, tokens: list[str]) -> tuple[Success | Failed, int]:
     """What is heard with OAuth tokens that are given out in this order, and how many were asked for."""
 
     async def main(origin: str, endpoint: str) -> Success | Failed:
@@ -311,7 +313,7 @@ def renewing(app: Any, transport: str, tokens: list[str]) -> tuple[Success | Fai
 
     given = iter(tokens)
     with serving(app) as origin, authorizing(lambda _: issued(next(given))) as service:
-        return asyncio.run(main(origin, service.origin)), len(service.asked)
+        return await main(origin, service.origin), len(service.asked)
 
 
 @pytest.mark.parametrize(
@@ -323,20 +325,20 @@ def renewing(app: Any, transport: str, tokens: list[str]) -> tuple[Success | Fai
         ("websocket", socket(close=(4403, "Forbidden")), socket(ACK, EVENT, EVENT)),
     ],
 )
-def test_a_token_that_is_not_accepted_is_replaced_once(transport: str, how: Any, app: Any) -> None:
+async def test_a_token_that_is_not_accepted_is_replaced_once(transport: str, how: Any, app: Any) -> None:
     mended = unaccepted(app, lambda shown: shown == "Bearer old", how)
-    outcome, asked = renewing(mended, transport, ["old", "new"])
+    outcome, asked = await renewing(mended, transport, ["old", "new"])
     assert isinstance(outcome, Success), outcome
     assert (outcome.data, outcome.delivery.attempts) == (TWO, 2)
     assert (mended.seen, asked) == (["Bearer old", "Bearer new"], 2)
     never = unaccepted(app, lambda _: True, how)
-    outcome, asked = renewing(never, transport, ["old", "new"])
+    outcome, asked = await renewing(never, transport, ["old", "new"])
     assert isinstance(outcome, Failed)
     assert outcome.error.code == "upstream_error"
     assert (never.seen, asked) == (["Bearer old", "Bearer new"], 2)
 
 
-def test_a_subscription_that_had_begun_is_not_begun_again() -> None:
+async def test_a_subscription_that_had_begun_is_not_begun_again() -> None:
     async def once(_: Any, receive: Any, send: Any) -> None:
         await receive()
         await send({"type": "websocket.accept", "subprotocol": "graphql-transport-ws"})
@@ -347,15 +349,15 @@ def test_a_subscription_that_had_begun_is_not_begun_again() -> None:
         await send({"type": "websocket.close", "code": 4401, "reason": "over"})
 
     app = unaccepted(app=None, refuse=lambda _: True, how=once)
-    outcome, asked = renewing(app, "websocket", ["old", "new"])
+    outcome, asked = await renewing(app, "websocket", ["old", "new"])
     assert isinstance(outcome, Failed)
     assert (outcome.data, len(app.seen), asked) == ({"events": [{"a": 1}], "ended": "broken"}, 1, 1)
 
 
 @pytest.mark.parametrize("transport", ["sse", "websocket"])
-def test_a_credential_that_cannot_be_replaced_is_shown_once(transport: str) -> None:
+async def test_a_credential_that_cannot_be_replaced_is_shown_once(transport: str) -> None:
     app = unaccepted(app=None, refuse=lambda _: True, how=_denied)
-    outcome = listen(app, transport)
+    outcome = await listen(app, transport)
     assert isinstance(outcome, Failed)
     assert (outcome.error.code, len(app.seen)) == ("upstream_error", 1)
     assert "401" in outcome.error.message

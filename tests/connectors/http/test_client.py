@@ -158,15 +158,13 @@ def test_an_answer_that_breaks_off_is_none(script: bytes, run: Run) -> None:
     assert isinstance(found, BrokenError)
 
 
-def test_a_body_beyond_the_cap_is_cut_and_its_connection_closed(run: Run) -> None:
-    async def main() -> None:
-        server = Server(HEAD + b"Content-Length: 50000000\r\n\r\n" + b"x" * 500_000)
-        async with server.serving() as client:
-            reply = await client.send(asked(), 1000)
-            assert (reply.body, reply.truncated) == (b"x" * 1000, True)
-            await asyncio.wait_for(server.gone[0].wait(), 60)
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_body_beyond_the_cap_is_cut_and_its_connection_closed() -> None:
+    server = Server(HEAD + b"Content-Length: 50000000\r\n\r\n" + b"x" * 500_000)
+    async with server.serving() as client:
+        reply = await client.send(asked(), 1000)
+        assert (reply.body, reply.truncated) == (b"x" * 1000, True)
+        await asyncio.wait_for(server.gone[0].wait(), 60)
 
 
 def test_a_body_that_cannot_be_decoded_is_said_so(run: Run) -> None:
@@ -195,33 +193,29 @@ async def rested(client: Asking, server: Paced, method: str = "POST") -> asyncio
     return server.writers[-1]
 
 
-def test_bytes_that_come_while_nothing_is_asked_end_the_connection(run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_bytes_that_come_while_nothing_is_asked_end_the_connection() -> None:
     """An answer nobody asked for would be the answer to the next request, whoever sends that."""
 
-    async def main() -> None:
-        server = Paced()
-        async with server.serving() as client:
-            (await rested(client, server)).write(HEAD + b"Content-Length: 4\r\n\r\nevil")
-            await asyncio.wait_for(server.gone[0].wait(), 60)
-            assert (await client.send(asked())).body == b"ok"
-        assert server.connections == 2
-
-    run(main())
+    server = Paced()
+    async with server.serving() as client:
+        (await rested(client, server)).write(HEAD + b"Content-Length: 4\r\n\r\nevil")
+        await asyncio.wait_for(server.gone[0].wait(), 60)
+        assert (await client.send(asked())).body == b"ok"
+    assert server.connections == 2
 
 
-def test_a_connection_the_server_closed_is_not_used_again(run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_connection_the_server_closed_is_not_used_again() -> None:
     """A server that closes what rests costs nobody the outcome of a POST."""
 
-    async def main() -> None:
-        server = Paced()
-        async with server.serving() as client:
-            for _ in range(20):
-                (await rested(client, server)).write_eof()
-                await asyncio.wait_for(server.gone[-1].wait(), 60)  # the client has closed its end as well
-        assert server.connections == 20
-        assert len(server.heads) == 20
-
-    run(main())
+    server = Paced()
+    async with server.serving() as client:
+        for _ in range(20):
+            (await rested(client, server)).write_eof()
+            await asyncio.wait_for(server.gone[-1].wait(), 60)  # the client has closed its end as well
+    assert server.connections == 20
+    assert len(server.heads) == 20
 
 
 @pytest.mark.parametrize(
@@ -243,15 +237,13 @@ def test_no_answer_is_awaited_for_ever(seconds: tuple[float, float], script: byt
     assert isinstance(found, TimedOutError)
 
 
-def test_a_request_may_have_less_time_than_its_client_gives(run: Run) -> None:
-    async def main() -> None:
-        server = Server(None)
-        async with server.serving() as client:
-            for left, error in ((0.3, TimedOutError), (-1.0, UnsentError)):
-                with pytest.raises(error):
-                    await client.send(asked(), until=asyncio.get_running_loop().time() + left)
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_request_may_have_less_time_than_its_client_gives() -> None:
+    server = Server(None)
+    async with server.serving() as client:
+        for left, error in ((0.3, TimedOutError), (-1.0, UnsentError)):
+            with pytest.raises(error):
+                await client.send(asked(), until=asyncio.get_running_loop().time() + left)
 
 
 @pytest.mark.parametrize(
@@ -294,54 +286,50 @@ def test_what_is_left_of_a_body_is_never_in_front_of_the_next_request(
     assert {b"\r\nConnection: close\r\n" in head for head in server.heads} == {not kept}
 
 
-def test_a_request_that_is_cancelled_answers_nobody_else(run: Run) -> None:
-    async def main() -> None:
-        held, go_on = asyncio.Event(), asyncio.Event()
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_request_that_is_cancelled_answers_nobody_else() -> None:
+    held, go_on = asyncio.Event(), asyncio.Event()
 
-        class Late(Server):
-            async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                while True:
-                    head = await reader.readuntil(b"\r\n\r\n")
-                    self.heads.append(head)
-                    if head.startswith(b"POST"):
-                        held.set()
-                        await go_on.wait()
-                    writer.write(HEAD + b"Content-Length: 4\r\n\r\n" + head[:4])
+    class Late(Server):
+        async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.heads.append(head)
+                if head.startswith(b"POST"):
+                    held.set()
+                    await go_on.wait()
+                writer.write(HEAD + b"Content-Length: 4\r\n\r\n" + head[:4])
 
-        server = Late()
-        async with server.serving() as client:
-            task = asyncio.create_task(client.send(asked("POST")))
-            await asyncio.wait_for(held.wait(), 60)
-            task.cancel()
-            await asyncio.wait((task,))
-            assert task.cancelled()
-            del task  # its frames hold the client, whose connections end with it
+    server = Late()
+    async with server.serving() as client:
+        task = asyncio.create_task(client.send(asked("POST")))
+        await asyncio.wait_for(held.wait(), 60)
+        task.cancel()
+        await asyncio.wait((task,))
+        assert task.cancelled()
+        del task  # its frames hold the client, whose connections end with it
+        assert (await client.send(asked())).body == b"GET "
+        go_on.set()
+        for _ in range(5):
             assert (await client.send(asked())).body == b"GET "
-            go_on.set()
-            for _ in range(5):
-                assert (await client.send(asked())).body == b"GET "
-        assert len(server.heads) == 7
-
-    run(main())
+    assert len(server.heads) == 7
 
 
-def test_requests_at_once_have_connections_of_their_own(run: Run) -> None:
-    async def main() -> None:
-        all_there = asyncio.Barrier(5)
+@pytest.mark.usefixtures("loop_factory")
+async def test_requests_at_once_have_connections_of_their_own() -> None:
+    all_there = asyncio.Barrier(5)
 
-        class Together(Server):
-            async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                await reader.readuntil(b"\r\n\r\n")
-                await all_there.wait()
-                writer.write(OK)
+    class Together(Server):
+        async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            await all_there.wait()
+            writer.write(OK)
 
-        server = Together()
-        async with server.serving() as client:
-            found = await asyncio.gather(*(client.send(asked()) for _ in range(5)))
-            assert [reply.body for reply in found] == [b"ok"] * 5
-        assert server.connections == 5
-
-    run(main())
+    server = Together()
+    async with server.serving() as client:
+        found = await asyncio.gather(*(client.send(asked()) for _ in range(5)))
+        assert [reply.body for reply in found] == [b"ok"] * 5
+    assert server.connections == 5
 
 
 @pytest.mark.parametrize(

@@ -141,20 +141,20 @@ def test_a_certificate_is_shown_and_a_replaced_one_is_shown_by_the_next_call(fil
     assert asyncio.run(main()) == [{"client": "client-1"}, {"client": "client-1"}, {"client": "client-2"}]
 
 
-def failed(files: Files, executor: HttpExecutor) -> Failed:
+async def failed(files: Files, executor: HttpExecutor) -> Failed:
     async def main() -> Any:
         try:
             return await executor.execute(files.call())
         finally:
             await executor.close()
 
-    outcome = asyncio.run(main())
+    outcome = await main()
     assert isinstance(outcome, Failed)
     return outcome
 
 
-def test_a_server_that_no_known_authority_vouches_for_is_told_nothing(files: Files) -> None:
-    assert failed(files, files.executor(authorities=None)).error.code == "upstream_unavailable"
+async def test_a_server_that_no_known_authority_vouches_for_is_told_nothing(files: Files) -> None:
+    assert (await failed(files, files.executor(authorities=None))).error.code == "upstream_unavailable"
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,9 @@ def test_a_server_that_no_known_authority_vouches_for_is_told_nothing(files: Fil
         ("client.pem", "", "cannot be read"),
     ],
 )
-def test_files_that_do_not_fit_are_named_and_not_shown(files: Files, file: str, content: str, why: str) -> None:
+async def test_files_that_do_not_fit_are_named_and_not_shown(files: Files, file: str, content: str, why: str) -> None:
     (files.folder / file).write_text(content, encoding="utf-8")
-    error = failed(files, files.executor()).error
+    error = (await failed(files, files.executor())).error
     assert error.code == "secret_unavailable"
     assert why in error.message
     assert "canary" not in error.message

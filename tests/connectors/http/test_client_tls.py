@@ -150,15 +150,13 @@ def test_old_tls_is_not_spoken(trusted: Callable[..., ssl.SSLContext], run: Run)
     assert isinstance(found, UnsentError)
 
 
-def test_a_server_without_tls_is_sent_nothing_in_the_clear(run: Run) -> None:
-    async def main() -> None:
-        server = Server(OK)
-        async with server.serving(scheme="https", timeouts=Timeouts(connect_s=0.5)) as client:
-            with pytest.raises(UnsentError):
-                await client.send(asked())
-        assert not any(b"secret" in head for head in server.heads)
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_server_without_tls_is_sent_nothing_in_the_clear() -> None:
+    server = Server(OK)
+    async with server.serving(scheme="https", timeouts=Timeouts(connect_s=0.5)) as client:
+        with pytest.raises(UnsentError):
+            await client.send(asked())
+    assert not any(b"secret" in head for head in server.heads)
 
 
 @pytest.mark.parametrize("said", [True, False], ids=["said to end", "cut off"])

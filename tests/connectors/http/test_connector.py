@@ -135,22 +135,17 @@ def test_a_policy_that_would_ask_is_a_refusal() -> None:
     assert caught.value.verdict.code == "egress_refused"
 
 
-def test_a_rebound_name_is_checked_anew() -> None:
-    async def scenario() -> None:
-        clock = FixedClock()
-        names = Names(["192.0.2.1"], ["127.0.0.1"])
-        bound = dialer(
-            names, lambda d: Allow(rule="t") if d.address == "192.0.2.1" else Deny(rule="r", reason="no"), clock
-        )
-        target = Target.of("http://h.test/")
-        assert await bound.addresses(target) == ("192.0.2.1",)
-        assert await bound.addresses(target) == ("192.0.2.1",)
-        assert names.asked == 1
-        clock.advance(60)
-        with pytest.raises(EgressRefusal):
-            await bound.addresses(target)
-
-    asyncio.run(scenario())
+async def test_a_rebound_name_is_checked_anew() -> None:
+    clock = FixedClock()
+    names = Names(["192.0.2.1"], ["127.0.0.1"])
+    bound = dialer(names, lambda d: Allow(rule="t") if d.address == "192.0.2.1" else Deny(rule="r", reason="no"), clock)
+    target = Target.of("http://h.test/")
+    assert await bound.addresses(target) == ("192.0.2.1",)
+    assert await bound.addresses(target) == ("192.0.2.1",)
+    assert names.asked == 1
+    clock.advance(60)
+    with pytest.raises(EgressRefusal):
+        await bound.addresses(target)
 
 
 @pytest.mark.parametrize("answer", [[], ["not-an-address"]])

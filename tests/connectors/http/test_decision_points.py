@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -55,7 +54,9 @@ def point() -> Iterator[DecisionServer]:
         yield made
 
 
-def outcomes(root: Path, entry: dict[str, Any], calls: int = 1, policy: dict[str, Any] | None = None) -> list[str]:
+async def outcomes(
+    root: Path, entry: dict[str, Any], calls: int = 1, policy: dict[str, Any] | None = None
+) -> list[str]:
     """The codes of calls to an API behind a decision point, and "sent" for each that reached it."""
 
     async def run(server: str, requests: list[Any]) -> list[str]:
@@ -71,7 +72,7 @@ def outcomes(root: Path, entry: dict[str, Any], calls: int = 1, policy: dict[str
         return found
 
     with upstream() as (seen, server):
-        return asyncio.run(run(server, seen.requests))
+        return await run(server, seen.requests)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +98,11 @@ def outcomes(root: Path, entry: dict[str, Any], calls: int = 1, policy: dict[str
         ("opa", 404, {"result": True}, ["middleware_failed"]),
     ],
 )
-def test_only_a_plain_yes_lets_a_call_on(
+async def test_only_a_plain_yes_lets_a_call_on(
     tmp_path: Path, point: DecisionServer, kind: str, status: int, answer: Any, outcome: list[str]
 ) -> None:
     point.status, point.answer = status, json.dumps(answer).encode()
-    assert outcomes(tmp_path / "p", {kind: {"url": f"{point.url}/decide"}, "timeout": "10s"}) == outcome
+    assert await outcomes(tmp_path / "p", {kind: {"url": f"{point.url}/decide"}, "timeout": "10s"}) == outcome
 
 
 @pytest.mark.parametrize("kind", ["authzen", "opa"])
@@ -119,18 +120,20 @@ def test_only_a_plain_yes_lets_a_call_on(
     ],
     ids=["twice", "two", "deep", "long", "nul", "html", "list", "nothing"],
 )
-def test_an_answer_of_another_form_is_a_no(tmp_path: Path, point: DecisionServer, kind: str, answer: bytes) -> None:
+async def test_an_answer_of_another_form_is_a_no(
+    tmp_path: Path, point: DecisionServer, kind: str, answer: bytes
+) -> None:
     point.answer = answer
-    assert outcomes(tmp_path / "p", {kind: {"url": point.url}, "timeout": "10s"}) == ["middleware_failed"]
+    assert await outcomes(tmp_path / "p", {kind: {"url": point.url}, "timeout": "10s"}) == ["middleware_failed"]
 
 
-def test_authzen_is_asked_in_the_words_of_its_standard(
+async def test_authzen_is_asked_in_the_words_of_its_standard(
     tmp_path: Path, point: DecisionServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PDP_TOKEN", SECRET)
     point.answer = b'{"decision": true}'
     entry = {"authzen": {"url": f"{point.url}/access/v1/evaluation", "token": "${env:PDP_TOKEN}"}, "timeout": "10s"}
-    assert outcomes(tmp_path / "p", entry) == ["ok", "sent"]
+    assert await outcomes(tmp_path / "p", entry) == ["ok", "sent"]
     ((path, authorization, body),) = point.asked
     assert (path, authorization) == ("/access/v1/evaluation", f"Bearer {SECRET}")
     assert body["subject"]["id"] == "bot"
@@ -140,10 +143,10 @@ def test_authzen_is_asked_in_the_words_of_its_standard(
     assert body["resource"]["properties"]["arguments"] == {"tenant_id": "acme"}
 
 
-def test_the_reason_is_told_and_bounded(tmp_path: Path, point: DecisionServer) -> None:
+async def test_the_reason_is_told_and_bounded(tmp_path: Path, point: DecisionServer) -> None:
     point.answer = json.dumps({"decision": False, "context": {"reason_user": {"en": "closed\n" * 200}}}).encode()
 
-    async def run(server: str) -> None:
+    with upstream() as (_, server):
         path = project(tmp_path / "p", server, RULES, middleware=[{"authzen": {"url": point.url}, "timeout": "10s"}])
         async with Gateway.load(path) as gateway:
             envelope = await gateway.call("orders__list_orders", {"tenant_id": "acme"}, principal="bot")
@@ -151,30 +154,29 @@ def test_the_reason_is_told_and_bounded(tmp_path: Path, point: DecisionServer) -
         assert envelope.error.message.startswith("the decision point does not allow this call: closed closed")
         assert len(envelope.error.message) < 400
 
-    with upstream() as (_, server):
-        asyncio.run(run(server))
 
-
-def test_the_same_question_is_asked_once_in_a_while(tmp_path: Path, point: DecisionServer) -> None:
+async def test_the_same_question_is_asked_once_in_a_while(tmp_path: Path, point: DecisionServer) -> None:
     point.answer = b'{"result": true}'
-    assert outcomes(tmp_path / "a", {"opa": {"url": point.url, "cache": "1h"}, "timeout": "10s"}, 3).count("sent") == 3
+    assert (await outcomes(tmp_path / "a", {"opa": {"url": point.url, "cache": "1h"}, "timeout": "10s"}, 3)).count(
+        "sent"
+    ) == 3
     assert len(point.asked) == 1
-    outcomes(tmp_path / "b", {"opa": {"url": point.url, "cache": "0s"}, "timeout": "10s"}, 2)
+    await outcomes(tmp_path / "b", {"opa": {"url": point.url, "cache": "0s"}, "timeout": "10s"}, 2)
     assert len(point.asked) == 3
 
 
-def test_one_that_does_not_answer_in_time_is_a_no(tmp_path: Path, point: DecisionServer) -> None:
+async def test_one_that_does_not_answer_in_time_is_a_no(tmp_path: Path, point: DecisionServer) -> None:
     point.open.clear()
     try:
-        assert outcomes(tmp_path / "p", {"opa": {"url": point.url}, "timeout": "50ms"}) == ["middleware_failed"]
+        assert await outcomes(tmp_path / "p", {"opa": {"url": point.url}, "timeout": "50ms"}) == ["middleware_failed"]
     finally:
         point.open.set()
 
 
-def test_it_is_reached_through_the_egress_rules_of_the_policy(tmp_path: Path, point: DecisionServer) -> None:
+async def test_it_is_reached_through_the_egress_rules_of_the_policy(tmp_path: Path, point: DecisionServer) -> None:
     point.answer = b'{"result": true}'
     metadata = {"opa": {"url": "http://169.254.169.254/v1/data"}, "timeout": "10s"}
-    assert outcomes(tmp_path / "a", metadata) == ["middleware_failed"]
+    assert await outcomes(tmp_path / "a", metadata) == ["middleware_failed"]
 
     async def run(seen: list[Any], server: str) -> None:
         port = server.rpartition(":")[2]
@@ -187,7 +189,7 @@ def test_it_is_reached_through_the_egress_rules_of_the_policy(tmp_path: Path, po
         assert seen == []
 
     with upstream() as (seen, server):
-        asyncio.run(run(seen.requests, server))
+        await run(seen.requests, server)
     assert point.asked == []
 
 
@@ -213,16 +215,18 @@ when { context.arguments.tenant_id == "acme" };
         ("", ["forbidden"]),
     ],
 )
-def test_cedar_decides_by_its_own_library(tmp_path: Path, policies: str, outcome: list[str]) -> None:
+async def test_cedar_decides_by_its_own_library(tmp_path: Path, policies: str, outcome: list[str]) -> None:
     pytest.importorskip("cedarpy")
     file = tmp_path / "checks.cedar"
     file.write_text(policies)
-    assert outcomes(tmp_path / "p", {"cedar": {"policies": str(file)}, "timeout": "10s"}) == outcome
+    assert await outcomes(tmp_path / "p", {"cedar": {"policies": str(file)}, "timeout": "10s"}) == outcome
 
 
-def test_cedar_without_its_library_or_file_stops_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cedar_without_its_library_or_file_stops_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("toolgen.gateway.policies.middleware.find_spec", lambda name: None)
     file = tmp_path / "checks.cedar"
     file.write_text(CEDAR)
     with pytest.raises(ConfigError, match="needs its library"):
-        outcomes(tmp_path / "p", {"cedar": {"policies": str(file)}})
+        await outcomes(tmp_path / "p", {"cedar": {"policies": str(file)}})

@@ -118,22 +118,20 @@ def test_a_sink_is_not_asked_about_data(run: Run) -> None:
     assert not sink.begun
 
 
-def test_the_connection_is_used_again_after_a_file(run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_the_connection_is_used_again_after_a_file() -> None:
     answer = framed(FILE, "length")
     server = Server(answer, answer)
     sinks = Taking(), Taking()
 
-    async def twice() -> None:
-        async with server.serving(host="127.0.0.1") as client:
-            for sink in sinks:
-                target = Target.of(client.origin + "/a")
-                (address,) = await client.dialer.addresses(target)
-                reply = await client.dialer.client(target, address).send(
-                    asked(url=client.origin + "/a"), 300_000, client.places, sink=sink
-                )
-                assert b"".join([*sink.taken, reply.body]) == FILE
-
-    run(twice())
+    async with server.serving(host="127.0.0.1") as client:
+        for sink in sinks:
+            target = Target.of(client.origin + "/a")
+            (address,) = await client.dialer.addresses(target)
+            reply = await client.dialer.client(target, address).send(
+                asked(url=client.origin + "/a"), 300_000, client.places, sink=sink
+            )
+            assert b"".join([*sink.taken, reply.body]) == FILE
     assert server.connections == 1
 
 
@@ -169,7 +167,7 @@ def test_a_file_that_breaks_off_is_none(script: bytes, ends: bool, error: type[E
         run(read(Server(script, ends=ends), Taking(), timeouts=timeouts))
 
 
-def test_a_file_that_is_much_longer_decoded_is_decoded_a_portion_at_a_time() -> None:
+async def test_a_file_that_is_much_longer_decoded_is_decoded_a_portion_at_a_time() -> None:
     packed = gzip.compress(bytes(64 * 1024 * 1024), 9)
     body = BodyReader("gzip", 300_000, AFTER)
     body.feed(packed)  # all of it, 64 KiB
@@ -177,16 +175,13 @@ def test_a_file_that_is_much_longer_decoded_is_decoded_a_portion_at_a_time() -> 
     assert body.size <= AFTER + 1
     body.stream(1 << 30)
 
-    async def taken() -> int:
-        sink, most, count = Taking(), 0, 0
-        while body.paused:
-            part = body.take()
-            most, count = max(most, len(part)), count + len(part)
-            assert await sink.write(part)
-        assert most <= PORTION + 1
-        return count
-
-    assert asyncio.run(taken()) + len(body.end()) == 64 * 1024 * 1024
+    sink, most, count = Taking(), 0, 0
+    while body.paused:
+        part = body.take()
+        most, count = max(most, len(part)), count + len(part)
+        assert await sink.write(part)
+    assert most <= PORTION + 1
+    assert count + len(body.end()) == 64 * 1024 * 1024
 
 
 @settings(max_examples=150, deadline=None)

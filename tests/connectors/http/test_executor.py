@@ -137,7 +137,7 @@ def test_nothing_sends_a_credential_that_the_operation_does_not_need() -> None:
     assert CANARY not in server.heads[0].decode()
 
 
-def test_a_name_is_connected_at_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_is_connected_at_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Destination] = []
 
     def permit(destination: Destination) -> Verdict:
@@ -150,16 +150,12 @@ def test_a_name_is_connected_at_the_address_that_was_checked(monkeypatch: pytest
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
 
-    async def scenario() -> Server:
-        server = Server(echo)
-        async with server.serving() as port:
-            sender = executor(permit=permit, resolver=resolve)
-            outcome = await sender.execute(call(binding(servers=(f"http://api.invalid:{port}",))))
-            assert isinstance(outcome, Success)
-            await sender.close()
-        return server
-
-    server = asyncio.run(scenario())
+    server = Server(echo)
+    async with server.serving() as port:
+        sender = executor(permit=permit, resolver=resolve)
+        outcome = await sender.execute(call(binding(servers=(f"http://api.invalid:{port}",))))
+        assert isinstance(outcome, Success)
+        await sender.close()
     assert b"\r\nHost: api.invalid:" in server.heads[0]
     assert [destination.address for destination in seen] == ["127.0.0.1"]
 
@@ -171,19 +167,16 @@ def test_a_refused_destination_is_never_connected_to() -> None:
     assert server.heads == []
 
 
-def test_the_next_checked_address_is_tried_when_one_does_not_answer() -> None:
+async def test_the_next_checked_address_is_tried_when_one_does_not_answer() -> None:
     async def resolve(host: str, port: int) -> list[str]:
         return ["::1", "127.0.0.1"]
 
-    async def scenario() -> Any:
-        server = Server(echo)
-        async with server.serving() as port:
-            sender = executor(resolver=resolve)
-            outcome = await sender.execute(call(binding(servers=(f"http://api.invalid:{port}",), method="POST")))
-            await sender.close()
-        return outcome
-
-    assert isinstance(asyncio.run(scenario()), Success)
+    server = Server(echo)
+    async with server.serving() as port:
+        sender = executor(resolver=resolve)
+        outcome = await sender.execute(call(binding(servers=(f"http://api.invalid:{port}",), method="POST")))
+        await sender.close()
+    assert isinstance(outcome, Success)
 
 
 @pytest.mark.parametrize(
@@ -216,32 +209,26 @@ def test_every_bad_ending_has_its_code(behaviour: Behaviour, method: str, code: 
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_connection_that_is_refused_is_told_as_not_sent(method: str) -> None:
+async def test_a_connection_that_is_refused_is_told_as_not_sent(method: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
-    async def scenario() -> Any:
-        sender = executor()
-        outcome = await sender.execute(
-            call(binding(servers=(f"http://127.0.0.1:{port}",), method=method, security=(("key",),)))
-        )
-        await sender.close()
-        return outcome
-
-    outcome = asyncio.run(scenario())
+    sender = executor()
+    outcome = await sender.execute(
+        call(binding(servers=(f"http://127.0.0.1:{port}",), method=method, security=(("key",),)))
+    )
+    await sender.close()
     assert outcome.error.code == "upstream_unavailable"
     assert "nothing was sent" in outcome.error.message
     assert CANARY not in repr(outcome)
 
 
-def test_a_name_that_does_not_resolve_is_unavailable() -> None:
+async def test_a_name_that_does_not_resolve_is_unavailable() -> None:
     async def resolve(host: str, port: int) -> list[str]:
         raise OSError("no such name")
 
-    async def scenario() -> Any:
-        return await executor(resolver=resolve).execute(call(binding(servers=("http://api.invalid",))))
-
-    assert asyncio.run(scenario()).error.code == "upstream_unavailable"
+    found = await executor(resolver=resolve).execute(call(binding(servers=("http://api.invalid",))))
+    assert found.error.code == "upstream_unavailable"
 
 
 @pytest.mark.parametrize(

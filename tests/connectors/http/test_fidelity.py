@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from pathlib import Path
@@ -26,12 +25,12 @@ TOKENS = ("oauth2", "openIdConnect")
 
 
 @pytest.mark.parametrize("case", [case for _, case in CASES], ids=[name for name, _ in CASES])
-def test_the_request_is_the_one_the_specification_demands(case: dict[str, Any], tmp_path: Path) -> None:
+async def test_the_request_is_the_one_the_specification_demands(case: dict[str, Any], tmp_path: Path) -> None:
     manifest = built(case, tmp_path)
     refused = case.get("refused")
     if "not refused" in case:
-        assert sent(case, manifest, case["not refused"]) is not None
-    request = sent(case, manifest, case.get("arguments", {}))
+        assert await sent(case, manifest, case["not refused"]) is not None
+    request = await sent(case, manifest, case.get("arguments", {}))
     if request is None:
         assert refused in {"always", "also"}
         return
@@ -50,7 +49,7 @@ def built(case: dict[str, Any], folder: Path) -> Manifest:
     return build({"t": {"openapi": str(path)}})
 
 
-def sent(case: dict[str, Any], manifest: Manifest, written: dict[str, Any]) -> HttpRequest | None:
+async def sent(case: dict[str, Any], manifest: Manifest, written: dict[str, Any]) -> HttpRequest | None:
     """The request of a call, or None where it is refused; an operation without a tool is one that is."""
     if not manifest.tools:
         assert [problem for problem in manifest.problems if problem.level == "error"]
@@ -60,7 +59,7 @@ def sent(case: dict[str, Any], manifest: Manifest, written: dict[str, Any]) -> H
     assert isinstance(binding, HttpBinding)
     arguments = arguments_of(binding, written)
     if "credentials" in case or binding.security:
-        return signed(case.get("credentials", {}), manifest, binding, arguments)
+        return await signed(case.get("credentials", {}), manifest, binding, arguments)
     shown = preview(manifest, tool.name, arguments)
     if "error" in shown:
         assert shown["error"]["code"] == "validation"
@@ -71,7 +70,7 @@ def sent(case: dict[str, Any], manifest: Manifest, written: dict[str, Any]) -> H
     return HttpRequest(method=shown["method"], url=shown["url"], headers=headers, body=body)
 
 
-def signed(
+async def signed(
     written: dict[str, Any], manifest: Manifest, binding: HttpBinding, arguments: dict[str, Any]
 ) -> HttpRequest | None:
     """With the credentials of the case alone, which a preview would hide and take all to be there."""
@@ -79,7 +78,7 @@ def signed(
     auth = {name: reference(value, schemes[name].type) for name, value in written.items()}
     credentials = SourceCredentials(schemes=schemes, auth=auth, secrets=SecretResolver({}))
     try:
-        return asyncio.run(credentials.sign(bind(binding, arguments), credentials.choose(binding.security))).request
+        return (await credentials.sign(bind(binding, arguments), credentials.choose(binding.security))).request
     except (UnbindableError, SecretError):
         return None
 

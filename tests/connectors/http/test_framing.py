@@ -283,32 +283,28 @@ def cut(data: bytes, chance: random.Random) -> list[bytes]:
 
 
 @pytest.mark.sweep
-def test_an_answer_is_what_every_strict_reader_takes_it_for() -> None:
+async def test_an_answer_is_what_every_strict_reader_takes_it_for() -> None:
     taken = 0
 
-    async def main() -> None:
-        nonlocal taken
-        wire = Wire()
-        for data, method, chance in cases(CASES):
-            pieces = cut(data, chance)
-            found = await read(wire, pieces, method)
-            strict = Strict(data)
-            try:
-                expected = strict.answer(method)
-            except ValueError:
-                expected = None
-            assert (found and found[:2]) == expected, (data, method, pieces)
-            if found is None:
-                continue
-            taken += 1
-            if found[2]:  # nothing was left behind it
-                assert strict.at == len(data), (data, method, pieces)
-            if method != "HEAD" and (theirs := by_h11(data, method)) is not None:
-                assert theirs == found[:2], (data, method)
-        wire.ours.close()
-        wire.theirs.close()
-
-    asyncio.run(main())
+    wire = Wire()
+    for data, method, chance in cases(CASES):
+        pieces = cut(data, chance)
+        found = await read(wire, pieces, method)
+        strict = Strict(data)
+        try:
+            expected = strict.answer(method)
+        except ValueError:
+            expected = None
+        assert (found and found[:2]) == expected, (data, method, pieces)
+        if found is None:
+            continue
+        taken += 1
+        if found[2]:  # nothing was left behind it
+            assert strict.at == len(data), (data, method, pieces)
+        if method != "HEAD" and (theirs := by_h11(data, method)) is not None:
+            assert theirs == found[:2], (data, method)
+    wire.ours.close()
+    wire.theirs.close()
     assert CASES // 10 < taken < CASES
 
 

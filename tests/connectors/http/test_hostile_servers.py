@@ -246,7 +246,7 @@ def test_a_nested_bomb_is_unpacked_once_at_most() -> None:
         assert outcome.error.code in {"response_too_large", "upstream_error"}
 
 
-def test_a_name_that_changes_between_two_calls_is_refused_and_never_dialled() -> None:
+async def test_a_name_that_changes_between_two_calls_is_refused_and_never_dialled() -> None:
     """DNS rebinding: public when it is first looked at, loopback once nobody looks."""
     answers: list[Sequence[str]] = [["127.0.0.1"], ["93.184.216.34", "127.0.0.1"]]
     dialled: list[str] = []
@@ -259,19 +259,16 @@ def test_a_name_that_changes_between_two_calls_is_refused_and_never_dialled() ->
         verdict = Egress().check(destination.host, destination.port, destination.address)
         return Allow(rule="first") if len(dialled) == 1 else verdict
 
-    async def scenario() -> tuple[Any, Any, int]:
-        server = Server(saying(b"{}"))
-        async with server.serving() as port:
-            first = executor(permit=permit, resolver=resolve)
-            bound = binding(servers=(f"http://api.test:{port}",))
-            one = await first.execute(call(bound))
-            await first.close()
-            second = executor(permit=permit, resolver=resolve)
-            two = await second.execute(call(bound))
-            await second.close()
-        return one, two, len(server.heads)
-
-    one, two, asked = asyncio.run(scenario())
+    server = Server(saying(b"{}"))
+    async with server.serving() as port:
+        first = executor(permit=permit, resolver=resolve)
+        bound = binding(servers=(f"http://api.test:{port}",))
+        one = await first.execute(call(bound))
+        await first.close()
+        second = executor(permit=permit, resolver=resolve)
+        two = await second.execute(call(bound))
+        await second.close()
+    asked = len(server.heads)
     assert isinstance(one, Success)
     assert two.error.code == "egress_refused"
     assert asked == 1
@@ -338,22 +335,18 @@ async def _loopback(host: str, port: int) -> Sequence[str]:
         pytest.param("api.test", -1, True, False, id="expired"),
     ],
 )
-def test_only_a_good_certificate_hears_the_request(
+async def test_only_a_good_certificate_hears_the_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, days: int, trusted: bool, sent: bool
 ) -> None:
     files = certified(tmp_path, name, days=days)
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))
 
-    async def scenario() -> tuple[Any, list[bytes]]:
-        heads: list[bytes] = []
-        async with over_tls(files, heads) as port:
-            sender = executor(resolver=_loopback, timeouts=PATIENT)
-            outcome = await sender.execute(call(binding(method="POST", servers=(f"https://api.test:{port}",))))
-            await sender.close()
-        return outcome, heads
-
-    outcome, heads = asyncio.run(scenario())
+    heads: list[bytes] = []
+    async with over_tls(files, heads) as port:
+        sender = executor(resolver=_loopback, timeouts=PATIENT)
+        outcome = await sender.execute(call(binding(method="POST", servers=(f"https://api.test:{port}",))))
+        await sender.close()
     assert isinstance(outcome, Success) is sent
     assert bool(heads) is sent
     if isinstance(outcome, Failed):
@@ -362,15 +355,11 @@ def test_only_a_good_certificate_hears_the_request(
         assert "certificate" in outcome.error.message
 
 
-def test_a_refused_destination_is_refused_before_tls(tmp_path: Path) -> None:
-    async def scenario() -> tuple[Any, list[bytes]]:
-        heads: list[bytes] = []
-        async with over_tls(certified(tmp_path, "api.test"), heads) as port:
-            sender = executor(permit=lambda _: Deny(rule="r", reason="no", code="egress_refused"))
-            outcome = await sender.execute(call(binding(servers=(f"https://127.0.0.1:{port}",))))
-            await sender.close()
-        return outcome, heads
-
-    outcome, heads = asyncio.run(scenario())
+async def test_a_refused_destination_is_refused_before_tls(tmp_path: Path) -> None:
+    heads: list[bytes] = []
+    async with over_tls(certified(tmp_path, "api.test"), heads) as port:
+        sender = executor(permit=lambda _: Deny(rule="r", reason="no", code="egress_refused"))
+        outcome = await sender.execute(call(binding(servers=(f"https://127.0.0.1:{port}",))))
+        await sender.close()
     assert outcome.error.code == "egress_refused"
     assert heads == []

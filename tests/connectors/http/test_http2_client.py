@@ -94,72 +94,65 @@ def test_a_long_file_is_taken_in_parts(port: int, refuses: bool) -> None:
         assert not reply.truncated
 
 
-def asked(port: int, bound: Any = None, arguments: dict[str, Any] | None = None, **more: Any) -> Success | Failed:
-    async def main() -> Success | Failed:
-        sender = executor(http2=True, **more)
-        try:
-            return await sender.execute(call(bound or binding(servers=(f"http://127.0.0.1:{port}",)), arguments))
-        finally:
-            await sender.close()
-
-    return asyncio.run(main())
+async def asked(port: int, bound: Any = None, arguments: dict[str, Any] | None = None, **more: Any) -> Success | Failed:
+    sender = executor(http2=True, **more)
+    try:
+        return await sender.execute(call(bound or binding(servers=(f"http://127.0.0.1:{port}",)), arguments))
+    finally:
+        await sender.close()
 
 
-def test_a_call_is_made_in_http2(port: int) -> None:
+async def test_a_call_is_made_in_http2(port: int) -> None:
     bound = binding(
         parameter("query"), parameter("header", name="X-A", argument="a"), servers=(f"http://127.0.0.1:{port}",)
     )
-    outcome = asked(port, bound, {"q": "1", "a": "2"})
+    outcome = await asked(port, bound, {"q": "1", "a": "2"})
     assert isinstance(outcome, Success)
     assert outcome.data == {"protocol": "HTTP/2.0", "q": "1", "header": "2"}
     assert outcome.delivery.status == 200
 
 
-def test_an_error_and_a_long_answer_are_what_they_are_in_http1(port: int) -> None:
-    missing = asked(port, binding(servers=(f"http://127.0.0.1:{port}",), path="/missing"))
+async def test_an_error_and_a_long_answer_are_what_they_are_in_http1(port: int) -> None:
+    missing = await asked(port, binding(servers=(f"http://127.0.0.1:{port}",), path="/missing"))
     assert isinstance(missing, Failed)
     assert missing.delivery.status == 404
     assert "there is none" in missing.error.message
-    long = asked(port, binding(servers=(f"http://127.0.0.1:{port}",), path="/long"), largest=1000)
+    long = await asked(port, binding(servers=(f"http://127.0.0.1:{port}",), path="/long"), largest=1000)
     assert isinstance(long, Failed)
     assert long.error.code == "response_too_large"
 
 
-def test_every_address_is_put_to_the_policy_before() -> None:
+async def test_every_address_is_put_to_the_policy_before() -> None:
     seen: list[Destination] = []
 
     def permit(destination: Destination) -> Deny:
         seen.append(destination)
         return Deny(rule="r", reason="no", code="egress_refused")
 
-    outcome = asked(1, permit=permit)
+    outcome = await asked(1, permit=permit)
     assert isinstance(outcome, Failed)
     assert outcome.error.code == "egress_refused"
     assert [one.address for one in seen] == ["127.0.0.1"]
 
 
-def test_a_server_that_speaks_only_http1_is_sent_no_request() -> None:
-    async def main() -> Success | Failed:
-        server = Server(echo)
-        async with server.serving() as port:
-            sender = executor(http2=True)
-            try:
-                outcome = await sender.execute(call(binding(servers=(f"http://127.0.0.1:{port}",))))
-            finally:
-                await sender.close()
-        assert not any(head.startswith(b"GET") for head in server.heads)
-        return outcome
-
-    outcome = asyncio.run(main())
+async def test_a_server_that_speaks_only_http1_is_sent_no_request() -> None:
+    server = Server(echo)
+    async with server.serving() as port:
+        sender = executor(http2=True)
+        try:
+            outcome = await sender.execute(call(binding(servers=(f"http://127.0.0.1:{port}",))))
+        finally:
+            await sender.close()
+    assert not any(head.startswith(b"GET") for head in server.heads)
     assert isinstance(outcome, Failed)
     assert outcome.delivery.unsent
     assert "does not speak HTTP/2" in outcome.error.message
 
 
-def test_where_nobody_listens_nothing_was_sent() -> None:
+async def test_where_nobody_listens_nothing_was_sent() -> None:
     with socket.socket() as deaf:  # it has the port, and does not listen
         deaf.bind(("127.0.0.1", 0))
-        outcome = asked(deaf.getsockname()[1])
+        outcome = await asked(deaf.getsockname()[1])
     assert isinstance(outcome, Failed)
     assert outcome.error.code == "upstream_unavailable"
     assert outcome.delivery.unsent

@@ -22,7 +22,6 @@ from tests.connectors.http.http2_upstream import Connection, Upstream
 from tests.connectors.http.test_client_certificates import pem
 from tests.connectors.http.test_client_tls import certificates
 from tests.connectors.http.test_downloads import FILE, Taking
-from tests.connectors.http.upstreams import Run
 from toolgen.connectors.executor import Timeouts
 from toolgen.connectors.http.http2_connection import Http2Connection
 from toolgen.connectors.http.http2_frames import Flag, Kind, frame, headers_frames
@@ -46,110 +45,98 @@ def of(*headers: tuple[str, str], body: bytes = b"", status: int = 200) -> Calla
 
 
 @pytest.mark.parametrize("path", ["/silent", "/begun"])
-def test_a_cancelled_call_is_reset_alone(path: str, run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream({"/begun": begun})
-        async with upstream.serving() as caller:
-            others = [asyncio.create_task(caller.send("/later")) for _ in range(4)]
-            given_up = asyncio.create_task(caller.send(path))
-            await upstream.until(lambda: len(upstream.requests) == 5)
-            await asyncio.sleep(0.05)  # so that the head of the answer arrives
-            given_up.cancel()
-            began = time.monotonic()
-            await upstream.until(lambda: bool(upstream.resets), AT_ONCE_S)
-            assert time.monotonic() - began < AT_ONCE_S
-            (connection,) = upstream.connections
-            for stream, asked in connection.paths.items():
-                if asked == "/later":
-                    connection.answer(stream, b"there")
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_cancelled_call_is_reset_alone(path: str) -> None:
+    upstream = Upstream({"/begun": begun})
+    async with upstream.serving() as caller:
+        others = [asyncio.create_task(caller.send("/later")) for _ in range(4)]
+        given_up = asyncio.create_task(caller.send(path))
+        await upstream.until(lambda: len(upstream.requests) == 5)
+        await asyncio.sleep(0.05)  # so that the head of the answer arrives
+        given_up.cancel()
+        began = time.monotonic()
+        await upstream.until(lambda: bool(upstream.resets), AT_ONCE_S)
+        assert time.monotonic() - began < AT_ONCE_S
+        (connection,) = upstream.connections
+        for stream, asked in connection.paths.items():
+            if asked == "/later":
+                connection.answer(stream, b"there")
+        connection.flush()
+        assert [reply.body for reply in await asyncio.gather(*others)] == [b"there"] * 4
+        assert (await caller.send()).status == 200
+        assert upstream.resets == [(path, CANCEL)]
+        assert len(upstream.connections) == 1
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+
+
+@pytest.mark.usefixtures("loop_factory")
+async def test_calls_at_the_same_time_share_a_connection() -> None:
+    upstream = Upstream()
+    async with upstream.serving() as caller:
+        replies = await asyncio.gather(*(caller.send("/e", headers=(("X-N", str(n)),)) for n in range(16)))
+        assert [json.loads(reply.body)["headers"]["x-n"] for reply in replies] == [str(n) for n in range(16)]
+        assert len(upstream.connections) == 1
+        assert caller.client.idle
+
+
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_server_is_sent_no_more_calls_at_a_time_than_it_takes() -> None:
+    upstream = Upstream(most=2)
+    async with upstream.serving() as caller:
+        calls = [asyncio.create_task(caller.send("/later")) for _ in range(5)]
+        await upstream.until(lambda: len(upstream.requests) == 5)
+        assert sorted(len(one.paths) for one in upstream.connections) == [1, 2, 2]
+        for connection in upstream.connections:
+            for stream in connection.paths:
+                connection.answer(stream, b"there")
             connection.flush()
-            assert [reply.body for reply in await asyncio.gather(*others)] == [b"there"] * 4
-            assert (await caller.send()).status == 200
-            assert upstream.resets == [(path, CANCEL)]
-            assert len(upstream.connections) == 1
-            with pytest.raises(asyncio.CancelledError):
-                await given_up
-
-    run(main())
+        assert [reply.body for reply in await asyncio.gather(*calls)] == [b"there"] * 5
 
 
-def test_calls_at_the_same_time_share_a_connection(run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream()
-        async with upstream.serving() as caller:
-            replies = await asyncio.gather(*(caller.send("/e", headers=(("X-N", str(n)),)) for n in range(16)))
-            assert [json.loads(reply.body)["headers"]["x-n"] for reply in replies] == [str(n) for n in range(16)]
-            assert len(upstream.connections) == 1
-            assert caller.client.idle
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_server_that_takes_no_call_is_sent_none() -> None:
+    upstream = Upstream(most=0)
+    async with upstream.serving() as caller:
+        with pytest.raises(UnsentError):
+            await caller.send()
+        assert upstream.requests == []
 
 
-def test_a_server_is_sent_no_more_calls_at_a_time_than_it_takes(run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream(most=2)
-        async with upstream.serving() as caller:
-            calls = [asyncio.create_task(caller.send("/later")) for _ in range(5)]
-            await upstream.until(lambda: len(upstream.requests) == 5)
-            assert sorted(len(one.paths) for one in upstream.connections) == [1, 2, 2]
-            for connection in upstream.connections:
-                for stream in connection.paths:
-                    connection.answer(stream, b"there")
-                connection.flush()
-            assert [reply.body for reply in await asyncio.gather(*calls)] == [b"there"] * 5
-
-    run(main())
-
-
-def test_a_server_that_takes_no_call_is_sent_none(run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream(most=0)
-        async with upstream.serving() as caller:
-            with pytest.raises(UnsentError):
-                await caller.send()
-            assert upstream.requests == []
-
-    run(main())
-
-
-def test_a_request_is_what_it_is_in_http1_and_no_header_is_indexed(run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream()
-        async with upstream.serving() as caller:
-            reply = await caller.send(
-                "/e", "POST", headers=(("Authorization", "Bearer s"), ("X-Long", "v" * 40_000)), body=b"abc"
-            )
-            said = json.loads(reply.body)
-            assert said["body"] == "abc"
-            assert said["headers"] == {
-                ":method": "POST",
-                ":scheme": "http",
-                ":authority": f"api.invalid:{upstream.port}",
-                ":path": "/e",
-                "accept-encoding": "gzip, deflate",
-                "authorization": "Bearer s",
-                "x-long": "v" * 40_000,
-                "content-length": "3",
-            }
-            fields = upstream.connections[0].fields[1]
-            named = [one for one in fields if not one[0].startswith(b":")]
-            assert all(isinstance(one, NeverIndexedHeaderTuple) for one in named)
-            for wrong in [("Host", "x"), ("TE", "trailers"), ("X", "a\r\nb"), ("", "x"), (":path", "/x")]:
-                with pytest.raises(ValueError, match="header"):
-                    await caller.send("/e", headers=(wrong,))
-            assert len(upstream.requests) == 1
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_request_is_what_it_is_in_http1_and_no_header_is_indexed() -> None:
+    upstream = Upstream()
+    async with upstream.serving() as caller:
+        reply = await caller.send(
+            "/e", "POST", headers=(("Authorization", "Bearer s"), ("X-Long", "v" * 40_000)), body=b"abc"
+        )
+        said = json.loads(reply.body)
+        assert said["body"] == "abc"
+        assert said["headers"] == {
+            ":method": "POST",
+            ":scheme": "http",
+            ":authority": f"api.invalid:{upstream.port}",
+            ":path": "/e",
+            "accept-encoding": "gzip, deflate",
+            "authorization": "Bearer s",
+            "x-long": "v" * 40_000,
+            "content-length": "3",
+        }
+        fields = upstream.connections[0].fields[1]
+        named = [one for one in fields if not one[0].startswith(b":")]
+        assert all(isinstance(one, NeverIndexedHeaderTuple) for one in named)
+        for wrong in [("Host", "x"), ("TE", "trailers"), ("X", "a\r\nb"), ("", "x"), (":path", "/x")]:
+            with pytest.raises(ValueError, match="header"):
+                await caller.send("/e", headers=(wrong,))
+        assert len(upstream.requests) == 1
 
 
-def test_no_header_is_logged(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_no_header_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG"):
         upstream = Upstream({"/e": of(("x-a", "canary-a"))})
         async with upstream.serving() as caller:
             await caller.send("/e", headers=(("X-B", "canary-b"),))
-
-    with caplog.at_level("DEBUG"):
-        run(main())
     assert "canary" not in caplog.text
 
 
@@ -166,107 +153,91 @@ class Parts:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_long_body_is_sent_as_it_is_taken(streamed: bool, run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream()
-        async with upstream.serving() as caller:
-            body: dict[str, Any] = {"stream": Parts(FILE)} if streamed else {"body": FILE}
-            reply = await caller.send("/e", "PUT", limit=1 << 24, **body)
-            assert json.loads(reply.body)["body"] == FILE.decode("latin-1")
-            assert json.loads(reply.body)["headers"]["content-length"] == str(len(FILE))
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_long_body_is_sent_as_it_is_taken(streamed: bool) -> None:
+    upstream = Upstream()
+    async with upstream.serving() as caller:
+        body: dict[str, Any] = {"stream": Parts(FILE)} if streamed else {"body": FILE}
+        reply = await caller.send("/e", "PUT", limit=1 << 24, **body)
+        assert json.loads(reply.body)["body"] == FILE.decode("latin-1")
+        assert json.loads(reply.body)["headers"]["content-length"] == str(len(FILE))
 
 
-def test_an_answer_before_the_end_of_a_body_ends_the_sending(run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream({"/early": of(status=413)})
-        async with upstream.serving() as caller:
-            await caller.send()
-            upstream.connections[0].takes_bodies = False
-            assert (await caller.send("/early", "PUT", stream=Parts(FILE))).status == 413
-            await upstream.until(lambda: upstream.resets == [("/early", CANCEL)])
-            upstream.connections[0].takes_bodies = True
-            assert (await caller.send()).status == 200
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_an_answer_before_the_end_of_a_body_ends_the_sending() -> None:
+    upstream = Upstream({"/early": of(status=413)})
+    async with upstream.serving() as caller:
+        await caller.send()
+        upstream.connections[0].takes_bodies = False
+        assert (await caller.send("/early", "PUT", stream=Parts(FILE))).status == 413
+        await upstream.until(lambda: upstream.resets == [("/early", CANCEL)])
+        upstream.connections[0].takes_bodies = True
+        assert (await caller.send()).status == 200
 
 
-def test_a_body_that_nobody_takes_is_late(run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream()
-        async with upstream.serving(timeouts=Timeouts(first_byte_s=0.3)) as caller:
-            await caller.send()
-            upstream.connections[0].takes_bodies = False
-            with pytest.raises(TimedOutError):
-                await caller.send("/e", "PUT", stream=Parts(FILE))
-            await upstream.until(lambda: upstream.resets == [("/e", CANCEL)])
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_body_that_nobody_takes_is_late() -> None:
+    upstream = Upstream()
+    async with upstream.serving(timeouts=Timeouts(first_byte_s=0.3)) as caller:
+        await caller.send()
+        upstream.connections[0].takes_bodies = False
+        with pytest.raises(TimedOutError):
+            await caller.send("/e", "PUT", stream=Parts(FILE))
+        await upstream.until(lambda: upstream.resets == [("/e", CANCEL)])
 
 
 @pytest.mark.parametrize("path", ["/silent", "/begun"])
 @pytest.mark.parametrize("limits", [{"first_byte_s": 0.3}, {"total_s": 0.3}])
-def test_an_answer_that_is_late_is_reset(path: str, limits: dict[str, float], run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream({"/begun": begun})
-        async with upstream.serving(timeouts=Timeouts(**limits)) as caller:
-            with pytest.raises(TimedOutError):
-                await caller.send(path)
-            await upstream.until(lambda: upstream.resets == [(path, CANCEL)])
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_an_answer_that_is_late_is_reset(path: str, limits: dict[str, float]) -> None:
+    upstream = Upstream({"/begun": begun})
+    async with upstream.serving(timeouts=Timeouts(**limits)) as caller:
+        with pytest.raises(TimedOutError):
+            await caller.send(path)
+        await upstream.until(lambda: upstream.resets == [(path, CANCEL)])
 
 
-def test_a_connection_on_which_nothing_comes_any_more_is_not_used_again(run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream()
-        async with upstream.serving(timeouts=Timeouts(first_byte_s=0.3)) as caller:
-            await caller.send()
-            upstream.connections[0].transport.pause_reading()
-            with pytest.raises(TimedOutError):
-                await caller.send("/silent")
-            assert (await caller.send()).status == 200
-            assert len(upstream.connections) == 2
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_connection_on_which_nothing_comes_any_more_is_not_used_again() -> None:
+    upstream = Upstream()
+    async with upstream.serving(timeouts=Timeouts(first_byte_s=0.3)) as caller:
+        await caller.send()
+        upstream.connections[0].transport.pause_reading()
+        with pytest.raises(TimedOutError):
+            await caller.send("/silent")
+        assert (await caller.send()).status == 200
+        assert len(upstream.connections) == 2
 
 
 @pytest.mark.parametrize("limit", [1000, 1 << 20, 1 << 24])
-def test_no_more_of_a_body_is_read_than_wanted(limit: int, run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream(
-            {"/file": of(body=FILE), "/zip": of(("content-encoding", "gzip"), body=gzip.compress(FILE))}
+@pytest.mark.usefixtures("loop_factory")
+async def test_no_more_of_a_body_is_read_than_wanted(limit: int) -> None:
+    upstream = Upstream({"/file": of(body=FILE), "/zip": of(("content-encoding", "gzip"), body=gzip.compress(FILE))})
+    async with upstream.serving() as caller:
+        for path in ("/file", "/zip"):
+            reply = await caller.send(path, limit=limit)
+            assert reply.truncated == (limit < len(FILE))
+            assert FILE.startswith(reply.body)
+            assert reply.truncated or reply.body == FILE
+        if limit < len(FILE):
+            await upstream.until(lambda: upstream.resets == [("/file", CANCEL), ("/zip", CANCEL)])
+        assert (await caller.send()).status == 200
+        assert len(upstream.connections) == 1
+
+
+@pytest.mark.usefixtures("loop_factory")
+async def test_long_files_are_taken_in_parts_at_their_own_pace() -> None:
+    upstream = Upstream({"/file": of(body=FILE)})
+    async with upstream.serving() as caller:
+        slow, fast = Taking(pause_s=0.01), Taking()
+        replies = await asyncio.gather(
+            caller.send("/file", limit=300_000, sink=slow), caller.send("/file", limit=300_000, sink=fast)
         )
-        async with upstream.serving() as caller:
-            for path in ("/file", "/zip"):
-                reply = await caller.send(path, limit=limit)
-                assert reply.truncated == (limit < len(FILE))
-                assert FILE.startswith(reply.body)
-                assert reply.truncated or reply.body == FILE
-            if limit < len(FILE):
-                await upstream.until(lambda: upstream.resets == [("/file", CANCEL), ("/zip", CANCEL)])
-            assert (await caller.send()).status == 200
-            assert len(upstream.connections) == 1
-
-    run(main())
-
-
-def test_long_files_are_taken_in_parts_at_their_own_pace(run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream({"/file": of(body=FILE)})
-        async with upstream.serving() as caller:
-            slow, fast = Taking(pause_s=0.01), Taking()
-            replies = await asyncio.gather(
-                caller.send("/file", limit=300_000, sink=slow), caller.send("/file", limit=300_000, sink=fast)
-            )
-            for sink, reply in zip((slow, fast), replies, strict=True):
-                assert b"".join([*sink.taken, reply.body]) == FILE
-            enough = Taking(enough=500_000)
-            assert (await caller.send("/file", limit=300_000, sink=enough)).truncated
-            await upstream.until(lambda: upstream.resets == [("/file", CANCEL)])
-
-    run(main())
+        for sink, reply in zip((slow, fast), replies, strict=True):
+            assert b"".join([*sink.taken, reply.body]) == FILE
+        enough = Taking(enough=500_000)
+        assert (await caller.send("/file", limit=300_000, sink=enough)).truncated
+        await upstream.until(lambda: upstream.resets == [("/file", CANCEL)])
 
 
 def trailers(connection: Connection, stream: int) -> None:
@@ -276,28 +247,26 @@ def trailers(connection: Connection, stream: int) -> None:
     connection.h2.send_headers(stream, [("x-a", "trailer")], end_stream=True)
 
 
-def test_heads_are_read_as_in_http1(run: Run) -> None:
-    async def main() -> None:
-        answers = {
-            "/trailers": trailers,
-            "/twice": of(("x-a", "1"), ("x-a", "2"), ("x-b", "\u00e9"), ("set-cookie", "c=1")),
-            "/304": of(("content-length", "10"), status=304),
-            "/204": of(status=204),
-            "/head": of(("content-length", "10")),
-        }
-        upstream = Upstream(answers)
-        async with upstream.serving() as caller:
-            for _ in range(2):
-                reply = await caller.send("/trailers")
-                assert (reply.status, reply.body, reply.headers) == (200, b"body", {"x-a": "head"})
-                assert (await caller.send("/twice")).headers == {"x-a": "1", "set-cookie": "c=1"}
-                assert (await caller.send("/304")).status == 304
-                assert (await caller.send("/204")).status == 204
-                assert (await caller.send("/head", "HEAD")).headers == {"content-length": "10"}
-            assert len(upstream.connections) == 1
-            assert upstream.resets == []
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_heads_are_read_as_in_http1() -> None:
+    answers = {
+        "/trailers": trailers,
+        "/twice": of(("x-a", "1"), ("x-a", "2"), ("x-b", "\u00e9"), ("set-cookie", "c=1")),
+        "/304": of(("content-length", "10"), status=304),
+        "/204": of(status=204),
+        "/head": of(("content-length", "10")),
+    }
+    upstream = Upstream(answers)
+    async with upstream.serving() as caller:
+        for _ in range(2):
+            reply = await caller.send("/trailers")
+            assert (reply.status, reply.body, reply.headers) == (200, b"body", {"x-a": "head"})
+            assert (await caller.send("/twice")).headers == {"x-a": "1", "set-cookie": "c=1"}
+            assert (await caller.send("/304")).status == 304
+            assert (await caller.send("/204")).status == 204
+            assert (await caller.send("/head", "HEAD")).headers == {"content-length": "10"}
+        assert len(upstream.connections) == 1
+        assert upstream.resets == []
 
 
 @pytest.mark.parametrize(
@@ -314,60 +283,55 @@ def test_heads_are_read_as_in_http1(run: Run) -> None:
         (lambda connection, stream: connection.h2.reset_stream(stream, 7), UnsentError),
     ],
 )
-def test_what_a_server_breaks_is_no_answer_and_no_others_fault(answer: Any, error: type[Exception], run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream({"/bad": answer})
-        async with upstream.serving() as caller:
-            other = asyncio.create_task(caller.send("/later"))
-            await upstream.until(lambda: bool(upstream.requests))
-            with pytest.raises(error):
-                await caller.send("/bad")
-            (connection,) = upstream.connections
-            connection.answer(1, b"there")
-            connection.flush()
-            assert (await other).body == b"there"
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_what_a_server_breaks_is_no_answer_and_no_others_fault(answer: Any, error: type[Exception]) -> None:
+    upstream = Upstream({"/bad": answer})
+    async with upstream.serving() as caller:
+        other = asyncio.create_task(caller.send("/later"))
+        await upstream.until(lambda: bool(upstream.requests))
+        with pytest.raises(error):
+            await caller.send("/bad")
+        (connection,) = upstream.connections
+        connection.answer(1, b"there")
+        connection.flush()
+        assert (await other).body == b"there"
 
 
-def test_what_was_refused_is_sent_once_more(run: Run) -> None:
-    async def main() -> None:
-        def refuse(connection: Connection, stream: int) -> None:
-            if len(upstream.requests) == 1:
-                connection.h2.reset_stream(stream, 7)
-            elif len(upstream.requests) == 2:
-                connection.h2.close_connection(last_stream_id=stream - 2)
-            else:
-                connection.answer(stream, b"there")
+@pytest.mark.usefixtures("loop_factory")
+async def test_what_was_refused_is_sent_once_more() -> None:
+    def refuse(connection: Connection, stream: int) -> None:
+        if len(upstream.requests) == 1:
+            connection.h2.reset_stream(stream, 7)
+        elif len(upstream.requests) == 2:
+            connection.h2.close_connection(last_stream_id=stream - 2)
+        else:
+            connection.answer(stream, b"there")
 
-        upstream = Upstream({"/e": refuse})
-        async with upstream.serving() as caller:
-            with pytest.raises(UnsentError):
-                await caller.send()
-            assert (await caller.send()).body == b"there"
-            assert len(upstream.connections) == 2
-
-    run(main())
+    upstream = Upstream({"/e": refuse})
+    async with upstream.serving() as caller:
+        with pytest.raises(UnsentError):
+            await caller.send()
+        assert (await caller.send()).body == b"there"
+        assert len(upstream.connections) == 2
 
 
-def test_a_lost_connection_breaks_its_calls_and_the_next_one_has_another(run: Run) -> None:
-    async def main() -> None:
-        upstream = Upstream()
-        async with upstream.serving() as caller:
-            calls = [asyncio.create_task(caller.send("/silent")) for _ in range(3)]
-            await upstream.until(lambda: len(upstream.requests) == 3)
-            upstream.connections[0].transport.abort()
-            found = await asyncio.gather(*calls, return_exceptions=True)
-            assert [type(one) for one in found] == [BrokenError] * 3
-            assert (await caller.send()).status == 200
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_lost_connection_breaks_its_calls_and_the_next_one_has_another() -> None:
+    upstream = Upstream()
+    async with upstream.serving() as caller:
+        calls = [asyncio.create_task(caller.send("/silent")) for _ in range(3)]
+        await upstream.until(lambda: len(upstream.requests) == 3)
+        upstream.connections[0].transport.abort()
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(one) for one in found] == [BrokenError] * 3
+        assert (await caller.send()).status == 200
 
 
 @pytest.mark.parametrize("trusts", [True, False])
 @pytest.mark.parametrize("protocols", [["h2"], []])
-def test_tls_is_checked_and_negotiates_http2(
-    trusts: bool, protocols: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+@pytest.mark.usefixtures("loop_factory")
+async def test_tls_is_checked_and_negotiates_http2(
+    trusts: bool, protocols: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context, authority = certificates(tmp_path, x509.DNSName("api.invalid"))
     if protocols:
@@ -375,26 +339,22 @@ def test_tls_is_checked_and_negotiates_http2(
     if trusts:
         monkeypatch.setenv("SSL_CERT_FILE", str(authority))
 
-    async def main() -> None:
-        upstream = Upstream()
-        async with upstream.serving(scheme="https", tls=context) as caller:
-            if trusts:
-                assert (await caller.send()).status == 200
-                secured: ssl.SSLObject = upstream.connections[0].transport.get_extra_info("ssl_object")
-                assert secured.selected_alpn_protocol() == (protocols[0] if protocols else None)
-                return
-            with pytest.raises(UnsentError) as raised:
-                await caller.send()
-            assert raised.value.distrusted
-            assert upstream.requests == []
-
-    run(main())
+    upstream = Upstream()
+    async with upstream.serving(scheme="https", tls=context) as caller:
+        if trusts:
+            assert (await caller.send()).status == 200
+            secured: ssl.SSLObject = upstream.connections[0].transport.get_extra_info("ssl_object")
+            assert secured.selected_alpn_protocol() == (protocols[0] if protocols else None)
+            return
+        with pytest.raises(UnsentError) as raised:
+            await caller.send()
+        assert raised.value.distrusted
+        assert upstream.requests == []
 
 
 @pytest.mark.parametrize("shows", [True, False])
-def test_a_client_certificate_is_presented(
-    shows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
-) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_client_certificate_is_presented(shows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (authority, _), server, (certificate, key) = pem("authority"), pem("server"), pem("client")
     (tmp_path / "authority.pem").write_text(authority, encoding="utf-8")
     (tmp_path / "server.pem").write_text("".join(server), encoding="utf-8")
@@ -406,21 +366,18 @@ def test_a_client_certificate_is_presented(
     if not shows:
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
 
-    async def main() -> None:
-        upstream = Upstream()
-        client = client_certificate(certificate, key, authority) if shows else None
-        async with upstream.serving(scheme="https", host="127.0.0.1", tls=context, certificate=client) as caller:
-            if shows:
-                assert (await caller.send()).status == 200
-                secured: ssl.SSLObject = upstream.connections[0].transport.get_extra_info("ssl_object")
-                subject = dict(pair[0] for pair in secured.getpeercert()["subject"])  # type: ignore[index]
-                assert subject["commonName"] == "client"
-                return
-            with pytest.raises((UnsentError, BrokenError)):
-                await caller.send()
-            assert upstream.requests == []
-
-    run(main())
+    upstream = Upstream()
+    client = client_certificate(certificate, key, authority) if shows else None
+    async with upstream.serving(scheme="https", host="127.0.0.1", tls=context, certificate=client) as caller:
+        if shows:
+            assert (await caller.send()).status == 200
+            secured: ssl.SSLObject = upstream.connections[0].transport.get_extra_info("ssl_object")
+            subject = dict(pair[0] for pair in secured.getpeercert()["subject"])  # type: ignore[index]
+            assert subject["commonName"] == "client"
+            return
+        with pytest.raises((UnsentError, BrokenError)):
+            await caller.send()
+        assert upstream.requests == []
 
 
 SETTINGS = frame(Kind.SETTINGS, 0, 0)

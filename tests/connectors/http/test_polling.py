@@ -89,23 +89,20 @@ def no_redirects(destination: Destination) -> Verdict:
     return Deny(rule="egress", reason="no") if destination.service == "redirect" else Allow(rule="t")
 
 
-def play(
+async def play(
     poll: PollConfig, answers: Mapping[str, list[Said | None]], method: str = "POST", line: Any = None, **more: Any
 ) -> tuple[Any, Api]:
     """How one call ends, and the API."""
 
-    async def main() -> tuple[Any, Api]:
-        api = Api(answers)
-        async with asyncio.timeout(60), stream_server(api.serve) as api.port:
-            inner = executor(reader=reader_for([poll]), **{"permit": no_redirects, **more})
-            followed = PollingExecutor(inner, default=poll, polls={}, hidden={"key"})
-            try:
-                asked = msgspec.structs.replace(begins(api.port, method), line=line)
-                return await followed.execute(asked), api
-            finally:
-                await followed.close()
-
-    return asyncio.run(main())
+    api = Api(answers)
+    async with asyncio.timeout(60), stream_server(api.serve) as api.port:
+        inner = executor(reader=reader_for([poll]), **{"permit": no_redirects, **more})
+        followed = PollingExecutor(inner, default=poll, polls={}, hidden={"key"})
+        try:
+            asked = msgspec.structs.replace(begins(api.port, method), line=line)
+            return await followed.execute(asked), api
+        finally:
+            await followed.close()
 
 
 RUNNING: Said = (200, {}, {"status": "Running", "percentComplete": 40, "stage": "half"})
@@ -183,10 +180,10 @@ ENDINGS: list[tuple[str, PollConfig, Mapping[str, list[Said | None]], Any, list[
 
 
 @pytest.mark.parametrize(("poll", "answers", "data", "asked"), [one[1:] for one in ENDINGS], ids=[one[0] for one in ENDINGS])  # fmt: skip
-def test_an_operation_is_followed_to_its_result(
+async def test_an_operation_is_followed_to_its_result(
     poll: PollConfig, answers: Mapping[str, list[Said | None]], data: Any, asked: list[str]
 ) -> None:
-    outcome, api = play(poll, answers)
+    outcome, api = await play(poll, answers)
     assert isinstance(outcome, Success), outcome
     assert (outcome.data, api.asked) == (data, asked)
     assert outcome.delivery.attempts == len(asked)
@@ -213,11 +210,13 @@ FAILED: list[tuple[PollConfig, Said | None, str, str]] = [
 
 
 @pytest.mark.parametrize(("poll", "status", "code", "said"), FAILED)
-def test_an_operation_that_does_not_end_well_is_told_so(
+async def test_an_operation_that_does_not_end_well_is_told_so(
     poll: PollConfig, status: Said | None, code: str, said: str
 ) -> None:
     where = "/jobs/1" if poll.url == LOCATION.url else "/operations/1"
-    outcome, api = play(poll, {"POST /e": [ACCEPTED if poll.url == LOCATION.url else WHERE], f"GET {where}": [status]})
+    outcome, api = await play(
+        poll, {"POST /e": [ACCEPTED if poll.url == LOCATION.url else WHERE], f"GET {where}": [status]}
+    )
     assert isinstance(outcome, Failed), outcome
     assert outcome.error.code == code
     assert said in outcome.error.message
@@ -229,8 +228,8 @@ def test_an_operation_that_does_not_end_well_is_told_so(
 @pytest.mark.parametrize(
     ("status", "total", "code"), [((404, {}, {}), 60.0, "upstream_error"), (ACCEPTED, 0.0, "upstream_timeout")]
 )
-def test_a_read_whose_status_breaks_has_only_failed(status: Said, total: float, code: str) -> None:
-    outcome, _ = play(replace(LOCATION, total_s=total), {"GET /e": [ACCEPTED], "GET /jobs/1": [status]}, "GET")
+async def test_a_read_whose_status_breaks_has_only_failed(status: Said, total: float, code: str) -> None:
+    outcome, _ = await play(replace(LOCATION, total_s=total), {"GET /e": [ACCEPTED], "GET /jobs/1": [status]}, "GET")
     assert outcome.error.code == code
 
 
@@ -250,17 +249,17 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize("location", ELSEWHERE)
-def test_a_status_elsewhere_is_not_asked_for(location: str) -> None:
-    outcome, api = play(LOCATION, {"POST /e": [(202, {"Location": location}, {})]})
+async def test_a_status_elsewhere_is_not_asked_for(location: str) -> None:
+    outcome, api = await play(LOCATION, {"POST /e": [(202, {"Location": location}, {})]})
     assert (outcome.error.code, api.asked) == ("outcome_unknown", ["POST /e"])
     moving = {"POST /e": [ACCEPTED], "GET /jobs/1": [(202, {"Location": location}, {})]}
-    outcome, api = play(LOCATION, moving)
+    outcome, api = await play(LOCATION, moving)
     assert (outcome.error.code, api.asked) == ("outcome_unknown", ["POST /e", "GET /jobs/1"])
 
 
 @pytest.mark.parametrize("path", ["/%2e%2e/admin", "/a/..;x/b", "/{id}", "/jobs/1#x"])
-def test_a_path_that_could_be_read_as_another_is_not_asked_for(path: str) -> None:
-    outcome, api = play(LOCATION, {"POST /e": [(202, {"Location": path}, {})]})
+async def test_a_path_that_could_be_read_as_another_is_not_asked_for(path: str) -> None:
+    outcome, api = await play(LOCATION, {"POST /e": [(202, {"Location": path}, {})]})
     assert outcome.error.code == "outcome_unknown"
     assert [one for one in api.asked if one not in {"POST /e", "GET /jobs/1"}] == []
 
@@ -268,8 +267,8 @@ def test_a_path_that_could_be_read_as_another_is_not_asked_for(path: str) -> Non
 @pytest.mark.parametrize(
     "name", ["../../admin", "a/../b", "a?b=1", "a#b", "", "a%2fb", "//evil.invalid", True, {}, "x" * 2000]
 )
-def test_a_name_that_could_change_the_route_is_not_put_into_it(name: Any) -> None:
-    outcome, api = play(GOOGLE, {"POST /e": [(200, {}, {"name": name, "done": False})]})
+async def test_a_name_that_could_change_the_route_is_not_put_into_it(name: Any) -> None:
+    outcome, api = await play(GOOGLE, {"POST /e": [(200, {}, {"name": name, "done": False})]})
     assert (outcome.error.code, api.asked) == ("outcome_unknown", ["POST /e"])
 
 
@@ -288,7 +287,7 @@ async def test_another_origin_is_asked_where_it_is_allowed_and_shown_no_credenti
     assert not [head for head in other.heads if CANARY in head or "authorization" in head.lower()]
 
 
-def test_every_address_is_put_to_the_policy() -> None:
+async def test_every_address_is_put_to_the_policy() -> None:
     asked: list[str] = []
 
     def permit(destination: Destination) -> Verdict:
@@ -301,18 +300,18 @@ def test_every_address_is_put_to_the_policy() -> None:
 
     poll = replace(LOCATION, origins=frozenset({("http", "10.0.0.1", 80)}))
     begun: dict[str, list[Said | None]] = {"GET /e": [(202, {"Location": "http://10.0.0.1/x"}, {})]}
-    outcome, _ = play(poll, begun, "GET", permit=permit)
+    outcome, _ = await play(poll, begun, "GET", permit=permit)
     assert (outcome.error.code, outcome.error.rule, asked) == ("egress_refused", "egress", ["127.0.0.1", "10.0.0.1"])
 
 
-def test_a_credential_that_a_location_repeats_is_sent_once() -> None:
+async def test_a_credential_that_a_location_repeats_is_sent_once() -> None:
     echoed: Said = (202, {"Location": f"/jobs/1?key={CANARY}&at=2"}, {})
-    outcome, api = play(LOCATION, {"POST /e": [echoed], "GET /jobs/1": [(200, {}, {})]})
+    outcome, api = await play(LOCATION, {"POST /e": [echoed], "GET /jobs/1": [(200, {}, {})]})
     assert isinstance(outcome, Success)
     assert api.heads[1].startswith(f"GET /jobs/1?at=2&key={CANARY} HTTP/1.1")
 
 
-def test_progress_is_told_as_the_status_says_it() -> None:
+async def test_progress_is_told_as_the_status_says_it() -> None:
     class Line(Told):
         __slots__ = ("told",)
 
@@ -329,7 +328,7 @@ def test_progress_is_told_as_the_status_says_it() -> None:
     ]
     line = Line()
     ended: list[Said | None] = [*statuses, (200, {}, {"status": "Succeeded"})]
-    play(AZURE, {"POST /e": [WHERE], "GET /operations/1": ended, "GET /e": [(200, {}, {})]}, line=line)
+    await play(AZURE, {"POST /e": [WHERE], "GET /operations/1": ended, "GET /e": [(200, {}, {})]}, line=line)
     assert [(done, total) for done, total, _ in line.told] == [(40, 100), (55.5, 100), (100, 100), (0, 100)]
     assert {len(message) for _, _, message in line.told} == {200}
 
@@ -439,10 +438,10 @@ POSTED = replace(
 )
 
 
-def test_a_status_is_asked_for_by_post_where_that_is_said() -> None:
+async def test_a_status_is_asked_for_by_post_where_that_is_said() -> None:
     job: Said = (200, {}, {"job": {"id": 'j"1'}})
     statuses: list[Said | None] = [RUNNING, (503, {}, {}), (200, {}, {"status": "Succeeded", "n": 9})]
-    outcome, api = play(POSTED, {"POST /e": [job], "POST /": statuses})
+    outcome, api = await play(POSTED, {"POST /e": [job], "POST /": statuses})
     assert isinstance(outcome, Success)
     assert outcome.data == {"status": "Succeeded", "n": 9}
     assert api.asked == ["POST /e", "POST /", "POST /", "POST /"]
@@ -455,8 +454,8 @@ def test_a_status_is_asked_for_by_post_where_that_is_said() -> None:
 
 
 @pytest.mark.parametrize("said", [{}, {"job": {"id": None}}, {"job": {"id": {"a": 1}}}, {"job": {"id": "x" * 5000}}])
-def test_a_status_is_not_asked_for_with_what_the_answer_does_not_say(said: Any) -> None:
-    outcome, api = play(POSTED, {"POST /e": [(200, {}, said)], "POST /": [RUNNING]})
+async def test_a_status_is_not_asked_for_with_what_the_answer_does_not_say(said: Any) -> None:
+    outcome, api = await play(POSTED, {"POST /e": [(200, {}, said)], "POST /": [RUNNING]})
     assert isinstance(outcome, Failed)
     assert (outcome.error.code, "does not say" in outcome.error.message) == ("outcome_unknown", True)
     assert api.asked == ["POST /e"]

@@ -125,7 +125,7 @@ def test_a_followed_redirect_is_signed_anew_and_counted() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_all_hops_together_have_the_time_of_one_call_where_breaking_off_is_harmless(
+async def test_all_hops_together_have_the_time_of_one_call_where_breaking_off_is_harmless(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times: list[float] = []
@@ -138,16 +138,13 @@ def test_all_hops_together_have_the_time_of_one_call_where_breaking_off_is_harml
 
     monkeypatch.setattr(Http1Client, "send", sent)
 
-    async def scenario() -> tuple[float, float]:
-        began = asyncio.get_running_loop().time()
-        async with Server(redirecting("/other", status="307 Temporary Redirect")).serving() as port:
-            sender = executor(timeouts=Timeouts(total_s=7))
-            bound = binding(method=method, servers=(f"http://127.0.0.1:{port}",))
-            await sender.execute(call(bound))
-            await sender.close()
-        return began, asyncio.get_running_loop().time()
-
-    began, ended = asyncio.run(scenario())
+    began = asyncio.get_running_loop().time()
+    async with Server(redirecting("/other", status="307 Temporary Redirect")).serving() as port:
+        sender = executor(timeouts=Timeouts(total_s=7))
+        bound = binding(method=method, servers=(f"http://127.0.0.1:{port}",))
+        await sender.execute(call(bound))
+        await sender.close()
+    ended = asyncio.get_running_loop().time()
     assert len(times) == 2
     assert times[0] == times[1]
     assert began + 7 <= times[0] <= ended + 7 if method == "GET" else times[0] == math.inf

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from itertools import product
@@ -94,7 +93,7 @@ WAYS: dict[str, tuple[Any, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_description_without_schemes_is_given_credentials(
+async def test_a_description_without_schemes_is_given_credentials(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("T", "s3cret")
@@ -102,7 +101,7 @@ def test_a_description_without_schemes_is_given_credentials(
     sources = settings(tmp_path, auth, BARE)
     manifest = build_sources(sources).manifest
     get, post = (next(one for one in manifest.tools.values() if one.effect == effect) for effect in ("read", "write"))
-    sent = signed(manifest, sources, get)
+    sent = await signed(manifest, sources, get)
     assert headers.items() <= sent.items()
     assert "s3cret" not in json.dumps(manifest.to_dict())
     assert isinstance(post.binding, HttpBinding)
@@ -111,12 +110,12 @@ def test_a_description_without_schemes_is_given_credentials(
     assert all(isinstance(prove(tool), ProvenTool) for tool in (get, post))
 
 
-def signed(manifest: Manifest, sources: Mapping[str, SourceSettings], tool: Tool) -> dict[str, str]:
+async def signed(manifest: Manifest, sources: Mapping[str, SourceSettings], tool: Tool) -> dict[str, str]:
     assert isinstance(tool.binding, HttpBinding)
     schemes, auth = with_headers(manifest.sources["t"].security_schemes, sources["t"].auth)
     credentials = SourceCredentials(schemes=schemes, auth=auth, secrets=SecretResolver())
     request = bind(tool.binding, {}, tool.input_schema)
-    return dict(asyncio.run(credentials.sign(request, credentials.choose(tool.binding.security))).request.headers)
+    return dict((await credentials.sign(request, credentials.choose(tool.binding.security))).request.headers)
 
 
 def test_a_key_in_the_query_is_no_argument_where_the_source_is_given_it(tmp_path: Path) -> None:

@@ -55,48 +55,42 @@ def _path(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_explanation_shows_the_rule_of_the_guard_and_what_would_run(path: Path) -> None:
-    async def work() -> None:
-        gateway = Gateway.load(path)
-        app = App(gateway)
-        app.open_console(lambda authentication: console_of(gateway, authentication))
-        async with gateway, listening(app) as url:
-            try:
-                await asyncio.to_thread(_explain_all, url)
-            finally:
-                await app.close()
-
-    asyncio.run(work())
+async def test_an_explanation_shows_the_rule_of_the_guard_and_what_would_run(path: Path) -> None:
+    gateway = Gateway.load(path)
+    app = App(gateway)
+    app.open_console(lambda authentication: console_of(gateway, authentication))
+    async with gateway, listening(app) as url:
+        try:
+            await asyncio.to_thread(_explain_all, url)
+        finally:
+            await app.close()
 
 
-def test_a_refusal_names_column_table_and_the_part_of_the_policy(path: Path) -> None:
-    async def work() -> None:
-        gateway = Gateway.load(path)
-        app = App(gateway)
-        app.open_console(lambda authentication: console_of(gateway, authentication))
-        async with gateway, listening(app) as url:
-            try:
-                told = {}
-                for sql in ("select salary from people", "select * from other", "delete from people where id = 1"):
-                    envelope = await gateway.call("db__query", {"sql": sql}, principal="bot")
-                    assert envelope.status == "refused"
-                    assert envelope.error is not None
-                    told[envelope.call_id] = envelope.error.message
-                pages = await asyncio.to_thread(_stories, url, list(told))
-            finally:
-                await app.close()
-        for page, message in zip(pages, told.values(), strict=True):
-            assert message in page
-            assert "would have been sent" not in page
-            assert "Nothing left the gateway." in page
-        column, table, _ = pages
-        assert "<dt>Column</dt><dd><code>salary</code>" in column
-        assert "<dt>Table</dt><dd><code>people</code>" in column
-        assert "<code>sql.db.tables.people</code> in policies/p.yaml:" in column
-        assert "<code>sql.db.tables.other</code>" in table
-        assert "which the policy does not have" in table
-
-    asyncio.run(work())
+async def test_a_refusal_names_column_table_and_the_part_of_the_policy(path: Path) -> None:
+    gateway = Gateway.load(path)
+    app = App(gateway)
+    app.open_console(lambda authentication: console_of(gateway, authentication))
+    async with gateway, listening(app) as url:
+        try:
+            told = {}
+            for sql in ("select salary from people", "select * from other", "delete from people where id = 1"):
+                envelope = await gateway.call("db__query", {"sql": sql}, principal="bot")
+                assert envelope.status == "refused"
+                assert envelope.error is not None
+                told[envelope.call_id] = envelope.error.message
+            pages = await asyncio.to_thread(_stories, url, list(told))
+        finally:
+            await app.close()
+    for page, message in zip(pages, told.values(), strict=True):
+        assert message in page
+        assert "would have been sent" not in page
+        assert "Nothing left the gateway." in page
+    column, table, _ = pages
+    assert "<dt>Column</dt><dd><code>salary</code>" in column
+    assert "<dt>Table</dt><dd><code>people</code>" in column
+    assert "<code>sql.db.tables.people</code> in policies/p.yaml:" in column
+    assert "<code>sql.db.tables.other</code>" in table
+    assert "which the policy does not have" in table
 
 
 def _stories(url: str, calls: list[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -65,21 +64,18 @@ def test_charts_of_nothing_are_empty_and_lines_stop_where_nothing_was_measured()
     assert len(runs) == 2
 
 
-def test_the_record_is_verified_once_a_day(tmp_path: Path) -> None:
+async def test_the_record_is_verified_once_a_day(tmp_path: Path) -> None:
     clock = FixedClock(1_000_000.0)
     (tmp_path / "audit").mkdir()
 
-    async def scenario() -> None:
-        verification = Verification(tmp_path / "audit", clock)
-        assert verification.due(clock.now())
-        assert verification.begin()
-        assert not verification.due(clock.now())
-        await verification.ended(60)
-        assert not verification.due(clock.now())
-        clock.advance(86_399)
-        assert not verification.due(clock.now())
-        clock.advance(1)
-        assert verification.due(clock.now())
-        await verification.close()
-
-    asyncio.run(scenario())
+    verification = Verification(tmp_path / "audit", clock)
+    assert verification.due(clock.now())
+    assert verification.begin()
+    assert not verification.due(clock.now())
+    await verification.ended(60)
+    assert not verification.due(clock.now())
+    clock.advance(86_399)
+    assert not verification.due(clock.now())
+    clock.advance(1)
+    assert verification.due(clock.now())
+    await verification.close()

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.clients import BASE, JSON, bearer, client, run
+from tests.gateway.clients import BASE, JSON, bearer, client
 from tests.gateway.gateways import KEY, FakeGateway
 from toolgen.frontends.http.app import App
 from toolgen.frontends.http.request import ANY_HOST
@@ -230,10 +230,10 @@ async def test_an_unknown_path_is_404(path: str) -> None:
         assert (await http.post(path, headers=JSON, content=b"{}")).status_code == 404
 
 
-def test_a_failure_of_the_gateway_is_a_500_whose_text_stays_out_of_the_answer_and_the_log(
+async def test_a_failure_of_the_gateway_is_a_500_whose_text_stays_out_of_the_answer_and_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def main() -> None:
+    with caplog.at_level(logging.DEBUG):
         gateway = FakeGateway()
 
         def broken(*_: object) -> object:
@@ -245,9 +245,6 @@ def test_a_failure_of_the_gateway_is_a_500_whose_text_stays_out_of_the_answer_an
         assert answer.status_code == 500
         assert answer.json()["error"]["code"] == "internal"
         assert "secret-canary" not in answer.text
-
-    with caplog.at_level(logging.DEBUG):
-        run(main())
     assert "RuntimeError" in caplog.text
     assert "secret-canary" not in caplog.text
 

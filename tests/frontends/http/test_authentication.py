@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from tests.gateway.clients import BASE, bearer, run
+from tests.gateway.clients import BASE, bearer
 from tests.gateway.gateways import KEY, FakeGateway
 from tests.projects import audit_entries, make_project
 from toolgen.config.settings import ClientCertificates
@@ -279,7 +279,7 @@ async def test_a_header_that_came_twice_and_one_beside_a_wrong_key_are_refused()
         assert (await client.get("/v1/tools", headers=bearer(KEY))).status_code == 200
 
 
-def test_an_address_that_is_wrong_too_often_waits_and_what_was_right_before_goes_on(
+async def test_an_address_that_is_wrong_too_often_waits_and_what_was_right_before_goes_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = FixedClock()
@@ -287,7 +287,7 @@ def test_an_address_that_is_wrong_too_often_waits_and_what_was_right_before_goes
         authentication.Authentication.__init__, "__kwdefaults__", {"certificates": None, "clock": clock}
     )
 
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING):
         async with http(FakeGateway(), proxies=None) as client:
             answers = [await client.get("/v1/tools", headers=bearer(f"guess-{number}")) for number in range(60)]
             assert [answer.status_code for answer in answers] == [401] * 30 + [429] * 30
@@ -298,9 +298,6 @@ def test_an_address_that_is_wrong_too_often_waits_and_what_was_right_before_goes
             assert (await client.get("/v1/tools", headers=bearer("guess"))).status_code == 429
             clock.advance(3600)
             assert (await client.get("/v1/tools", headers=bearer("guess"))).status_code == 401
-
-    with caplog.at_level(logging.WARNING):
-        run(main())
     assert len(caplog.records) == 32  # one for each that was counted
     assert "10.1.2.3" in caplog.text
     assert "guess" not in caplog.text
@@ -338,8 +335,8 @@ async def test_the_challenge_says_what_is_wrong_in_rfc_6750s_words(
     assert "because" not in answer.text
 
 
-def test_a_credential_in_the_url_is_recorded_without_what_it_was(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
+async def test_a_credential_in_the_url_is_recorded_without_what_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
         gateway = FakeGateway()
         async with http(gateway, proxies=None) as client:
             for number in range(100):
@@ -349,25 +346,19 @@ def test_a_credential_in_the_url_is_recorded_without_what_it_was(caplog: pytest.
         assert gateway.refusals
         assert len(gateway.refusals) <= 31
         assert set(gateway.refusals) == {("credential_in_url", "10.1.2.3")}
-
-    with caplog.at_level(logging.WARNING):
-        run(main())
     assert "a credential in its URL" in caplog.text
     assert KEY not in caplog.text
 
 
-def test_the_audit_has_it(tmp_path: Path) -> None:
+async def test_the_audit_has_it(tmp_path: Path) -> None:
     project = make_project(tmp_path)
 
-    async def main() -> None:
-        async with Gateway.load(project) as gateway:
-            transport = httpx.ASGITransport(App(gateway), client=("192.0.2.7", 5))
-            async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
-                await client.get("/v1/tools?access_token=canary-1")
-            (entry,) = [item for item in audit_entries(gateway) if item["event"] == "refusal"]
-            assert (entry["code"], entry["client"], entry["status"]) == ("credential_in_url", "192.0.2.7", "refused")
-
-    run(main())
+    async with Gateway.load(project) as gateway:
+        transport = httpx.ASGITransport(App(gateway), client=("192.0.2.7", 5))
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+            await client.get("/v1/tools?access_token=canary-1")
+        (entry,) = [item for item in audit_entries(gateway) if item["event"] == "refusal"]
+        assert (entry["code"], entry["client"], entry["status"]) == ("credential_in_url", "192.0.2.7", "refused")
     for path in (tmp_path / "var" / "audit").iterdir():
         assert b"canary-1" not in path.read_bytes()
 
@@ -456,15 +447,12 @@ async def test_failures_behind_a_trusted_proxy_are_those_of_the_address_it_names
         assert await get("guess", "192.0.2.1, rubbish") == 401  # counts for the proxy itself
 
 
-def test_forged_certificate_headers_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
+async def test_forged_certificate_headers_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
         async with http(Certified(), "192.0.2.1") as client:
             for _ in range(100):
                 answer = await client.get("/v1/tools", headers={"X-Client-Cert": "x"})
                 assert answer.status_code in {400, 429}
-
-    with caplog.at_level(logging.WARNING):
-        run(main())
     assert 30 <= len(caplog.records) <= 40
 
 

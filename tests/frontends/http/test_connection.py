@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 import uvloop
 
-from tests.gateway.clients import listening, run
+from tests.gateway.clients import listening
 from tests.gateway.gateways import KEY, FakeGateway
 from toolgen.frontends.http import connection, request
 from toolgen.frontends.http.app import App
@@ -177,17 +177,14 @@ async def test_a_client_that_waits_to_be_asked_for_its_body_is_asked_once() -> N
 
 
 @pytest.mark.parametrize("value", [b"a\r\nb: c", b"a\nb", b"a\x00"])
-def test_an_answer_whose_header_could_begin_another_line_is_never_sent(
+async def test_an_answer_whose_header_could_begin_another_line_is_never_sent(
     value: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        wire = await written(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", Answering(Response(headers=((b"location", value),))))
-        (answer,) = wire.writes
-        assert answer.startswith(b"HTTP/1.1 500 ")
-        assert b"location" not in answer
-        assert wire.closed
-
-    run(main())
+    wire = await written(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", Answering(Response(headers=((b"location", value),))))
+    (answer,) = wire.writes
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert b"location" not in answer
+    assert wire.closed
     assert "an answer could not be sent: ValueError" in caplog.text
     assert "b: c" not in caplog.text
 

@@ -125,7 +125,7 @@ def test_the_path_below_the_root(scope: dict[str, Any], path: str, raw: bytes | 
     assert (found["path"], found.get("raw_path", b"-")) == (path, raw)
 
 
-def test_a_gateway_that_cannot_open_fails_the_start_of_the_server(tmp_path: Path) -> None:
+async def test_a_gateway_that_cannot_open_fails_the_start_of_the_server(tmp_path: Path) -> None:
     """And the program that runs it is told why."""
     (tmp_path / "audit").write_text("no folder", encoding="utf-8")
     sent: list[dict[str, Any]] = []
@@ -136,11 +136,8 @@ def test_a_gateway_that_cannot_open_fails_the_start_of_the_server(tmp_path: Path
     async def send(message: Any) -> None:
         sent.append(message)
 
-    async def main() -> None:
-        with pytest.raises(toolgen.core.errors.AuditError):
-            await gateway_of(tmp_path).asgi()({"type": "lifespan"}, receive, send)
-
-    asyncio.run(main())
+    with pytest.raises(toolgen.core.errors.AuditError):
+        await gateway_of(tmp_path).asgi()({"type": "lifespan"}, receive, send)
     assert [message["type"] for message in sent] == ["lifespan.startup.failed"]
 
 

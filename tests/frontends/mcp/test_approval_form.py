@@ -37,8 +37,8 @@ FORM = {"elicitation": {}}
 Steps = Callable[[Gateway, str, Upstream], Awaitable[None]]
 
 
-def play(root: Path, steps: Steps, **policy: Any) -> None:
-    async def main(seen: Upstream, server: str) -> None:
+async def play(root: Path, steps: Steps, **policy: Any) -> None:
+    with upstream() as (seen, server):
         looked = [{"detector": "personal_data", "then": "tokenise"}]
         path = project(root / "p", server, {**POLICY, **policy}, inspect_results=looked)
         async with Gateway.load(path) as gateway, asyncio.timeout(120):
@@ -49,9 +49,6 @@ def play(root: Path, steps: Steps, **policy: Any) -> None:
                 finally:
                     app.end_streams()
                     await close_peers()
-
-    with upstream() as (seen, server):
-        asyncio.run(main(seen, server))
 
 
 async def tokenised(peer: Peer, seen: Upstream) -> None:
@@ -142,7 +139,7 @@ async def by_old_task(url: str, seen: Upstream) -> tuple[str, Callable[[], Await
 
 
 @pytest.mark.parametrize("ask", [by_request, by_result, by_task, by_old_task])
-def test_the_form_has_tokens_and_no_arguments_that_the_gateway_sets(tmp_path: Path, ask: Asked) -> None:
+async def test_the_form_has_tokens_and_no_arguments_that_the_gateway_sets(tmp_path: Path, ask: Asked) -> None:
     async def steps(gateway: Gateway, url: str, seen: Upstream) -> None:
         told, agree = await ask(url, seen)
         pieces = {VALUE[at : at + 6] for at in range(len(VALUE) - 5)}
@@ -162,10 +159,10 @@ def test_the_form_has_tokens_and_no_arguments_that_the_gateway_sets(tmp_path: Pa
         assert said["shown"]["as_sent"] == {"note": ARGUMENTS["note"]}
         assert VALUE not in json.dumps(audit_entries(gateway))
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_what_a_check_of_the_project_made_of_a_value_is_not_shown_either(tmp_path: Path) -> None:
+async def test_what_a_check_of_the_project_made_of_a_value_is_not_shown_either(tmp_path: Path) -> None:
     """The form has the argument as it was sent, so that no spelling of the value that nobody searches for is in it."""
 
     async def steps(gateway: Gateway, url: str, seen: Upstream) -> None:
@@ -178,10 +175,10 @@ def test_what_a_check_of_the_project_made_of_a_value_is_not_shown_either(tmp_pat
         assert known.sent == {"note": "<email:1>"}
         assert 'note = "<email:1>"' in asked["inputRequests"]["approval"]["params"]["message"]
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_long_value_hides_no_other_and_stands_whole_below(tmp_path: Path) -> None:
+async def test_a_long_value_hides_no_other_and_stands_whole_below(tmp_path: Path) -> None:
     async def steps(_: Gateway, url: str, seen: Upstream) -> None:
         peer, long = Peer(url, capabilities=FORM), "60.01 EUR " * 390
         given = {"note": long, "amount_cents": 199_999}
@@ -194,4 +191,4 @@ def test_a_long_value_hides_no_other_and_stands_whole_below(tmp_path: Path) -> N
         too_long = await peer.ask("tools/call", name="orders__create_order", arguments={**given, "note": "x" * 17_000})
         assert "inputRequests" not in too_long
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)

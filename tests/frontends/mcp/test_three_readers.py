@@ -3,7 +3,6 @@ shows the whole result. Each is given the answer, and nothing of the gateway's o
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -133,70 +132,62 @@ def faults(case: Case, result: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", [*CASES, ASKED], ids=lambda case: case.name)
-def test_every_reader_is_given_the_answer_once_and_nothing_else(style: type[Peer], case: Case, listed: str) -> None:
-    async def check() -> None:
-        async with opened(style, listed) as (peer,):
-            result = await peer.ask("tools/call", name=case.tool, arguments=case.arguments)
-            assert faults(case, result) == []
-            assert result["isError"] is bool(case.code)
-            assert {block["type"] for block in result["content"]} <= {"text", "image"}
-            assert result.get("_meta", {}).keys() <= {"io.modelcontextprotocol/serverInfo"}
-            if case.code:
-                assert joined(parts(result["content"])).startswith(f"{case.code}: ")
+async def test_every_reader_is_given_the_answer_once_and_nothing_else(
+    style: type[Peer], case: Case, listed: str
+) -> None:
+    async with opened(style, listed) as (peer,):
+        result = await peer.ask("tools/call", name=case.tool, arguments=case.arguments)
+        assert faults(case, result) == []
+        assert result["isError"] is bool(case.code)
+        assert {block["type"] for block in result["content"]} <= {"text", "image"}
+        assert result.get("_meta", {}).keys() <= {"io.modelcontextprotocol/serverInfo"}
+        if case.code:
+            assert joined(parts(result["content"])).startswith(f"{case.code}: ")
 
-    asyncio.run(check())
 
-
-def test_structured_content_is_there_where_a_listed_schema_promises_it_and_nowhere_else(
+async def test_structured_content_is_there_where_a_listed_schema_promises_it_and_nowhere_else(
     style: type[Peer], listed: str
 ) -> None:
-    async def check() -> None:
-        async with opened(style, listed) as (peer,):
-            tools = (await peer.ask("tools/list"))["tools"]
-            promised = {tool["name"]: tool["outputSchema"] for tool in tools if "outputSchema" in tool}
-            assert "code__convert" in promised
-            assert [name for name in promised if name.startswith(("api__", "busy__", "shop__"))] == []
-            for case in (*CASES, ASKED):
-                result = await peer.ask("tools/call", name=case.tool, arguments=case.arguments)
-                assert ("structuredContent" in result) is (case.tool in promised and not case.code), case.name
-                if "structuredContent" in result:
-                    assert result["structuredContent"] == (case.data or case.text)
-                    Draft202012Validator(promised[case.tool]).validate(result["structuredContent"])
-
-    asyncio.run(check())
+    async with opened(style, listed) as (peer,):
+        tools = (await peer.ask("tools/list"))["tools"]
+        promised = {tool["name"]: tool["outputSchema"] for tool in tools if "outputSchema" in tool}
+        assert "code__convert" in promised
+        assert [name for name in promised if name.startswith(("api__", "busy__", "shop__"))] == []
+        for case in (*CASES, ASKED):
+            result = await peer.ask("tools/call", name=case.tool, arguments=case.arguments)
+            assert ("structuredContent" in result) is (case.tool in promised and not case.code), case.name
+            if "structuredContent" in result:
+                assert result["structuredContent"] == (case.data or case.text)
+                Draft202012Validator(promised[case.tool]).validate(result["structuredContent"])
 
 
-def test_what_the_gateway_knows_of_a_call_is_told_to_those_who_ask(style: type[Peer], listed: str) -> None:
-    async def check() -> None:
-        async with opened(style, listed) as (peer,):
-            body, headers = peer.written("tools/call", {"name": "api__get_object", "arguments": {}})
-            body["params"].setdefault("_meta", {})["toolgen/envelope"] = True
-            result = (await peer.http.post(peer.url, json=body, headers=headers)).json()["result"]
-            envelope = result["_meta"]["toolgen/envelope"]
-            assert envelope["status"] == "ok"
-            assert envelope["tool"] == "api__get_object"
-            assert envelope["call_id"].startswith("call_")
-            assert envelope["meta"]["audit_seq"] > 0
-            assert "structuredContent" not in result
-
-    asyncio.run(check())
+async def test_what_the_gateway_knows_of_a_call_is_told_to_those_who_ask(style: type[Peer], listed: str) -> None:
+    async with opened(style, listed) as (peer,):
+        body, headers = peer.written("tools/call", {"name": "api__get_object", "arguments": {}})
+        body["params"].setdefault("_meta", {})["toolgen/envelope"] = True
+        result = (await peer.http.post(peer.url, json=body, headers=headers)).json()["result"]
+        envelope = result["_meta"]["toolgen/envelope"]
+        assert envelope["status"] == "ok"
+        assert envelope["tool"] == "api__get_object"
+        assert envelope["call_id"].startswith("call_")
+        assert envelope["meta"]["audit_seq"] > 0
+        assert "structuredContent" not in result
 
 
-def test_tools_that_call_others_give_their_answers_as_they_are(style: type[Peer], listed: str, searched: str) -> None:
-    async def check() -> None:
-        async with opened(style, listed, searched) as (direct, through):
-            tools = (await through.ask("tools/list"))["tools"]
-            names = {tool["name"] for tool in tools}
-            assert names >= META_TOOLS
-            assert [name for name in names if "__" in name] == []
-            assert [tool["name"] for tool in tools if "outputSchema" in tool] == []
-            for case in CASES:
-                arguments = {"name": case.tool, "arguments": case.arguments}
-                result = await through.ask("tools/call", name="run_tool", arguments=arguments)
-                assert faults(case, result) == []
-                assert "structuredContent" not in result, case.name
-                if case.name != "429":  # how long there is to wait
-                    same = await direct.ask("tools/call", name=case.tool, arguments=case.arguments)
-                    assert alike(result) == alike(same), case.name
-
-    asyncio.run(check())
+async def test_tools_that_call_others_give_their_answers_as_they_are(
+    style: type[Peer], listed: str, searched: str
+) -> None:
+    async with opened(style, listed, searched) as (direct, through):
+        tools = (await through.ask("tools/list"))["tools"]
+        names = {tool["name"] for tool in tools}
+        assert names >= META_TOOLS
+        assert [name for name in names if "__" in name] == []
+        assert [tool["name"] for tool in tools if "outputSchema" in tool] == []
+        for case in CASES:
+            arguments = {"name": case.tool, "arguments": case.arguments}
+            result = await through.ask("tools/call", name="run_tool", arguments=arguments)
+            assert faults(case, result) == []
+            assert "structuredContent" not in result, case.name
+            if case.name != "429":  # how long there is to wait
+                same = await direct.ask("tools/call", name=case.tool, arguments=case.arguments)
+                assert alike(result) == alike(same), case.name

@@ -19,14 +19,11 @@ from toolgen.frontends.rest import devices
 ID = "call_" + "0" * 24
 
 
-def play(root: Path, steps: Callable[[Served], Awaitable[None]]) -> list[dict[str, Any]]:
+async def play(root: Path, steps: Callable[[Served], Awaitable[None]]) -> list[dict[str, Any]]:
     settings = device_project(root / "p")
 
-    async def main() -> None:
-        async with asyncio.timeout(120), Served(settings) as served:
-            await steps(served)
-
-    asyncio.run(main())
+    async with asyncio.timeout(120), Served(settings) as served:
+        await steps(served)
     return recorded(settings)
 
 
@@ -52,7 +49,7 @@ MALFORMED: list[tuple[object, str]] = [
 ]
 
 
-def test_an_answer_that_is_none_is_refused_with_the_place_and_on_record(tmp_path: Path) -> None:
+async def test_an_answer_that_is_none_is_refused_with_the_place_and_on_record(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         call_id = await served.asked()
         async with served.http("ann") as http:
@@ -76,7 +73,7 @@ def test_an_answer_that_is_none_is_refused_with_the_place_and_on_record(tmp_path
             assert (await http.get("/v1/tool-messages")).status_code == 405
         assert len(await served.requests()) == 1
 
-    record = play(tmp_path, steps)
+    record = await play(tmp_path, steps)
     refused = [entry for entry in record if entry["event"] == "refusal"]
     assert len(refused) == len(MALFORMED) + 4
     assert {(entry["principal"], entry["code"], entry["status"]) for entry in refused} == {
@@ -84,7 +81,7 @@ def test_an_answer_that_is_none_is_refused_with_the_place_and_on_record(tmp_path
     }
 
 
-def test_ids_that_nobody_was_given_are_not_found_whatever_they_look_like(tmp_path: Path) -> None:
+async def test_ids_that_nobody_was_given_are_not_found_whatever_they_look_like(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         mine = await served.asked()
         for call_id in (ID, mine[:-1], mine.upper(), mine + " ", "'; DROP TABLE invocations", "\u202e" * 20, "*"):
@@ -94,23 +91,23 @@ def test_ids_that_nobody_was_given_are_not_found_whatever_they_look_like(tmp_pat
             assert (await served.answer(mine, who, result=HERE)).status_code == status
         assert (await served.outcome(mine))["status"] == "pending"
 
-    record = play(tmp_path, steps)
+    record = await play(tmp_path, steps)
     refused = [entry.get("call_id") for entry in record if entry["event"] == "refusal" and entry["code"] == "not_found"]
     assert len(refused) == 8
     assert refused.count(ID) == 1
 
 
-def test_a_request_needs_a_credential_and_known_parameters(tmp_path: Path) -> None:
+async def test_a_request_needs_a_credential_and_known_parameters(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         assert (await served.get("/v1/device/requests", "nobody")).status_code == 401
         for query in ("wait=0", "wait=61", "wait=x", "wait=1.5", "limit=1"):
             assert (await served.get(f"/v1/device/requests?{query}", "ann")).status_code == 400, query
         assert (await served.post("/v1/device/requests", "ann", {})).status_code == 405
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_long_poll_ends_when_what_is_asked_is_not_what_the_cursor_stands_for(tmp_path: Path) -> None:
+async def test_a_long_poll_ends_when_what_is_asked_is_not_what_the_cursor_stands_for(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         empty = (await served.get("/v1/device/requests", "ann")).json()
         assert empty["requests"] == []
@@ -126,7 +123,7 @@ def test_a_long_poll_ends_when_what_is_asked_is_not_what_the_cursor_stands_for(t
         over = await served.get(f"/v1/device/requests?wait=1&cursor={empty['cursor']}", "ann")
         assert over.json() == empty
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 @asynccontextmanager
@@ -150,7 +147,7 @@ async def _read(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
             yield name, json.loads(line.removeprefix("data: "))
 
 
-def test_events_tell_of_each_request_once_and_of_what_is_not_asked_any_more(tmp_path: Path) -> None:
+async def test_events_tell_of_each_request_once_and_of_what_is_not_asked_any_more(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         before = await served.asked()
         async with events(served) as mine, events(served, "eve") as others:
@@ -167,10 +164,12 @@ def test_events_tell_of_each_request_once_and_of_what_is_not_asked_any_more(tmp_
             served.app.end_streams()
             assert [one async for one in mine] == []
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_so_many_devices_of_a_user_wait_at_once_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_so_many_devices_of_a_user_wait_at_once_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(devices, "_MAX_EACH", 1)
 
     async def steps(served: Served) -> None:
@@ -182,10 +181,10 @@ def test_so_many_devices_of_a_user_wait_at_once_and_no_more(tmp_path: Path, monk
             assert int(crowded.headers["retry-after"]) > 0
             assert (await served.get("/v1/device/requests", "eve")).status_code == 200
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_what_cannot_be_recorded_is_not_taken(tmp_path: Path) -> None:
+async def test_what_cannot_be_recorded_is_not_taken(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         call_id = await served.asked()
         log = served.gateway._log
@@ -213,4 +212,4 @@ def test_what_cannot_be_recorded_is_not_taken(tmp_path: Path) -> None:
         told = await served.outcome(call_id)
         assert (told["error"]["code"], told.get("data")) == ("outcome_unknown", None)
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)

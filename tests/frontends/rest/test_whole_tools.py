@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from pathlib import Path
@@ -21,7 +20,7 @@ HASH = "sha256:" + hashlib.sha256(b"key-of-bot").hexdigest()
 RULE = {"id": "some", "to": ["bot"], "tools": ["t__*s0", "t__*s1"], "effects": ["write"], "verdict": "allow"}
 
 
-def asked(root: Path, *paths: str) -> tuple[Gateway, list[httpx.Response]]:
+async def asked(root: Path, *paths: str) -> tuple[Gateway, list[httpx.Response]]:
     (root / "policies").mkdir()
     policy = {"principals": {"bot": {"api_key": HASH, "roles": ["bot"]}}, "rules": [RULE]}
     (root / "policies" / "p.yaml").write_text(json.dumps(policy), encoding="utf-8")
@@ -29,13 +28,10 @@ def asked(root: Path, *paths: str) -> tuple[Gateway, list[httpx.Response]]:
     said = {"sources": {"t": {"openapi": "t.json", "server": "http://127.0.0.1:9"}}, "audit": {"dir": "audit"}}
     (root / "toolgen.yaml").write_text(json.dumps(said), encoding="utf-8")
 
-    async def main() -> tuple[Gateway, list[httpx.Response]]:
-        async with Gateway.load(root / "toolgen.yaml") as gateway:
-            transport = httpx.ASGITransport(App(gateway))
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-                return gateway, [await client.get(path, headers=KEY) for path in paths]
-
-    return asyncio.run(main())
+    async with Gateway.load(root / "toolgen.yaml") as gateway:
+        transport = httpx.ASGITransport(App(gateway))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+            return gateway, [await client.get(path, headers=KEY) for path in paths]
 
 
 def is_closed(schema: dict[str, Any]) -> bool:
@@ -45,9 +41,9 @@ def is_closed(schema: dict[str, Any]) -> bool:
     return isinstance(definitions, dict) and found <= definitions.keys()
 
 
-def test_every_format_lists_schemas_that_need_nothing_else(tmp_path: Path) -> None:
+async def test_every_format_lists_schemas_that_need_nothing_else(tmp_path: Path) -> None:
     forms = ("manifest", "mcp", "anthropic", "langchain")
-    gateway, answers = asked(tmp_path, *(f"/v1/tools?format={form}" for form in forms))
+    gateway, answers = await asked(tmp_path, *(f"/v1/tools?format={form}" for form in forms))
     assert all(isinstance(one.input_schema["$defs"], Closure) for one in gateway.manifest.tools.values())
     for form, answer in zip(forms, answers, strict=True):
         tools = answer.json()["tools"]
@@ -61,8 +57,8 @@ def test_every_format_lists_schemas_that_need_nothing_else(tmp_path: Path) -> No
             assert len(tool[key].get("$defs", {})) < 10, form
 
 
-def test_one_tool_is_had_with_all_that_its_schema_leads_to(tmp_path: Path) -> None:
-    gateway, (listed, *answers) = asked(
+async def test_one_tool_is_had_with_all_that_its_schema_leads_to(tmp_path: Path) -> None:
+    gateway, (listed, *answers) = await asked(
         tmp_path, "/v1/tools", *(f"/v1/tools/t__put_s{n}" for n in range(3)), "/v1/tools/t__no"
     )
     tool = answers[0].json()

@@ -12,7 +12,7 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,19 +35,15 @@ from toolgen.frontends.server import tls
 from toolgen.frontends.server.tls import ServerCertificate, TlsConnection
 
 RULES = [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}]
-Run = Callable[[Coroutine[Any, Any, None]], None]
 HELLO = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + b"r" * 32  # the beginning of a ClientHello
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
-@pytest.fixture(name="run", params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def _run(request: pytest.FixtureRequest) -> Run:
-    def go(main: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(asyncio.wait_for(main, 120))
-
-    return go
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def loop_factory(request: pytest.FixtureRequest) -> Callable[[], asyncio.AbstractEventLoop]:
+    found: Callable[[], asyncio.AbstractEventLoop] = request.param
+    return found
 
 
 @pytest.fixture(name="ca")
@@ -122,120 +118,107 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_calls_are_answered_over_tls(run: Run, ca: Authority, version: ssl.TLSVersion) -> None:
-    async def main() -> None:
-        async with listening(files(ca)) as gateway:
-            url = f"https://127.0.0.1:{gateway.port}"
-            async with httpx.AsyncClient(verify=trusting(ca, most=version), headers=bearer()) as http:
-                for size in (1, 20_000, 1_000_000):  # the last neither comes nor goes in one piece
-                    text = "a" * size
-                    sent = {"arguments": {"text": text}}
-                    answer = await http.post(f"{url}/v1/tools/test__echo/call", json=sent, headers=JSON)
-                    assert answer.json()["data"]["text"] == text
-            assert gateway.pending.count == 0
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_calls_are_answered_over_tls(ca: Authority, version: ssl.TLSVersion) -> None:
+    async with listening(files(ca)) as gateway:
+        url = f"https://127.0.0.1:{gateway.port}"
+        async with httpx.AsyncClient(verify=trusting(ca, most=version), headers=bearer()) as http:
+            for size in (1, 20_000, 1_000_000):  # the last neither comes nor goes in one piece
+                text = "a" * size
+                sent = {"arguments": {"text": text}}
+                answer = await http.post(f"{url}/v1/tools/test__echo/call", json=sent, headers=JSON)
+                assert answer.json()["data"]["text"] == text
+        assert gateway.pending.count == 0
 
 
-def test_old_versions_and_weak_ciphers_are_refused(run: Run, ca: Authority) -> None:
-    async def main() -> None:
-        async with listening(files(ca)) as gateway:
-            old = trusting(ca)
-            with pytest.warns(DeprecationWarning, match="TLSv1"):
-                old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
-            old.set_ciphers("ALL:@SECLEVEL=0")
-            weak = trusting(ca, most=ssl.TLSVersion.TLSv1_2)
-            weak.set_ciphers("ECDHE-ECDSA-AES128-SHA256:AES128-SHA")
-            for context in (old, weak):
-                with pytest.raises(OSError):  # noqa: PT011 - an alert, or the end
-                    await asked(gateway.port, context)
-            assert (await asked(gateway.port, trusting(ca))).startswith(b"HTTP/1.1 200")
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_old_versions_and_weak_ciphers_are_refused(ca: Authority) -> None:
+    async with listening(files(ca)) as gateway:
+        old = trusting(ca)
+        with pytest.warns(DeprecationWarning, match="TLSv1"):
+            old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+        old.set_ciphers("ALL:@SECLEVEL=0")
+        weak = trusting(ca, most=ssl.TLSVersion.TLSv1_2)
+        weak.set_ciphers("ECDHE-ECDSA-AES128-SHA256:AES128-SHA")
+        for context in (old, weak):
+            with pytest.raises(OSError):  # noqa: PT011 - an alert, or the end
+                await asked(gateway.port, context)
+        assert (await asked(gateway.port, trusting(ca))).startswith(b"HTTP/1.1 200")
 
 
-def test_plain_http_is_told_and_ends(run: Run, ca: Authority) -> None:
-    async def main() -> None:
-        async with listening(files(ca)) as gateway:
-            async with raw(gateway.port, GET) as reader:
-                answer = await ended(reader)
-            assert answer.startswith(b"HTTP/1.1 400 ")
-            assert b"use https://" in answer
-            assert b"\r\ncontent-length: %d\r\n" % len(answer.partition(b"\r\n\r\n")[2]) in answer
-
-    run(main())
+@pytest.mark.usefixtures("loop_factory")
+async def test_plain_http_is_told_and_ends(ca: Authority) -> None:
+    async with listening(files(ca)) as gateway:
+        async with raw(gateway.port, GET) as reader:
+            answer = await ended(reader)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"use https://" in answer
+        assert b"\r\ncontent-length: %d\r\n" % len(answer.partition(b"\r\n\r\n")[2]) in answer
 
 
 @pytest.mark.parametrize("sent", [b"\x16", HELLO, b"\x16\x03\x01\xff\xff" + b"\xff" * 300, b"\x16" * 5000])
-def test_half_and_broken_handshakes_end_in_time(
-    run: Run, ca: Authority, sent: bytes, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("loop_factory")
+async def test_half_and_broken_handshakes_end_in_time(
+    ca: Authority, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tls, "_HANDSHAKE_S", 0.2)
 
-    async def main() -> None:
-        async with listening(files(ca)) as gateway, raw(gateway.port, sent) as reader:
-            answer = await ended(reader)
-            assert not answer or answer[0] == 0x15  # an alert
-            assert gateway.pending.count == 0
-            assert gateway.server.open == set()
-
-    run(main())
+    async with listening(files(ca)) as gateway, raw(gateway.port, sent) as reader:
+        answer = await ended(reader)
+        assert not answer or answer[0] == 0x15  # an alert
+        assert gateway.pending.count == 0
+        assert gateway.server.open == set()
 
 
-def test_slow_handshakes_give_way_to_those_who_come(run: Run, ca: Authority) -> None:
-    async def main() -> None:
-        async with listening(files(ca), most=3) as gateway, contextlib.AsyncExitStack() as stack:
-            slow = [await stack.enter_async_context(raw(gateway.port, HELLO)) for _ in range(8)]
-            for _ in range(5):
-                assert (await asked(gateway.port, trusting(ca))).startswith(b"HTTP/1.1 200")
-            for reader in slow[:6]:
-                assert await ended(reader) == b""
-            assert gateway.pending.count <= 3
-            assert gateway.server.connections.count <= 1  # a handshake takes no place of a connection
-
-    run(main())
-
-
-def test_handshakes_under_way_do_not_keep_a_gateway_that_stops(run: Run, ca: Authority) -> None:
-    async def main() -> None:
-        async with listening(files(ca)) as gateway, raw(gateway.port, HELLO) as reader:
-            while not gateway.pending.count:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-            await gateway.server.drain(60)
+@pytest.mark.usefixtures("loop_factory")
+async def test_slow_handshakes_give_way_to_those_who_come(ca: Authority) -> None:
+    async with listening(files(ca), most=3) as gateway, contextlib.AsyncExitStack() as stack:
+        slow = [await stack.enter_async_context(raw(gateway.port, HELLO)) for _ in range(8)]
+        for _ in range(5):
+            assert (await asked(gateway.port, trusting(ca))).startswith(b"HTTP/1.1 200")
+        for reader in slow[:6]:
             assert await ended(reader) == b""
+        assert gateway.pending.count <= 3
+        assert gateway.server.connections.count <= 1  # a handshake takes no place of a connection
 
-    run(main())
+
+@pytest.mark.usefixtures("loop_factory")
+async def test_handshakes_under_way_do_not_keep_a_gateway_that_stops(ca: Authority) -> None:
+    async with listening(files(ca)) as gateway, raw(gateway.port, HELLO) as reader:
+        while not gateway.pending.count:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        await gateway.server.drain(60)
+        assert await ended(reader) == b""
 
 
-def test_nobody_may_renegotiate(run: Run, ca: Authority, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_nobody_may_renegotiate(ca: Authority, tmp_path: Path) -> None:
     """Python's client cannot ask for it, so OpenSSL's own does."""
 
-    async def main() -> None:
-        async with listening(files(ca)) as gateway:
-            command = [
-                "openssl",
-                "s_client",
-                "-connect",
-                f"127.0.0.1:{gateway.port}",
-                "-tls1_2",
-                "-CAfile",
-                str(ca.path),
-            ]
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-            )
-            out, _ = await process.communicate(b"R\n")
-            assert b"RENEGOTIATING" in out
-            assert b"no renegotiation" in out or b"handshake failure" in out
-            assert (await asked(gateway.port, trusting(ca))).startswith(b"HTTP/1.1 200")
-
-    run(main())
+    async with listening(files(ca)) as gateway:
+        command = [
+            "openssl",
+            "s_client",
+            "-connect",
+            f"127.0.0.1:{gateway.port}",
+            "-tls1_2",
+            "-CAfile",
+            str(ca.path),
+        ]
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        out, _ = await process.communicate(b"R\n")
+        assert b"RENEGOTIATING" in out
+        assert b"no renegotiation" in out or b"handshake failure" in out
+        assert (await asked(gateway.port, trusting(ca))).startswith(b"HTTP/1.1 200")
 
 
-def test_a_client_shows_a_certificate_of_its_authority(run: Run, ca: Authority, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_client_shows_a_certificate_of_its_authority(ca: Authority, tmp_path: Path) -> None:
     clients, foreign = Authority(tmp_path, "clients"), Authority(tmp_path, "foreign")
     good = clients.issue("good", usage=CLIENT)
     others = {
@@ -245,24 +228,22 @@ def test_a_client_shows_a_certificate_of_its_authority(run: Run, ca: Authority, 
         "a server's": clients.issue("other"),
     }
 
-    async def main() -> None:
-        async with listening(files(ca, clients=clients)) as gateway:
-            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
-                shown = trusting(ca, shows=good, most=version)
-                assert (await asked(gateway.port, shown)).startswith(b"HTTP/1.1 200")
-                for why, certificate in others.items():
-                    context = trusting(ca, shows=certificate, most=version)
-                    with contextlib.suppress(OSError):  # the alert, where it is read before the connection is gone
-                        assert await asked(gateway.port, context) == b"", why
-            assert gateway.server.connections.count <= 1
-
-    run(main())
+    async with listening(files(ca, clients=clients)) as gateway:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            shown = trusting(ca, shows=good, most=version)
+            assert (await asked(gateway.port, shown)).startswith(b"HTTP/1.1 200")
+            for why, certificate in others.items():
+                context = trusting(ca, shows=certificate, most=version)
+                with contextlib.suppress(OSError):  # the alert, where it is read before the connection is gone
+                    assert await asked(gateway.port, context) == b"", why
+        assert gateway.server.connections.count <= 1
 
 
 @pytest.mark.parametrize("tickets", [True, False], ids=["tickets", "session-ids"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_client_certificates_are_asked_for_on_every_connection(
-    run: Run, ca: Authority, tmp_path: Path, version: ssl.TLSVersion, *, tickets: bool
+@pytest.mark.usefixtures("loop_factory")
+async def test_client_certificates_are_asked_for_on_every_connection(
+    ca: Authority, tmp_path: Path, version: ssl.TLSVersion, *, tickets: bool
 ) -> None:
     clients = Authority(tmp_path, "clients")
     shown = trusting(ca, shows=clients.issue("good", usage=CLIENT), most=version)
@@ -277,30 +258,28 @@ def test_client_certificates_are_asked_for_on_every_connection(
         secured.sendall(GET)
         assert secured.recv(12).startswith(b"HTTP/1.1 200")
 
-    async def main() -> None:
-        async with listening(files(ca, clients=clients)) as gateway:
+    async with listening(files(ca, clients=clients)) as gateway:
 
-            def resumes() -> None:
-                with connect(gateway.port, None) as first:
-                    used(first)
-                    session = first.session
-                    for _ in range(2):  # while the first connection is open
-                        with connect(gateway.port, session) as again:
-                            used(again)
-                            assert not again.session_reused
-                with connect(gateway.port, session) as again:  # and after it
-                    used(again)
-                    assert not again.session_reused
+        def resumes() -> None:
+            with connect(gateway.port, None) as first:
+                used(first)
+                session = first.session
+                for _ in range(2):  # while the first connection is open
+                    with connect(gateway.port, session) as again:
+                        used(again)
+                        assert not again.session_reused
+            with connect(gateway.port, session) as again:  # and after it
+                used(again)
+                assert not again.session_reused
 
-            await asyncio.to_thread(resumes)
-
-    run(main())
+        await asyncio.to_thread(resumes)
 
 
 @pytest.mark.parametrize("flags", [[], ["-no_ticket"]], ids=["tickets", "session-ids"])
 @pytest.mark.parametrize("version", ["-tls1_2", "-tls1_3"])
-def test_a_saved_session_does_not_stand_for_a_client_certificate(
-    run: Run, ca: Authority, tmp_path: Path, version: str, flags: list[str]
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_saved_session_does_not_stand_for_a_client_certificate(
+    ca: Authority, tmp_path: Path, version: str, flags: list[str]
 ) -> None:
     if (openssl := shutil.which("openssl")) is None:
         pytest.skip("openssl is not installed")
@@ -309,53 +288,48 @@ def test_a_saved_session_does_not_stand_for_a_client_certificate(
     saved = tmp_path / "session.pem"
     request = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
-    async def main() -> None:
-        async with listening(files(ca, clients=clients)) as gateway:
+    async with listening(files(ca, clients=clients)) as gateway:
 
-            async def s_client(*options: str) -> bytes:
-                process = await asyncio.create_subprocess_exec(
-                    *(openssl, "s_client", "-connect", f"127.0.0.1:{gateway.port}", version, *flags, *options),
-                    *("-CAfile", str(ca.path), "-ign_eof"),
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.STDOUT,
-                )
-                return (await process.communicate(request))[0]
+        async def s_client(*options: str) -> bytes:
+            process = await asyncio.create_subprocess_exec(
+                *(openssl, "s_client", "-connect", f"127.0.0.1:{gateway.port}", version, *flags, *options),
+                *("-CAfile", str(ca.path), "-ign_eof"),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+            return (await process.communicate(request))[0]
 
-            with_it = ("-cert", str(certificate), "-key", str(key))
-            assert b"HTTP/1.1 200" in await s_client(*with_it, "-sess_out", str(saved))
-            if not saved.exists():  # no session was given to the client at all
-                return
-            again = await s_client("-sess_in", str(saved))
-            assert b"Reused, " not in again
-            assert b"HTTP/1.1" not in again
-            assert b"HTTP/1.1 200" in await s_client(*with_it, "-sess_in", str(saved))
-
-    run(main())
+        with_it = ("-cert", str(certificate), "-key", str(key))
+        assert b"HTTP/1.1 200" in await s_client(*with_it, "-sess_out", str(saved))
+        if not saved.exists():  # no session was given to the client at all
+            return
+        again = await s_client("-sess_in", str(saved))
+        assert b"Reused, " not in again
+        assert b"HTTP/1.1" not in again
+        assert b"HTTP/1.1 200" in await s_client(*with_it, "-sess_in", str(saved))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_sessions_are_taken_up_again_where_no_client_certificate_is_asked_for(
-    run: Run, ca: Authority, version: ssl.TLSVersion
+@pytest.mark.usefixtures("loop_factory")
+async def test_sessions_are_taken_up_again_where_no_client_certificate_is_asked_for(
+    ca: Authority, version: ssl.TLSVersion
 ) -> None:
     context = trusting(ca, most=version)
 
-    async def main() -> None:
-        async with listening(files(ca)) as gateway:
+    async with listening(files(ca)) as gateway:
 
-            def reused() -> bool:
-                session = None
-                for _ in range(2):
-                    plain = socket.create_connection(("127.0.0.1", gateway.port))
-                    with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as secured:
-                        secured.sendall(GET)
-                        assert secured.recv(12).startswith(b"HTTP/1.1 200")
-                        session, reused = secured.session, bool(secured.session_reused)
-                return reused
+        def reused() -> bool:
+            session = None
+            for _ in range(2):
+                plain = socket.create_connection(("127.0.0.1", gateway.port))
+                with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as secured:
+                    secured.sendall(GET)
+                    assert secured.recv(12).startswith(b"HTTP/1.1 200")
+                    session, reused = secured.session, bool(secured.session_reused)
+            return reused
 
-            assert await asyncio.to_thread(reused)
-
-    run(main())
+        assert await asyncio.to_thread(reused)
 
 
 def replaced(found: TlsFiles, by: tuple[Path, Path]) -> None:
@@ -364,36 +338,34 @@ def replaced(found: TlsFiles, by: tuple[Path, Path]) -> None:
     os.replace(by[1], found.key)
 
 
-def test_changed_files_are_used_for_new_connections(
-    run: Run, ca: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.usefixtures("loop_factory")
+async def test_changed_files_are_used_for_new_connections(
+    ca: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tls, "_LOOK_S", 0.01)
     (tmp_path / "b").mkdir()
     other, found = Authority(tmp_path / "b", "ca"), files(ca)
     caplog.set_level(logging.INFO, "toolgen")
 
-    async def main() -> None:
-        async with listening(found) as gateway:
-            watching = asyncio.create_task(gateway.certificate.watch())
-            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, ssl=trusting(ca))
-            found.key.write_text("a broken key")
-            while "the changed certificate is not used" not in caplog.text:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            assert "server.key cannot be used" in caplog.text
-            assert (await asked(gateway.port, trusting(ca))).startswith(b"HTTP/1.1 200")
-            replaced(found, other.issue("next"))
-            while "the certificate was read again" not in caplog.text:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            assert (await asked(gateway.port, trusting(other))).startswith(b"HTTP/1.1 200")
-            with pytest.raises(ssl.SSLCertVerificationError):
-                await asked(gateway.port, trusting(ca))
-            writer.write(GET)  # an old connection goes on
-            assert (await reader.read(12)).startswith(b"HTTP/1.1 200")
-            writer.close()
-            await writer.wait_closed()
-            watching.cancel()
-
-    run(main())
+    async with listening(found) as gateway:
+        watching = asyncio.create_task(gateway.certificate.watch())
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, ssl=trusting(ca))
+        found.key.write_text("a broken key")
+        while "the changed certificate is not used" not in caplog.text:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert "server.key cannot be used" in caplog.text
+        assert (await asked(gateway.port, trusting(ca))).startswith(b"HTTP/1.1 200")
+        replaced(found, other.issue("next"))
+        while "the certificate was read again" not in caplog.text:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert (await asked(gateway.port, trusting(other))).startswith(b"HTTP/1.1 200")
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await asked(gateway.port, trusting(ca))
+        writer.write(GET)  # an old connection goes on
+        assert (await reader.read(12)).startswith(b"HTTP/1.1 200")
+        writer.close()
+        await writer.wait_closed()
+        watching.cancel()
     assert caplog.text.count("is not used") == 1
 
 

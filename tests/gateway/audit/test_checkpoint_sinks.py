@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
@@ -77,27 +76,24 @@ def place(kind: str, location: str, **headers: str) -> CheckpointPlace:
     return CheckpointPlace(kind=kind, location=location, headers=MappingProxyType(references))  # type: ignore[arg-type]
 
 
-def sign_once(directory: Path, given: AuditPlan) -> tuple[str, ...]:
+async def sign_once(directory: Path, given: AuditPlan) -> tuple[str, ...]:
     with_key(directory)
 
-    async def scenario() -> tuple[str, ...]:
-        log = opened(directory, given)
-        await add(log, 1, 2)
-        maintenance = log._maintenance
-        await log.close()
-        assert maintenance is not None
-        return maintenance.faults()
-
-    return asyncio.run(scenario())
+    log = opened(directory, given)
+    await add(log, 1, 2)
+    maintenance = log._maintenance
+    await log.close()
+    assert maintenance is not None
+    return maintenance.faults()
 
 
-def test_checkpoints_are_posted_and_put(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_checkpoints_are_posted_and_put(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WITNESS", "canary-1")
     given = plan(
         place("post", f"{server.url}/v1?tenant=a", authorization="Bearer ${env:WITNESS}"),
         place("put", f"{server.url}/bucket/gateway-a/"),
     )
-    assert sign_once(tmp_path, given) == ()
+    assert await sign_once(tmp_path, given) == ()
     line = (tmp_path / "gateway-1.checkpoints").read_bytes()
     assert sorted(server.seen) == [
         ("POST", "/v1?tenant=a", "Bearer canary-1", line),
@@ -106,14 +102,14 @@ def test_checkpoints_are_posted_and_put(tmp_path: Path, server: Server, monkeypa
     assert verify(tmp_path).ok
 
 
-def test_what_is_put_into_a_bucket_is_signed_as_s3_asks(
+async def test_what_is_put_into_a_bucket_is_signed_as_s3_asks(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another signer, AWS's own, comes to the same signature over what arrived."""
     monkeypatch.setenv("BUCKET_KEY", "canary-4")
     aws = {"access_key_id": parse_reference("AKIA1"), "secret_access_key": parse_reference("${env:BUCKET_KEY}")}
     given = replace(place("put", f"{server.url}/bucket/a%20b"), region="eu-central-1", aws=MappingProxyType(aws))
-    assert sign_once(tmp_path, plan(given)) == ()
+    assert await sign_once(tmp_path, plan(given)) == ()
     method, path, authorization, body = server.seen[0]
     sent = AWSRequest(method=method, url=server.url + path, data=body, headers=server.headers)
     sent.context["timestamp"] = server.headers["x-amz-date"]
@@ -124,20 +120,22 @@ def test_what_is_put_into_a_bucket_is_signed_as_s3_asks(
 
 
 @pytest.mark.parametrize(("status", "said"), [(503, "the answer is 503"), (302, "the answer is 302")])
-def test_only_a_success_is_one_and_nothing_is_followed(tmp_path: Path, server: Server, status: int, said: str) -> None:
+async def test_only_a_success_is_one_and_nothing_is_followed(
+    tmp_path: Path, server: Server, status: int, said: str
+) -> None:
     server.status = status
-    faults = sign_once(tmp_path, plan(place("put", f"{server.url}/bucket")))
+    faults = await sign_once(tmp_path, plan(place("put", f"{server.url}/bucket")))
     assert faults == (f"checkpoints do not reach {server.url}/bucket: {said}",)
     assert {path for _, path, _, _ in server.seen} == {"/bucket/gateway-1-000000000004.checkpoint"}
     assert verify(tmp_path).ok
 
 
-def test_what_is_said_of_a_failure_holds_no_secret(
+async def test_what_is_said_of_a_failure_holds_no_secret(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WITNESS", "canary-2")
     server.status = 401
-    faults = sign_once(
+    faults = await sign_once(
         tmp_path, plan(place("post", f"{server.url}/v1?key=canary-3", authorization="Bearer ${env:WITNESS}"))
     )
     assert "401" in faults[0]
@@ -145,18 +143,20 @@ def test_what_is_said_of_a_failure_holds_no_secret(
     monkeypatch.delenv("WITNESS")
     assert (
         "WITNESS is not set"
-        in sign_once(
-            tmp_path / "b", replace(plan(place("post", f"{server.url}/v1", authorization="Bearer ${env:WITNESS}")))
+        in (
+            await sign_once(
+                tmp_path / "b", replace(plan(place("post", f"{server.url}/v1", authorization="Bearer ${env:WITNESS}")))
+            )
         )[0]
     )
 
 
-def test_cloud_metadata_is_no_place_for_checkpoints(tmp_path: Path) -> None:
+async def test_cloud_metadata_is_no_place_for_checkpoints(tmp_path: Path) -> None:
     egress = Egress(allow=frozenset(), private_networks=False)
 
     def permit(destination: Destination) -> Verdict:
         assert destination.service == "keys"
         return egress.check_keys(destination.host, destination.port, destination.address)
 
-    faults = sign_once(tmp_path, plan(place("put", "http://169.254.169.254/latest"), permit=permit))
+    faults = await sign_once(tmp_path, plan(place("put", "http://169.254.169.254/latest"), permit=permit))
     assert "link-local" in faults[0]

@@ -24,26 +24,23 @@ RULES = [
 Scenario = Callable[[Gateway, NestedCalls, Call], Awaitable[Any]]
 
 
-def within(root: Path, scenario: Scenario, **policy: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
+async def within(root: Path, scenario: Scenario, **policy: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
     """What a scenario comes to, the record, and what reached the API."""
 
-    async def run(server: str) -> Any:
+    with upstream() as (seen, server):
         async with Gateway.load(project(root, server, {"rules": RULES, **policy})) as gateway:
             inner = nested(gateway)
             outer = gateway.current.compiled_policy.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
-            return await scenario(gateway, inner, outer)
-
-    with upstream() as (seen, server):
-        answer = asyncio.run(run(server))
+            answer = await scenario(gateway, inner, outer)
         lines = [line for path in (root / "var/audit").glob("*.jsonl") for line in path.read_text().splitlines()]
         return answer, [json.loads(line) for line in lines], seen.requests
 
 
-def test_an_inner_call_is_made_as_itself_and_says_inside_of_which_it_was(tmp_path: Path) -> None:
+async def test_an_inner_call_is_made_as_itself_and_says_inside_of_which_it_was(tmp_path: Path) -> None:
     async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
         return await inner.call(outer, LIST, {"tenant_id": "acme"}), outer.id
 
-    (answer, outer_id), record, reached = within(tmp_path, scenario)
+    (answer, outer_id), record, reached = await within(tmp_path, scenario)
     assert (answer.envelope.status, answer.envelope.data, answer.http_status) == ("ok", {"ok": True}, 200)
     (intent,) = [entry for entry in record if entry["event"] == "intent"]
     told = {name: intent[name] for name in ("tool", "principal", "parent", "session", "client")}
@@ -51,52 +48,52 @@ def test_an_inner_call_is_made_as_itself_and_says_inside_of_which_it_was(tmp_pat
     assert [path for _, path, _ in reached] == ["/orders?tenant_id=acme"]
 
 
-def test_the_policy_decides_about_an_inner_call_too(tmp_path: Path) -> None:
+async def test_the_policy_decides_about_an_inner_call_too(tmp_path: Path) -> None:
     async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
         denied = await inner.call(outer, MAIL, {"to": "ann"})
         unknown = await inner.call(outer, "orders__nothing", {})
         return denied.envelope, unknown.envelope
 
-    (denied, unknown), record, reached = within(tmp_path, scenario)
+    (denied, unknown), record, reached = await within(tmp_path, scenario)
     assert (denied.status, denied.error.code, unknown.error.code) == ("refused", "unknown_tool", "unknown_tool")
     assert [entry["event"] for entry in record].count("outcome") == 2
     assert reached == []
 
 
-def test_an_inner_call_is_decided_by_the_policy_in_force_when_it_is_made(tmp_path: Path) -> None:
+async def test_an_inner_call_is_decided_by_the_policy_in_force_when_it_is_made(tmp_path: Path) -> None:
     async def scenario(gateway: Gateway, inner: NestedCalls, outer: Call) -> Any:
         write_policy(tmp_path, {"rules": [{**RULES[0], "tools": [LIST]}]})
         assert await gateway.operations.reload()
         return [tool.name for tool in inner.catalog(outer)], (await inner.call(outer, HEALTH, {})).envelope
 
-    (names, envelope), _, reached = within(tmp_path, scenario)
+    (names, envelope), _, reached = await within(tmp_path, scenario)
     assert (names, envelope.error.code, reached) == ([LIST], "unknown_tool", [])
 
 
-def test_calls_inside_of_calls_are_limited(tmp_path: Path) -> None:
+async def test_calls_inside_of_calls_are_limited(tmp_path: Path) -> None:
     policy = {"limits": [{"id": "few", "per": ["principal"], "rate": "2/hour", "burst": 2}]}
 
     async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
         return [(await inner.call(outer, HEALTH, {})).envelope.status for _ in range(3)]
 
-    statuses, _, reached = within(tmp_path, scenario, **policy)
+    statuses, _, reached = await within(tmp_path, scenario, **policy)
     assert (statuses, len(reached)) == (["ok", "ok", "refused"], 2)
 
 
-def test_calls_are_nested_only_so_deep(tmp_path: Path) -> None:
+async def test_calls_are_nested_only_so_deep(tmp_path: Path) -> None:
     async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
         last = await inner.call(replace(outer, ancestry=(LIST,) * (MAX_DEPTH - 1)), HEALTH, {})
         return last.envelope, (await inner.call(replace(outer, ancestry=(LIST,) * MAX_DEPTH), HEALTH, {})).envelope
 
-    (last, beyond), _, reached = within(tmp_path, scenario)
+    (last, beyond), _, reached = await within(tmp_path, scenario)
     assert (last.status, beyond.status, beyond.error.rule, len(reached)) == ("ok", "refused", "depth", 1)
 
 
-def test_what_is_no_json_is_refused_before_anything(tmp_path: Path) -> None:
+async def test_what_is_no_json_is_refused_before_anything(tmp_path: Path) -> None:
     async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
         return (await inner.call(outer, LIST, {"tenant_id": float("nan")})).envelope
 
-    envelope, _, reached = within(tmp_path, scenario)
+    envelope, _, reached = await within(tmp_path, scenario)
     assert (envelope.error.code, reached) == ("validation", [])
 
 

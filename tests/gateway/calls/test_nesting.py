@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -43,12 +42,10 @@ FLOWS: dict[str, Any] = {
 }
 
 
-def made(root: Path, scenario: Callable[[Gateway], Awaitable[Any]], **policy: Any) -> tuple[Any, list[dict[str, Any]]]:
+async def made(
+    root: Path, scenario: Callable[[Gateway], Awaitable[Any]], **policy: Any
+) -> tuple[Any, list[dict[str, Any]]]:
     """What a scenario comes to, and the record."""
-
-    async def run(path: Path) -> Any:
-        async with Gateway.load(path) as gateway:
-            return await scenario(gateway)
 
     with serving() as (_, server):
         path = project(root, server, FLOWS, **policy)
@@ -57,7 +54,8 @@ def made(root: Path, scenario: Callable[[Gateway], Awaitable[Any]], **policy: An
         settings = json.loads(path.read_text())
         settings["sources"] |= {"sandbox": {"code": {}}, "other": {"code": {}}, "helpers": {"python": module}}
         path.write_text(json.dumps(settings))
-        answer = asyncio.run(run(path))
+        async with Gateway.load(path) as gateway:
+            answer = await scenario(gateway)
     return answer, record(root)
 
 
@@ -66,7 +64,7 @@ def code_of(tool: str, arguments: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("between", ["function", "functions", "workflow", "another sandbox", "function and workflow"])
-def test_code_does_not_run_code_whatever_is_in_between(tmp_path: Path, between: str) -> None:
+async def test_code_does_not_run_code_whatever_is_in_between(tmp_path: Path, between: str) -> None:
     inner = {"code": INNER}
     to_code = {"tool": RUN, "arguments": inner}
     code = {
@@ -81,7 +79,7 @@ def test_code_does_not_run_code_whatever_is_in_between(tmp_path: Path, between: 
         alone = await gateway.call(RELAY, to_code, principal="bot")
         return alone, await gateway.call(RUN, {"code": code}, principal="bot")
 
-    (alone, nested), entries = made(tmp_path, scenario)
+    (alone, nested), entries = await made(tmp_path, scenario)
     assert (alone.data["status"], alone.data["data"]["result"]) == ("ok", 2)  # a function may run code
     said = json.dumps(nested.to_dict())
     assert any(one in said for one in ('"recursion"', "would call itself", "code does not run code"))
@@ -89,17 +87,17 @@ def test_code_does_not_run_code_whatever_is_in_between(tmp_path: Path, between: 
     assert len(runs) == 2  # that of the function, and the outer one
 
 
-def test_a_workflow_does_not_run_inside_of_itself(tmp_path: Path) -> None:
+async def test_a_workflow_does_not_run_inside_of_itself(tmp_path: Path) -> None:
     async def scenario(gateway: Gateway) -> Any:
         return await gateway.call("flows__circle", {}, principal="bot")
 
-    answer, entries = made(tmp_path, scenario)
+    answer, entries = await made(tmp_path, scenario)
     (step,) = answer.data["outputs"].values() if "outputs" in answer.data else answer.data.values()
     assert (step["status"], step["rule"]) == ("refused", "recursion")
     assert [entry["tool"] for entry in entries if entry["event"] == "intent"] == ["flows__circle", RELAY]
 
 
-def test_an_approval_in_between_does_not_make_a_call_the_first_of_its_kind(tmp_path: Path) -> None:
+async def test_an_approval_in_between_does_not_make_a_call_the_first_of_its_kind(tmp_path: Path) -> None:
     rules = [
         {**ALLOWED, "tools": [RUN, "flows__*"]},
         {"id": "asks", "to": ["bot"], "tools": [RELAY], "verdict": "ask"},
@@ -115,12 +113,12 @@ def test_an_approval_in_between_does_not_make_a_call_the_first_of_its_kind(tmp_p
         return await gateway.approvals.calls.outcome(waiting.id, gateway.principal("bot"), 30)
 
     policy = {"rules": rules, "approvals": {"approvers": ["lead"], "expires": "1h"}}
-    answer, entries = made(tmp_path, scenario, **policy)
+    answer, entries = await made(tmp_path, scenario, **policy)
     assert (answer.status, answer.data["rule"]) == ("ok", "recursion")
     assert [entry["tool"] for entry in entries if entry["event"] == "intent"].count(RUN) == 1
 
 
-def test_functions_may_call_one_another_up_to_the_depth(tmp_path: Path) -> None:
+async def test_functions_may_call_one_another_up_to_the_depth(tmp_path: Path) -> None:
     arguments: dict[str, Any] = {"tool": "notes__search_issues", "arguments": {}}
     for number in range(7, 1, -1):
         arguments = {"tool": f"helpers__relay{number}", "arguments": arguments}
@@ -128,7 +126,7 @@ def test_functions_may_call_one_another_up_to_the_depth(tmp_path: Path) -> None:
     async def scenario(gateway: Gateway) -> Any:
         return await gateway.call(RELAY, arguments, principal="bot")
 
-    answer, entries = made(tmp_path, scenario)
+    answer, entries = await made(tmp_path, scenario)
     found, levels = answer.data, 0
     while found["status"] == "ok":
         found, levels = found["data"], levels + 1

@@ -44,30 +44,32 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tool, ...]:
     return tuple(build({"music": {"openapi": str(path)}}).tools.values())
 
 
-def searched(catalog: tuple[Tool, ...], query: str) -> Mapping[str, Any]:
+async def searched(catalog: tuple[Tool, ...], query: str) -> Mapping[str, Any]:
     discovery = Discovery(above=0, clock=FixedClock())
-    answer = asyncio.run(discovery.answer("search_tools", {"query": query}, BOT, catalog))
+    answer = await discovery.answer("search_tools", {"query": query}, BOT, catalog)
     assert isinstance(answer, Success)
     assert isinstance(answer.data, Mapping)
     return answer.data
 
 
-def test_each_hit_says_how_much_of_the_request_it_has(catalog: tuple[Tool, ...]) -> None:
-    hits = {one["name"]: one["fit"] for one in searched(catalog, "delete tracks")["tools"]}
+async def test_each_hit_says_how_much_of_the_request_it_has(catalog: tuple[Tool, ...]) -> None:
+    hits = {one["name"]: one["fit"] for one in (await searched(catalog, "delete tracks"))["tools"]}
     assert hits["music__delete_tracks"] == 1.0
     assert hits["music__get_tracks"] < 1.0
-    assert "note" not in searched(catalog, "delete tracks")
+    assert "note" not in await searched(catalog, "delete tracks")
 
 
-def test_a_note_says_where_nothing_fits_well(catalog: tuple[Tool, ...]) -> None:
-    assert "none of these fits well" in searched(catalog, "calibrate the telescope mount of some tracks")["note"]
+async def test_a_note_says_where_nothing_fits_well(catalog: tuple[Tool, ...]) -> None:
+    assert (
+        "none of these fits well" in (await searched(catalog, "calibrate the telescope mount of some tracks"))["note"]
+    )
 
 
-def test_a_deprecated_tool_names_the_one_in_its_place_if_that_is_open(catalog: tuple[Tool, ...]) -> None:
-    hits = {one["name"]: one for one in searched(catalog, "save tracks")["tools"]}
+async def test_a_deprecated_tool_names_the_one_in_its_place_if_that_is_open(catalog: tuple[Tool, ...]) -> None:
+    hits = {one["name"]: one for one in (await searched(catalog, "save tracks"))["tools"]}
     assert hits["music__save_tracks"]["use_instead"] == "music__save_library_items"
     fewer = tuple(tool for tool in catalog if tool.name != "music__save_library_items")
-    alone = {one["name"]: one for one in searched(fewer, "save tracks")["tools"]}
+    alone = {one["name"]: one for one in (await searched(fewer, "save tracks"))["tools"]}
     assert "use_instead" not in alone["music__save_tracks"]
 
 

@@ -38,7 +38,7 @@ ANN, BEN = "ann.lee@mail.fr", "ben@mail.fr"
 Steps = Callable[[Gateway, Upstream], Awaitable[None]]
 
 
-def scenario(
+async def scenario(
     root: Path,
     steps: Steps,
     *rules: dict[str, Any],
@@ -47,7 +47,7 @@ def scenario(
     policy: dict[str, Any] | None = None,
     **settings: Any,
 ) -> None:
-    async def run(seen: Upstream, server: str) -> None:
+    with upstream() as (seen, server):
         said = {
             "rules": [ALL, *rules],
             "tokens": [BACK] if tokens is None else tokens,
@@ -58,9 +58,6 @@ def scenario(
         path = project(root / "p", server, said, inspect_results=looked, gateway={"turn_limit": "never"}, **settings)
         async with Gateway.load(path) as gateway:
             await steps(gateway, seen)
-
-    with upstream() as (seen, server):
-        asyncio.run(run(seen, server))
 
 
 async def health(gateway: Gateway, seen: Upstream, data: Any, session: str = "s", principal: str = "bot") -> Envelope:
@@ -87,7 +84,7 @@ def record(gateway: Gateway) -> str:
     return json.dumps(audit_entries(gateway))
 
 
-def test_a_token_is_stable_and_its_value_is_sent_where_the_policy_says(tmp_path: Path) -> None:
+async def test_a_token_is_stable_and_its_value_is_sent_where_the_policy_says(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         first = await health(
             gateway, seen, {"a": ANN, "rows": [BEN, f"from {ANN} to {BEN}"], ANN: 1, "n": 4111111111111111}
@@ -114,7 +111,7 @@ def test_a_token_is_stable_and_its_value_is_sent_where_the_policy_says(tmp_path:
         assert files
         assert ANN.encode() not in files
 
-    scenario(tmp_path, steps)
+    await scenario(tmp_path, steps)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +125,7 @@ def test_a_token_is_stable_and_its_value_is_sent_where_the_policy_says(tmp_path:
         ([BACK], "orders__send_mail", {"to": "<email:1>" * 1001}, "more than 1,000 tokens"),
     ],
 )
-def test_a_token_without_a_grant_is_refused_and_nothing_is_sent(
+async def test_a_token_without_a_grant_is_refused_and_nothing_is_sent(
     tmp_path: Path, tokens: list[dict[str, Any]], name: str, arguments: dict[str, Any], told: str
 ) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
@@ -143,10 +140,10 @@ def test_a_token_without_a_grant_is_refused_and_nothing_is_sent(
         (ending,) = [one for one in audit_entries(gateway) if one["event"] == "outcome" and one["tool"] == name]
         assert (ending["verdict"], ending["rule"]) == ("deny", "tokens")
 
-    scenario(tmp_path, steps, tokens=tokens)
+    await scenario(tmp_path, steps, tokens=tokens)
 
 
-def test_an_argument_that_no_grant_names_gets_nothing(tmp_path: Path) -> None:
+async def test_an_argument_that_no_grant_names_gets_nothing(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         await health(gateway, seen, {"a": ANN})
         body = {"tenant_id": "<email:1>", "amount_cents": 1, "note": "x"}
@@ -155,10 +152,10 @@ def test_an_argument_that_no_grant_names_gets_nothing(tmp_path: Path) -> None:
         assert code(await gateway.call("orders__create_order", body, principal="bot", session="s")) == "ok"
         assert json.loads(seen.requests[-1][2])["note"] == f"for {ANN}, again {ANN}"
 
-    scenario(tmp_path, steps, tokens=[{**BACK, "tools": ["orders__create_order"], "arguments": ["note"]}])
+    await scenario(tmp_path, steps, tokens=[{**BACK, "tools": ["orders__create_order"], "arguments": ["note"]}])
 
 
-def test_tokens_of_other_sessions_and_principals_stand_for_nothing(tmp_path: Path) -> None:
+async def test_tokens_of_other_sessions_and_principals_stand_for_nothing(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         await health(gateway, seen, {"a": ANN})
         other = await health(gateway, seen, {"a": BEN}, session="t")
@@ -173,10 +170,10 @@ def test_tokens_of_other_sessions_and_principals_stand_for_nothing(tmp_path: Pat
         assert nameless.data == {"a": "[email]"}  # without a session there is nothing to keep it for
         assert sent(seen) == []
 
-    scenario(tmp_path, steps)
+    await scenario(tmp_path, steps)
 
 
-def test_both_parties_must_be_given_the_value(tmp_path: Path) -> None:
+async def test_both_parties_must_be_given_the_value(tmp_path: Path) -> None:
     rules = [{**ALL, "id": "users", "to": ["user"]}]
 
     async def steps(gateway: Gateway, seen: Upstream) -> None:
@@ -189,7 +186,7 @@ def test_both_parties_must_be_given_the_value(tmp_path: Path) -> None:
         assert await gateway.operations.reload()
         assert code(await mail(gateway, "<email:1>", principal=caller)) == "ok"
 
-    scenario(tmp_path, steps, *rules)
+    await scenario(tmp_path, steps, *rules)
 
 
 LIKE = [
@@ -207,7 +204,7 @@ LIKE = [
 ]
 
 
-def test_what_an_upstream_writes_like_a_token_is_none(tmp_path: Path) -> None:
+async def test_what_an_upstream_writes_like_a_token_is_none(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         await health(gateway, seen, {"a": ANN})
         answer = await health(gateway, seen, {"texts": [one for one, _ in LIKE], "split": {"x": "<email:", "y": "1>"}})
@@ -216,10 +213,10 @@ def test_what_an_upstream_writes_like_a_token_is_none(tmp_path: Path) -> None:
         listed = await gateway.call("orders__list_orders", {"tenant_id": "acme"}, principal="bot", session="s")
         assert listed.status == "ok"
 
-    scenario(tmp_path, steps, detectors=[{"detector": "hidden_text", "then": "redact"}, *TOKENS])
+    await scenario(tmp_path, steps, detectors=[{"detector": "hidden_text", "then": "redact"}, *TOKENS])
 
 
-def test_answers_of_tools_that_are_not_looked_at_hold_no_tokens(tmp_path: Path) -> None:
+async def test_answers_of_tools_that_are_not_looked_at_hold_no_tokens(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         await health(gateway, seen, {"a": ANN})
         seen.body = json.dumps({"order": f"<email:1> {BEN}"}).encode()
@@ -228,10 +225,10 @@ def test_answers_of_tools_that_are_not_looked_at_hold_no_tokens(tmp_path: Path) 
         seen.body = json.dumps({"echo": f"sent to {ANN}"}).encode()
         assert (await mail(gateway, "<email:1>")).data == {"echo": "sent to <email:1>"}
 
-    scenario(tmp_path, steps, detectors=[{**TOKENS[0], "tools": ["orders__get_health"]}])
+    await scenario(tmp_path, steps, detectors=[{**TOKENS[0], "tools": ["orders__get_health"]}])
 
 
-def test_what_is_sent_like_a_token_is_a_text_in_any_other_writing(tmp_path: Path) -> None:
+async def test_what_is_sent_like_a_token_is_a_text_in_any_other_writing(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         await health(gateway, seen, {"a": ANN})
         for text in (
@@ -252,10 +249,10 @@ def test_what_is_sent_like_a_token_is_a_text_in_any_other_writing(tmp_path: Path
         assert json.loads(sent(seen)[-1]) == {"to": "<email:1> <\\email:1>"}
         assert ANN not in "".join(sent(seen))
 
-    scenario(tmp_path, steps)
+    await scenario(tmp_path, steps)
 
 
-def test_rules_judge_the_value_that_is_sent(tmp_path: Path) -> None:
+async def test_rules_judge_the_value_that_is_sent(tmp_path: Path) -> None:
     inside = {
         **ALL,
         "id": "inside",
@@ -270,10 +267,10 @@ def test_rules_judge_the_value_that_is_sent(tmp_path: Path) -> None:
         assert code(await mail(gateway, "<email:2>")) == "forbidden"
         assert len(sent(seen)) == 1
 
-    scenario(tmp_path, steps, inside)
+    await scenario(tmp_path, steps, inside)
 
 
-def test_an_approver_sees_the_request_as_it_would_be_sent(tmp_path: Path) -> None:
+async def test_an_approver_sees_the_request_as_it_would_be_sent(tmp_path: Path) -> None:
     ask = {**ALL, "id": "ask", "tools": ["orders__send_mail"], "verdict": "ask"}
 
     async def steps(gateway: Gateway, seen: Upstream) -> None:
@@ -298,10 +295,10 @@ def test_an_approver_sees_the_request_as_it_would_be_sent(tmp_path: Path) -> Non
         assert json.loads(sent(seen)[-1]) == {"to": ANN}
         assert ANN not in record(gateway)
 
-    scenario(tmp_path, steps, ask)
+    await scenario(tmp_path, steps, ask)
 
 
-def test_an_edit_of_the_grants_makes_what_waits_stale(tmp_path: Path) -> None:
+async def test_an_edit_of_the_grants_makes_what_waits_stale(tmp_path: Path) -> None:
     ask = {**ALL, "id": "ask", "tools": ["orders__send_mail"], "verdict": "ask"}
 
     async def steps(gateway: Gateway, seen: Upstream) -> None:
@@ -316,10 +313,10 @@ def test_an_edit_of_the_grants_makes_what_waits_stale(tmp_path: Path) -> None:
         assert known.status == "ended"
         assert sent(seen) == []
 
-    scenario(tmp_path, steps, ask)
+    await scenario(tmp_path, steps, ask)
 
 
-def test_a_number_is_put_back_as_a_number_and_an_error_does_not_tell_it(tmp_path: Path) -> None:
+async def test_a_number_is_put_back_as_a_number_and_an_error_does_not_tell_it(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         await health(gateway, seen, {"card": 4111111111111111, "mail": ANN})
         body: dict[str, Any] = {"tenant_id": "t", "amount_cents": "<card:1>", "note": "n"}
@@ -331,14 +328,14 @@ def test_a_number_is_put_back_as_a_number_and_an_error_does_not_tell_it(tmp_path
         assert ANN not in json.dumps(answer.to_dict())
         assert "4111111111111111" not in record(gateway)
 
-    scenario(
+    await scenario(
         tmp_path,
         steps,
         tokens=[{**BACK, "tools": ["orders__create_order"], "kinds": ["card", "email"], "arguments": []}],
     )
 
 
-def test_more_values_than_are_kept_are_taken_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_values_than_are_kept_are_taken_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_vault, "MAX_VALUES", 3)
 
     async def steps(gateway: Gateway, seen: Upstream) -> None:
@@ -346,7 +343,7 @@ def test_more_values_than_are_kept_are_taken_out(tmp_path: Path, monkeypatch: py
         assert answer.data == ["<email:1>", "<email:2>", "<email:3>", "[email]", "[email]"]
         assert (await health(gateway, seen, ["user0@mail.fr"])).data == ["<email:1>"]
 
-    scenario(tmp_path, steps)
+    await scenario(tmp_path, steps)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["the backup has numbers", "the backup has none"])
@@ -386,52 +383,47 @@ def test_no_token_stands_for_another_value_after_a_restore(tmp_path: Path, known
         asyncio.run(with_gateway(after))
 
 
-def test_a_number_is_on_the_disk_before_it_is_told(tmp_path: Path) -> None:
-    async def synchronous() -> int:
-        vault = value_vault.SqliteVault(tmp_path / "values.db", SystemClock(), lambda: Seal(b"k" * 32))
-        found = await vault._file.run(lambda connection: connection.execute("PRAGMA synchronous").fetchone()[0])
-        await vault.close()
-        return int(found)
-
-    assert asyncio.run(synchronous()) == 2  # FULL
+async def test_a_number_is_on_the_disk_before_it_is_told(tmp_path: Path) -> None:
+    vault = value_vault.SqliteVault(tmp_path / "values.db", SystemClock(), lambda: Seal(b"k" * 32))
+    found = await vault._file.run(lambda connection: connection.execute("PRAGMA synchronous").fetchone()[0])
+    await vault.close()
+    result = int(found)
+    assert result == 2  # FULL
 
 
-def test_every_worker_has_the_values_and_nobody_without_the_key(tmp_path: Path) -> None:
+async def test_every_worker_has_the_values_and_nobody_without_the_key(tmp_path: Path) -> None:
     (tmp_path / "redis").mkdir()
     server_ = RedisServer(tmp_path / "redis")
     server_.start()
 
-    async def run(seen: Upstream, server: str) -> None:
-        policy = {"rules": [ALL], "tokens": [BACK]}
-        state = f"redis://127.0.0.1:{server_.port}/0"
-        more: dict[str, Any] = {"state": state, "gateway": {"turn_limit": "never"}}
-        path = project(tmp_path / "p", server, policy, inspect_results=TOKENS, **more)
-        async with Gateway.load(path) as first, Gateway.load(path) as second:
-            shown = await health(first, seen, [ANN, BEN])
-            assert shown.data == ["<email:1>", "<email:2>"]
-            assert (await health(second, seen, [BEN])).data == ["<email:2>"]
-            assert code(await mail(second, "<email:2>")) == "ok"
-            assert json.loads(sent(seen)[-1]) == {"to": BEN}
-            assert code(await mail(second, "<email:3>")) == "validation"
-            reader = Redis(port=server_.port)
-            (name,) = reader.keys("*:values:of:*")
-            kept = reader.hgetall(name)
-            assert all(ANN.encode() not in one for pair in kept.items() for one in pair)
-            stored = await health(first, seen, {"note": f"x{BEN}", "other": f"x{ANN}"}, "another session")
-            assert stored.data == {"note": "x<email:3>", "other": "<email:4>"}  # no call was given the other
-            reader.hset(name, "box email 2", kept[b"box email 1"])
-            reader.close()
-            assert (
-                code(await mail(second, "<email:2>")) == "upstream_unavailable"
-            )  # what was moved there is not taken for the other
-            server_.stop()
-            assert code(await mail(second, "<email:1>")) == "upstream_unavailable"
-            lost = await health(first, seen, [ANN])
-            assert ANN not in json.dumps(lost.to_dict())
-
     try:
         with upstream() as (seen, server):
-            asyncio.run(run(seen, server))
+            policy = {"rules": [ALL], "tokens": [BACK]}
+            state = f"redis://127.0.0.1:{server_.port}/0"
+            more: dict[str, Any] = {"state": state, "gateway": {"turn_limit": "never"}}
+            path = project(tmp_path / "p", server, policy, inspect_results=TOKENS, **more)
+            async with Gateway.load(path) as first, Gateway.load(path) as second:
+                shown = await health(first, seen, [ANN, BEN])
+                assert shown.data == ["<email:1>", "<email:2>"]
+                assert (await health(second, seen, [BEN])).data == ["<email:2>"]
+                assert code(await mail(second, "<email:2>")) == "ok"
+                assert json.loads(sent(seen)[-1]) == {"to": BEN}
+                assert code(await mail(second, "<email:3>")) == "validation"
+                reader = Redis(port=server_.port)
+                (name,) = reader.keys("*:values:of:*")
+                kept = reader.hgetall(name)
+                assert all(ANN.encode() not in one for pair in kept.items() for one in pair)
+                stored = await health(first, seen, {"note": f"x{BEN}", "other": f"x{ANN}"}, "another session")
+                assert stored.data == {"note": "x<email:3>", "other": "<email:4>"}  # no call was given the other
+                reader.hset(name, "box email 2", kept[b"box email 1"])
+                reader.close()
+                assert (
+                    code(await mail(second, "<email:2>")) == "upstream_unavailable"
+                )  # what was moved there is not taken for the other
+                server_.stop()
+                assert code(await mail(second, "<email:1>")) == "upstream_unavailable"
+                lost = await health(first, seen, [ANN])
+                assert ANN not in json.dumps(lost.to_dict())
     finally:
         server_.stop()
 
@@ -449,9 +441,9 @@ async def _nothing(_gateway: Gateway, _seen: Upstream) -> None: ...
         ([{**BACK, "to": ["bots"]}], "no principal has the role"),
     ],
 )
-def test_a_grant_that_cannot_be_meant_stops_the_start(tmp_path: Path, tokens: list[Any], message: str) -> None:
+async def test_a_grant_that_cannot_be_meant_stops_the_start(tmp_path: Path, tokens: list[Any], message: str) -> None:
     with pytest.raises(PolicyError, match=message):
-        scenario(tmp_path, _nothing, tokens=tokens)
+        await scenario(tmp_path, _nothing, tokens=tokens)
 
 
 @pytest.mark.parametrize(
@@ -462,9 +454,9 @@ def test_a_grant_that_cannot_be_meant_stops_the_start(tmp_path: Path, tokens: li
         ({"detector": "own.Finder", "then": "tokenise", "kinds": ["Code"]}, "is no kind"),
     ],
 )
-def test_what_has_no_tokens_stops_the_start(tmp_path: Path, detector: dict[str, Any], message: str) -> None:
+async def test_what_has_no_tokens_stops_the_start(tmp_path: Path, detector: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        scenario(tmp_path, _nothing, detectors=[detector], tokens=[])
+        await scenario(tmp_path, _nothing, detectors=[detector], tokens=[])
 
 
 SHIFTS = [
@@ -491,7 +483,7 @@ HIDDEN = ["GB82 WEST 1234 5698 7654 32", "4111 1111 1111 1111", "411111111111111
 
 
 @pytest.mark.parametrize("value", HIDDEN)
-def test_text_beside_a_token_changes_nothing_in_what_is_found(tmp_path: Path, value: str) -> None:
+async def test_text_beside_a_token_changes_nothing_in_what_is_found(tmp_path: Path, value: str) -> None:
     kinds = ["email", "card", "iban", "phone"]
 
     async def steps(gateway: Gateway, seen: Upstream) -> None:
@@ -508,7 +500,7 @@ def test_text_beside_a_token_changes_nothing_in_what_is_found(tmp_path: Path, va
                 assert token in shown
                 assert BEN not in shown
 
-    scenario(
+    await scenario(
         tmp_path,
         steps,
         tokens=[{**BACK, "kinds": kinds}],
@@ -516,7 +508,7 @@ def test_text_beside_a_token_changes_nothing_in_what_is_found(tmp_path: Path, va
     )
 
 
-def test_a_value_beside_a_token_is_found_all_the_same(tmp_path: Path) -> None:
+async def test_a_value_beside_a_token_is_found_all_the_same(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         await health(gateway, seen, {"a": ANN})
         seen.body = json.dumps({"echo": f"{ANN} {BEN}", ANN: f"<email:1>{ANN}", "n": 4111111111111111}).encode()
@@ -527,12 +519,12 @@ def test_a_value_beside_a_token_is_found_all_the_same(tmp_path: Path) -> None:
             "n": "<card:1>",
         }
 
-    scenario(tmp_path, steps)
+    await scenario(tmp_path, steps)
 
 
 @pytest.mark.parametrize("value", HIDDEN)
 @pytest.mark.parametrize("later", ["s", "another session"])
-def test_a_value_that_a_service_stored_is_told_as_a_token_in_later_calls(
+async def test_a_value_that_a_service_stored_is_told_as_a_token_in_later_calls(
     tmp_path: Path, value: str, later: str
 ) -> None:
     """An agent has text stored beside a token, and reads it back."""
@@ -554,7 +546,7 @@ def test_a_value_that_a_service_stored_is_told_as_a_token_in_later_calls(
                 assert (token if later == "s" else token.partition(":")[0]) in shown
                 assert BEN not in shown
 
-    scenario(
+    await scenario(
         tmp_path,
         steps,
         tokens=[{**BACK, "kinds": ["email", "card", "iban", "phone"]}],
@@ -562,7 +554,7 @@ def test_a_value_that_a_service_stored_is_told_as_a_token_in_later_calls(
     )
 
 
-def test_an_error_tells_no_piece_of_a_value_that_an_earlier_call_was_given(tmp_path: Path) -> None:
+async def test_an_error_tells_no_piece_of_a_value_that_an_earlier_call_was_given(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         await health(gateway, seen, {"a": ANN})
         seen.body = b"{}"
@@ -574,4 +566,4 @@ def test_an_error_tells_no_piece_of_a_value_that_an_earlier_call_was_given(tmp_p
         assert ANN[2:9] not in answer.error.message
         assert "x<email:1> is wrong near [email]" in answer.error.message
 
-    scenario(tmp_path, steps)
+    await scenario(tmp_path, steps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -28,8 +27,8 @@ POLICY = {
 
 
 @pytest.mark.parametrize("name", ["getHealth", "get_health", "get-health", "GetHealth", "orders__getHealth"])
-def test_a_tool_is_run_and_described_by_the_id_of_its_operation(tmp_path: Path, name: str) -> None:
-    async def main(url: str) -> None:
+async def test_a_tool_is_run_and_described_by_the_id_of_its_operation(tmp_path: Path, name: str) -> None:
+    with upstream() as (_, url):
         path = project(tmp_path, url, POLICY, gateway={"search_above": 0})
         async with Gateway.load(path) as gateway:
             answer = await gateway.call("run_tool", {"name": name, "arguments": {}}, principal="bot")
@@ -40,12 +39,9 @@ def test_a_tool_is_run_and_described_by_the_id_of_its_operation(tmp_path: Path, 
             recorded = [entry["tool"] for entry in audit_entries(gateway) if entry["event"] == "intent"]
             assert recorded == ["orders__get_health"]
 
-    with upstream() as (_, url):
-        asyncio.run(main(url))
 
-
-def test_the_id_of_an_operation_that_is_not_open_to_the_caller_is_no_name(tmp_path: Path) -> None:
-    async def main(url: str) -> None:
+async def test_the_id_of_an_operation_that_is_not_open_to_the_caller_is_no_name(tmp_path: Path) -> None:
+    with upstream() as (seen, url):
         path = project(tmp_path, url, POLICY, gateway={"search_above": 0})
         async with Gateway.load(path) as gateway:
             hidden = await gateway.call("run_tool", {"name": "deleteOrder", "arguments": {"id": "1"}}, principal="bot")
@@ -55,9 +51,6 @@ def test_the_id_of_an_operation_that_is_not_open_to_the_caller_is_no_name(tmp_pa
             assert free.error is not None
             assert (hidden.error.message, hidden.error.rule) == (free.error.message, free.error.rule)
         assert seen.requests == []
-
-    with upstream() as (seen, url):
-        asyncio.run(main(url))
 
 
 def test_an_id_that_several_tools_have_names_none(tmp_path: Path) -> None:

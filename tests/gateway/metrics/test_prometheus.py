@@ -37,14 +37,11 @@ POLICY: dict[str, Any] = {
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def within(path: Path, seen: Upstream, body: Callable[[Gateway, httpx.AsyncClient, Upstream], Any]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(300), Gateway.load(path) as gateway:
-            transport = httpx.ASGITransport(App(gateway))
-            async with httpx.AsyncClient(transport=transport, base_url=BASE) as http:
-                await body(gateway, http, seen)
-
-    asyncio.run(main())
+async def within(path: Path, seen: Upstream, body: Callable[[Gateway, httpx.AsyncClient, Upstream], Any]) -> None:
+    async with asyncio.timeout(300), Gateway.load(path) as gateway:
+        transport = httpx.ASGITransport(App(gateway))
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as http:
+            await body(gateway, http, seen)
 
 
 async def told(http: httpx.AsyncClient, detail: str = "all") -> Samples:
@@ -59,7 +56,7 @@ async def told_until(http: httpx.AsyncClient, so: Callable[[Samples], bool]) -> 
     return samples
 
 
-def test_names_are_told_to_reviewers_and_to_nobody_else(tmp_path: Path) -> None:
+async def test_names_are_told_to_reviewers_and_to_nobody_else(tmp_path: Path) -> None:
     async def body(gateway: Gateway, http: httpx.AsyncClient, seen: Upstream) -> None:
         for name in ("orders__get_health", "orders__get_health", "orders__made_up", "orders__create_order"):
             await gateway.call(name, {}, principal="bot")
@@ -86,10 +83,12 @@ def test_names_are_told_to_reviewers_and_to_nobody_else(tmp_path: Path) -> None:
         assert not {"orders", "bot", "checks"} & set(sums.text.replace('"', " ").split())
 
     with upstream() as (seen, server):
-        within(project(tmp_path / "p", server, POLICY), seen, body)
+        await within(project(tmp_path / "p", server, POLICY), seen, body)
 
 
-def test_a_breaker_that_opens_is_seen_with_what_it_holds_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_breaker_that_opens_is_seen_with_what_it_holds_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def body(gateway: Gateway, http: httpx.AsyncClient, seen: Upstream) -> None:
         seen.faults["/health"] = 500
         for _ in range(12):
@@ -106,13 +105,15 @@ def test_a_breaker_that_opens_is_seen_with_what_it_holds_back(tmp_path: Path, ca
 
     with upstream() as (seen, server):
         seen_port = int(server.rpartition(":")[2])
-        within(project(tmp_path / "p", server, POLICY), seen, body)
+        await within(project(tmp_path / "p", server, POLICY), seen, body)
     opened = [record.getMessage() for record in caplog.records if "breaker is open" in record.getMessage()]
     assert len(opened) == 1
     assert opened[0].startswith(f"orders: 127.0.0.1:{seen_port} failed too often")
 
 
-def test_limits_that_refuse_and_calls_in_flight_are_seen(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_limits_that_refuse_and_calls_in_flight_are_seen(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def body(gateway: Gateway, http: httpx.AsyncClient, seen: Upstream) -> None:
         for _ in range(9):
             await gateway.call("orders__check_fraud", {"order": "canary"}, principal="bot")
@@ -129,13 +130,13 @@ def test_limits_that_refuse_and_calls_in_flight_are_seen(tmp_path: Path, caplog:
         assert value(samples, "toolgen_calls_waiting") == 0
 
     with upstream() as (seen, server):
-        within(project(tmp_path / "p", server, POLICY), seen, body)
+        await within(project(tmp_path / "p", server, POLICY), seen, body)
     said = [record.getMessage() for record in caplog.records if "limit checks" in record.getMessage()]
     assert said == ["limit checks is used up for a caller: calls are refused"]
     assert "canary" not in caplog.text
 
 
-def test_a_call_that_waits_for_its_turn_is_seen(tmp_path: Path) -> None:
+async def test_a_call_that_waits_for_its_turn_is_seen(tmp_path: Path) -> None:
     async def body(gateway: Gateway, http: httpx.AsyncClient, seen: Upstream) -> None:
         seen.answers.clear()
         calls = [asyncio.create_task(gateway.call("orders__get_health", {}, principal="bot")) for _ in range(3)]
@@ -148,10 +149,10 @@ def test_a_call_that_waits_for_its_turn_is_seen(tmp_path: Path) -> None:
 
     limits = [{"id": "one", "concurrency": 1, "wait": "30s"}]
     with upstream() as (seen, server):
-        within(project(tmp_path / "p", server, {**POLICY, "limits": limits}), seen, body)
+        await within(project(tmp_path / "p", server, {**POLICY, "limits": limits}), seen, body)
 
 
-def test_calls_that_wait_for_a_person_are_seen_until_somebody_answers(
+async def test_calls_that_wait_for_a_person_are_seen_until_somebody_answers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "toolgen")
@@ -173,10 +174,10 @@ def test_calls_that_wait_for_a_person_are_seen_until_somebody_answers(
         assert "canary" not in caplog.text
 
     with upstream() as (seen, server):
-        within(project(tmp_path / "p", server, POLICY), seen, body)
+        await within(project(tmp_path / "p", server, POLICY), seen, body)
 
 
-def test_edits_of_the_policy_and_the_record_are_seen(tmp_path: Path) -> None:
+async def test_edits_of_the_policy_and_the_record_are_seen(tmp_path: Path) -> None:
     async def body(gateway: Gateway, http: httpx.AsyncClient, seen: Upstream) -> None:
         before = read((await http.get("/metrics")).text)
         assert value(before, "toolgen_policy_edit_unused") == 0
@@ -209,7 +210,7 @@ def test_edits_of_the_policy_and_the_record_are_seen(tmp_path: Path) -> None:
         path = project(root, server, POLICY)
         (root / "var" / "audit").mkdir(parents=True)
         make_key(root / "var" / "audit" / "checkpoint.key", root / "var" / "audit")
-        within(path, seen, body)
+        await within(path, seen, body)
 
 
 def test_names_cannot_grow_without_end_or_break_the_format() -> None:

@@ -40,14 +40,14 @@ async def code_of(gateway: Gateway) -> str:
 
 
 @pytest.mark.parametrize("tolerant", [False, True])
-def test_a_gateway_is_not_ready_while_every_call_is_refused_for_want_of_its_redis(
+async def test_a_gateway_is_not_ready_while_every_call_is_refused_for_want_of_its_redis(
     tmp_path: Path, tolerant: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = RedisServer(tmp_path)
     server.start()
     limits = [{**LIMIT, "on_failure": "share"}] if tolerant else [LIMIT]
 
-    async def main() -> None:
+    try:
         async with Gateway.load(project(tmp_path / "p", f"redis://127.0.0.1:{server.port}", limits)) as gateway:
             assert await code_of(gateway) == ""
             await until(lambda: gateway.operations.ready() == ())
@@ -75,9 +75,6 @@ def test_a_gateway_is_not_ready_while_every_call_is_refused_for_want_of_its_redi
                 assert "ready" not in caplog.text
             else:
                 await until(lambda: "ready again" in caplog.text)
-
-    try:
-        asyncio.run(main())
     finally:
         server.stop()
 
@@ -119,7 +116,7 @@ ASKING = {
         3,
     ),
 )
-def test_a_gateway_is_not_ready_if_and_only_if_a_plain_read_is_refused(
+async def test_a_gateway_is_not_ready_if_and_only_if_a_plain_read_is_refused(
     tmp_path: Path, on_failure: str, asking: tuple[str, ...], paused: bool
 ) -> None:
     """Without Redis. `paused`: another tool is."""
@@ -130,7 +127,7 @@ def test_a_gateway_is_not_ready_if_and_only_if_a_plain_read_is_refused(
     path = project(tmp_path / "p", f"redis://127.0.0.1:{server.port}", limits, rules=rules)
     refused = bool(asking) or on_failure != "share"
 
-    async def main() -> None:
+    try:
         async with Gateway.load(path) as gateway:
             if paused:
                 await gateway.pausing.pause(principal="", source="", tool="pets__get_pet", reason="", by="ann")
@@ -152,26 +149,20 @@ def test_a_gateway_is_not_ready_if_and_only_if_a_plain_read_is_refused(
                 # An emptied Redis leaves rules about earlier calls without an answer: that is a verdict, and no outage.
                 while await code_of(gateway) == "upstream_unavailable":
                     pass
-
-    try:
-        asyncio.run(main())
     finally:
         server.stop()
 
 
-def test_a_gateway_without_limits_needs_its_redis_for_pauses_alone(tmp_path: Path) -> None:
+async def test_a_gateway_without_limits_needs_its_redis_for_pauses_alone(tmp_path: Path) -> None:
     server = RedisServer(tmp_path)
     server.start()
 
-    async def main() -> None:
+    try:
         async with Gateway.load(project(tmp_path / "p", f"redis://127.0.0.1:{server.port}", [])) as gateway:
             server.stop()
             await until(lambda: gateway.operations.ready() != ())
             assert await code_of(gateway) == "upstream_unavailable"
             assert all("paused" in reason for reason in gateway.operations.ready())
-
-    try:
-        asyncio.run(main())
     finally:
         server.stop()
 
@@ -188,12 +179,12 @@ async def test_a_file_of_pauses_that_cannot_be_read_stops_calls_and_says_so(tmp_
         assert (await code_of(gateway), gateway.operations.ready()) == ("", ())
 
 
-def test_a_record_that_cannot_be_written_any_more_is_noticed_without_a_call(
+async def test_a_record_that_cannot_be_written_any_more_is_noticed_without_a_call(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = make_project(tmp_path)
 
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING, "toolgen"):
         async with Gateway.load(path) as gateway:
             record = gateway.settings.audit_dir
             record.rename(tmp_path / "elsewhere")
@@ -206,6 +197,3 @@ def test_a_record_that_cannot_be_written_any_more_is_noticed_without_a_call(
             await until(lambda: gateway.operations.ready() == ())
             await until(lambda: "ready again" in caplog.text)
             assert await code_of(gateway) == ""
-
-    with caplog.at_level(logging.WARNING, "toolgen"):
-        asyncio.run(main())

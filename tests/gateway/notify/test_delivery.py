@@ -53,7 +53,7 @@ class World:
         return [one.id for one in self.to.got]
 
 
-def play(folder: Path, answers: list[Any], work: Callable[[World], Awaitable[None]], chance: float = 1.0) -> None:
+async def play(folder: Path, answers: list[Any], work: Callable[[World], Awaitable[None]], chance: float = 1.0) -> None:
     with receiver() as to:
         to.answers = answers
 
@@ -64,10 +64,10 @@ def play(folder: Path, answers: list[Any], work: Callable[[World], Awaitable[Non
             finally:
                 await world.outbox.close()
 
-        asyncio.run(main())
+        await main()
 
 
-def test_what_failed_is_sent_again_under_its_id_with_a_new_time_and_signature(tmp_path: Path) -> None:
+async def test_what_failed_is_sent_again_under_its_id_with_a_new_time_and_signature(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.told()
         assert await world.once()
@@ -85,10 +85,10 @@ def test_what_failed_is_sent_again_under_its_id_with_a_new_time_and_signature(tm
         world.clock.advance(MAX_AGE_S)
         assert not await world.once()
 
-    play(tmp_path, [(500, {}), (200, {})], work)
+    await play(tmp_path, [(500, {}), (200, {})], work)
 
 
-def pauses(folder: Path, chance: float) -> list[float]:
+async def pauses(folder: Path, chance: float) -> list[float]:
     """How long each message was held back, until it was given up."""
     found: list[float] = []
 
@@ -107,18 +107,18 @@ def pauses(folder: Path, chance: float) -> list[float]:
             ("notification", "error", "upstream_error")
         ]
 
-    play(folder, [(500, {})] * 200, work, chance)
+    await play(folder, [(500, {})] * 200, work, chance)
     return found[1:]
 
 
-def test_pauses_double_up_to_an_hour_and_jitter_takes_up_to_half(tmp_path: Path) -> None:
-    longest = pauses(tmp_path / "longest", 1.0)
+async def test_pauses_double_up_to_an_hour_and_jitter_takes_up_to_half(tmp_path: Path) -> None:
+    longest = await pauses(tmp_path / "longest", 1.0)
     assert longest[:5] == [5, 10, 20, 40, 80]
     assert set(longest[10:]) == {3600}
-    assert pauses(tmp_path / "shortest", 0.0)[:5] == [2.5, 5, 10, 20, 40]
+    assert (await pauses(tmp_path / "shortest", 0.0))[:5] == [2.5, 5, 10, 20, 40]
 
 
-def test_a_receiver_that_asks_us_to_wait_is_sent_nothing_before(tmp_path: Path) -> None:
+async def test_a_receiver_that_asks_us_to_wait_is_sent_nothing_before(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         for number in (1, 2):
             await world.told(number)
@@ -131,10 +131,10 @@ def test_a_receiver_that_asks_us_to_wait_is_sent_nothing_before(tmp_path: Path) 
         assert await world.once()
         assert sorted(world.ids()) == ["msg_1", "msg_1", "msg_2"]
 
-    play(tmp_path, [(429, {"retry-after": "60"})], work)
+    await play(tmp_path, [(429, {"retry-after": "60"})], work)
 
 
-def test_410_ends_it_at_once_and_closing_or_an_odd_answer_does_not(tmp_path: Path) -> None:
+async def test_410_ends_it_at_once_and_closing_or_an_odd_answer_does_not(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         for number in (1, 2, 3):
             await world.told(number)
@@ -142,10 +142,10 @@ def test_410_ends_it_at_once_and_closing_or_an_odd_answer_does_not(tmp_path: Pat
         assert {one.id for one in await world.outbox.dead("ops")} == {"msg_1"}
         assert (await world.outbox.counts("ops")).waiting == 2
 
-    play(tmp_path, [(410, {}), "close", (418, {})], work)
+    await play(tmp_path, [(410, {}), "close", (418, {})], work)
 
 
-def test_two_workers_never_send_to_one_webhook_at_once(tmp_path: Path) -> None:
+async def test_two_workers_never_send_to_one_webhook_at_once(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         for number in (1, 2):
             await world.told(number)
@@ -157,10 +157,10 @@ def test_two_workers_never_send_to_one_webhook_at_once(tmp_path: Path) -> None:
         assert await world.workers[1].once()
         assert world.ids() == ["msg_1", "msg_2"]
 
-    play(tmp_path, ["hang"], work)
+    await play(tmp_path, ["hang"], work)
 
 
-def test_a_worker_that_stops_hands_on_what_it_was_sending(tmp_path: Path) -> None:
+async def test_a_worker_that_stops_hands_on_what_it_was_sending(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.told()
         task = asyncio.create_task(world.workers[0].run())
@@ -170,10 +170,10 @@ def test_a_worker_that_stops_hands_on_what_it_was_sending(tmp_path: Path) -> Non
         assert await world.workers[1].once()
         assert world.ids() == ["msg_1", "msg_1"]
 
-    play(tmp_path, ["hang"], work)
+    await play(tmp_path, ["hang"], work)
 
 
-def test_a_worker_stops_also_where_the_outbox_cannot_be_reached(tmp_path: Path) -> None:
+async def test_a_worker_stops_also_where_the_outbox_cannot_be_reached(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.told()
         running = asyncio.create_task(world.workers[0].run())
@@ -186,18 +186,18 @@ def test_a_worker_stops_also_where_the_outbox_cannot_be_reached(tmp_path: Path) 
         assert done == {running}
         assert running.cancelled()
 
-    play(tmp_path, ["hang"], work)
+    await play(tmp_path, ["hang"], work)
 
 
 async def unreachable(*_: object) -> bool:
     raise StateError("nobody is there")
 
 
-def test_a_dead_letter_that_cannot_be_recorded_is_one_all_the_same(tmp_path: Path) -> None:
+async def test_a_dead_letter_that_cannot_be_recorded_is_one_all_the_same(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         world.refuses = True
         await world.told()
         assert await world.once()
         assert (await world.outbox.counts("ops")).dead == 1
 
-    play(tmp_path, [(410, {})], work)
+    await play(tmp_path, [(410, {})], work)

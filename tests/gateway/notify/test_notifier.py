@@ -71,7 +71,7 @@ def made(root: Path, url: str, to: Receiver, policy: dict[str, Any] | None = Non
     return project(root / "project", url, {**POLICY, **(policy or {})}, **settings)
 
 
-def play(root: Path, to: Receiver, work: Work, policy: dict[str, Any] | None = None, **more: Any) -> list[Any]:
+async def play(root: Path, to: Receiver, work: Work, policy: dict[str, Any] | None = None, **more: Any) -> list[Any]:
     """Runs a test over one gateway; the record."""
     with upstream() as (seen, url):
         path = made(root, url, to, policy, **more)
@@ -80,7 +80,7 @@ def play(root: Path, to: Receiver, work: Work, policy: dict[str, Any] | None = N
             async with Gateway.load(path) as gateway, asyncio.timeout(120):
                 await work(gateway, seen)
 
-        asyncio.run(main())
+        await main()
     return [dict(entry) for entry in entries(path.parent / "var" / "audit")]
 
 
@@ -105,7 +105,7 @@ def verify() -> Callable[[str, dict[str, str], bytes], None]:
     return found
 
 
-def test_what_waits_and_what_came_of_it_is_told_signed_and_linked(tmp_path: Path, to: Receiver) -> None:
+async def test_what_waits_and_what_came_of_it_is_told_signed_and_linked(tmp_path: Path, to: Receiver) -> None:
     async def work(gateway: Gateway, _seen: Upstream) -> None:
         yes, no, back = [await ask(gateway, text) for text in ("yes", "no", "back")]
         await to.reached(3)
@@ -131,10 +131,12 @@ def test_what_waits_and_what_came_of_it_is_told_signed_and_linked(tmp_path: Path
         for one in to.got:
             check(SECRET, one.headers, one.body)
 
-    play(tmp_path, to, work)
+    await play(tmp_path, to, work)
 
 
-def test_a_receiver_that_checks_takes_nothing_altered_and_either_of_two_secrets(tmp_path: Path, to: Receiver) -> None:
+async def test_a_receiver_that_checks_takes_nothing_altered_and_either_of_two_secrets(
+    tmp_path: Path, to: Receiver
+) -> None:
     async def work(gateway: Gateway, _seen: Upstream) -> None:
         await ask(gateway)
         (got,) = await to.reached(1)
@@ -153,7 +155,7 @@ def test_a_receiver_that_checks_takes_nothing_altered_and_either_of_two_secrets(
             with pytest.raises(ValueError, match=r"signed|old"):
                 check(secret, headers, body)
 
-    play(tmp_path, to, work, secret=["${env:NOTIFY_SECRET}", "${env:OLD_SECRET}"])
+    await play(tmp_path, to, work, secret=["${env:NOTIFY_SECRET}", "${env:OLD_SECRET}"])
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_a_receiver_that_checks_takes_nothing_altered_and_either_of_two_secrets(
     ],
     ids=["sensitive", "plain", "left out", "long"],
 )
-def test_what_is_secret_of_arguments_is_not_told(
+async def test_what_is_secret_of_arguments_is_not_told(
     tmp_path: Path, to: Receiver, policy: dict[str, Any], more: dict[str, Any], expected: str
 ) -> None:
     text = "4111-1111" * (3000 if more.pop("long", False) else 1)
@@ -178,10 +180,10 @@ def test_what_is_secret_of_arguments_is_not_told(
             shown = one.json()["data"]
             assert expected in str(shown.get("arguments", "")) + str(shown.get("arguments_omitted", ""))
 
-    play(tmp_path, to, work, policy, **more)
+    await play(tmp_path, to, work, policy, **more)
 
 
-def test_a_webhook_that_hangs_or_fails_delays_and_loses_no_approval(tmp_path: Path, to: Receiver) -> None:
+async def test_a_webhook_that_hangs_or_fails_delays_and_loses_no_approval(tmp_path: Path, to: Receiver) -> None:
     async def work(gateway: Gateway, seen: Upstream) -> None:
         to.answers = ["hang"]
         call_id = await ask(gateway)
@@ -198,7 +200,7 @@ def test_a_webhook_that_hangs_or_fails_delays_and_loses_no_approval(tmp_path: Pa
         await until(lambda: gateway.monitoring.notifications.failed == 1)  # type: ignore[union-attr]
         assert metrics.dead == 0
 
-    play(tmp_path, to, work)
+    await play(tmp_path, to, work)
 
 
 def test_a_place_that_is_not_open_is_refused_on_record_and_a_warning(
@@ -364,7 +366,7 @@ def test_people_are_reminded_and_others_asked_once_over_all_gateways(tmp_path: P
     assert record[0]["arguments"] == {"after_s": 1, "to": ["user"]}
 
 
-def test_what_was_answered_before_reminds_and_escalates_nobody(tmp_path: Path, to: Receiver) -> None:
+async def test_what_was_answered_before_reminds_and_escalates_nobody(tmp_path: Path, to: Receiver) -> None:
     async def work(gateway: Gateway, _seen: Upstream) -> None:
         soon, late = await ask(gateway), await ask(gateway, "late")
         await decide(gateway, soon, who="lena")
@@ -379,7 +381,7 @@ def test_what_was_answered_before_reminds_and_escalates_nobody(tmp_path: Path, t
             "approval_escalated",
         }
 
-    play(tmp_path, to, work, SOON)
+    await play(tmp_path, to, work, SOON)
 
 
 def test_an_escalation_is_on_record_and_a_reminder_is_logged_where_nobody_is_told(
@@ -431,24 +433,24 @@ def test_two_gateways_over_one_redis_tell_each_event_once(tmp_path: Path, to: Re
         server.stop()
 
 
-def test_only_the_events_that_a_webhook_names_are_told(tmp_path: Path, to: Receiver) -> None:
+async def test_only_the_events_that_a_webhook_names_are_told(tmp_path: Path, to: Receiver) -> None:
     async def work(gateway: Gateway, _seen: Upstream) -> None:
         call_id = await ask(gateway)
         await decide(gateway, call_id, approve=False)
         await to.reached(1)
         assert to.events() == [("approval_decided", call_id)]
 
-    play(tmp_path, to, work, events=["approval_decided"])
+    await play(tmp_path, to, work, events=["approval_decided"])
 
 
-def test_a_call_that_nobody_answers_for_expires_and_that_is_told(tmp_path: Path, to: Receiver) -> None:
+async def test_a_call_that_nobody_answers_for_expires_and_that_is_told(tmp_path: Path, to: Receiver) -> None:
     async def work(gateway: Gateway, _seen: Upstream) -> None:
         call_id = await ask(gateway)
         got: list[Delivered] = await to.reached(2)
         assert [one.json()["type"] for one in got] == ["approval_requested", "approval_expired"]
         assert {one.json()["data"]["id"] for one in got} == {call_id}
 
-    play(tmp_path, to, work, {"approvals": {"approvers": ["user"], "expires": "1s"}})
+    await play(tmp_path, to, work, {"approvals": {"approvers": ["user"], "expires": "1s"}})
 
 
 GLASS: dict[str, Any] = {
@@ -458,7 +460,7 @@ EVIL = "<!channel> fire & <https://evil.example.com|agree>"
 
 
 @pytest.mark.parametrize("form", ["generic", "slack"])
-def test_who_asks_for_a_role_that_takes_two_people_is_told_of(tmp_path: Path, to: Receiver, form: str) -> None:
+async def test_who_asks_for_a_role_that_takes_two_people_is_told_of(tmp_path: Path, to: Receiver, form: str) -> None:
     async def work(gateway: Gateway, _seen: Upstream) -> None:
         roles = gateway.role_grants
         grant_request = RoleWish(role="root", to="ann", seconds=60.0, reason=EVIL)
@@ -482,4 +484,4 @@ def test_who_asks_for_a_role_that_takes_two_people_is_told_of(tmp_path: Path, to
         told = second.json()
         assert (told["type"], told["data"]["agreed_by"]) == ("break_glass_given", "eve")
 
-    play(tmp_path, to, work, GLASS, format=form)
+    await play(tmp_path, to, work, GLASS, format=form)

@@ -49,9 +49,9 @@ def under(egress: Egress, sent: list[Destination] | None = None) -> object:
 OPEN = under(Egress(private_networks=True))
 
 
-def failure(sender: WebhookSender) -> DeliveryError:
+async def failure(sender: WebhookSender) -> DeliveryError:
     with pytest.raises(DeliveryError) as raised:
-        asyncio.run(sender.send("msg_1", b"{}", NOW))
+        await sender.send("msg_1", b"{}", NOW)
     return raised.value
 
 
@@ -90,33 +90,35 @@ def test_a_message_is_signed_with_each_secret_over_id_time_and_body() -> None:
         ((304, {}), False, 0, False),
     ],
 )
-def test_an_answer_that_is_no_2xx_says_what_to_do(answer: object, lasting: bool, wait_s: float, holds: bool) -> None:
+async def test_an_answer_that_is_no_2xx_says_what_to_do(
+    answer: object, lasting: bool, wait_s: float, holds: bool
+) -> None:
     with receiver() as to:
         to.answers = [answer]
-        found = failure(sender(webhook(to.url)))
+        found = await failure(sender(webhook(to.url)))
         assert (found.lasting, found.wait_s, found.holds) == (lasting, wait_s, holds)
 
 
-def test_a_redirect_is_not_followed() -> None:
+async def test_a_redirect_is_not_followed() -> None:
     with receiver() as to, receiver() as elsewhere:
         to.answers = [(307, {"location": elsewhere.url})]
-        assert "redirects are not followed" in failure(sender(webhook(to.url))).why
+        assert "redirects are not followed" in (await failure(sender(webhook(to.url)))).why
         assert elsewhere.got == []
 
 
-def test_who_closes_the_connection_has_not_got_it() -> None:
+async def test_who_closes_the_connection_has_not_got_it() -> None:
     with receiver() as to:
         to.answers = ["close"]
-        found = failure(sender(webhook(to.url)))
+        found = await failure(sender(webhook(to.url)))
         assert (found.lasting, len(to.got)) == (False, 1)
-        asyncio.run(sender(webhook(to.url)).send("msg_1", b"{}", NOW))
+        await sender(webhook(to.url)).send("msg_1", b"{}", NOW)
 
 
-def test_who_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolgen.gateway.notify.webhook._TOTAL_S", 0.3)
     with receiver() as to:
         to.answers = ["hang"]
-        assert failure(sender(webhook(to.url))).why == "127.0.0.1 did not answer in time"
+        assert (await failure(sender(webhook(to.url)))).why == "127.0.0.1 did not answer in time"
 
 
 @pytest.mark.parametrize(
@@ -124,21 +126,21 @@ def test_who_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     [Egress(), Egress(allow=frozenset({("hooks.example.com", 443)}))],
     ids=["private", "unlisted"],
 )
-def test_a_place_that_the_policy_does_not_open_is_not_reached(egress: Egress) -> None:
+async def test_a_place_that_the_policy_does_not_open_is_not_reached(egress: Egress) -> None:
     with receiver() as to:
-        found = failure(sender(webhook(to.url), under(egress)))
+        found = await failure(sender(webhook(to.url), under(egress)))
         assert (found.code, found.lasting, to.got) == ("egress_refused", True, [])
         assert "the gateway does not connect to 127.0.0.1" in found.why
 
 
-def test_a_name_that_resolves_to_a_private_address_is_refused() -> None:
+async def test_a_name_that_resolves_to_a_private_address_is_refused() -> None:
     asked: list[Destination] = []
 
     async def resolve(host: str, port: int) -> list[str]:
         return ["93.184.215.14", "169.254.169.254"]
 
     to = webhook("https://hooks.example.com/x")
-    found = failure(sender(to, under(Egress(), asked), resolver=resolve))
+    found = await failure(sender(to, under(Egress(), asked), resolver=resolve))
     assert (found.code, found.lasting) == ("egress_refused", True)
     assert [one.address for one in asked] == ["93.184.215.14", "169.254.169.254"]
 
@@ -151,10 +153,12 @@ def test_a_name_that_resolves_to_a_private_address_is_refused() -> None:
         ("${file:/nowhere}", SECRETS[0]),
     ],
 )
-def test_what_cannot_be_read_is_told_without_what_it_is(monkeypatch: pytest.MonkeyPatch, url: str, secret: str) -> None:
+async def test_what_cannot_be_read_is_told_without_what_it_is(
+    monkeypatch: pytest.MonkeyPatch, url: str, secret: str
+) -> None:
     monkeypatch.setenv("URL", "http://hooks.example.com/s3cr3t")
     monkeypatch.setenv("SIGNING", "s3cr3t")
-    found = failure(sender(webhook(url, secret)))
+    found = await failure(sender(webhook(url, secret)))
     assert found.code == "secret_unavailable"
     assert "s3cr3t" not in str(found.why) + repr(found)
 
@@ -167,21 +171,21 @@ def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tm
         assert (len(to.got), proxy.got) == (1, [])
 
 
-def test_a_receiver_is_believed_whose_certificate_one_of_the_named_authorities_signed(tmp_path: Path) -> None:
+async def test_a_receiver_is_believed_whose_certificate_one_of_the_named_authorities_signed(tmp_path: Path) -> None:
     ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
     certificate, key = ours.issue("hooks")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     believed = tmp_path / "believed.pem"
     with receiver(context) as to:
-        assert not failure(sender(webhook(to.url))).lasting
+        assert not (await failure(sender(webhook(to.url)))).lasting
         for text in (other.path.read_text(), "no certificate", ""):
             believed.write_text(text)
-            why = failure(sender(webhook(to.url, authorities=f"${{file:{believed}}}"))).why
+            why = (await failure(sender(webhook(to.url, authorities=f"${{file:{believed}}}")))).why
             assert "BEGIN" not in why
         assert to.got == []
         believed.write_text(ours.path.read_text())  # it is read again for each message
-        asyncio.run(sender(webhook(to.url, authorities=f"${{file:{believed}}}")).send("msg_1", b"{}", NOW))
+        await sender(webhook(to.url, authorities=f"${{file:{believed}}}")).send("msg_1", b"{}", NOW)
         wrong = to.url.replace("localhost", "127.0.0.2")  # a name that the certificate does not have
-        assert failure(sender(webhook(wrong, authorities=f"${{file:{believed}}}")))
+        assert await failure(sender(webhook(wrong, authorities=f"${{file:{believed}}}")))
         assert [one.id for one in to.got] == ["msg_1"]

@@ -53,7 +53,7 @@ async def ended(client: httpx.AsyncClient, call_id: str) -> httpx.Response:
     return await client.get(f"/v1/calls/{call_id}")
 
 
-def play(
+async def play(
     root: Path, steps: Callable[[list[str], Upstream, Path], Awaitable[None]], gateways: int = 2, **policy: Any
 ) -> None:
     """Runs steps with so many gateways of one project, as its workers are."""
@@ -70,7 +70,7 @@ def play(
             await opened([*urls, url], path, seen)
 
     with upstream() as (seen, server):
-        asyncio.run(main(project(root / "p", server, {**POLICY, **policy}), seen))
+        await main(project(root / "p", server, {**POLICY, **policy}), seen)
 
 
 async def left(client: httpx.AsyncClient, seen: Upstream, path: str = HEALTH, **body: Any) -> str:
@@ -83,7 +83,7 @@ async def left(client: httpx.AsyncClient, seen: Upstream, path: str = HEALTH, **
     return str(answer.json()["call_id"])
 
 
-def test_a_call_is_left_and_its_result_is_there_at_any_worker(tmp_path: Path) -> None:
+async def test_a_call_is_left_and_its_result_is_there_at_any_worker(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
         async with http(urls[0]) as one, http(urls[1]) as two:
             call_id = await left(one, seen)
@@ -103,10 +103,10 @@ def test_a_call_is_left_and_its_result_is_there_at_any_worker(tmp_path: Path) ->
         assert [entry["event"] for entry in written] == ["intent", "outcome"]
         assert len(seen.requests) == 1
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_call_that_ends_in_time_is_answered_as_any_other(tmp_path: Path) -> None:
+async def test_a_call_that_ends_in_time_is_answered_as_any_other(tmp_path: Path) -> None:
     async def steps(urls: list[str], _seen: Upstream, path: Path) -> None:
         async with http(urls[0]) as one:
             answer = await one.post(HEALTH, json={"wait": 60})
@@ -117,10 +117,10 @@ def test_a_call_that_ends_in_time_is_answered_as_any_other(tmp_path: Path) -> No
                 assert answer.status_code == status, answer.text
         assert not (path.parent / "var" / "state" / "calls.db").exists()
 
-    play(tmp_path, steps, gateways=1)
+    await play(tmp_path, steps, gateways=1)
 
 
-def test_nobody_else_sees_a_call_or_calls_it_off(tmp_path: Path) -> None:
+async def test_nobody_else_sees_a_call_or_calls_it_off(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         async with http(urls[0]) as one, http(urls[1], "ann") as other, http(urls[0], "bare") as same_role:
             call_id = await left(one, seen)
@@ -134,7 +134,7 @@ def test_nobody_else_sees_a_call_or_calls_it_off(tmp_path: Path) -> None:
             seen.answers.set()
             await ended(one, call_id)
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize("worker", [0, 1], ids=["at its worker", "at another"])
@@ -143,7 +143,7 @@ def test_nobody_else_sees_a_call_or_calls_it_off(tmp_path: Path) -> None:
     [(HEALTH, "cancelled", "cancelled"), (MAIL, "error", "outcome_unknown")],
     ids=["read", "write"],
 )
-def test_a_call_is_called_off_and_its_request_closed(
+async def test_a_call_is_called_off_and_its_request_closed(
     tmp_path: Path, worker: int, path: str, status: str, code: str
 ) -> None:
     async def steps(urls: list[str], seen: Upstream, root: Path) -> None:
@@ -158,10 +158,10 @@ def test_a_call_is_called_off_and_its_request_closed(
         last = [entry for entry in entries(root.parent / "var" / "audit") if entry.get("call_id") == call_id][-1]
         assert (last["event"], last["status"], last["code"]) == ("outcome", status, code)
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_call_that_a_person_has_to_agree_to_says_so_at_once(tmp_path: Path) -> None:
+async def test_a_call_that_a_person_has_to_agree_to_says_so_at_once(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         async with http(urls[0]) as one, http(urls[1], "ann") as ann:
             answer = await one.post("/v1/tools/orders__create_orders/call", json={"wait": 0, "arguments": {"body": []}})
@@ -173,11 +173,11 @@ def test_a_call_that_a_person_has_to_agree_to_says_so_at_once(tmp_path: Path) ->
             answer = await one.post(f"/v1/calls/{call_id}/cancel")
             assert (answer.status_code, answer.json()["error"]["code"]) == (200, "outcome_unknown")
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize("caller_at", [0, 1])
-def test_nobody_is_asked_about_a_call_that_was_called_off_before(
+async def test_nobody_is_asked_about_a_call_that_was_called_off_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caller_at: int
 ) -> None:
     """It waits for a limit when its caller calls it off, here or at another worker."""
@@ -196,10 +196,10 @@ def test_nobody_is_asked_about_a_call_that_was_called_off_before(
             assert outcome.json()["error"]["code"] in {"cancelled", "rate_limited"}
             assert (await ann.get("/v1/approvals")).json() == {"approvals": []}
 
-    play(tmp_path, steps, limits=[limit])
+    await play(tmp_path, steps, limits=[limit])
 
 
-def test_the_same_key_leads_back_to_the_call_that_was_left(tmp_path: Path) -> None:
+async def test_the_same_key_leads_back_to_the_call_that_was_left(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         async with http(urls[0]) as one:
             body = {"arguments": {"to": "x"}, "idempotency_key": "k1"}
@@ -210,10 +210,10 @@ def test_the_same_key_leads_back_to_the_call_that_was_left(tmp_path: Path) -> No
             assert (again.status_code, again.json()["call_id"], again.json()["data"]) == (200, call_id, {"ok": True})
         assert len(seen.requests) == 1
 
-    play(tmp_path, steps, gateways=1)
+    await play(tmp_path, steps, gateways=1)
 
 
-def test_each_principal_leaves_a_bounded_number_of_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_principal_leaves_a_bounded_number_of_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_CALLS_EACH == 1000
     monkeypatch.setattr("toolgen.gateway.operations.background_calls.MAX_CALLS_EACH", 2)
     leave, waits = BackgroundCalls._leave, asyncio.Event()
@@ -249,7 +249,7 @@ def test_each_principal_leaves_a_bounded_number_of_calls(tmp_path: Path, monkeyp
             assert await left(one, seen)
             seen.answers.set()
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_a_call_that_is_left_when_the_gateway_stops_ends_first(tmp_path: Path) -
         asyncio.run(main(project(tmp_path / "p", server, POLICY), seen))
 
 
-def test_what_is_kept_of_a_call_that_runs_has_none_of_its_arguments(tmp_path: Path) -> None:
+async def test_what_is_kept_of_a_call_that_runs_has_none_of_its_arguments(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
         async with http(urls[0]) as one:
             call_id = await left(one, seen, MAIL, arguments={"to": "canary-4711"})
@@ -305,10 +305,10 @@ def test_what_is_kept_of_a_call_that_runs_has_none_of_its_arguments(tmp_path: Pa
             seen.answers.set()
             await ended(one, call_id)
 
-    play(tmp_path, steps, gateways=1)
+    await play(tmp_path, steps, gateways=1)
 
 
-def test_each_call_of_a_batch_may_be_left_alone(tmp_path: Path) -> None:
+async def test_each_call_of_a_batch_may_be_left_alone(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
         calls = [{"type": "tool_call", "id": f"c{n}", "name": "orders__get_health", "args": {}} for n in range(3)]
         refused = {"type": "tool_call", "id": "no", "name": "orders__nothing", "args": {}}
@@ -333,7 +333,7 @@ def test_each_call_of_a_batch_may_be_left_alone(tmp_path: Path) -> None:
                 assert (answer.status_code, answer.json()["error"]["code"]) == (400, "validation")
         assert endings(path) == ["ok"] * 5 + ["cancelled"]
 
-    play(tmp_path, steps, gateways=1)
+    await play(tmp_path, steps, gateways=1)
 
 
 def endings(path: Path, tool: str = "orders__get_health") -> list[str]:
@@ -343,7 +343,9 @@ def endings(path: Path, tool: str = "orders__get_health") -> list[str]:
 
 
 @pytest.mark.parametrize(("tool", "status"), [("orders__send_mail", "ok"), ("orders__get_health", "cancelled")])
-def test_writes_of_a_batch_are_made_to_their_end_if_its_client_leaves(tmp_path: Path, tool: str, status: str) -> None:
+async def test_writes_of_a_batch_are_made_to_their_end_if_its_client_leaves(
+    tmp_path: Path, tool: str, status: str
+) -> None:
     paths: list[Path] = []
 
     async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
@@ -358,11 +360,11 @@ def test_writes_of_a_batch_are_made_to_their_end_if_its_client_leaves(tmp_path: 
             await asyncio.wait((asking,))
         seen.answers.set()
 
-    play(tmp_path, steps, gateways=1)
+    await play(tmp_path, steps, gateways=1)
     assert endings(paths[0], tool) == [status] * 2
 
 
-def test_results_of_calls_that_were_left_are_kept_within_their_room(
+async def test_results_of_calls_that_were_left_are_kept_within_their_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One caller leaves call after call at two workers. Each ends on record and for its caller; only so many results are kept."""
@@ -402,4 +404,4 @@ def test_results_of_calls_that_were_left_are_kept_within_their_room(
             seen.answers.set()
             assert (await ended(ann, call_id)).json()["data"] == result
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)

@@ -21,19 +21,16 @@ from toolgen.gateway.operations import device_calls
 Steps = Callable[[Served], Awaitable[None]]
 
 
-def play(root: Path, steps: Steps, policy: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+async def play(root: Path, steps: Steps, policy: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     """The record of what the steps did."""
     settings = device_project(root / "p", policy)
 
-    async def main() -> None:
-        async with asyncio.timeout(120), Served(settings) as served:
-            await steps(served)
-
-    asyncio.run(main())
+    async with asyncio.timeout(120), Served(settings) as served:
+        await steps(served)
     return recorded(settings)
 
 
-def test_a_call_is_asked_of_its_callers_device_and_ends_with_what_the_device_answers(tmp_path: Path) -> None:
+async def test_a_call_is_asked_of_its_callers_device_and_ends_with_what_the_device_answers(tmp_path: Path) -> None:
     calls: list[str] = []
 
     async def steps(served: Served) -> None:
@@ -53,7 +50,7 @@ def test_a_call_is_asked_of_its_callers_device_and_ends_with_what_the_device_ans
         assert (envelope["status"], envelope["data"]) == ("ok", {"latitude": 48.1, "longitude": 11.6, "owner": "Ann"})
         assert await served.requests() == []
 
-    record = play(tmp_path, steps)
+    record = await play(tmp_path, steps)
     told = [(entry["event"], entry.get("status"), entry.get("code")) for entry in record if "call_id" in entry]
     assert told == [
         ("intent", None, None),
@@ -65,7 +62,7 @@ def test_a_call_is_asked_of_its_callers_device_and_ends_with_what_the_device_ans
     assert {entry["call_id"] for entry in record} == set(calls)
 
 
-def test_params_are_made_of_arguments_and_what_is_not_given_is_left_out(tmp_path: Path) -> None:
+async def test_params_are_made_of_arguments_and_what_is_not_given_is_left_out(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         await served.asked("phone__copy_text", text="$5 for \u202eyou")
         await served.asked("phone__copy_text", text="b", **{"from": "mail"})
@@ -74,20 +71,20 @@ def test_params_are_made_of_arguments_and_what_is_not_given_is_left_out(tmp_path
         assert two["request"]["params"] == {"content": {"text": "b", "kind": "plain"}, "source": "mail"}
         assert "display" not in one
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_what_is_displayed_holds_nothing_that_nobody_sees_and_stays_short(tmp_path: Path) -> None:
+async def test_what_is_displayed_holds_nothing_that_nobody_sees_and_stays_short(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         await served.asked(reason="a\u202e b\u200b\n\nc" + "d" * 190)
         (shown,) = await served.requests()
         assert shown["display"].startswith("Share your location? a b cd")
         assert len(shown["display"]) < 340
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_call_that_waits_at_the_gateway_is_given_the_answer_as_soon_as_it_comes(tmp_path: Path) -> None:
+async def test_a_call_that_waits_at_the_gateway_is_given_the_answer_as_soon_as_it_comes(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         async with asyncio.TaskGroup() as group:
             call = group.create_task(served.call("phone__get_location", {"reason": "x"}, wait=100))
@@ -96,10 +93,12 @@ def test_a_call_that_waits_at_the_gateway_is_given_the_answer_as_soon_as_it_come
             assert (await served.answer(shown["request"]["id"], result=HERE)).status_code == 200
         assert call.result()["data"]["latitude"] == 48.1
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_device_that_listens_here_is_told_by_the_call_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_device_that_listens_here_is_told_by_the_call_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def nothing(_self: object) -> None:
         """What looks for calls at other workers, and would find this one too, a moment later."""
         await asyncio.Event().wait()
@@ -116,7 +115,7 @@ def test_a_device_that_listens_here_is_told_by_the_call_itself(tmp_path: Path, m
             assert shown["request"]["id"] == call_id
 
     monkeypatch.setattr(device_calls.DeviceCalls, "_watch", nothing)
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 ERRORS = [
@@ -134,7 +133,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("error", "ending", "data"), ERRORS)
-def test_an_error_of_the_device_is_one_that_the_agent_can_act_on(
+async def test_an_error_of_the_device_is_one_that_the_agent_can_act_on(
     tmp_path: Path, error: dict[str, Any], ending: tuple[str, str, int], data: object
 ) -> None:
     async def steps(served: Served) -> None:
@@ -147,14 +146,14 @@ def test_an_error_of_the_device_is_one_that_the_agent_can_act_on(
         assert told.get("data") == data
         assert told["error"]["suggestion"]
 
-    record = play(tmp_path, steps)
+    record = await play(tmp_path, steps)
     assert [(entry["status"], entry["code"]) for entry in record if entry["event"] == "outcome"] == [
         ("pending", "deferred"),
         ending[:2],
     ]
 
 
-def test_only_the_device_of_the_user_that_an_agent_acts_for_is_asked_and_may_answer(tmp_path: Path) -> None:
+async def test_only_the_device_of_the_user_that_an_agent_acts_for_is_asked_and_may_answer(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         acting = {"x-on-behalf-of": "ann"}
         async with served.http("bot") as bot:
@@ -177,12 +176,12 @@ def test_only_the_device_of_the_user_that_an_agent_acts_for_is_asked_and_may_ans
             assert ended.json()["data"]["owner"] == "Ann"
             assert (await bot.get(f"/v1/calls/{call_id}")).status_code == 404
 
-    record = play(tmp_path, steps)
+    record = await play(tmp_path, steps)
     refusals = [(entry["principal"], entry["code"]) for entry in record if entry["event"] == "refusal"]
     assert refusals == [("bot", "not_found"), ("bot", "not_found"), ("eve", "not_found")]
 
 
-def test_one_answer_counts_however_many_come_at_once(tmp_path: Path) -> None:
+async def test_one_answer_counts_however_many_come_at_once(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         call_id = await served.asked()
         answers = await asyncio.gather(
@@ -192,12 +191,12 @@ def test_one_answer_counts_however_many_come_at_once(tmp_path: Path) -> None:
         (winner,) = (number for number, answer in enumerate(answers) if answer.status_code == 200)
         assert (await served.outcome(call_id))["data"]["owner"] == f"o{winner}"
 
-    record = play(tmp_path, steps)
+    record = await play(tmp_path, steps)
     assert sum(entry["event"] == "outcome" and entry["status"] == "ok" for entry in record) == 1
     assert sum(entry["event"] == "refusal" and entry["code"] == "conflict" for entry in record) == 19
 
 
-def test_a_result_that_breaks_its_schema_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+async def test_a_result_that_breaks_its_schema_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         call_id = await served.asked()
         for result in (None, [], {}, {"coords": {"latitude": "48"}}, {"coords": {"latitude": 1}}):
@@ -207,11 +206,11 @@ def test_a_result_that_breaks_its_schema_is_refused_and_changes_nothing(tmp_path
         assert len(await served.requests()) == 1
         assert (await served.answer(call_id, result=HERE)).status_code == 200
 
-    record = play(tmp_path, steps)
+    record = await play(tmp_path, steps)
     assert [entry["code"] for entry in record if entry["event"] == "refusal"] == ["validation"] * 5
 
 
-def test_an_answer_that_is_nested_too_deeply_is_refused_and_the_call_still_waits(tmp_path: Path) -> None:
+async def test_an_answer_that_is_nested_too_deeply_is_refused_and_the_call_still_waits(tmp_path: Path) -> None:
     deep: Any = "SECRET"
     for _ in range(MAX_DEPTH):
         deep = [deep, 0, 0, 0]
@@ -229,10 +228,10 @@ def test_an_answer_that_is_nested_too_deeply_is_refused_and_the_call_still_waits
         assert (await served.outcome(call_id))["status"] == "pending"
         assert (await served.answer(call_id, result=HERE)).status_code == 200
 
-    assert "SECRET" not in str(play(tmp_path, steps))
+    assert "SECRET" not in str(await play(tmp_path, steps))
 
 
-def test_a_device_that_only_answers_wrong_is_told_where_and_its_call_expires(tmp_path: Path) -> None:
+async def test_a_device_that_only_answers_wrong_is_told_where_and_its_call_expires(tmp_path: Path) -> None:
     """Nothing of what it said passes, and the request is not open for ever."""
     wrong = {"coords": {"latitude": "SECRET-48", "longitude": 1}, "owner": "SECRET-Ann"}
 
@@ -256,12 +255,12 @@ def test_a_device_that_only_answers_wrong_is_told_where_and_its_call_expires(tmp
         assert (told["status"], told["error"]["code"]) == ("refused", "expired")
         assert "SECRET" not in str(told)
 
-    record = play(tmp_path, steps)
+    record = await play(tmp_path, steps)
     assert [entry["code"] for entry in record if entry["event"] == "refusal"] == ["validation"] * 3 + ["expired"]
     assert "SECRET" not in str(record)
 
 
-def test_an_answer_after_the_time_is_over_is_gone_and_so_is_one_to_a_withdrawn_call(tmp_path: Path) -> None:
+async def test_an_answer_after_the_time_is_over_is_gone_and_so_is_one_to_a_withdrawn_call(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         late, withdrawn = await served.asked("phone__copy_text"), await served.asked()
         cancelled = await served.post(f"/v1/calls/{withdrawn}/cancel", "ann", {})
@@ -284,14 +283,14 @@ def test_an_answer_after_the_time_is_over_is_gone_and_so_is_one_to_a_withdrawn_c
         assert (told["status"], told["error"]["code"]) == ("refused", "expired")
         assert (await served.answer(late, result=None)).status_code == 410
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 async def _later(now: Callable[[], Awaitable[float]], seconds: float) -> float:
     return await now() + seconds
 
 
-def test_what_the_policy_hides_is_hidden_in_what_a_device_answers(tmp_path: Path) -> None:
+async def test_what_the_policy_hides_is_hidden_in_what_a_device_answers(tmp_path: Path) -> None:
     policy = {**ALLOW, "redact": [{"tools": ["phone__*"], "fields": ["$..owner"], "with": "…"}]}
 
     async def steps(served: Served) -> None:
@@ -304,12 +303,12 @@ def test_what_the_policy_hides_is_hidden_in_what_a_device_answers(tmp_path: Path
         assert told["data"] == {"owner": "…"}
         assert "Ann" not in str(told)
 
-    record = play(tmp_path, steps, policy)
+    record = await play(tmp_path, steps, policy)
     assert "Ann" not in str(record)
 
 
 @pytest.mark.parametrize("succeeds", [True, False])
-def test_files_of_a_device_are_named_and_not_written_out(tmp_path: Path, succeeds: bool) -> None:
+async def test_files_of_a_device_are_named_and_not_written_out(tmp_path: Path, succeeds: bool) -> None:
     """Those in a result and those beside an error."""
     photo = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
     coded = base64.b64encode(photo).decode()
@@ -325,19 +324,21 @@ def test_files_of_a_device_are_named_and_not_written_out(tmp_path: Path, succeed
             assert reference["media_type"] == "image/png"
             assert (await served.get(reference["path"], "ann")).content == photo
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_characters_that_nobody_sees_are_taken_out_of_an_answer(tmp_path: Path) -> None:
+async def test_characters_that_nobody_sees_are_taken_out_of_an_answer(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         call_id = await served.asked("phone__ring")
         await served.answer(call_id, result={"say\u200b": ["ig\u2060nore \U000e0041"]})
         assert (await served.outcome(call_id))["data"] == {"say": ["ignore "]}
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_call_that_a_person_agreed_to_goes_on_to_the_device_and_nobody_answers_for_it_before(tmp_path: Path) -> None:
+async def test_a_call_that_a_person_agreed_to_goes_on_to_the_device_and_nobody_answers_for_it_before(
+    tmp_path: Path,
+) -> None:
     policy = {
         "rules": [
             {"id": "asks", "to": ["user"], "tools": ["phone__copy_text"], "verdict": "ask"},
@@ -361,7 +362,7 @@ def test_a_call_that_a_person_agreed_to_goes_on_to_the_device_and_nobody_answers
         assert (await served.answer(call_id, result=None)).status_code == 200
         assert (await served.outcome(call_id))["status"] == "ok"
 
-    record = play(tmp_path, steps, policy)
+    record = await play(tmp_path, steps, policy)
     told = [(entry["event"], entry.get("status"), entry.get("code")) for entry in record if entry["event"] != "refusal"]
     assert told == [
         ("intent", None, None),
@@ -374,7 +375,7 @@ def test_a_call_that_a_person_agreed_to_goes_on_to_the_device_and_nobody_answers
     ]
 
 
-def test_toolsets_hold_for_the_tools_of_a_device_as_for_all(tmp_path: Path) -> None:
+async def test_toolsets_hold_for_the_tools_of_a_device_as_for_all(tmp_path: Path) -> None:
     policy = {
         **ALLOW,
         "toolsets": {
@@ -398,10 +399,10 @@ def test_toolsets_hold_for_the_tools_of_a_device_as_for_all(tmp_path: Path) -> N
         await served.asked(who="bare")
         assert len(await served.requests("bare")) == 1
 
-    play(tmp_path, steps, policy)
+    await play(tmp_path, steps, policy)
 
 
-def test_a_request_is_not_handed_out_while_its_tool_is_paused_and_not_under_a_policy_that_says_no(
+async def test_a_request_is_not_handed_out_while_its_tool_is_paused_and_not_under_a_policy_that_says_no(
     tmp_path: Path,
 ) -> None:
     async def steps(served: Served) -> None:
@@ -418,10 +419,10 @@ def test_a_request_is_not_handed_out_while_its_tool_is_paused_and_not_under_a_po
         told = await served.outcome(call_id)
         assert (told["status"], told["error"]["code"], told.get("data")) == ("refused", "expired", None)
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_limit_counts_a_call_once_and_a_principal_has_so_many_that_wait(
+async def test_a_limit_counts_a_call_once_and_a_principal_has_so_many_that_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device_calls, "MAX_EACH", 3)
@@ -438,10 +439,12 @@ def test_a_limit_counts_a_call_once_and_a_principal_has_so_many_that_wait(
         assert (limited["error"]["code"], limited["error"]["rule"]) == ("rate_limited", "few")
         await served.asked(who="bare")  # another's
 
-    play(tmp_path, steps, policy)
+    await play(tmp_path, steps, policy)
 
 
-def test_earlier_calls_count_a_device_call_as_made_at_once_and_as_succeeded_once_it_is_answered(tmp_path: Path) -> None:
+async def test_earlier_calls_count_a_device_call_as_made_at_once_and_as_succeeded_once_it_is_answered(
+    tmp_path: Path,
+) -> None:
     policy = {
         "rules": [
             {"id": "phone", "to": ["user"], "tools": ["phone__get_location"], "verdict": "allow"},
@@ -469,10 +472,10 @@ def test_earlier_calls_count_a_device_call_as_made_at_once_and_as_succeeded_once
         await served.answer(call_id, result=HERE)
         await served.asked("phone__copy_text")
 
-    play(tmp_path, steps, policy)
+    await play(tmp_path, steps, policy)
 
 
-def test_a_repeated_key_is_told_how_the_first_call_stands(tmp_path: Path) -> None:
+async def test_a_repeated_key_is_told_how_the_first_call_stands(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         body = {"arguments": {"text": "x"}, "wait": 0, "idempotency_key": "once"}
         first = (await served.post("/v1/tools/phone__copy_text/call", "ann", body)).json()
@@ -484,7 +487,7 @@ def test_a_repeated_key_is_told_how_the_first_call_stands(tmp_path: Path) -> Non
         ended = (await served.post("/v1/tools/phone__copy_text/call", "ann", body)).json()
         assert (ended["status"], ended["call_id"]) == ("ok", first["call_id"])
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 async def test_a_request_and_an_answer_outlive_the_gateway(tmp_path: Path) -> None:
@@ -526,7 +529,7 @@ async def test_a_command_keeps_a_request_that_a_gateway_hands_out(tmp_path: Path
         assert [one["request"]["id"] for one in poll.result().json()["requests"]] == [envelope.call_id]
 
 
-def test_checks_of_the_project_see_what_a_device_answers(tmp_path: Path) -> None:
+async def test_checks_of_the_project_see_what_a_device_answers(tmp_path: Path) -> None:
     settings = device_project(tmp_path / "p")
     settings.write_text(
         settings.read_text() + "middleware: [{use: own_device_checks.Hide, timeout: 10s}]\n", encoding="utf-8"
@@ -538,13 +541,10 @@ def test_checks_of_the_project_see_what_a_device_answers(tmp_path: Path) -> None
         encoding="utf-8",
     )
 
-    async def main() -> None:
-        async with asyncio.timeout(120), Served(settings) as served:
-            call_id = await served.asked()
-            await served.answer(call_id, result=HERE)
-            assert (await served.outcome(call_id))["data"] == {"owner": "hidden"}
-
-    asyncio.run(main())
+    async with asyncio.timeout(120), Served(settings) as served:
+        call_id = await served.asked()
+        await served.answer(call_id, result=HERE)
+        assert (await served.outcome(call_id))["data"] == {"owner": "hidden"}
     noted = [entry["status"] for entry in recorded(settings) if entry["event"] == "decision"]
     assert noted == ["changed"]
 
@@ -581,7 +581,7 @@ async def test_a_workflow_waits_for_the_device_at_each_of_its_steps(tmp_path: Pa
         assert (ended.status, ended.data) == ("ok", {"latitude": 48.1})
 
 
-def test_over_mcp_the_caller_is_told_what_waits_and_where_its_result_will_be(tmp_path: Path) -> None:
+async def test_over_mcp_the_caller_is_told_what_waits_and_where_its_result_will_be(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         async with served.http("ann") as http:
             accept = {"accept": "application/json, text/event-stream"}
@@ -602,4 +602,4 @@ def test_over_mcp_the_caller_is_told_what_waits_and_where_its_result_will_be(tmp
         assert text.startswith("deferred: the user's device is asked")
         assert f"/v1/calls/{shown['request']['id']}" in text
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)

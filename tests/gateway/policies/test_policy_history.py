@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import sqlite3
@@ -56,27 +55,24 @@ def noted(path: Path) -> tuple[list[Any], list[Any]]:
         return file.execute("SELECT digest FROM policies").fetchall(), file.execute("SELECT id FROM keys").fetchall()
 
 
-def test_the_policy_in_force_and_the_keys_that_were_used_are_noted(tmp_path: Path) -> None:
+async def test_the_policy_in_force_and_the_keys_that_were_used_are_noted(tmp_path: Path) -> None:
     digest = hashlib.sha256(b"a key").hexdigest()
     rita = {"api_key": f"sha256:{digest}", "roles": ["reviewer"]}
     path = make_project(tmp_path, policy={**POLICY, "principals": {**POLICY["principals"], "rita": rita}})
     file = path.parent / "var" / "state" / "seen.db"
 
-    async def main() -> str:
-        async with Gateway.load(path) as gateway:
-            await gateway.monitoring.history.note()
-            assert noted(file) == ([(gateway.policy.digest,)], [])
-            await gateway.callers.authenticate("a key")
-            await gateway.callers.authenticate("a key that nobody has")
-        assert noted(file)[1] == [(digest[:12],)]
-        return gateway.policy.digest
-
-    in_force = asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        await gateway.monitoring.history.note()
+        assert noted(file) == ([(gateway.policy.digest,)], [])
+        await gateway.callers.authenticate("a key")
+        await gateway.callers.authenticate("a key that nobody has")
+    assert noted(file)[1] == [(digest[:12],)]
+    in_force = gateway.policy.digest
     assert noted(file)[0] == [(in_force,)]
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_history_that_cannot_be_written_keeps_no_call_back(
+async def test_a_history_that_cannot_be_written_keeps_no_call_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def failing(*_: object) -> None:
@@ -85,13 +81,10 @@ def test_a_history_that_cannot_be_written_keeps_no_call_back(
     monkeypatch.setattr(SeenPolicies, "policy", failing)
     path = make_project(tmp_path, policy=POLICY)
 
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            await gateway.monitoring.history.note()
-            await gateway.monitoring.history.note()
-            assert gateway.operations.ready() == ()
-
-    asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        await gateway.monitoring.history.note()
+        await gateway.monitoring.history.note()
+        assert gateway.operations.ready() == ()
     assert [record.message for record in caplog.records if "history of the policy" in record.message] == [
         "the history of the policy is not kept: the disk is full"
     ]

@@ -88,7 +88,7 @@ class Journal:
         return "gateway-1", len(self.entries)
 
 
-def run(journal: Journal, ending: Result | Exception) -> tuple[Result, int]:
+async def run(journal: Journal, ending: Result | Exception) -> tuple[Result, int]:
     reached = 0
 
     async def last(call: Call, call_context: CallContext) -> Result:
@@ -108,12 +108,12 @@ def run(journal: Journal, ending: Result | Exception) -> tuple[Result, int]:
         users=UserRecorder(named={"bot", "ann"}, conceal=dict),
         counts=Metrics(),
     )
-    return asyncio.run(compose((record,), last)(CALL, CallContext())), reached
+    return await compose((record,), last)(CALL, CallContext()), reached
 
 
-def test_intent_and_outcome_hold_who_what_for_whom_and_how_it_ended() -> None:
+async def test_intent_and_outcome_hold_who_what_for_whom_and_how_it_ended() -> None:
     journal = Journal()
-    result, _ = run(journal, Success(data=1, delivery=Delivery(rows=3, attempts=2)))
+    result, _ = await run(journal, Success(data=1, delivery=Delivery(rows=3, attempts=2)))
     assert result == Success(data=1, delivery=Delivery(rows=3, attempts=2))
     who = {"call_id": "call_1", "principal": "bot", "on_behalf_of": "ann", "tool": "pets__get_pet"}
     assert journal.entries == [
@@ -160,25 +160,25 @@ def _error(code: ErrorCode, message: str = "x: y", rule: str = "") -> Error:
         (Success(data=1), "ok", None, "allow", None),
     ],
 )
-def test_every_ending_is_recorded(
+async def test_every_ending_is_recorded(
     ending: Result | Exception, status: str, code: str, verdict: str, message: str | None
 ) -> None:
     journal = Journal()
-    run(journal, ending)
+    await run(journal, ending)
     outcome = journal.entries[1]
     assert (outcome["status"], outcome.get("code"), outcome["verdict"]) == (status, code, verdict)
     assert outcome.get("message") == message
 
 
-def test_an_error_inside_the_gateway_shows_its_type_alone() -> None:
-    result, _ = run(Journal(), ValueError("password=hunter2"))
+async def test_an_error_inside_the_gateway_shows_its_type_alone() -> None:
+    result, _ = await run(Journal(), ValueError("password=hunter2"))
     assert isinstance(result, Failed)
     assert "ValueError" in result.error.message
     assert "hunter2" not in repr(result)
 
 
-def test_without_a_durable_intent_nothing_runs() -> None:
-    result, reached = run(Journal(refuse_from=1), Success(data=1))
+async def test_without_a_durable_intent_nothing_runs() -> None:
+    result, reached = await run(Journal(refuse_from=1), Success(data=1))
     assert reached == 0
     assert isinstance(result, Refused)
     assert result.error.code == "audit_unavailable"
@@ -199,10 +199,10 @@ _ERROR = Error(code="upstream_error", message="no")
         (Pending(error=_ERROR), "audit_unavailable"),
     ],
 )
-def test_an_outcome_that_cannot_be_recorded_is_withheld_and_what_was_made_is_never_to_be_repeated(
+async def test_an_outcome_that_cannot_be_recorded_is_withheld_and_what_was_made_is_never_to_be_repeated(
     ending: Result | Exception, code: str
 ) -> None:
-    result, reached = run(Journal(refuse_from=2), ending)
+    result, reached = await run(Journal(refuse_from=2), ending)
     assert reached == 1
     assert isinstance(result, Failed | Refused)
     assert result.error.code == code
@@ -262,10 +262,10 @@ def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_record
     assert "arguments" not in written[0]
 
 
-def test_every_attempt_but_the_last_has_an_entry_before_the_outcome() -> None:
+async def test_every_attempt_but_the_last_has_an_entry_before_the_outcome() -> None:
     journal = Journal()
     retried = ({"code": "upstream_error", "duration_ms": 1.5}, {"code": "upstream_timeout", "duration_ms": 2.0})
-    run(journal, Success(data=1, delivery=Delivery(attempts=3, retried=retried)))
+    await run(journal, Success(data=1, delivery=Delivery(attempts=3, retried=retried)))
     told = [(item["event"], item.get("code"), item.get("attempts")) for item in journal.entries]
     assert told == [
         ("intent", None, None),

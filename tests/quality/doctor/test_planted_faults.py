@@ -5,7 +5,6 @@ TOOLGEN_PLANTED=all python -m pytest tests/quality/doctor/test_planted_faults.py
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -149,12 +148,12 @@ UNNOTICED = {
 }
 
 
-def failed(root: Path) -> list[str]:
+async def failed(root: Path) -> list[str]:
     async def main() -> list[Trial]:
         gateway = Gateway.load(root / "toolgen.yaml")
         return [await tried(attempt) for attempt in attempts_on(gateway)]
 
-    return [f"{trial.name}: {trial.detail}" for trial in asyncio.run(main()) if not trial.ok]
+    return [f"{trial.name}: {trial.detail}" for trial in await main() if not trial.ok]
 
 
 @pytest.fixture
@@ -167,11 +166,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", [name for name, one in PLANTED.items() if one.default or ALL])
-def test_a_planted_fault_is_noticed(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_planted_fault_is_noticed(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = PLANTED[name]
     monkeypatch.setattr(planted.owner, planted.name, planted.fault)
 
-    assert bool(failed(root)) is (name not in UNNOTICED)
+    assert bool(await failed(root)) is (name not in UNNOTICED)
 
 
 def test_every_guard_that_a_fault_is_planted_in_is_there() -> None:
@@ -179,8 +178,8 @@ def test_every_guard_that_a_fault_is_planted_in_is_there() -> None:
     assert [name for name, one in PLANTED.items() if one.name not in vars(one.owner)] == []
 
 
-def test_without_a_fault_nothing_fails(root: Path) -> None:
-    assert failed(root) == []
+async def test_without_a_fault_nothing_fails(root: Path) -> None:
+    assert await failed(root) == []
 
 
 def test_at_most_one_fault_stays_unnoticed() -> None:
@@ -188,15 +187,12 @@ def test_at_most_one_fault_stays_unnoticed() -> None:
     assert len(PLANTED) >= 24
 
 
-def test_a_trial_that_would_not_notice_is_reported(root: Path) -> None:
+async def test_a_trial_that_would_not_notice_is_reported(root: Path) -> None:
     """Each attempt as it would be if it never found anything: that is a failure, and no success."""
 
     async def blind() -> str:
         return ""
 
-    async def main() -> list[Trial]:
-        attempts = attempts_on(Gateway.load(root / "toolgen.yaml"))
-        return [await tried(replace(attempt, make=blind, unguarded=None)) for attempt in attempts]
-
-    found = asyncio.run(main())
+    attempts = attempts_on(Gateway.load(root / "toolgen.yaml"))
+    found = [await tried(replace(attempt, make=blind, unguarded=None)) for attempt in attempts]
     assert all(not trial.ok and "proves nothing" in trial.detail for trial in found)

@@ -83,15 +83,12 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
-def test_one_request_serves_a_hundred_callers_and_all_later_ones(service: Service) -> None:
-    async def main() -> None:
-        held = Held(service)
-        assert held.grant.known("", None) is None
-        assert set(await asyncio.gather(*(held.fetch() for _ in range(100)))) == {"canary-token-1"}
-        assert held.grant.known("", None) == "canary-token-1"
-        assert len(service.asked) == 1
-
-    run(main)
+async def test_one_request_serves_a_hundred_callers_and_all_later_ones(service: Service) -> None:
+    held = Held(service)
+    assert held.grant.known("", None) is None
+    assert set(await asyncio.gather(*(held.fetch() for _ in range(100)))) == {"canary-token-1"}
+    assert held.grant.known("", None) == "canary-token-1"
+    assert len(service.asked) == 1
     asked = service.asked[0]
     assert asked.form == {"grant_type": "client_credentials", "scope": "read write"}
     # RFC 6749 section 2.3.1: form-encoded before base64, so that neither a colon nor a space is lost.
@@ -99,88 +96,73 @@ def test_one_request_serves_a_hundred_callers_and_all_later_ones(service: Servic
     assert asked.headers["Authorization"] == f"Basic {expected}"
 
 
-def test_a_token_is_replaced_before_its_end_while_calls_go_on_with_the_old_one(service: Service) -> None:
-    async def main() -> None:
-        held = Held(service)
-        assert await held.fetch() == "canary-token-1"
-        held.clock.advance(3600 * 0.9)
-        service.gate.clear()
-        assert held.grant.known("", None) == "canary-token-1"
-        assert await held.fetch() == "canary-token-1"
-        service.gate.set()
-        asking = held.grant._own.asking
-        assert asking is not None
-        await asking
-        assert [await held.fetch() for _ in range(3)] == ["canary-token-2"] * 3
-
-    run(main)
+async def test_a_token_is_replaced_before_its_end_while_calls_go_on_with_the_old_one(service: Service) -> None:
+    held = Held(service)
+    assert await held.fetch() == "canary-token-1"
+    held.clock.advance(3600 * 0.9)
+    service.gate.clear()
+    assert held.grant.known("", None) == "canary-token-1"
+    assert await held.fetch() == "canary-token-1"
+    service.gate.set()
+    asking = held.grant._own.asking
+    assert asking is not None
+    await asking
+    assert [await held.fetch() for _ in range(3)] == ["canary-token-2"] * 3
     assert len(service.asked) == 2
 
 
-def test_a_token_that_has_ended_is_not_sent_even_when_there_is_no_other(service: Service) -> None:
-    async def main() -> None:
-        held = Held(service)
+async def test_a_token_that_has_ended_is_not_sent_even_when_there_is_no_other(service: Service) -> None:
+    held = Held(service)
+    await held.fetch()
+    service.answer = lambda _: Answered.json(503)
+    held.clock.advance(3595)
+    with pytest.raises(SecretError, match="503"):
         await held.fetch()
-        service.answer = lambda _: Answered.json(503)
-        held.clock.advance(3595)
-        with pytest.raises(SecretError, match="503"):
-            await held.fetch()
-
-    run(main)
 
 
-def test_a_dead_endpoint_is_not_asked_again_until_its_time(service: Service) -> None:
+async def test_a_dead_endpoint_is_not_asked_again_until_its_time(service: Service) -> None:
     service.answer = lambda _: Answered.json(500, error="server_error")
 
-    async def main() -> None:
-        held = Held(service)
-        for _ in range(50):
-            with pytest.raises(SecretError, match="no token can be had from"):
-                await held.fetch()
-        assert len(service.asked) == 1
-        asked = []
-        for _ in range(8):
-            held.clock.advance(1)
-            with pytest.raises(SecretError):
-                await held.fetch()
-            asked.append(len(service.asked))
-        assert asked == [1, 2, 2, 2, 2, 3, 3, 3]  # after 2 seconds, then 4, then 8
-        service.answer = counted()
-        held.clock.advance(60)
-        assert await held.fetch() == "canary-token-1"
-
-    run(main)
+    held = Held(service)
+    for _ in range(50):
+        with pytest.raises(SecretError, match="no token can be had from"):
+            await held.fetch()
+    assert len(service.asked) == 1
+    asked = []
+    for _ in range(8):
+        held.clock.advance(1)
+        with pytest.raises(SecretError):
+            await held.fetch()
+        asked.append(len(service.asked))
+    assert asked == [1, 2, 2, 2, 2, 3, 3, 3]  # after 2 seconds, then 4, then 8
+    service.answer = counted()
+    held.clock.advance(60)
+    assert await held.fetch() == "canary-token-1"
 
 
-def test_a_token_that_is_not_accepted_is_replaced_once_and_not_for_every_call(service: Service) -> None:
-    async def main() -> None:
-        held = Held(service)
-        first = await held.fetch()
-        assert held.grant.reject("", None, first)
-        assert held.grant.reject("", None, first), "another call was refused with the same token: it is mended too"
-        second = await held.fetch()
-        assert second == "canary-token-2"
-        assert held.grant.reject("", None, first)
-        assert not held.grant.reject("", None, second), "a fresh token did not help, so another would not"
-        assert await held.fetch() == second
-        held.clock.advance(31)
-        assert held.grant.reject("", None, second)
-
-    run(main)
+async def test_a_token_that_is_not_accepted_is_replaced_once_and_not_for_every_call(service: Service) -> None:
+    held = Held(service)
+    first = await held.fetch()
+    assert held.grant.reject("", None, first)
+    assert held.grant.reject("", None, first), "another call was refused with the same token: it is mended too"
+    second = await held.fetch()
+    assert second == "canary-token-2"
+    assert held.grant.reject("", None, first)
+    assert not held.grant.reject("", None, second), "a fresh token did not help, so another would not"
+    assert await held.fetch() == second
+    held.clock.advance(31)
+    assert held.grant.reject("", None, second)
 
 
-def test_a_secret_that_was_rotated_is_read_for_the_next_token(service: Service) -> None:
+async def test_a_secret_that_was_rotated_is_read_for_the_next_token(service: Service) -> None:
     environment = dict(ENVIRONMENT)
 
-    async def main() -> None:
-        held = Held(service)
-        held.grants.secrets = SecretResolver(environment)
-        await held.fetch()
-        environment["SECRET"] = "canary-second"
-        held.clock.advance(3600)
-        await held.fetch()
-
-    run(main)
+    held = Held(service)
+    held.grants.secrets = SecretResolver(environment)
+    await held.fetch()
+    environment["SECRET"] = "canary-second"
+    held.clock.advance(3600)
+    await held.fetch()
     shown = [base64.b64decode(asked.headers["Authorization"].split()[1]).decode() for asked in service.asked]
     assert shown[1] == "shop%3A1:canary-second"
 
@@ -225,18 +207,15 @@ def test_a_secret_that_was_rotated_is_read_for_the_next_token(service: Service) 
         (Answered.json(401), "answered 401"),
     ],
 )
-def test_an_answer_that_is_no_token_for_us_is_refused(service: Service, answered: Answered, why: str) -> None:
+async def test_an_answer_that_is_no_token_for_us_is_refused(service: Service, answered: Answered, why: str) -> None:
     service.answer = lambda _: answered
 
-    async def main() -> None:
-        held = Held(service)
-        with pytest.raises(SecretError, match=why) as caught:
-            await held.fetch()
-        for text in (str(caught.value), repr(caught.value)):
-            assert "canary" not in text
-            assert "stolen" not in text
-
-    run(main)
+    held = Held(service)
+    with pytest.raises(SecretError, match=why) as caught:
+        await held.fetch()
+    for text in (str(caught.value), repr(caught.value)):
+        assert "canary" not in text
+        assert "stolen" not in text
     assert len(service.asked) == 1
 
 
@@ -279,16 +258,13 @@ def test_how_long_a_token_lives_is_read_as_services_write_it(
     run(main)
 
 
-def test_a_token_without_a_time_is_not_kept_for_long(service: Service) -> None:
+async def test_a_token_without_a_time_is_not_kept_for_long(service: Service) -> None:
     service.answer = lambda _: Answered.json(access_token=f"t{len(service.asked)}", token_type="bearer")
 
-    async def main() -> None:
-        held = Held(service)
-        assert await held.fetch() == "t1"
-        held.clock.advance(300)
-        assert await held.fetch() == "t2"
-
-    run(main)
+    held = Held(service)
+    assert await held.fetch() == "t1"
+    held.clock.advance(300)
+    assert await held.fetch() == "t2"
 
 
 @pytest.mark.parametrize(
@@ -301,37 +277,31 @@ def test_a_token_without_a_time_is_not_kept_for_long(service: Service) -> None:
         (Egress(allow=frozenset({("api.example.com", 443)})), "https://1.1.1.1/token"),
     ],
 )
-def test_an_endpoint_that_the_policy_does_not_open_is_never_dialled(egress: Egress, url: str) -> None:
+async def test_an_endpoint_that_the_policy_does_not_open_is_never_dialled(egress: Egress, url: str) -> None:
     asked: list[str] = []
 
-    async def main() -> None:
-        grants = OAuthClients(
-            secrets=SecretResolver(ENVIRONMENT),
-            permit=lambda to: asked.append(to.address) or egress.check(to.host, to.port, to.address),  # type: ignore[func-returns-value]
-            clock=FixedClock(),
-        )
-        with pytest.raises(SecretError, match="does not connect"):
-            await grants.grant(form(CLIENT), url).fetch("", None)
-
-    run(main)
+    grants = OAuthClients(
+        secrets=SecretResolver(ENVIRONMENT),
+        permit=lambda to: asked.append(to.address) or egress.check(to.host, to.port, to.address),  # type: ignore[func-returns-value]
+        clock=FixedClock(),
+    )
+    with pytest.raises(SecretError, match="does not connect"):
+        await grants.grant(form(CLIENT), url).fetch("", None)
     assert asked
 
 
-def test_a_name_with_one_forbidden_address_is_not_dialled_at_all() -> None:
+async def test_a_name_with_one_forbidden_address_is_not_dialled_at_all() -> None:
     async def rebound(host: str, port: int) -> list[str]:
         return ["93.184.216.34", "169.254.169.254"]
 
-    async def main() -> None:
-        grants = OAuthClients(
-            secrets=SecretResolver(ENVIRONMENT),
-            permit=lambda to: Egress().check(to.host, to.port, to.address),
-            clock=FixedClock(),
-            resolver=rebound,
-        )
-        with pytest.raises(SecretError, match="link-local"):
-            await grants.grant(form(CLIENT), "https://login.example.com/token").fetch("", None)
-
-    run(main)
+    grants = OAuthClients(
+        secrets=SecretResolver(ENVIRONMENT),
+        permit=lambda to: Egress().check(to.host, to.port, to.address),
+        clock=FixedClock(),
+        resolver=rebound,
+    )
+    with pytest.raises(SecretError, match="link-local"):
+        await grants.grant(form(CLIENT), "https://login.example.com/token").fetch("", None)
 
 
 def test_proxies_of_the_environment_are_not_used(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,20 +324,17 @@ def rotating() -> Callable[[Asked], Answered]:
     return answer
 
 
-def test_a_rotated_refresh_token_outlives_the_process_and_is_not_readable_on_disk(
+async def test_a_rotated_refresh_token_outlives_the_process_and_is_not_readable_on_disk(
     service: Service, tmp_path: Path
 ) -> None:
     service.answer = rotating()
 
-    async def main() -> None:
-        first = Held(service, REFRESH, tmp_path / "oauth")
-        assert await first.fetch() == "access-1"
-        first.clock.advance(3600)
-        assert await first.fetch() == "access-2"
-        second = Held(service, REFRESH, tmp_path / "oauth")
-        assert await second.fetch() == "access-3"
-
-    run(main)
+    first = Held(service, REFRESH, tmp_path / "oauth")
+    assert await first.fetch() == "access-1"
+    first.clock.advance(3600)
+    assert await first.fetch() == "access-2"
+    second = Held(service, REFRESH, tmp_path / "oauth")
+    assert await second.fetch() == "access-3"
     kept = [path for path in (tmp_path / "oauth").iterdir() if path.is_file()]
     assert kept
     for path in kept:
@@ -375,33 +342,31 @@ def test_a_rotated_refresh_token_outlives_the_process_and_is_not_readable_on_dis
         assert b"canary" not in path.read_bytes()
 
 
-def test_processes_that_refresh_at_once_never_show_one_refresh_token_twice(service: Service, tmp_path: Path) -> None:
+async def test_processes_that_refresh_at_once_never_show_one_refresh_token_twice(
+    service: Service, tmp_path: Path
+) -> None:
     service.answer = rotating()
 
-    async def main() -> None:
-        held = [Held(service, REFRESH, tmp_path) for _ in range(5)]
-        assert sorted(await asyncio.gather(*(one.fetch() for one in held))) == [f"access-{n}" for n in range(1, 6)]
-
-    run(main)
+    held = [Held(service, REFRESH, tmp_path) for _ in range(5)]
+    assert sorted(await asyncio.gather(*(one.fetch() for one in held))) == [f"access-{n}" for n in range(1, 6)]
     shown = [asked.form["refresh_token"] for asked in service.asked]
     assert len(set(shown)) == len(shown) == 5
 
 
-def test_another_configured_refresh_token_takes_the_place_of_the_kept_one(service: Service, tmp_path: Path) -> None:
+async def test_another_configured_refresh_token_takes_the_place_of_the_kept_one(
+    service: Service, tmp_path: Path
+) -> None:
     service.answer = rotating()
 
-    async def main() -> None:
-        await Held(service, REFRESH, tmp_path).fetch()
-        fresh = Held(service, REFRESH, tmp_path)
-        fresh.grants.secrets = SecretResolver({"REFRESH": "canary-refresh-other"})
-        with pytest.raises(SecretError, match="refresh token"):
-            await fresh.fetch()
-
-    run(main)
+    await Held(service, REFRESH, tmp_path).fetch()
+    fresh = Held(service, REFRESH, tmp_path)
+    fresh.grants.secrets = SecretResolver({"REFRESH": "canary-refresh-other"})
+    with pytest.raises(SecretError, match="refresh token"):
+        await fresh.fetch()
     assert service.asked[-1].form["refresh_token"] == "canary-refresh-other"
 
 
-def test_a_refresh_token_that_cannot_be_written_is_used_for_as_long_as_the_process_lives(
+async def test_a_refresh_token_that_cannot_be_written_is_used_for_as_long_as_the_process_lives(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.answer = rotating()
@@ -409,14 +374,11 @@ def test_a_refresh_token_that_cannot_be_written_is_used_for_as_long_as_the_proce
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    async def main() -> None:
-        held = Held(service, REFRESH, tmp_path)
-        monkeypatch.setattr("toolgen.connectors.http.oauth.rotation.os.fsync", full)
-        assert await held.fetch() == "access-1"
-        held.clock.advance(3600)
-        assert await held.fetch() == "access-2"
-
-    run(main)
+    held = Held(service, REFRESH, tmp_path)
+    monkeypatch.setattr("toolgen.connectors.http.oauth.rotation.os.fsync", full)
+    assert await held.fetch() == "access-1"
+    held.clock.advance(3600)
+    assert await held.fetch() == "access-2"
     assert "in memory alone" in caplog.text
     assert "canary" not in caplog.text
 
@@ -443,7 +405,7 @@ def test_each_caller_has_a_token_of_its_own(service: Service) -> None:
     }
 
 
-def test_one_callers_dead_token_does_not_keep_another_from_its_own(service: Service) -> None:
+async def test_one_callers_dead_token_does_not_keep_another_from_its_own(service: Service) -> None:
     def answer(asked: Asked) -> Answered:
         if asked.form["subject_token"] == "revoked":
             return Answered.json(400, error="invalid_grant")
@@ -451,14 +413,11 @@ def test_one_callers_dead_token_does_not_keep_another_from_its_own(service: Serv
 
     service.answer = answer
 
-    async def main() -> None:
-        held = Held(service, EXCHANGE)
-        for _ in range(3):
-            with pytest.raises(SecretError, match="caller's token"):
-                await held.fetch("ann", "revoked")
-        assert await held.fetch("eve", "good") == "fine"
-
-    run(main)
+    held = Held(service, EXCHANGE)
+    for _ in range(3):
+        with pytest.raises(SecretError, match="caller's token"):
+            await held.fetch("ann", "revoked")
+    assert await held.fetch("eve", "good") == "fine"
     assert len(service.asked) == 2
 
 
@@ -476,17 +435,14 @@ def test_other_ways_to_ask(service: Service, written: dict[str, str], shown: dic
     assert ("Authorization" in asked.headers) == ("authentication" not in written)
 
 
-def test_a_client_proves_itself_by_a_signature_for_this_endpoint_and_this_minute(service: Service) -> None:
+async def test_a_client_proves_itself_by_a_signature_for_this_endpoint_and_this_minute(service: Service) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
-    async def main() -> None:
-        held = Held(service, {"client_id": "shop", "private_key": "${env:KEY}", "key_id": "k1"})
-        held.grants.secrets = SecretResolver({"KEY": pem})
-        held.clock.seconds = 1_800_000_000.0
-        await held.fetch()
-
-    run(main)
+    held = Held(service, {"client_id": "shop", "private_key": "${env:KEY}", "key_id": "k1"})
+    held.grants.secrets = SecretResolver({"KEY": pem})
+    held.clock.seconds = 1_800_000_000.0
+    await held.fetch()
     asked = service.asked[0].form
     assert asked["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     assertion = asked["client_assertion"]
@@ -502,56 +458,41 @@ def test_a_client_proves_itself_by_a_signature_for_this_endpoint_and_this_minute
     assert len(json.dumps(claims)) < 400
 
 
-def test_a_private_key_that_is_none_is_said_without_being_shown(service: Service) -> None:
-    async def main() -> None:
-        held = Held(service, {"client_id": "shop", "private_key": "${env:SECRET}"})
-        with pytest.raises(SecretError, match="private_key") as caught:
-            await held.fetch()
-        assert "canary" not in str(caught.value)
-
-    run(main)
+async def test_a_private_key_that_is_none_is_said_without_being_shown(service: Service) -> None:
+    held = Held(service, {"client_id": "shop", "private_key": "${env:SECRET}"})
+    with pytest.raises(SecretError, match="private_key") as caught:
+        await held.fetch()
+    assert "canary" not in str(caught.value)
     assert not service.asked
 
 
-def test_closing_gives_up_what_is_being_asked_for(service: Service) -> None:
+async def test_closing_gives_up_what_is_being_asked_for(service: Service) -> None:
     service.gate.clear()
 
-    async def main() -> None:
-        held = Held(service)
-        waiting = asyncio.create_task(held.fetch())
-        await asyncio.to_thread(service.arrived.wait, 120)
-        await held.grants.close()
-        with pytest.raises(SecretError, match="closing"):
-            await waiting
-
-    run(main)
+    held = Held(service)
+    waiting = asyncio.create_task(held.fetch())
+    await asyncio.to_thread(service.arrived.wait, 120)
+    await held.grants.close()
+    with pytest.raises(SecretError, match="closing"):
+        await waiting
 
 
-def test_an_endpoint_that_never_answers_is_given_up(service: Service) -> None:
+async def test_an_endpoint_that_never_answers_is_given_up(service: Service) -> None:
     service.gate.clear()
 
-    async def main() -> None:
-        with pytest.raises(OutboundError, match="did not answer in time"):
-            await ask(OutboundRequest(method="POST", url=f"{service.origin}/token"), Via(total_s=0.2))
-
-    run(main)
+    with pytest.raises(OutboundError, match="did not answer in time"):
+        await ask(OutboundRequest(method="POST", url=f"{service.origin}/token"), Via(total_s=0.2))
 
 
-def test_a_token_in_a_form_is_taken(service: Service) -> None:
+async def test_a_token_in_a_form_is_taken(service: Service) -> None:
     """As GitHub answers where nothing is asked of it."""
     service.answer = lambda _: in_form(b"access_token=canary-1&scope=read%2Cwrite&token_type=bearer")
 
-    async def main() -> None:
-        assert await Held(service).fetch() == "canary-1"
-
-    run(main)
+    assert await Held(service).fetch() == "canary-1"
 
 
-def test_a_token_that_is_good_for_no_time_is_used_once(service: Service) -> None:
+async def test_a_token_that_is_good_for_no_time_is_used_once(service: Service) -> None:
     service.answer = counted(expires_in=0, scope=["read", "write"])
 
-    async def main() -> None:
-        held = Held(service)
-        assert [await held.fetch(), await held.fetch()] == ["canary-token-1", "canary-token-2"]
-
-    run(main)
+    held = Held(service)
+    assert [await held.fetch(), await held.fetch()] == ["canary-token-1", "canary-token-2"]

@@ -5,7 +5,6 @@ ClickHouse is one file and one line here (`clickhouse.py`): whatever the code kn
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -173,19 +172,16 @@ def judged(
     )
 
 
-def answered(
+async def answered(
     source: SourceConfig, database: Database, verdict: Statement | Deny, operation: str = "query"
 ) -> Success | Failed:
     assert isinstance(verdict, Statement), verdict
 
-    async def ask() -> Success | Failed:
-        executor = SqlExecutor(source.location)
-        try:
-            return await executor.execute(sql_call(database.dialect, operation, verdict))
-        finally:
-            await executor.close()
-
-    return asyncio.run(ask())
+    executor = SqlExecutor(source.location)
+    try:
+        return await executor.execute(sql_call(database.dialect, operation, verdict))
+    finally:
+        await executor.close()
 
 
 def rows_of(result: Success | Failed) -> object:
@@ -207,10 +203,10 @@ def test_a_source_has_the_tools_of_a_database_and_its_named_queries(reading: Sou
 
 
 @pytest.mark.parametrize(("sql", "parameters", "rows"), ANSWERED)
-def test_a_query_is_answered(
+async def test_a_query_is_answered(
     source: SourceConfig, database: Database, sql: str, parameters: list[Json], rows: list[list[Json]]
 ) -> None:
-    assert rows_of(answered(source, database, judged(database, sql, parameters))) == rows
+    assert rows_of(await answered(source, database, judged(database, sql, parameters))) == rows
 
 
 @pytest.mark.parametrize("sql", REFUSED)
@@ -218,31 +214,31 @@ def test_what_is_hidden_written_or_outside_is_refused(database: Database, sql: s
     assert isinstance(judged(database, sql, []), Deny)
 
 
-def test_rows_are_limited_and_go_on_at_the_cursor(source: SourceConfig, database: Database) -> None:
+async def test_rows_are_limited_and_go_on_at_the_cursor(source: SourceConfig, database: Database) -> None:
     sql = "SELECT id FROM orders ORDER BY id"
-    first = answered(source, database, judged(database, sql, [], max_rows=2))
+    first = await answered(source, database, judged(database, sql, [], max_rows=2))
     assert rows_of(first) == [[10], [11]]
     assert isinstance(first, Success)
     assert first.next_cursor
-    assert rows_of(answered(source, database, judged(database, sql, [], first.next_cursor, max_rows=2))) == [[12]]
+    assert rows_of(await answered(source, database, judged(database, sql, [], first.next_cursor, max_rows=2))) == [[12]]
 
 
-def test_a_mask_stands_in_place_of_values(source: SourceConfig, database: Database) -> None:
+async def test_a_mask_stands_in_place_of_values(source: SourceConfig, database: Database) -> None:
     masked = {"customers": TableScope(columns=("id", "name"), masks={"name": "***"})}
     verdict = judged(database, "SELECT name FROM customers WHERE id = 1", [], tables=masked)
-    assert rows_of(answered(source, database, verdict)) == [["***"]]
+    assert rows_of(await answered(source, database, verdict)) == [["***"]]
 
 
-def test_a_plan_is_told_of_tables_that_are_open_as_a_whole(source: SourceConfig, database: Database) -> None:
+async def test_a_plan_is_told_of_tables_that_are_open_as_a_whole(source: SourceConfig, database: Database) -> None:
     seen = judged(database, "SELECT id FROM orders", [])
-    assert rows_of(answered(source, database, explainable(seen, database=database, scope=SCOPE), "explain"))
+    assert rows_of(await answered(source, database, explainable(seen, database=database, scope=SCOPE), "explain"))
     hidden = judged(database, "SELECT id FROM notes", [])
     assert isinstance(explainable(hidden, database=database, scope=SCOPE), Deny)
 
 
-def test_an_error_tells_nothing_of_the_data(source: SourceConfig, database: Database) -> None:
+async def test_an_error_tells_nothing_of_the_data(source: SourceConfig, database: Database) -> None:
     verdict = judged(database, "SELECT CAST(name AS INTEGER) + 1 AS n FROM customers WHERE id = 1", [])
-    result = answered(source, database, verdict)
+    result = await answered(source, database, verdict)
     shown = str(result.error) if isinstance(result, Failed) else ""
     assert "Ann" not in shown
     assert "111" not in shown

@@ -45,25 +45,22 @@ MYSQL = [
 ]
 
 
-def _run(location: str, dialect: str, sql: str, is_idle: Callable[[], bool]) -> Success | Failed:
+async def _run(location: str, dialect: str, sql: str, is_idle: Callable[[], bool]) -> Success | Failed:
     """The answer, after which the server has to be idle, while the gateway's sessions still stand."""
 
-    async def work() -> Success | Failed:
-        known = Database(dialect=dialect, tables=(_TABLE,))
-        statement = guard(sql, [], database=known, scope=_SCOPE, attributes={})
-        assert isinstance(statement, Statement), f"{sql}: {statement}"
-        executor = SqlExecutor(location)
-        try:
-            answer = await executor.execute(sql_call(dialect, "query", statement))
-            deadline = time.monotonic() + BUSY_S
-            while not is_idle():
-                assert time.monotonic() < deadline, f"the server goes on: {sql}"
-                await asyncio.sleep(0.02)
-            return answer
-        finally:
-            await executor.close()
-
-    return asyncio.run(work())
+    known = Database(dialect=dialect, tables=(_TABLE,))
+    statement = guard(sql, [], database=known, scope=_SCOPE, attributes={})
+    assert isinstance(statement, Statement), f"{sql}: {statement}"
+    executor = SqlExecutor(location)
+    try:
+        answer = await executor.execute(sql_call(dialect, "query", statement))
+        deadline = time.monotonic() + BUSY_S
+        while not is_idle():
+            assert time.monotonic() < deadline, f"the server goes on: {sql}"
+            await asyncio.sleep(0.02)
+        return answer
+    finally:
+        await executor.close()
 
 
 def _check(answer: Success | Failed, sql: str) -> None:
@@ -73,7 +70,7 @@ def _check(answer: Success | Failed, sql: str) -> None:
     assert "again" not in answer.error.suggestion
 
 
-def test_postgresql_is_idle_after_every_timeout() -> None:
+async def test_postgresql_is_idle_after_every_timeout() -> None:
     with postgres_database(_SCRIPT.format(_ROWS)) as location:
         name = location.rpartition("/")[2]
         with postgres(name) as admin:
@@ -86,10 +83,10 @@ def test_postgresql_is_idle_after_every_timeout() -> None:
                 return found == (0,)
 
             for sql in POSTGRES:
-                _check(_run(location, "postgres", sql, is_idle), sql)
+                _check(await _run(location, "postgres", sql, is_idle), sql)
 
 
-def test_mysql_is_idle_after_every_timeout() -> None:
+async def test_mysql_is_idle_after_every_timeout() -> None:
     with mysql_database(_SCRIPT.format(_ROWS)) as location:
         name = location.rpartition("/")[2]
         admin = mysql("mysql")
@@ -103,7 +100,7 @@ def test_mysql_is_idle_after_every_timeout() -> None:
 
         try:
             for sql in MYSQL:
-                _check(_run(location, "mysql", sql, is_idle), sql)
+                _check(await _run(location, "mysql", sql, is_idle), sql)
         finally:
             admin.close()
 

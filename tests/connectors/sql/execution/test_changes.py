@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -58,34 +57,31 @@ def changes(dialect: str, sql: str, *values: Json, most: int = 1, **given: objec
     return statement(sql.replace("stock", NAMES[dialect], 1), *values, **options)
 
 
-def ask(place: tuple[str, str], *steps: tuple[str, Statement]) -> list[Success | Failed]:
+async def ask(place: tuple[str, str], *steps: tuple[str, Statement]) -> list[Success | Failed]:
     """Each step (operation and statement) after the other on one executor."""
     dialect, location = place
 
-    async def work() -> list[Success | Failed]:
-        executor = SqlExecutor(location)
-        try:
-            return [await executor.execute(sql_call(dialect, operation, given)) for operation, given in steps]
-        finally:
-            await executor.close()
-
-    return asyncio.run(work())
+    executor = SqlExecutor(location)
+    try:
+        return [await executor.execute(sql_call(dialect, operation, given)) for operation, given in steps]
+    finally:
+        await executor.close()
 
 
-def amounts(place: tuple[str, str]) -> dict[int, int]:
+async def amounts(place: tuple[str, str]) -> dict[int, int]:
     """What is in stock, asked on another connection."""
     dialect, _ = place
     options = {"tables": frozenset({"stock"}), "columns": frozenset({"stock.id", "stock.amount"})}
     reads = statement(f"SELECT id, amount FROM {NAMES[dialect]} ORDER BY id", **options)
-    (found,) = ask(place, ("query", reads))
+    (found,) = await ask(place, ("query", reads))
     assert isinstance(found, Success), found
     assert isinstance(found.data, dict)
     return dict(found.data["rows"])  # type: ignore[arg-type]
 
 
-def test_a_change_is_made_and_counted(place: tuple[str, str]) -> None:
+async def test_a_change_is_made_and_counted(place: tuple[str, str]) -> None:
     dialect, _ = place
-    done = ask(
+    done = await ask(
         place,
         ("change", changes(dialect, "UPDATE stock SET amount = ? WHERE id = ?", 11, 1)),
         ("change", changes(dialect, "INSERT INTO stock (id, amount) VALUES (?, ?)", 4, 40)),
@@ -94,12 +90,12 @@ def test_a_change_is_made_and_counted(place: tuple[str, str]) -> None:
     )
 
     assert [result.data for result in done] == [{"row_count": 1}, {"row_count": 1}, {"row_count": 1}, {"row_count": 0}]
-    assert amounts(place) == {1: 11, 3: 30, 4: 40}
+    assert await amounts(place) == {1: 11, 3: 30, 4: 40}
 
 
-def test_a_change_of_too_many_rows_is_taken_back_whole(place: tuple[str, str]) -> None:
+async def test_a_change_of_too_many_rows_is_taken_back_whole(place: tuple[str, str]) -> None:
     dialect, _ = place
-    refused, allowed = ask(
+    refused, allowed = await ask(
         place,
         ("change", changes(dialect, "UPDATE stock SET amount = 0 WHERE id < ?", 3)),
         ("change", changes(dialect, "UPDATE stock SET amount = 1 WHERE id < ?", 3, most=2)),
@@ -109,12 +105,12 @@ def test_a_change_of_too_many_rows_is_taken_back_whole(place: tuple[str, str]) -
     assert (refused.error.code, refused.error.rule) == ("sql_refused", "sql:changes")
     assert "2 rows" in refused.error.message
     assert isinstance(allowed, Success)
-    assert amounts(place) == {1: 1, 2: 1, 3: 30}
+    assert await amounts(place) == {1: 1, 2: 1, 3: 30}
 
 
-def test_a_broken_rule_of_the_table_is_told_without_its_values(place: tuple[str, str]) -> None:
+async def test_a_broken_rule_of_the_table_is_told_without_its_values(place: tuple[str, str]) -> None:
     dialect, _ = place
-    results = ask(
+    results = await ask(
         place,
         ("change", changes(dialect, "INSERT INTO stock (id, amount) VALUES (?, ?)", 1, 777)),
         ("change", changes(dialect, "UPDATE stock SET amount = NULL WHERE id = ?", 1)),
@@ -125,10 +121,10 @@ def test_a_broken_rule_of_the_table_is_told_without_its_values(place: tuple[str,
         assert result.error.code == "sql_failed"
         assert "breaks a rule of the table" in result.error.message
         assert "777" not in result.error.message
-    assert amounts(place) == {1: 10, 2: 20, 3: 30}
+    assert await amounts(place) == {1: 10, 2: 20, 3: 30}
 
 
-def test_only_a_change_changes_and_a_change_does_nothing_else(place: tuple[str, str]) -> None:
+async def test_only_a_change_changes_and_a_change_does_nothing_else(place: tuple[str, str]) -> None:
     dialect, _ = place
     writes = changes(dialect, "UPDATE stock SET amount = 0 WHERE id = 1")
     reads = changes(dialect, "SELECT id FROM stock", writes="update")
@@ -136,20 +132,20 @@ def test_only_a_change_changes_and_a_change_does_nothing_else(place: tuple[str, 
     ddl = changes(dialect, "DROP TABLE stock", writes="delete")
     two = changes(dialect, "UPDATE stock SET amount = 0 WHERE id = 1; DELETE FROM log", writes="update")
 
-    results = ask(
+    results = await ask(
         place, ("query", writes), ("explain", writes), ("change", posing), ("query", posing), ("change", reads)
     )
 
     assert all(isinstance(result, Failed) for result in results)
     # What no guard lets through, handed to the session: MySQL and PostgreSQL commit DDL of a role that may, so roles are the wall there.
-    stopped = ask(place, ("change", two), *([("change", ddl)] if dialect in {"sqlite", "duckdb"} else []))
+    stopped = await ask(place, ("change", two), *([("change", ddl)] if dialect in {"sqlite", "duckdb"} else []))
     assert all(isinstance(result, Failed) for result in stopped)
-    assert amounts(place) == {1: 10, 2: 20, 3: 30}
+    assert await amounts(place) == {1: 10, 2: 20, 3: 30}
 
 
-def test_after_a_change_the_session_only_reads_again(place: tuple[str, str]) -> None:
+async def test_after_a_change_the_session_only_reads_again(place: tuple[str, str]) -> None:
     dialect, _ = place
-    done, posing = ask(
+    done, posing = await ask(
         place,
         ("change", changes(dialect, "UPDATE stock SET amount = 12 WHERE id = 1")),
         ("query", changes(dialect, "UPDATE stock SET amount = 0 WHERE id = 1", writes="")),
@@ -157,10 +153,10 @@ def test_after_a_change_the_session_only_reads_again(place: tuple[str, str]) -> 
 
     assert isinstance(done, Success)
     assert isinstance(posing, Failed)
-    assert amounts(place)[1] == 12
+    assert (await amounts(place))[1] == 12
 
 
-def test_a_trigger_of_sqlite_does_not_write_elsewhere(tmp_path: Path) -> None:
+async def test_a_trigger_of_sqlite_does_not_write_elsewhere(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(
@@ -169,7 +165,7 @@ def test_a_trigger_of_sqlite_does_not_write_elsewhere(tmp_path: Path) -> None:
         )
     place = ("sqlite", f"sqlite:///{path}")
 
-    triggered, cascading = ask(
+    triggered, cascading = await ask(
         place,
         ("change", changes("sqlite", "UPDATE stock SET amount = 0 WHERE id = 1")),
         ("change", changes("sqlite", "DELETE FROM stock WHERE id = 2")),
@@ -177,46 +173,50 @@ def test_a_trigger_of_sqlite_does_not_write_elsewhere(tmp_path: Path) -> None:
 
     assert isinstance(triggered, Failed)
     assert isinstance(cascading, Failed)
-    assert amounts(place) == {1: 10, 2: 20, 3: 30}
+    assert await amounts(place) == {1: 10, 2: 20, 3: 30}
 
 
-def test_a_table_of_sqlite_is_changed_in_the_columns_that_are_open_alone(tmp_path: Path) -> None:
+async def test_a_table_of_sqlite_is_changed_in_the_columns_that_are_open_alone(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(SCRIPT)
     place = ("sqlite", f"sqlite:///{path}")
     columns = frozenset({"stock.id", "stock.note"})
 
-    (result,) = ask(place, ("change", changes("sqlite", "UPDATE stock SET amount = 0 WHERE id = 1", columns=columns)))
+    (result,) = await ask(
+        place, ("change", changes("sqlite", "UPDATE stock SET amount = 0 WHERE id = 1", columns=columns))
+    )
 
     assert isinstance(result, Failed)
 
 
-def test_a_table_of_mysql_that_cannot_be_rolled_back_is_left_alone() -> None:
+async def test_a_table_of_mysql_that_cannot_be_rolled_back_is_left_alone() -> None:
     with mysql_database(SCRIPT + "ALTER TABLE stock ENGINE=MyISAM;") as location:
         place = ("mysql", location)
-        (result,) = ask(place, ("change", changes("mysql", "UPDATE stock SET amount = 0 WHERE id < 9")))
+        (result,) = await ask(place, ("change", changes("mysql", "UPDATE stock SET amount = 0 WHERE id < 9")))
 
         assert isinstance(result, Failed)
         assert "InnoDB" in result.error.suggestion
-        assert amounts(place) == {1: 10, 2: 20, 3: 30}
+        assert await amounts(place) == {1: 10, 2: 20, 3: 30}
 
 
-def test_a_change_waits_for_a_lock_no_longer_than_its_time() -> None:
+async def test_a_change_waits_for_a_lock_no_longer_than_its_time() -> None:
     with postgres_database(SCRIPT) as location:
         place = ("postgres", location)
         given = changes(
             "postgres", "UPDATE stock SET amount = 0 WHERE id = 1 AND pg_sleep(5) IS NOT NULL", timeout_s=0.3
         )
-        (result,) = ask(place, ("change", given))
+        (result,) = await ask(place, ("change", given))
 
         assert isinstance(result, Failed)
         assert result.error.code == "upstream_timeout"
-        assert amounts(place)[1] == 10
+        assert (await amounts(place))[1] == 10
 
 
 @pytest.mark.parametrize("trigger", [False, True])
-def test_a_table_of_postgres_with_a_dot_in_its_name_is_changed_unless_that_sets_something_off(trigger: bool) -> None:
+async def test_a_table_of_postgres_with_a_dot_in_its_name_is_changed_unless_that_sets_something_off(
+    trigger: bool,
+) -> None:
     script = (
         SCRIPT
         + """
@@ -235,7 +235,7 @@ def test_a_table_of_postgres_with_a_dot_in_its_name_is_changed_unless_that_sets_
             writes="update",
             max_changes=1,
         )
-        (result,) = ask(("postgres", location), ("change", given))
+        (result,) = await ask(("postgres", location), ("change", given))
 
     if trigger:
         assert isinstance(result, Failed)
@@ -262,7 +262,7 @@ def test_a_commit_without_an_answer_is_an_unknown_outcome() -> None:
     assert after.error.code == "outcome_unknown"
 
 
-def test_a_lost_commit_is_told_as_unknown_by_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_commit_is_told_as_unknown_by_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     import psycopg  # noqa: PLC0415 - of this test alone
 
     with postgres_database(SCRIPT) as location:
@@ -274,7 +274,7 @@ def test_a_lost_commit_is_told_as_unknown_by_the_engine(monkeypatch: pytest.Monk
             return await real(self, query, *given, **more)  # type: ignore[arg-type]
 
         monkeypatch.setattr(psycopg.AsyncConnection, "execute", lost)
-        (result,) = ask(("postgres", location), ("change", changes("postgres", "DELETE FROM stock WHERE id = 1")))
+        (result,) = await ask(("postgres", location), ("change", changes("postgres", "DELETE FROM stock WHERE id = 1")))
 
     assert isinstance(result, Failed)
     assert result.error.code == "outcome_unknown"

@@ -59,27 +59,24 @@ class Driver:
         return self.over
 
 
-def with_pool(
+async def with_pool(
     work: Callable[[Pool[int], Driver], Awaitable[None]], *, size: int = 2, wait_s: float = 0.0, clock: object = None
 ) -> None:
-    async def whole() -> None:
-        driver = Driver()
-        await work(Pool(driver, size=size, wait_s=wait_s, clock=clock or SystemClock()), driver)  # type: ignore[arg-type]
-
-    asyncio.run(whole())
+    driver = Driver()
+    await work(Pool(driver, size=size, wait_s=wait_s, clock=clock or SystemClock()), driver)  # type: ignore[arg-type]
 
 
-def test_a_connection_is_used_again_after_it_ended() -> None:
+async def test_a_connection_is_used_again_after_it_ended() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         for _ in range(3):
             async with pool.session(1.0) as connection:
                 assert connection == 1
         assert driver.ended == [1, 1, 1]
 
-    with_pool(work)
+    await with_pool(work)
 
 
-def test_there_are_never_more_than_its_size() -> None:
+async def test_there_are_never_more_than_its_size() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         async with pool.session(1.0), pool.session(1.0):
             with pytest.raises(PoolExhaustedError):
@@ -89,10 +86,10 @@ def test_there_are_never_more_than_its_size() -> None:
             pass
         assert driver.opened == 2
 
-    with_pool(work)
+    await with_pool(work)
 
 
-def test_whoever_waits_gets_the_next_free_one() -> None:
+async def test_whoever_waits_gets_the_next_free_one() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         async def one() -> int:
             async with pool.session(1.0) as connection:
@@ -102,10 +99,10 @@ def test_whoever_waits_gets_the_next_free_one() -> None:
         assert await asyncio.gather(*(one() for _ in range(20))) == [1] * 20
         assert driver.opened == 1
 
-    with_pool(work, size=1, wait_s=60.0)
+    await with_pool(work, size=1, wait_s=60.0)
 
 
-def test_what_leaves_with_an_exception_is_abandoned() -> None:
+async def test_what_leaves_with_an_exception_is_abandoned() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         with pytest.raises(KeyError):
             async with pool.session(1.0):
@@ -114,10 +111,10 @@ def test_what_leaves_with_an_exception_is_abandoned() -> None:
         async with pool.session(1.0) as connection:
             assert connection == 2
 
-    with_pool(work)
+    await with_pool(work)
 
 
-def test_whoever_is_cancelled_while_dead_connections_are_thrown_away_gets_no_other() -> None:
+async def test_whoever_is_cancelled_while_dead_connections_are_thrown_away_gets_no_other() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         async with pool.session(1.0), pool.session(1.0):
             pass
@@ -137,10 +134,10 @@ def test_whoever_is_cancelled_while_dead_connections_are_thrown_away_gets_no_oth
         async with pool.session(1.0) as connection:
             assert connection == 3
 
-    with_pool(work)
+    await with_pool(work)
 
 
-def test_abandoning_goes_to_its_end_when_the_caller_is_cancelled_twice() -> None:
+async def test_abandoning_goes_to_its_end_when_the_caller_is_cancelled_twice() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         entered = asyncio.Event()
 
@@ -158,10 +155,10 @@ def test_abandoning_goes_to_its_end_when_the_caller_is_cancelled_twice() -> None
             await task
         assert driver.abandoned == [1]
 
-    with_pool(work)
+    await with_pool(work)
 
 
-def test_one_dead_connection_says_that_its_idle_siblings_are() -> None:
+async def test_one_dead_connection_says_that_its_idle_siblings_are() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         async with pool.session(1.0), pool.session(1.0):
             pass
@@ -170,10 +167,10 @@ def test_one_dead_connection_says_that_its_idle_siblings_are() -> None:
             assert connection == 3
         assert sorted(driver.abandoned) == [1, 2]
 
-    with_pool(work)
+    await with_pool(work)
 
 
-def test_a_new_connection_that_is_dead_at_once_is_the_callers_to_know() -> None:
+async def test_a_new_connection_that_is_dead_at_once_is_the_callers_to_know() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         driver.dead = {1, 2}
         with pytest.raises(LostConnectionError):
@@ -181,10 +178,10 @@ def test_a_new_connection_that_is_dead_at_once_is_the_callers_to_know() -> None:
                 pytest.fail("it began")
         assert driver.abandoned == [1]
 
-    with_pool(work)
+    await with_pool(work)
 
 
-def test_one_that_cannot_be_ended_is_thrown_away() -> None:
+async def test_one_that_cannot_be_ended_is_thrown_away() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         driver.broken_end = True
         async with pool.session(1.0):
@@ -193,10 +190,10 @@ def test_one_that_cannot_be_ended_is_thrown_away() -> None:
             assert connection == 2
         assert driver.abandoned == [1, 2]
 
-    with_pool(work)
+    await with_pool(work)
 
 
-def test_an_old_one_is_replaced() -> None:
+async def test_an_old_one_is_replaced() -> None:
     clock = Clock()
 
     async def work(pool: Pool[int], driver: Driver) -> None:
@@ -207,10 +204,10 @@ def test_an_old_one_is_replaced() -> None:
             assert connection == 2
         assert driver.abandoned == [1]
 
-    with_pool(work, clock=clock)
+    await with_pool(work, clock=clock)
 
 
-def test_closing_closes_what_is_idle_now_and_the_rest_as_it_comes_back() -> None:
+async def test_closing_closes_what_is_idle_now_and_the_rest_as_it_comes_back() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         async with pool.session(1.0):
             async with pool.session(1.0):
@@ -219,10 +216,10 @@ def test_closing_closes_what_is_idle_now_and_the_rest_as_it_comes_back() -> None
             assert driver.abandoned == [2]
         assert driver.abandoned == [2, 1]
 
-    with_pool(work)
+    await with_pool(work)
 
 
-def test_what_goes_on_after_it_was_abandoned_counts_until_the_server_says_it_is_gone() -> None:
+async def test_what_goes_on_after_it_was_abandoned_counts_until_the_server_says_it_is_gone() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         driver.lingers = True
         for _ in range(2):
@@ -242,10 +239,10 @@ def test_what_goes_on_after_it_was_abandoned_counts_until_the_server_says_it_is_
                 async with pool.session(1.0):
                     pass
 
-    with_pool(work, wait_s=0.1)
+    await with_pool(work, wait_s=0.1)
 
 
-def test_a_pool_that_closes_waits_for_nothing_that_lingers() -> None:
+async def test_a_pool_that_closes_waits_for_nothing_that_lingers() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         driver.lingers = True
         with pytest.raises(RuntimeError):
@@ -256,4 +253,4 @@ def test_a_pool_that_closes_waits_for_nothing_that_lingers() -> None:
         await asyncio.sleep(0)
         assert not pool._lingering
 
-    with_pool(work)
+    await with_pool(work)

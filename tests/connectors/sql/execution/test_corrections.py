@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -62,36 +61,33 @@ def _database(found: Database | None) -> Database:
     return found
 
 
-def ask(location: str, database: Database, *statements: str, scope: SqlScope | None = None) -> list[Error | None]:
+async def ask(location: str, database: Database, *statements: str, scope: SqlScope | None = None) -> list[Error | None]:
     """What each statement ends with; None for one with rows."""
     scope = scope or SqlScope(tables={full_name(table): TableScope() for table in database.tables}, max_rows=5)
 
-    async def main() -> list[Error | None]:
-        executor = SqlExecutor(location, permit=lambda _: Allow(rule="test"))
-        errors: list[Error | None] = []
-        for sql in statements:
-            verdict = guard(sql, (), database=database, scope=scope, attributes={})
-            if isinstance(verdict, Deny):
-                errors.append(Error(code=verdict.code, message=verdict.reason, suggestion=verdict.suggestion))
-                continue
-            result = await executor.execute(sql_call(database.dialect, "query", verdict))
-            errors.append(result.error if isinstance(result, Failed) else None)
-        await executor.close()
-        return errors
-
-    return asyncio.run(main())
+    executor = SqlExecutor(location, permit=lambda _: Allow(rule="test"))
+    errors: list[Error | None] = []
+    for sql in statements:
+        verdict = guard(sql, (), database=database, scope=scope, attributes={})
+        if isinstance(verdict, Deny):
+            errors.append(Error(code=verdict.code, message=verdict.reason, suggestion=verdict.suggestion))
+            continue
+        result = await executor.execute(sql_call(database.dialect, "query", verdict))
+        errors.append(result.error if isinstance(result, Failed) else None)
+    await executor.close()
+    return errors
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_each_equivalent_runs_on_its_engine(locations: dict[str, tuple[str, Database]], engine: str) -> None:
+async def test_each_equivalent_runs_on_its_engine(locations: dict[str, tuple[str, Database]], engine: str) -> None:
     """`date_trunc -> date(d, …)` is advice only if the engine, and the guard before it, take what is advised."""
     written = sorted(set(RECORDS[engine].equivalents.values()))
-    errors = ask(*locations[engine], *(f"SELECT {one} AS x FROM others" for one in written))
+    errors = await ask(*locations[engine], *(f"SELECT {one} AS x FROM others" for one in written))
     assert [(one, error) for one, error in zip(written, errors, strict=True) if error is not None] == []
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_function_of_another_engine_is_answered_with_this_ones(
+async def test_a_function_of_another_engine_is_answered_with_this_ones(
     locations: dict[str, tuple[str, Database]], engine: str
 ) -> None:
     for name in (
@@ -105,7 +101,7 @@ def test_a_function_of_another_engine_is_answered_with_this_ones(
         "getdate",
         "regexp_like",
     ):
-        (error,) = ask(*locations[engine], f"SELECT {name}(t) FROM others")
+        (error,) = await ask(*locations[engine], f"SELECT {name}(t) FROM others")
         if error is None or name not in RECORDS[engine].equivalents:
             continue
         assert RECORDS[engine].equivalents[name] in error.suggestion, (name, error)
@@ -174,11 +170,11 @@ CASES = [
 
 
 @pytest.mark.parametrize(("engines", "sql", "told"), CASES)
-def test_a_statement_is_answered_with_what_to_write(
+async def test_a_statement_is_answered_with_what_to_write(
     locations: dict[str, tuple[str, Database]], engines: str, sql: str, told: str
 ) -> None:
     for engine in engines.split():
-        (error,) = ask(*locations[engine], sql)
+        (error,) = await ask(*locations[engine], sql)
         assert error is not None, engine
         assert error.code in {"sql_refused", "sql_failed"}
         assert told in error.suggestion, (engine, error)
@@ -214,30 +210,27 @@ _BOUND: list[tuple[str, tuple[Json, ...], int, str | None]] = [
 ]  # fmt: skip
 
 
-def noted(
+async def noted(
     location: str, database: Database, *statements: str, scope: SqlScope | None = None, parameters: Sequence[Json] = ()
 ) -> list[tuple[object, object]]:
     """Of each statement how many rows it has, and what is said of it."""
     scope = scope or SqlScope(tables={full_name(table): TableScope() for table in database.tables}, max_rows=5)
 
-    async def main() -> list[tuple[object, object]]:
-        executor = SqlExecutor(location, permit=lambda _: Allow(rule="test"))
-        found: list[tuple[object, object]] = []
-        for sql in statements:
-            verdict = guard(sql, parameters, database=database, scope=scope, attributes={})
-            assert not isinstance(verdict, Deny), verdict
-            result = await executor.execute(sql_call(database.dialect, "query", verdict))
-            assert isinstance(result, Success), result
-            assert isinstance(result.data, dict)
-            found.append((result.data["row_count"], result.data.get("note")))
-        await executor.close()
-        return found
-
-    return asyncio.run(main())
+    executor = SqlExecutor(location, permit=lambda _: Allow(rule="test"))
+    found: list[tuple[object, object]] = []
+    for sql in statements:
+        verdict = guard(sql, parameters, database=database, scope=scope, attributes={})
+        assert not isinstance(verdict, Deny), verdict
+        result = await executor.execute(sql_call(database.dialect, "query", verdict))
+        assert isinstance(result, Success), result
+        assert isinstance(result.data, dict)
+        found.append((result.data["row_count"], result.data.get("note")))
+    await executor.close()
+    return found
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_value_that_no_row_can_have_is_told_beside_the_rows(tmp_path: Path, engine: str) -> None:
+async def test_a_value_that_no_row_can_have_is_told_beside_the_rows(tmp_path: Path, engine: str) -> None:
     checked = "varchar(9) CHECK (status IN ('open', 'paid', 'lost'))"
     plain = _TICKETS.format(status=checked, tags="varchar(9)")
     listing = _TICKETS.format(status="enum('open', 'paid', 'lost')", tags="set('a', 'b')")
@@ -251,19 +244,19 @@ def test_a_value_that_no_row_can_have_is_told_beside_the_rows(tmp_path: Path, en
             "mysql": mysql,
         }[engine]
         database = _database(toolgen.build({"lab": {"sql": location}}).sources["lab"].database)
-        assert noted(location, database, *(sql for sql, _, _ in _NOTES)) == [told[1:] for told in _NOTES]
+        assert await noted(location, database, *(sql for sql, _, _ in _NOTES)) == [told[1:] for told in _NOTES]
         for sql, parameters, rows, note in _BOUND:
-            assert noted(location, database, sql, parameters=parameters) == [(rows, note)], (sql, parameters)
+            assert await noted(location, database, sql, parameters=parameters) == [(rows, note)], (sql, parameters)
         if engine == "postgres":
             asked = "SELECT id FROM tickets WHERE kind = ANY(?)"
-            told = noted(location, database, asked, parameters=[["x", "z"]])
+            told = await noted(location, database, asked, parameters=[["x", "z"]])
             assert told == [(1, "the schema has no value 'z': kind one of 'x', 'y'")]
         masked = SqlScope(tables={"tickets": TableScope(masks={"status": "status"})}, max_rows=5)
-        told = noted(location, database, "SELECT status FROM tickets WHERE id = 1", scope=masked)
+        told = await noted(location, database, "SELECT status FROM tickets WHERE id = 1", scope=masked)
         assert [note for _, note in told] == [None]
         if engine == "mysql":
             asked = ("tags = 'b'", "tags = 'a,b'", "tags = 'c'", "status = 'PAID'", "status = ''", "status = '2'")
-            told = noted(location, database, *(f"SELECT id FROM tickets WHERE {one}" for one in asked))
+            told = await noted(location, database, *(f"SELECT id FROM tickets WHERE {one}" for one in asked))
             assert [note for _, note in told] == [
                 None,
                 None,
@@ -274,9 +267,9 @@ def test_a_value_that_no_row_can_have_is_told_beside_the_rows(tmp_path: Path, en
             ]
 
 
-def test_the_values_of_a_masked_column_are_not_told(locations: dict[str, tuple[str, Database]]) -> None:
+async def test_the_values_of_a_masked_column_are_not_told(locations: dict[str, tuple[str, Database]]) -> None:
     scope = SqlScope(tables={"orders": TableScope(masks={"status": "status"})}, max_rows=5)
-    (error,) = ask(*locations["postgres"], "SELECT lower(id), status FROM orders", scope=scope)
+    (error,) = await ask(*locations["postgres"], "SELECT lower(id), status FROM orders", scope=scope)
     assert error is not None
     assert error.code == "sql_failed"
     assert "paid" not in error.suggestion

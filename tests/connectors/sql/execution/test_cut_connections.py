@@ -56,20 +56,17 @@ async def cutting(port: int, word: bytes, *, delivered: bool) -> AsyncIterator[i
         yield proxy
 
 
-def changed(location: str, statement: Statement, word: bytes, *, delivered: bool) -> Success | Failed:
+async def changed(location: str, statement: Statement, word: bytes, *, delivered: bool) -> Success | Failed:
     """The change through such a proxy."""
     head, _, tail = location.rpartition(":")
     port, _, name = tail.partition("/")
 
-    async def work() -> Success | Failed:
-        async with cutting(int(port), word, delivered=delivered) as other:
-            executor = SqlExecutor(f"{head}:{other}/{name}?sslmode=disable")
-            try:
-                return await executor.execute(sql_call("", "change", statement))
-            finally:
-                await executor.close()
-
-    return asyncio.run(work())
+    async with cutting(int(port), word, delivered=delivered) as other:
+        executor = SqlExecutor(f"{head}:{other}/{name}?sslmode=disable")
+        try:
+            return await executor.execute(sql_call("", "change", statement))
+        finally:
+            await executor.close()
 
 
 @pytest.mark.parametrize("engine", sorted(CATALOG))
@@ -81,7 +78,7 @@ def changed(location: str, statement: Statement, word: bytes, *, delivered: bool
         ("commit", True, "outcome_unknown", "new"),
     ],
 )
-def test_a_cut_connection_is_told_as_what_it_is(
+async def test_a_cut_connection_is_told_as_what_it_is(
     engine: str, at: str, delivered: bool, code: str, left: str, tmp_path: Path
 ) -> None:
     with database(engine, SCRIPT, tmp_path) as location:
@@ -89,7 +86,7 @@ def test_a_cut_connection_is_told_as_what_it_is(
         assert isinstance(verdict, Statement)
         word = CATALOG[engine] if at == "catalog" else b"COMMIT\x00" if engine == "postgres" else b"\x03COMMIT"
 
-        result = changed(location, verdict, word, delivered=delivered)
+        result = await changed(location, verdict, word, delivered=delivered)
 
         assert isinstance(result, Failed), result
         assert result.error.code == code, result

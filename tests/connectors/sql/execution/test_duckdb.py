@@ -28,18 +28,15 @@ def location(tmp_path_factory: pytest.TempPathFactory) -> str:
     return duckdb_file(tmp_path_factory.mktemp("duck") / "lab.duckdb", SCRIPT)
 
 
-def run(location: str, *sqls: object, operation: str = "query") -> list[Success | Failed]:
-    async def work() -> list[Success | Failed]:
-        executor = SqlExecutor(location)
-        try:
-            return [
-                await executor.execute(sql_call("duckdb", operation, statement(sql) if isinstance(sql, str) else sql))  # type: ignore[arg-type]
-                for sql in sqls
-            ]
-        finally:
-            await executor.close()
-
-    return asyncio.run(work())
+async def run(location: str, *sqls: object, operation: str = "query") -> list[Success | Failed]:
+    executor = SqlExecutor(location)
+    try:
+        return [
+            await executor.execute(sql_call("duckdb", operation, statement(sql) if isinstance(sql, str) else sql))  # type: ignore[arg-type]
+            for sql in sqls
+        ]
+    finally:
+        await executor.close()
 
 
 def rows(result: Success | Failed) -> list[list[Json]]:
@@ -77,23 +74,23 @@ VALUES: list[tuple[str, str, Json]] = [
 
 
 @pytest.mark.parametrize(("value", "kind", "expected"), VALUES)
-def test_every_type_has_a_json_form_and_its_name(location: str, value: str, kind: str, expected: Json) -> None:
-    (result,) = run(location, f"SELECT {value} AS v")
+async def test_every_type_has_a_json_form_and_its_name(location: str, value: str, kind: str, expected: Json) -> None:
+    (result,) = await run(location, f"SELECT {value} AS v")
     assert rows(result) == [[expected]]
     assert isinstance(result.data, dict)
     assert result.data["columns"] == [{"name": "v", "type": kind}]
 
 
-def test_order_and_names_stay_when_a_column_must_be_read_as_text(location: str) -> None:
+async def test_order_and_names_stay_when_a_column_must_be_read_as_text(location: str) -> None:
     sql = "SELECT id AS a, to_days(id) AS b, id AS c FROM customers WHERE id > ? ORDER BY id DESC LIMIT 2"
-    (result,) = run(location, statement(sql, 5))
+    (result,) = await run(location, statement(sql, 5))
     assert rows(result) == [[300, "P300D", 300], [299, "P299D", 299]]
     assert isinstance(result.data, dict)
     assert [column["name"] for column in result.data["columns"]] == ["a", "b", "c"]  # type: ignore[index,call-overload,union-attr]
 
 
-def test_parameters_go_beside_the_statement(location: str) -> None:
-    results = run(
+async def test_parameters_go_beside_the_statement(location: str) -> None:
+    results = await run(
         location,
         statement("SELECT name FROM customers WHERE id = ?", 7),
         statement("SELECT ?", "'; DROP TABLE customers; --"),
@@ -109,8 +106,8 @@ CAPPED = [
 
 
 @pytest.mark.parametrize(("sql", "changes", "count"), CAPPED)
-def test_an_answer_is_cut_at_its_caps(location: str, sql: str, changes: dict[str, object], count: int) -> None:
-    (result,) = run(location, statement(sql, **changes))
+async def test_an_answer_is_cut_at_its_caps(location: str, sql: str, changes: dict[str, object], count: int) -> None:
+    (result,) = await run(location, statement(sql, **changes))
     assert len(rows(result)) == count
     assert isinstance(result, Success)
     assert result.truncated
@@ -148,12 +145,14 @@ STOPPED = [
 
 @pytest.mark.parametrize("operation", ["query", "explain"])
 @pytest.mark.parametrize("sql", STOPPED)
-def test_the_session_itself_stops_what_no_guard_should_let_through(tmp_path: Path, sql: str, operation: str) -> None:
+async def test_the_session_itself_stops_what_no_guard_should_let_through(
+    tmp_path: Path, sql: str, operation: str
+) -> None:
     variable_of_python = [1]
     location = duckdb_file(tmp_path / "lab.duckdb", SCRIPT)
     (tmp_path / "secret.csv").write_text("a\nCNRY\n", encoding="utf-8")
     before = sorted(tmp_path.iterdir())
-    result, after = run(
+    result, after = await run(
         location, sql.replace("{place}", str(tmp_path)), "SELECT count(*) FROM customers", operation=operation
     )
     if operation == "query" or "nextval" not in sql:
@@ -164,25 +163,22 @@ def test_the_session_itself_stops_what_no_guard_should_let_through(tmp_path: Pat
     assert variable_of_python == [1]
 
 
-def test_a_file_is_free_for_its_writer_between_two_calls(tmp_path: Path) -> None:
+async def test_a_file_is_free_for_its_writer_between_two_calls(tmp_path: Path) -> None:
     location = duckdb_file(tmp_path / "lab.duckdb", SCRIPT)
 
-    async def work() -> None:
-        executor = SqlExecutor(location)
-        asked = sql_call("duckdb", "query", statement("SELECT count(*) FROM customers"))
-        assert rows(await executor.execute(asked)) == [[300]]
-        with duckdb.connect(str(tmp_path / "lab.duckdb")) as writer:
-            writer.execute("DELETE FROM customers WHERE id = 1")
-        assert rows(await executor.execute(asked)) == [[299]]
-        await executor.close()
-
-    asyncio.run(work())
+    executor = SqlExecutor(location)
+    asked = sql_call("duckdb", "query", statement("SELECT count(*) FROM customers"))
+    assert rows(await executor.execute(asked)) == [[300]]
+    with duckdb.connect(str(tmp_path / "lab.duckdb")) as writer:
+        writer.execute("DELETE FROM customers WHERE id = 1")
+    assert rows(await executor.execute(asked)) == [[299]]
+    await executor.close()
 
 
-def test_a_file_that_is_gone_or_none_is_a_failure_and_makes_none(tmp_path: Path) -> None:
+async def test_a_file_that_is_gone_or_none_is_a_failure_and_makes_none(tmp_path: Path) -> None:
     (tmp_path / "x.duckdb").write_text("no database " * 500, encoding="utf-8")
-    (gone,) = run(f"duckdb:///{tmp_path / 'gone.duckdb'}", "SELECT 1")
-    (none,) = run(f"duckdb:///{tmp_path / 'x.duckdb'}", "SELECT 1")
+    (gone,) = await run(f"duckdb:///{tmp_path / 'gone.duckdb'}", "SELECT 1")
+    (none,) = await run(f"duckdb:///{tmp_path / 'x.duckdb'}", "SELECT 1")
     assert isinstance(gone, Failed)
     assert isinstance(none, Failed)
     assert "gone" not in repr(gone)
@@ -197,47 +193,44 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("sql", "message"), ERRORS)
-def test_what_the_library_says_is_put_in_our_own_words(location: str, sql: str, message: str) -> None:
-    (failed,) = run(location, sql)
+async def test_what_the_library_says_is_put_in_our_own_words(location: str, sql: str, message: str) -> None:
+    (failed,) = await run(location, sql)
     assert isinstance(failed, Failed)
     assert (failed.error.code, failed.error.message) == ("sql_failed", message)
     assert "Customer" not in repr(failed.error)
 
 
-def test_a_plan_is_made_and_nothing_is_run(location: str) -> None:
+async def test_a_plan_is_made_and_nothing_is_run(location: str) -> None:
     endless = "SELECT count(*) FROM range(10000000000) a, range(1000000) b WHERE a.range % 7 = b.range % 3"
-    (result,) = run(location, endless, operation="explain")
+    (result,) = await run(location, endless, operation="explain")
     assert "physical_plan" in json.dumps(rows(result))
 
 
 ENDLESS = "SELECT count(*) FROM range(100000000) a, range(1000000) b WHERE (a.range * b.range) % 7 = 3"
 
 
-def test_a_statement_ends_when_its_time_is_up(location: str) -> None:
-    failed, after = run(location, statement(ENDLESS, timeout_s=0.05), "SELECT 1")
+async def test_a_statement_ends_when_its_time_is_up(location: str) -> None:
+    failed, after = await run(location, statement(ENDLESS, timeout_s=0.05), "SELECT 1")
     assert isinstance(failed, Failed)
     assert failed.error.code == "upstream_timeout"
     assert rows(after) == [[1]]
 
 
-def test_a_cancelled_call_stops_its_statement(location: str) -> None:
-    async def work() -> None:
-        executor = SqlExecutor(location)
-        asked = sql_call("duckdb", "query", statement(ENDLESS, timeout_s=1.0))
-        task = asyncio.create_task(executor.execute(asked))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        engine = executor._opened
-        assert isinstance(engine, FileEngine)
-        # Off the loop, which goes on interrupting: returns because the statement has ended.
-        await asyncio.to_thread(engine._threads.shutdown, wait=True)
-
-    asyncio.run(work())
+async def test_a_cancelled_call_stops_its_statement(location: str) -> None:
+    executor = SqlExecutor(location)
+    asked = sql_call("duckdb", "query", statement(ENDLESS, timeout_s=1.0))
+    task = asyncio.create_task(executor.execute(asked))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    engine = executor._opened
+    assert isinstance(engine, FileEngine)
+    # Off the loop, which goes on interrupting: returns because the statement has ended.
+    await asyncio.to_thread(engine._threads.shutdown, wait=True)
 
 
-def test_memory_is_bounded(location: str) -> None:
-    (failed,) = run(location, "SELECT list(a.range || b.range) FROM range(100000) a, range(1000) b")
+async def test_memory_is_bounded(location: str) -> None:
+    (failed,) = await run(location, "SELECT list(a.range || b.range) FROM range(100000) a, range(1000) b")
     assert isinstance(failed, Failed)
     assert failed.error.code in {"response_too_large", "upstream_timeout"}

@@ -36,20 +36,17 @@ def location() -> Iterator[str]:
         yield location
 
 
-def run(location: str, *sqls: object, operation: str = "query") -> list[Success | Failed]:
+async def run(location: str, *sqls: object, operation: str = "query") -> list[Success | Failed]:
     """Each statement after the other on one executor."""
 
-    async def work() -> list[Success | Failed]:
-        executor = SqlExecutor(location)
-        try:
-            return [
-                await executor.execute(sql_call("mysql", operation, statement(sql) if isinstance(sql, str) else sql))  # type: ignore[arg-type]
-                for sql in sqls
-            ]
-        finally:
-            await executor.close()
-
-    return asyncio.run(work())
+    executor = SqlExecutor(location)
+    try:
+        return [
+            await executor.execute(sql_call("mysql", operation, statement(sql) if isinstance(sql, str) else sql))  # type: ignore[arg-type]
+            for sql in sqls
+        ]
+    finally:
+        await executor.close()
 
 
 def rows(result: Success | Failed) -> list[list[Json]]:
@@ -91,24 +88,24 @@ VALUES: list[tuple[str, str, Json]] = [
 
 
 @pytest.mark.parametrize(("value", "kind", "expected"), VALUES)
-def test_every_type_has_a_json_form_and_its_name(location: str, value: str, kind: str, expected: Json) -> None:
-    (result,) = run(location, f"SELECT {value}")
+async def test_every_type_has_a_json_form_and_its_name(location: str, value: str, kind: str, expected: Json) -> None:
+    (result,) = await run(location, f"SELECT {value}")
     assert rows(result) == [[expected]]
     assert isinstance(result.data, dict)
     (column,) = result.data["columns"]  # type: ignore[misc]
     assert column["type"] == kind  # type: ignore[index,call-overload]
 
 
-def test_types_are_known_without_a_row(location: str) -> None:
-    (result,) = run(location, "SELECT id, born FROM customers WHERE id < 0")
+async def test_types_are_known_without_a_row(location: str) -> None:
+    (result,) = await run(location, "SELECT id, born FROM customers WHERE id < 0")
     assert isinstance(result, Success)
     assert isinstance(result.data, dict)
     assert result.data["columns"] == [{"name": "id", "type": "int"}, {"name": "born", "type": "date"}]
 
 
-def test_parameters_go_beside_the_statement(location: str) -> None:
+async def test_parameters_go_beside_the_statement(location: str) -> None:
     long = "é" * 40_000
-    results = run(
+    results = await run(
         location,
         statement("SELECT name FROM customers WHERE id = ?", 7),
         statement("SELECT ?", "'; DROP TABLE customers; -- \\' \" \0"),
@@ -133,8 +130,8 @@ CAPPED = [
 
 
 @pytest.mark.parametrize(("sql", "changes", "count"), CAPPED)
-def test_an_answer_is_cut_at_its_caps(location: str, sql: str, changes: dict[str, object], count: int) -> None:
-    result, after = run(location, statement(sql, **changes), "SELECT 1")
+async def test_an_answer_is_cut_at_its_caps(location: str, sql: str, changes: dict[str, object], count: int) -> None:
+    result, after = await run(location, statement(sql, **changes), "SELECT 1")
     assert len(rows(result)) == count
     assert isinstance(result, Success)
     assert result.truncated
@@ -170,9 +167,11 @@ STOPPED = [
 
 @pytest.mark.parametrize("operation", ["query", "explain"])
 @pytest.mark.parametrize("sql", STOPPED)
-def test_the_session_itself_stops_what_no_guard_should_let_through(location: str, sql: str, operation: str) -> None:
+async def test_the_session_itself_stops_what_no_guard_should_let_through(
+    location: str, sql: str, operation: str
+) -> None:
     """Over the server's own administrator: the worst there is."""
-    result, after = run(location, sql, "SELECT n FROM counter", operation=operation)
+    result, after = await run(location, sql, "SELECT n FROM counter", operation=operation)
     if operation == "query" or "bump" not in sql:
         assert isinstance(result, Failed), result
     if operation == "query":
@@ -184,9 +183,9 @@ def test_the_session_itself_stops_what_no_guard_should_let_through(location: str
         assert cursor.fetchall() == ()
 
 
-def test_nothing_of_a_statement_is_left_for_the_next(location: str) -> None:
+async def test_nothing_of_a_statement_is_left_for_the_next(location: str) -> None:
     seen = "SELECT CONNECTION_ID(), @@sql_mode, @x, @@tx_read_only, @@character_set_client, @@optimizer_search_depth"
-    before, _, _, after = run(location, seen, "SELECT @x := 5", "SELECT GET_LOCK('toolgen', 0)", seen)
+    before, _, _, after = await run(location, seen, "SELECT @x := 5", "SELECT GET_LOCK('toolgen', 0)", seen)
     assert rows(before) == rows(after)
     assert rows(after)[0][1:] == [
         "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION",
@@ -197,9 +196,9 @@ def test_nothing_of_a_statement_is_left_for_the_next(location: str) -> None:
     ]
 
 
-def test_quotes_and_backslashes_mean_what_the_guard_reads(location: str) -> None:
+async def test_quotes_and_backslashes_mean_what_the_guard_reads(location: str) -> None:
     """Whatever the server's own sql_mode is: ANSI_QUOTES would make a column of a text, NO_BACKSLASH_ESCAPES end one early."""
-    (result,) = run(location, r"""SELECT "a", 'it\'s', 1 || 0""")
+    (result,) = await run(location, r"""SELECT "a", 'it\'s', 1 || 0""")
     assert rows(result) == [["a", "it's", 1]]
 
 
@@ -212,8 +211,8 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("sql", "message"), ERRORS)
-def test_what_the_server_says_is_put_in_our_own_words(location: str, sql: str, message: str | None) -> None:
-    failed, after = run(location, sql, "SELECT 1")
+async def test_what_the_server_says_is_put_in_our_own_words(location: str, sql: str, message: str | None) -> None:
+    failed, after = await run(location, sql, "SELECT 1")
     assert isinstance(failed, Failed)
     assert failed.error.code == "sql_failed"
     assert failed.error.suggestion
@@ -223,14 +222,14 @@ def test_what_the_server_says_is_put_in_our_own_words(location: str, sql: str, m
     assert rows(after) == [[1]]
 
 
-def test_a_plan_is_made_and_nothing_is_run(location: str) -> None:
-    (result,) = run(location, "SELECT COUNT(*), SLEEP(60) FROM customers", operation="explain")
+async def test_a_plan_is_made_and_nothing_is_run(location: str) -> None:
+    (result,) = await run(location, "SELECT COUNT(*), SLEEP(60) FROM customers", operation="explain")
     assert "customers" in json.dumps(rows(result))
 
 
-def test_a_statement_ends_when_its_time_is_up(location: str) -> None:
+async def test_a_statement_ends_when_its_time_is_up(location: str) -> None:
     slow = "SELECT COUNT(*) FROM customers a, customers b, customers c, customers d WHERE a.name < d.name"
-    failed, after = run(location, statement(slow, timeout_s=0.05), "SELECT 1")
+    failed, after = await run(location, statement(slow, timeout_s=0.05), "SELECT 1")
     assert isinstance(failed, Failed)
     assert failed.error.code == "upstream_timeout"
     assert rows(after) == [[1]]
@@ -246,18 +245,15 @@ def running(location: str, text: str) -> int:
     return int(count)
 
 
-def with_executor(location: str, work: Callable[[SqlExecutor], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        executor = SqlExecutor(location)
-        try:
-            await work(executor)
-        finally:
-            await executor.close()
-
-    asyncio.run(whole())
+async def with_executor(location: str, work: Callable[[SqlExecutor], Awaitable[None]]) -> None:
+    executor = SqlExecutor(location)
+    try:
+        await work(executor)
+    finally:
+        await executor.close()
 
 
-def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> None:
+async def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> None:
     async def work(executor: SqlExecutor) -> None:
         asked = sql_call("mysql", "query", statement("SELECT SLEEP(61)", timeout_s=60.0))
         task = asyncio.create_task(executor.execute(asked))
@@ -267,10 +263,10 @@ def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> None:
             await task
         await until(lambda: running(location, "SLEEP(61)") == 0)
 
-    with_executor(location, work)
+    await with_executor(location, work)
 
 
-def test_a_cancelled_change_is_cancelled_on_the_server_and_nothing_of_it_stays(location: str) -> None:
+async def test_a_cancelled_change_is_cancelled_on_the_server_and_nothing_of_it_stays(location: str) -> None:
     slow = "(SELECT COUNT(*) FROM customers a, customers b, customers c, customers d WHERE a.name < d.name)"
 
     async def work(executor: SqlExecutor) -> None:
@@ -285,19 +281,19 @@ def test_a_cancelled_change_is_cancelled_on_the_server_and_nothing_of_it_stays(l
         async with asyncio.timeout(30):  # it would take its sixty otherwise
             await until(lambda: running(location, "UPDATE counter%") == 0)
 
-    with_executor(location, work)
-    assert rows(run(location, "SELECT n FROM counter")[0]) == [[0]]
+    await with_executor(location, work)
+    assert rows((await run(location, "SELECT n FROM counter"))[0]) == [[0]]
 
 
-def test_what_is_cut_short_does_not_go_on_on_the_server(location: str) -> None:
+async def test_what_is_cut_short_does_not_go_on_on_the_server(location: str) -> None:
     many = "SELECT a.name, b.name, c.name, SLEEP(0) FROM customers a, customers b, customers c"
-    cut, after = run(location, statement(many, max_rows=5, timeout_s=30.0), "SELECT 1")
+    cut, after = await run(location, statement(many, max_rows=5, timeout_s=30.0), "SELECT 1")
     assert len(rows(cut)) == 5
     assert rows(after) == [[1]]
-    asyncio.run(until(lambda: running(location, "SLEEP(0)") == 0))
+    await until(lambda: running(location, "SLEEP(0)") == 0)
 
 
-def test_no_free_connection_is_an_answer_and_not_a_hang(location: str) -> None:
+async def test_no_free_connection_is_an_answer_and_not_a_hang(location: str) -> None:
     async def work(executor: SqlExecutor) -> None:
         asked = sql_call("mysql", "query", statement("SELECT SLEEP(62)", timeout_s=60.0))
         task = asyncio.create_task(executor.execute(asked))
@@ -309,10 +305,10 @@ def test_no_free_connection_is_an_answer_and_not_a_hang(location: str) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    with_executor(f"{location}?pool_size=1", work)
+    await with_executor(f"{location}?pool_size=1", work)
 
 
-def test_a_connection_that_died_is_replaced(location: str) -> None:
+async def test_a_connection_that_died_is_replaced(location: str) -> None:
     async def work(executor: SqlExecutor) -> None:
         asked = sql_call("mysql", "query", statement("SELECT CONNECTION_ID()"))
         ((first,),) = rows(await executor.execute(asked))
@@ -321,12 +317,12 @@ def test_a_connection_that_died_is_replaced(location: str) -> None:
         ((second,),) = rows(await executor.execute(asked))
         assert first != second
 
-    with_executor(location, work)
+    await with_executor(location, work)
 
 
-def test_tls_that_was_asked_for_is_never_done_without(location: str) -> None:
+async def test_tls_that_was_asked_for_is_never_done_without(location: str) -> None:
     """This server has none: an open line is refused before the user's name is sent."""
-    (result,) = run(f"{location}?sslmode=require", "SELECT 1")
+    (result,) = await run(f"{location}?sslmode=require", "SELECT 1")
     with closing(mysql("mysql")) as admin, admin.cursor() as cursor:
         cursor.execute("SELECT @@have_ssl")
         ((has,),) = cursor.fetchall()
@@ -336,15 +332,15 @@ def test_tls_that_was_asked_for_is_never_done_without(location: str) -> None:
     assert result.error.message == "no TLS connection to the database can be made"
 
 
-def test_a_server_that_is_not_there_is_unavailable() -> None:
-    (result,) = run("mysql://nobody@127.0.0.1:1/nothing", "SELECT 1")
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
+    (result,) = await run("mysql://nobody@127.0.0.1:1/nothing", "SELECT 1")
     assert isinstance(result, Failed)
     assert result.error.code == "upstream_unavailable"
     assert "nobody" not in repr(result)
 
 
-def test_a_password_that_is_wrong_is_said_without_the_user(location: str) -> None:
-    (result,) = run(location.replace("://root@", "://toolgen_nobody@"), "SELECT 1")
+async def test_a_password_that_is_wrong_is_said_without_the_user(location: str) -> None:
+    (result,) = await run(location.replace("://root@", "://toolgen_nobody@"), "SELECT 1")
     assert isinstance(result, Failed)
     assert result.error.message == "the database does not accept the gateway's credentials"
     assert "toolgen_nobody" not in repr(result)

@@ -42,20 +42,17 @@ def location() -> Iterator[str]:
         yield location
 
 
-def run(location: str, *sqls: object, operation: str = "query", **options: object) -> list[Success | Failed]:
+async def run(location: str, *sqls: object, operation: str = "query", **options: object) -> list[Success | Failed]:
     """Each statement after the other on one executor."""
 
-    async def work() -> list[Success | Failed]:
-        executor = SqlExecutor(location, **options)  # type: ignore[arg-type]
-        try:
-            return [
-                await executor.execute(sql_call("postgres", operation, statement(sql) if isinstance(sql, str) else sql))  # type: ignore[arg-type]
-                for sql in sqls
-            ]
-        finally:
-            await executor.close()
-
-    return asyncio.run(work())
+    executor = SqlExecutor(location, **options)  # type: ignore[arg-type]
+    try:
+        return [
+            await executor.execute(sql_call("postgres", operation, statement(sql) if isinstance(sql, str) else sql))  # type: ignore[arg-type]
+            for sql in sqls
+        ]
+    finally:
+        await executor.close()
 
 
 def rows(result: Success | Failed) -> list[list[Json]]:
@@ -109,8 +106,8 @@ VALUES: list[tuple[str, str, Json]] = [
 
 
 @pytest.mark.parametrize(("value", "kind", "expected"), VALUES)
-def test_every_type_has_a_json_form_and_its_name(location: str, value: str, kind: str, expected: Json) -> None:
-    (result,) = run(location, f"SELECT {value}")
+async def test_every_type_has_a_json_form_and_its_name(location: str, value: str, kind: str, expected: Json) -> None:
+    (result,) = await run(location, f"SELECT {value}")
     assert rows(result) == [[expected]]
     assert isinstance(result.data, dict)
     (column,) = result.data["columns"]  # type: ignore[misc]
@@ -118,15 +115,15 @@ def test_every_type_has_a_json_form_and_its_name(location: str, value: str, kind
     assert "rounded" not in column  # type: ignore[operator]
 
 
-def test_types_are_known_without_a_row(location: str) -> None:
-    (result,) = run(location, "SELECT id, born FROM customers WHERE false")
+async def test_types_are_known_without_a_row(location: str) -> None:
+    (result,) = await run(location, "SELECT id, born FROM customers WHERE false")
     assert isinstance(result, Success)
     assert isinstance(result.data, dict)
     assert result.data["columns"] == [{"name": "id", "type": "integer"}, {"name": "born", "type": "date"}]
 
 
-def test_a_quotient_that_does_not_end_says_that_it_was_rounded_and_a_stored_value_never_is(location: str) -> None:
-    quotient, stored = run(
+async def test_a_quotient_that_does_not_end_says_that_it_was_rounded_and_a_stored_value_never_is(location: str) -> None:
+    quotient, stored = await run(
         location,
         "SELECT 10 / 3.0 AS q",
         "SELECT c.credit FROM customers c WHERE id = 2 UNION ALL SELECT 0.12345678901234567891::numeric",
@@ -137,8 +134,8 @@ def test_a_quotient_that_does_not_end_says_that_it_was_rounded_and_a_stored_valu
     assert rows(stored)[0] == [2.5]
 
 
-def test_parameters_go_beside_the_statement(location: str) -> None:
-    results = run(
+async def test_parameters_go_beside_the_statement(location: str) -> None:
+    results = await run(
         location,
         statement("SELECT name FROM customers WHERE id = $1", 7),
         statement("SELECT $1::text", "'; DROP TABLE customers; --"),
@@ -161,8 +158,8 @@ CAPPED = [
 
 
 @pytest.mark.parametrize(("sql", "changes", "count"), CAPPED)
-def test_an_answer_is_cut_at_its_caps(location: str, sql: str, changes: dict[str, object], count: int) -> None:
-    (result,) = run(location, statement(sql, **changes))
+async def test_an_answer_is_cut_at_its_caps(location: str, sql: str, changes: dict[str, object], count: int) -> None:
+    (result,) = await run(location, statement(sql, **changes))
     assert len(rows(result)) == count
     assert isinstance(result, Success)
     assert result.truncated
@@ -198,9 +195,11 @@ STOPPED = [
 
 @pytest.mark.parametrize("operation", ["query", "explain"])
 @pytest.mark.parametrize("sql", STOPPED)
-def test_the_session_itself_stops_what_no_guard_should_let_through(location: str, sql: str, operation: str) -> None:
+async def test_the_session_itself_stops_what_no_guard_should_let_through(
+    location: str, sql: str, operation: str
+) -> None:
     """Over the role of the server's own superuser: the worst there is."""
-    result, after = run(location, sql, "SELECT n FROM counter", operation=operation)
+    result, after = await run(location, sql, "SELECT n FROM counter", operation=operation)
     if operation == "query":
         assert isinstance(result, Failed), result
         assert rows(after) == [[0]]
@@ -209,17 +208,17 @@ def test_the_session_itself_stops_what_no_guard_should_let_through(location: str
         assert admin.execute("SELECT to_regclass('stolen')").fetchall() == [(None,)]
 
 
-def test_many_sorts_share_the_memory_of_a_statement(location: str) -> None:
+async def test_many_sorts_share_the_memory_of_a_statement(location: str) -> None:
     seen = "SELECT current_setting('work_mem')"
-    one, many, after = run(location, seen, seen + ", count(DISTINCT 1)" * 40, seen)
+    one, many, after = await run(location, seen, seen + ", count(DISTINCT 1)" * 40, seen)
     assert rows(one)[0][0] == rows(after)[0][0] == "16MB"
     assert rows(many)[0][0] == "2MB"
 
 
-def test_nothing_of_a_statement_is_left_for_the_next(location: str) -> None:
+async def test_nothing_of_a_statement_is_left_for_the_next(location: str) -> None:
     """On one connection: settings, the role, locks, and objects that a read-only transaction lets be."""
     seen = "SELECT pg_backend_pid(), current_setting('work_mem'), current_user::text, current_setting('search_path')"
-    before, _, _, _, after, locks = run(
+    before, _, _, _, after, locks = await run(
         location,
         seen,
         "SELECT set_config('work_mem', '1GB', false), set_config('search_path', 'x', false)",
@@ -235,12 +234,12 @@ def test_nothing_of_a_statement_is_left_for_the_next(location: str) -> None:
         assert admin.execute("SELECT count(*) FROM pg_largeobject_metadata").fetchall() == [(0,)]
 
 
-def test_row_security_decides_as_it_does_for_the_login_role(location: str) -> None:
-    (result,) = run(location, statement("SELECT count(*) FROM tenants", tables=frozenset({"tenants"})))
+async def test_row_security_decides_as_it_does_for_the_login_role(location: str) -> None:
+    (result,) = await run(location, statement("SELECT count(*) FROM tenants", tables=frozenset({"tenants"})))
     assert rows(result) == [[10]]
 
 
-def test_a_function_that_stands_in_for_a_built_in_one_is_not_called() -> None:
+async def test_a_function_that_stands_in_for_a_built_in_one_is_not_called() -> None:
     """`lower(varchar)` fits a varchar better than the built-in `lower(text)`, wherever in the search path it stands."""
     script = (
         "CREATE TABLE t (v varchar); INSERT INTO t VALUES ('A');"
@@ -249,7 +248,7 @@ def test_a_function_that_stands_in_for_a_built_in_one_is_not_called() -> None:
     with postgres_database(script) as location:
         with postgres(name_of(location)) as admin:
             assert admin.execute("SELECT lower(v) FROM t").fetchall() == [("hijacked",)]
-        (result,) = run(location, 'SELECT lower(v) FROM "public".t')
+        (result,) = await run(location, 'SELECT lower(v) FROM "public".t')
         assert rows(result) == [["a"]]
 
 
@@ -264,8 +263,8 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("sql", "message"), ERRORS)
-def test_what_the_server_says_is_put_in_our_own_words(location: str, sql: str, message: str | None) -> None:
-    failed, after = run(location, sql, "SELECT 1")
+async def test_what_the_server_says_is_put_in_our_own_words(location: str, sql: str, message: str | None) -> None:
+    failed, after = await run(location, sql, "SELECT 1")
     assert isinstance(failed, Failed)
     assert failed.error.code == "sql_failed"
     assert failed.error.suggestion
@@ -275,13 +274,13 @@ def test_what_the_server_says_is_put_in_our_own_words(location: str, sql: str, m
     assert rows(after) == [[1]]
 
 
-def test_a_plan_is_made_and_nothing_is_run(location: str) -> None:
-    (result,) = run(location, "SELECT count(*), pg_sleep(60) FROM customers", operation="explain")
+async def test_a_plan_is_made_and_nothing_is_run(location: str) -> None:
+    (result,) = await run(location, "SELECT count(*), pg_sleep(60) FROM customers", operation="explain")
     assert "customers" in json.dumps(rows(result))
 
 
-def test_a_statement_ends_when_its_time_is_up(location: str) -> None:
-    failed, after = run(location, statement("SELECT pg_sleep(60)", timeout_s=0.05), "SELECT 1")
+async def test_a_statement_ends_when_its_time_is_up(location: str) -> None:
+    failed, after = await run(location, statement("SELECT pg_sleep(60)", timeout_s=0.05), "SELECT 1")
     assert isinstance(failed, Failed)
     assert failed.error.code == "upstream_timeout"
     assert rows(after) == [[1]]
@@ -297,18 +296,15 @@ def active(location: str, text: str) -> int:
     return int(str(found[0]))
 
 
-def with_executor(location: str, work: Callable[[SqlExecutor], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        executor = SqlExecutor(location)
-        try:
-            await work(executor)
-        finally:
-            await executor.close()
-
-    asyncio.run(whole())
+async def with_executor(location: str, work: Callable[[SqlExecutor], Awaitable[None]]) -> None:
+    executor = SqlExecutor(location)
+    try:
+        await work(executor)
+    finally:
+        await executor.close()
 
 
-def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> None:
+async def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> None:
     async def work(executor: SqlExecutor) -> None:
         running = asyncio.create_task(
             executor.execute(sql_call("postgres", "query", statement("SELECT pg_sleep(61)", timeout_s=60.0)))
@@ -319,10 +315,10 @@ def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> None:
             await running
         await until(lambda: active(location, "FETCH") + active(location, "pg_sleep(61)") == 0)
 
-    with_executor(location, work)
+    await with_executor(location, work)
 
 
-def test_no_free_connection_is_an_answer_and_not_a_hang(location: str) -> None:
+async def test_no_free_connection_is_an_answer_and_not_a_hang(location: str) -> None:
     async def work(executor: SqlExecutor) -> None:
         running = asyncio.create_task(
             executor.execute(sql_call("postgres", "query", statement("SELECT pg_sleep(62)", timeout_s=60.0)))
@@ -336,10 +332,10 @@ def test_no_free_connection_is_an_answer_and_not_a_hang(location: str) -> None:
             await running
         assert rows(await executor.execute(sql_call("postgres", "query", statement("SELECT 1")))) == [[1]]
 
-    with_executor(f"{location}?pool_size=1", work)
+    await with_executor(f"{location}?pool_size=1", work)
 
 
-def test_a_connection_that_died_is_replaced(location: str) -> None:
+async def test_a_connection_that_died_is_replaced(location: str) -> None:
     """As after a restart of the server: whoever calls next notices nothing."""
 
     async def work(executor: SqlExecutor) -> None:
@@ -350,10 +346,10 @@ def test_a_connection_that_died_is_replaced(location: str) -> None:
         ((second,),) = rows(await executor.execute(asked))
         assert first != second
 
-    with_executor(location, work)
+    await with_executor(location, work)
 
 
-def test_a_connection_lost_under_a_statement_is_a_failure_and_the_next_call_works(location: str) -> None:
+async def test_a_connection_lost_under_a_statement_is_a_failure_and_the_next_call_works(location: str) -> None:
     async def work(executor: SqlExecutor) -> None:
         running = asyncio.create_task(
             executor.execute(sql_call("postgres", "query", statement("SELECT pg_sleep(63)", timeout_s=60.0)))
@@ -368,71 +364,65 @@ def test_a_connection_lost_under_a_statement_is_a_failure_and_the_next_call_work
         assert lost.error.code == "upstream_error"
         assert rows(await executor.execute(sql_call("postgres", "query", statement("SELECT 1")))) == [[1]]
 
-    with_executor(location, work)
+    await with_executor(location, work)
 
 
-def test_a_server_that_is_not_there_is_unavailable() -> None:
-    (result,) = run("postgresql://nobody@127.0.0.1:1/nothing", "SELECT 1")
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
+    (result,) = await run("postgresql://nobody@127.0.0.1:1/nothing", "SELECT 1")
     assert isinstance(result, Failed)
     assert result.error.code == "upstream_unavailable"
     assert "nobody" not in repr(result)
 
 
 @pytest.mark.parametrize("database", ["toolgen_is_not_there"])
-def test_a_database_that_is_not_there_is_unavailable(location: str, database: str) -> None:
-    (result,) = run(location.replace(name_of(location), database), "SELECT 1")
+async def test_a_database_that_is_not_there_is_unavailable(location: str, database: str) -> None:
+    (result,) = await run(location.replace(name_of(location), database), "SELECT 1")
     assert isinstance(result, Failed)
     assert (result.error.code, result.error.message) == ("upstream_unavailable", "the server has no such database")
 
 
-def test_an_address_that_is_not_permitted_is_never_connected_to() -> None:
+async def test_an_address_that_is_not_permitted_is_never_connected_to() -> None:
     asked: list[Destination] = []
 
     def permit(destination: Destination) -> Verdict:
         asked.append(destination)
         return Deny(rule="egress", code="egress_refused", reason="no")
 
-    (result,) = run("postgresql://u@127.0.0.1:1/d", "SELECT 1", permit=permit)
+    (result,) = await run("postgresql://u@127.0.0.1:1/d", "SELECT 1", permit=permit)
     assert isinstance(result, Failed)
     assert (result.error.code, result.error.rule) == ("egress_refused", "egress")
     assert asked == [Destination(host="127.0.0.1", port=1, address="127.0.0.1", service="database")]
 
 
-def test_a_password_is_resolved_at_every_connection_and_shown_nowhere(location: str) -> None:
+async def test_a_password_is_resolved_at_every_connection_and_shown_nowhere(location: str) -> None:
     environment = {"PGPASS": "CNRY-PASSWORD"}
     reference = SecretReference("env", "PGPASS")
 
-    async def work() -> None:
-        executor = SqlExecutor(location, password=reference, secrets=SecretResolver(environment))
-        result = await executor.execute(sql_call("postgres", "query", statement("SELECT 1")))
-        assert rows(result) == [[1]]
-        for told in (repr(executor), repr(vars(executor)), repr(result), repr(reference)):
-            assert "CNRY" not in told
-        await executor.close()
-
-    asyncio.run(work())
+    executor = SqlExecutor(location, password=reference, secrets=SecretResolver(environment))
+    result = await executor.execute(sql_call("postgres", "query", statement("SELECT 1")))
+    assert rows(result) == [[1]]
+    for told in (repr(executor), repr(vars(executor)), repr(result), repr(reference)):
+        assert "CNRY" not in told
+    await executor.close()
 
 
-def test_a_statement_that_is_not_interrupted_keeps_its_place_in_the_pool(location: str) -> None:
+async def test_a_statement_that_is_not_interrupted_keeps_its_place_in_the_pool(location: str) -> None:
     """A search that looks at no clock (https://www.postgresql.org/docs/current/functions-string.html, strpos), for a second or two."""
     search = "SELECT strpos(repeat('a', 1500000), 'b' || repeat('a', 4000))"
 
-    async def work() -> None:
-        executor = SqlExecutor(f"{location}?pool_size=1")
-        try:
-            task = asyncio.create_task(executor.execute(sql_call("postgres", "query", statement(search))))
-            await until(lambda: active(location, "FETCH") + active(location, "strpos") > 0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            engine = executor._opened
-            assert isinstance(engine, PostgresEngine)
-            pool = engine._sessions._opened()
-            assert pool._lingering
-            await asyncio.gather(*pool._lingering)
-            after = await executor.execute(sql_call("postgres", "query", statement("SELECT 1")))
-            assert rows(after) == [[1]]
-        finally:
-            await executor.close()
-
-    asyncio.run(work())
+    executor = SqlExecutor(f"{location}?pool_size=1")
+    try:
+        task = asyncio.create_task(executor.execute(sql_call("postgres", "query", statement(search))))
+        await until(lambda: active(location, "FETCH") + active(location, "strpos") > 0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        engine = executor._opened
+        assert isinstance(engine, PostgresEngine)
+        pool = engine._sessions._opened()
+        assert pool._lingering
+        await asyncio.gather(*pool._lingering)
+        after = await executor.execute(sql_call("postgres", "query", statement("SELECT 1")))
+        assert rows(after) == [[1]]
+    finally:
+        await executor.close()

@@ -40,15 +40,12 @@ def locations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"sqlite": f"sqlite:///{folder / 'lab.db'}", "duckdb": duck}
 
 
-def serving(location: str, work: Callable[[SqlExecutor], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        executor = SqlExecutor(location)
-        try:
-            await work(executor)
-        finally:
-            await executor.close()
-
-    asyncio.run(whole())
+async def serving(location: str, work: Callable[[SqlExecutor], Awaitable[None]]) -> None:
+    executor = SqlExecutor(location)
+    try:
+        await work(executor)
+    finally:
+        await executor.close()
 
 
 async def ask(executor: SqlExecutor, dialect: str, sql: str, *parameters: Json, **limits: object) -> Success | Failed:
@@ -94,7 +91,7 @@ UNINTERRUPTIBLE: list[tuple[str, str, tuple[Json, ...]]] = [
 @pytest.mark.parametrize(
     ("dialect", "sql", "parameters"), spread(UNINTERRUPTIBLE, 3), ids=[row[1][:30] for row in UNINTERRUPTIBLE]
 )
-def test_a_function_that_looks_at_no_clock_is_ended(
+async def test_a_function_that_looks_at_no_clock_is_ended(
     dialect: str, sql: str, parameters: tuple[Json, ...], locations: dict[str, str]
 ) -> None:
     async def work(executor: SqlExecutor) -> None:
@@ -108,7 +105,7 @@ def test_a_function_that_looks_at_no_clock_is_ended(
         }
         assert code(await ask(executor, dialect, "SELECT 1")) == "ok"
 
-    serving(locations[dialect], work)
+    await serving(locations[dialect], work)
 
 
 HUNGRY = [
@@ -122,7 +119,7 @@ HUNGRY = [
 
 
 @pytest.mark.parametrize("sql", HUNGRY)
-def test_memory_is_bounded_whatever_the_library_counts(sql: str, locations: dict[str, str]) -> None:
+async def test_memory_is_bounded_whatever_the_library_counts(sql: str, locations: dict[str, str]) -> None:
     async def work(executor: SqlExecutor) -> None:
         assert code(await ask(executor, "duckdb", sql, timeout_s=3.0)) in {
             "response_too_large",
@@ -132,11 +129,11 @@ def test_memory_is_bounded_whatever_the_library_counts(sql: str, locations: dict
         }
         assert code(await ask(executor, "duckdb", "SELECT 1")) == "ok"
 
-    serving(locations["duckdb"], work)
+    await serving(locations["duckdb"], work)
 
 
 @pytest.mark.sweep
-def test_more_statements_than_processes_are_told_to_come_back(
+async def test_more_statements_than_processes_are_told_to_come_back(
     locations: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs_s = 4.5
@@ -152,10 +149,10 @@ def test_more_statements_than_processes_are_told_to_come_back(
         waiting = [result.error.retry_after_s for result in results if code(result) == "upstream_unavailable"]  # type: ignore[union-attr]
         assert waiting == [1.0]
 
-    serving(locations["sqlite"], work)
+    await serving(locations["sqlite"], work)
 
 
-def test_callers_who_leave_while_processes_start_start_no_more_of_them(
+async def test_callers_who_leave_while_processes_start_start_no_more_of_them(
     locations: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[object] = []
@@ -177,10 +174,10 @@ def test_callers_who_leave_while_processes_start_start_no_more_of_them(
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         assert len(started) == 4
 
-    serving(locations["sqlite"], work)
+    await serving(locations["sqlite"], work)
 
 
-def test_a_process_that_is_gone_is_replaced(locations: dict[str, str]) -> None:
+async def test_a_process_that_is_gone_is_replaced(locations: dict[str, str]) -> None:
     async def work(executor: SqlExecutor) -> None:
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         gone = child_of(executor)
@@ -189,7 +186,7 @@ def test_a_process_that_is_gone_is_replaced(locations: dict[str, str]) -> None:
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         assert child_of(executor) != gone
 
-    serving(locations["sqlite"], work)
+    await serving(locations["sqlite"], work)
 
 
 # Python that stands for a process which was taken over: what it reads first is where the code is, then orders come.
@@ -221,7 +218,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("script", "told"), HOSTILE.values(), ids=HOSTILE)
-def test_nothing_a_process_says_is_believed(
+async def test_nothing_a_process_says_is_believed(
     script: str, told: str, locations: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work(executor: SqlExecutor) -> None:
@@ -231,10 +228,10 @@ def test_nothing_a_process_says_is_believed(
             assert code(await ask(executor, "sqlite", "SELECT 1", timeout_s=seconds)) == told
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
 
-    serving(locations["sqlite"], work)
+    await serving(locations["sqlite"], work)
 
 
-def test_a_process_that_takes_no_order_holds_up_nobody_else(locations: dict[str, str]) -> None:
+async def test_a_process_that_takes_no_order_holds_up_nobody_else(locations: dict[str, str]) -> None:
     async def work(executor: SqlExecutor) -> None:
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         os.kill(child_of(executor), signal.SIGSTOP)
@@ -249,10 +246,10 @@ def test_a_process_that_takes_no_order_holds_up_nobody_else(locations: dict[str,
         assert turns > 2
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
 
-    serving(locations["sqlite"], work)
+    await serving(locations["sqlite"], work)
 
 
-def test_a_change_that_fails_leaves_its_process(tmp_path: Path) -> None:
+async def test_a_change_that_fails_leaves_its_process(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
         connection.executescript("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
 
@@ -262,7 +259,7 @@ def test_a_change_that_fails_leaves_its_process(tmp_path: Path) -> None:
         assert code(await executor.execute(changes("sqlite", 1))) == "sql_failed"
         assert child_of(executor) == child
 
-    serving(f"sqlite:///{tmp_path / 'shop.db'}", work)
+    await serving(f"sqlite:///{tmp_path / 'shop.db'}", work)
 
 
 INSERT = {"tables": {"customers"}, "columns": {"customers.id"}, "writes": "insert", "max_changes": 1}
@@ -279,7 +276,7 @@ def commits(process: int) -> bool:
     return any(lock[3:5] == ["WRITE", str(process)] and lock[6] == str(0x40000000) for lock in locks)
 
 
-def test_a_change_that_does_not_commit_yet_ends_with_its_caller(tmp_path: Path) -> None:
+async def test_a_change_that_does_not_commit_yet_ends_with_its_caller(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
@@ -299,11 +296,13 @@ def test_a_change_that_does_not_commit_yet_ends_with_its_caller(tmp_path: Path) 
             assert writer.execute("SELECT count(*) FROM customers").fetchone() == (0,)
         assert code(await executor.execute(changes("sqlite", 1))) == "ok"
 
-    serving(f"sqlite:///{path}", work)
+    await serving(f"sqlite:///{path}", work)
 
 
 @pytest.mark.parametrize("read", [True, False], ids=["which was told", "which is not yet read"])
-def test_a_change_that_commits_is_left_to_end(read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_that_commits_is_left_to_end(
+    read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its caller leaves while somebody who reads holds the commit up: it is made once they are done, and its process ends."""
     path = tmp_path / "shop.db"
     with closing(sqlite3.connect(path)) as connection:
@@ -334,7 +333,7 @@ def test_a_change_that_commits_is_left_to_end(read: bool, tmp_path: Path, monkey
         with closing(sqlite3.connect(path)) as reader:
             assert reader.execute("SELECT count(*) FROM customers").fetchone() == (1,)
 
-    serving(f"sqlite:///{path}", work)
+    await serving(f"sqlite:///{path}", work)
 
 
 @pytest.mark.parametrize(
@@ -388,7 +387,7 @@ def test_an_engine_goes_on_under_another_loop(locations: dict[str, str]) -> None
     asyncio.run(executor.close())
 
 
-def test_a_long_answer_is_read_whole(locations: dict[str, str]) -> None:
+async def test_a_long_answer_is_read_whole(locations: dict[str, str]) -> None:
     async def work(executor: SqlExecutor) -> None:
         numbers = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 20) SELECT n, ? FROM t"
         result = await ask(executor, "sqlite", numbers, LONG, max_bytes=3_000_000)
@@ -396,11 +395,11 @@ def test_a_long_answer_is_read_whole(locations: dict[str, str]) -> None:
         assert isinstance(result.data, dict)
         assert result.data["rows"] == [[number, LONG] for number in range(1, 21)]
 
-    serving(locations["sqlite"], work)
+    await serving(locations["sqlite"], work)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
-def test_a_process_has_nothing_of_the_gateways(
+async def test_a_process_has_nothing_of_the_gateways(
     dialect: str, locations: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "hunter2-secret")
@@ -423,7 +422,7 @@ def test_a_process_has_nothing_of_the_gateways(
             libraries = (child / "maps").read_text(encoding="utf-8")
             assert not {name for name in ("_ssl", "_asyncio", "cryptography") if name in libraries}
 
-    serving(locations[dialect], work)
+    await serving(locations[dialect], work)
     assert not Path(f"/proc/{children[0]}").exists()
 
 
@@ -441,10 +440,10 @@ def test_nothing_is_left_when_nobody_closes(locations: dict[str, str]) -> None:
         time.sleep(0.05)
 
 
-def test_after_closing_no_statement_is_taken(locations: dict[str, str]) -> None:
+async def test_after_closing_no_statement_is_taken(locations: dict[str, str]) -> None:
     async def work(executor: SqlExecutor) -> None:
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         await executor.close()
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "upstream_unavailable"
 
-    serving(locations["sqlite"], work)
+    await serving(locations["sqlite"], work)

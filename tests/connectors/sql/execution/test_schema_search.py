@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -70,7 +69,7 @@ def test_many_matches_are_counted_and_cut() -> None:
     assert found["matching"] == 1_000
 
 
-def test_only_what_the_policy_opens_is_searched(tmp_path: Path) -> None:
+async def test_only_what_the_policy_opens_is_searched(tmp_path: Path) -> None:
     names = [f"t{number}" for number in range(MIN_SEARCHED)]
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
         for name in names:
@@ -88,22 +87,19 @@ def test_only_what_the_policy_opens_is_searched(tmp_path: Path) -> None:
     sources = {"lab": {"sql": f"sqlite:///{tmp_path / 'a.db'}"}}
     (tmp_path / "toolgen.yaml").write_text(json.dumps({"sources": sources}), encoding="utf-8")
 
-    async def main() -> None:
-        async with Gateway.load(tmp_path / "toolgen.yaml") as gateway:
-            assert "lab__search_schema" in gateway.manifest.tools
-            hidden = await gateway.call("lab__search_schema", {"query": "salary"}, principal="bot")
-            assert hidden.data == {"tables": [], "matching": 0, "searched": MIN_SEARCHED + 1}
-            found = await gateway.call("lab__search_schema", {"query": "city people", "limit": 1}, principal="bot")
-            assert isinstance(found.data, dict)
-            (people,) = found.data["tables"]
-            assert people["name"] == "people"
-            assert [column["name"] for column in people["columns"]] == ["city"]
-            assert "salar" not in json.dumps(found.data)
-            refused = await gateway.call("lab__search_schema", {"query": "x", "limit": 0}, principal="bot")
-            assert refused.error is not None
-            assert refused.error.code == "validation"
-
-    asyncio.run(main())
+    async with Gateway.load(tmp_path / "toolgen.yaml") as gateway:
+        assert "lab__search_schema" in gateway.manifest.tools
+        hidden = await gateway.call("lab__search_schema", {"query": "salary"}, principal="bot")
+        assert hidden.data == {"tables": [], "matching": 0, "searched": MIN_SEARCHED + 1}
+        found = await gateway.call("lab__search_schema", {"query": "city people", "limit": 1}, principal="bot")
+        assert isinstance(found.data, dict)
+        (people,) = found.data["tables"]
+        assert people["name"] == "people"
+        assert [column["name"] for column in people["columns"]] == ["city"]
+        assert "salar" not in json.dumps(found.data)
+        refused = await gateway.call("lab__search_schema", {"query": "x", "limit": 0}, principal="bot")
+        assert refused.error is not None
+        assert refused.error.code == "validation"
 
 
 def test_a_small_database_is_listed_and_needs_no_search(tmp_path: Path) -> None:

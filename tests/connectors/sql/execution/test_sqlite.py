@@ -68,8 +68,8 @@ def executor(location: str) -> Iterator[SqlExecutor]:
     asyncio.run(executor.close())
 
 
-def run(executor: SqlExecutor, sql: str, *parameters: object, **changes: object) -> Success | Failed:
-    return asyncio.run(executor.execute(call("query", statement=allowed(sql, *parameters, **changes))))
+async def run(executor: SqlExecutor, sql: str, *parameters: object, **changes: object) -> Success | Failed:
+    return await executor.execute(call("query", statement=allowed(sql, *parameters, **changes)))
 
 
 def succeeded(result: Success | Failed) -> Success:
@@ -78,9 +78,9 @@ def succeeded(result: Success | Failed) -> Success:
     return result
 
 
-def test_rows_come_with_their_columns_and_types(executor: SqlExecutor) -> None:
+async def test_rows_come_with_their_columns_and_types(executor: SqlExecutor) -> None:
     result = succeeded(
-        run(executor, "SELECT id, status AS s, total, NULL AS empty, x'00ff' AS b FROM orders WHERE id = ?", 2)
+        await run(executor, "SELECT id, status AS s, total, NULL AS empty, x'00ff' AS b FROM orders WHERE id = ?", 2)
     )
     assert result.data == {
         "columns": [
@@ -126,10 +126,10 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("sql", "rows"), ANSWERS)
-def test_the_session_lets_a_guarded_statement_through(
+async def test_the_session_lets_a_guarded_statement_through(
     executor: SqlExecutor, sql: str, rows: list[list[object]]
 ) -> None:
-    result = succeeded(run(executor, sql))
+    result = succeeded(await run(executor, sql))
     assert isinstance(result.data, dict)
     assert result.data["rows"] == rows
     assert isinstance(result.data["rows"][0][0], type(rows[0][0]))
@@ -145,16 +145,16 @@ TRUNCATED = [
 
 
 @pytest.mark.parametrize(("sql", "changes", "rows", "truncated"), TRUNCATED)
-def test_an_answer_is_cut_at_its_caps_and_says_so(
+async def test_an_answer_is_cut_at_its_caps_and_says_so(
     executor: SqlExecutor, sql: str, changes: dict[str, int], rows: int, truncated: bool
 ) -> None:
-    result = succeeded(run(executor, sql, **changes))
+    result = succeeded(await run(executor, sql, **changes))
     assert isinstance(result.data, dict)
     assert (result.data["row_count"], len(result.data["rows"]), result.truncated) == (rows, rows, truncated)
 
 
-def test_a_cell_is_cut_between_characters(executor: SqlExecutor) -> None:
-    result = succeeded(run(executor, "SELECT 'éééé', x'000102030405'", max_cell_bytes=5))
+async def test_a_cell_is_cut_between_characters(executor: SqlExecutor) -> None:
+    result = succeeded(await run(executor, "SELECT 'éééé', x'000102030405'", max_cell_bytes=5))
     assert isinstance(result.data, dict)
     assert result.data["rows"] == [["éé", {"base64": "AAEC"}]]
 
@@ -197,34 +197,36 @@ FAILING = [
 
 
 @pytest.mark.parametrize(("sql", "code", "message"), FAILING)
-def test_what_the_engine_says_is_put_in_our_own_words(executor: SqlExecutor, sql: str, code: str, message: str) -> None:
-    result = run(executor, sql)
+async def test_what_the_engine_says_is_put_in_our_own_words(
+    executor: SqlExecutor, sql: str, code: str, message: str
+) -> None:
+    result = await run(executor, sql)
     assert isinstance(result, Failed)
     assert (result.error.code, result.error.message) == (code, message)
     assert "Customer" not in repr(result.error)
 
 
-def test_a_database_that_is_gone_is_a_failure_that_names_no_path(tmp_path: Path) -> None:
+async def test_a_database_that_is_gone_is_a_failure_that_names_no_path(tmp_path: Path) -> None:
     executor = SqlExecutor(f"sqlite:///{tmp_path / 'gone.db'}")
-    result = run(executor, "SELECT 1")
+    result = await run(executor, "SELECT 1")
     assert isinstance(result, Failed)
     assert result.error.code == "upstream_error"
     assert "gone" not in repr(result)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_database_is_a_failure(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_database_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("no database " * 100, encoding="utf-8")
-    result = run(SqlExecutor(f"sqlite:///{tmp_path / 'x.db'}"), "SELECT id FROM orders")
+    result = await run(SqlExecutor(f"sqlite:///{tmp_path / 'x.db'}"), "SELECT id FROM orders")
     assert isinstance(result, Failed)
     assert result.error.message == "the database cannot be read"
 
 
-def test_a_column_added_after_the_build_is_not_read(tmp_path: Path) -> None:
+async def test_a_column_added_after_the_build_is_not_read(tmp_path: Path) -> None:
     path = write(tmp_path / "lab.db")
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("ALTER TABLE orders ADD COLUMN secret TEXT DEFAULT 'CNRY'")
-    result = succeeded(run(SqlExecutor(f"sqlite:///{path}"), "SELECT * FROM orders"))
+    result = succeeded(await run(SqlExecutor(f"sqlite:///{path}"), "SELECT * FROM orders"))
     assert "CNRY" not in repr(result.data)
 
 
@@ -271,19 +273,16 @@ def test_a_preview_is_what_would_be_sent(executor: SqlExecutor) -> None:
     assert executor.preview(call("list_tables")) == {"sql": "", "parameters": []}
 
 
-def test_a_cancelled_call_stops_its_statement(executor: SqlExecutor) -> None:
+async def test_a_cancelled_call_stops_its_statement(executor: SqlExecutor) -> None:
     endless = allowed(
         "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t", timeout_s=60.0
     )
 
-    async def cancel() -> None:
-        task = asyncio.create_task(executor.execute(call("query", statement=endless)))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancel())
+    task = asyncio.create_task(executor.execute(call("query", statement=endless)))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     engine = executor._opened
     assert isinstance(engine, FileEngine)
     engine._threads.shutdown(wait=True)  # returns only because the statement has ended, a minute before its own time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -42,22 +41,19 @@ def servers() -> Iterator[dict[str, str]]:
         }
 
 
-def ask(dialect: str, locations: dict[str, str], sql: str, **limits: object) -> list[Success | Failed]:
+async def ask(dialect: str, locations: dict[str, str], sql: str, **limits: object) -> list[Success | Failed]:
     """The statement, and one after it that says whether the source still answers."""
 
-    async def work() -> list[Success | Failed]:
-        executor = SqlExecutor(locations[dialect])
-        functions = frozenset({"replace", "hex", "zeroblob", "char", "json_group_array", "count"})
-        given = {"max_bytes": MAX_COUNT, "max_cell_bytes": MAX_CELL, "functions": functions, **limits}
-        try:
-            return [
-                await executor.execute(sql_call(dialect, "query", statement(sql, **given))),
-                await executor.execute(sql_call(dialect, "query", statement("SELECT 1"))),
-            ]
-        finally:
-            await executor.close()
-
-    return asyncio.run(work())
+    executor = SqlExecutor(locations[dialect])
+    functions = frozenset({"replace", "hex", "zeroblob", "char", "json_group_array", "count"})
+    given = {"max_bytes": MAX_COUNT, "max_cell_bytes": MAX_CELL, "functions": functions, **limits}
+    try:
+        return [
+            await executor.execute(sql_call(dialect, "query", statement(sql, **given))),
+            await executor.execute(sql_call(dialect, "query", statement("SELECT 1"))),
+        ]
+    finally:
+        await executor.close()
 
 
 HEAVY: list[tuple[str, str]] = [
@@ -80,9 +76,9 @@ HEAVY: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("dialect", "sql"), HEAVY, ids=[f"{row[0]} {row[1][:60]}" for row in HEAVY])
-def test_no_answer_weighs_more_than_it_may(dialect: str, sql: str, request: pytest.FixtureRequest) -> None:
+async def test_no_answer_weighs_more_than_it_may(dialect: str, sql: str, request: pytest.FixtureRequest) -> None:
     locations = request.getfixturevalue("files" if dialect in {"sqlite", "duckdb"} else "servers")
-    result, after = ask(dialect, locations, sql)
+    result, after = await ask(dialect, locations, sql)
     assert isinstance(result, Success), result
     assert isinstance(result.data, dict)
     given = result.data["rows"]
@@ -103,8 +99,10 @@ TOO_HEAVY: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("dialect", "sql"), TOO_HEAVY, ids=[f"{row[0]} {row[1][:60]}" for row in TOO_HEAVY])
-def test_a_row_far_beyond_its_bytes_is_not_read_to_its_end(dialect: str, sql: str, servers: dict[str, str]) -> None:
-    result, after = ask(dialect, servers, sql)
+async def test_a_row_far_beyond_its_bytes_is_not_read_to_its_end(
+    dialect: str, sql: str, servers: dict[str, str]
+) -> None:
+    result, after = await ask(dialect, servers, sql)
     assert isinstance(result, Failed)
     assert result.error.code == "response_too_large"
     assert isinstance(after, Success)

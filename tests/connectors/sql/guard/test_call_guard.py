@@ -23,29 +23,23 @@ def asking(sql: str, operation: str = "query") -> Call:
     return Call(id="1", tool=call.tool, arguments={"sql": sql}, principal=call.principal)
 
 
-def test_others_go_on_while_a_long_statement_is_read() -> None:
-    async def work() -> int:
-        reading = asyncio.create_task(SqlGuard().verdict(asking(SLOW), database=SHOP, scope=SCOPE))
-        turns = 0
-        while not reading.done():
-            await asyncio.sleep(0)
-            turns += 1
-        assert isinstance(await reading, Statement)
-        return turns
-
-    assert asyncio.run(work()) > 2  # read on the loop, it would be done after the first
+async def test_others_go_on_while_a_long_statement_is_read() -> None:
+    reading = asyncio.create_task(SqlGuard().verdict(asking(SLOW), database=SHOP, scope=SCOPE))
+    turns = 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert isinstance(await reading, Statement)
+    assert turns > 2  # read on the loop, it would be done after the first
 
 
-def test_a_statement_seen_before_is_not_handed_to_a_thread() -> None:
-    async def work() -> None:
-        call = asking("SELECT name FROM customers WHERE id = 7")
-        first = await SqlGuard().verdict(call, database=SHOP, scope=SCOPE)
-        again = SqlGuard().verdict(call, database=SHOP, scope=SCOPE)
-        with pytest.raises(StopIteration) as ended:  # it waits for nothing
-            again.send(None)
-        assert ended.value.value == first
-
-    asyncio.run(work())
+async def test_a_statement_seen_before_is_not_handed_to_a_thread() -> None:
+    call = asking("SELECT name FROM customers WHERE id = 7")
+    first = await SqlGuard().verdict(call, database=SHOP, scope=SCOPE)
+    again = SqlGuard().verdict(call, database=SHOP, scope=SCOPE)
+    with pytest.raises(StopIteration) as ended:  # it waits for nothing
+        again.send(None)
+    assert ended.value.value == first
 
 
 def test_verdicts_given_at_the_same_time_are_those_given_one_by_one() -> None:

@@ -93,37 +93,34 @@ def project(root: Path, location: str, rows: str) -> Path:
     return root / "toolgen.yaml"
 
 
-def found_rows(root: Path, location: str, rows: str, values: list[Any]) -> list[Any]:
+async def found_rows(root: Path, location: str, rows: str, values: list[Any]) -> list[Any]:
     """The ids that each of these values of the attribute leads to, or the code of a refusal."""
     path = project(root, location, rows)
 
-    async def main() -> list[Any]:
-        found: list[Any] = []
-        async with Gateway.load(path) as gateway:
-            for value in values:
-                who = Principal(id="staff:ann", roles=frozenset({"r"}), attributes={"tenant": value})
-                answers = [
-                    await gateway.call("db__query", {"sql": f"SELECT id FROM {table}"}, principal=who)
-                    for table in ("notes", "others")
-                ]
-                assert answers[1].status == "ok", answers[1].error
-                assert answers[1].to_dict()["data"]["rows"] == [[7]]  # no filter of its own, no refusal of its own
-                told = answers[0].to_dict()
-                found.append(told["error"]["code"] if "error" in told else [row[0] for row in told["data"]["rows"]])
-        return found
-
-    return asyncio.run(main())
+    found: list[Any] = []
+    async with Gateway.load(path) as gateway:
+        for value in values:
+            who = Principal(id="staff:ann", roles=frozenset({"r"}), attributes={"tenant": value})
+            answers = [
+                await gateway.call("db__query", {"sql": f"SELECT id FROM {table}"}, principal=who)
+                for table in ("notes", "others")
+            ]
+            assert answers[1].status == "ok", answers[1].error
+            assert answers[1].to_dict()["data"]["rows"] == [[7]]  # no filter of its own, no refusal of its own
+            told = answers[0].to_dict()
+            found.append(told["error"]["code"] if "error" in told else [row[0] for row in told["data"]["rows"]])
+    return found
 
 
-def test_a_name_of_a_tenant_leads_to_its_rows_and_nothing_else_to_any(tmp_path: Path, location: str) -> None:
-    found = found_rows(tmp_path, location, "tenant = :tenant", ["acme", *FOREIGN])
+async def test_a_name_of_a_tenant_leads_to_its_rows_and_nothing_else_to_any(tmp_path: Path, location: str) -> None:
+    found = await found_rows(tmp_path, location, "tenant = :tenant", ["acme", *FOREIGN])
     assert found[0] == [1]
     assert all(rows in ([], "sql_refused", "sql_failed") for rows in found[1:]), found
 
 
-def test_a_number_of_a_tenant_may_be_written_as_text_and_is_never_guessed(tmp_path: Path, location: str) -> None:
+async def test_a_number_of_a_tenant_may_be_written_as_text_and_is_never_guessed(tmp_path: Path, location: str) -> None:
     values = [12, "12", "12abc", "acme", "", " 12", "1e1", "012", ["12"], None, "12.0"]
-    found = found_rows(tmp_path, location, "number = :tenant", values)
+    found = await found_rows(tmp_path, location, "number = :tenant", values)
     assert found[:2] == [[1], [1]]
     # PostgreSQL reads " 12" and "012" as what they are: the number twelve, exactly.
     assert all(
@@ -132,8 +129,10 @@ def test_a_number_of_a_tenant_may_be_written_as_text_and_is_never_guessed(tmp_pa
 
 
 @pytest.mark.parametrize("column", spread(COLUMNS, 3))
-def test_an_attribute_finds_rows_by_columns_of_its_own_kind_alone(tmp_path: Path, location: str, column: str) -> None:
-    found = found_rows(tmp_path, location, f"{column} = :tenant", [json.loads(value) for value in ATTRIBUTES])
+async def test_an_attribute_finds_rows_by_columns_of_its_own_kind_alone(
+    tmp_path: Path, location: str, column: str
+) -> None:
+    found = await found_rows(tmp_path, location, f"{column} = :tenant", [json.loads(value) for value in ATTRIBUTES])
     for value, rows in zip(ATTRIBUTES, found, strict=True):
         expected = COLUMNS[column].get(value, "sql_refused")
         if column == "open" and value in {"0", "false"}:

@@ -3,7 +3,8 @@
 A line is code, documentation (of a docstring), a comment or blank. `--long N` prints functions of N lines and more; `--small N` modules of
 at most N lines that one module alone imports, of the same package: these could be part of it. Two lists should be empty: modules of two
 topics (a further paragraph of the docstring that reads like a title), and families (a base class whose only subclass is in
-another file of its folder, and which nothing else uses).
+another file of its folder, and which nothing else uses). The last list has the numbers that have bounds; `python -m bench.path` has those
+of a call.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import argparse
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+MAX_LINES = 650
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -145,6 +147,78 @@ def _classes(module: Module) -> Iterator[str]:
     return (node.name for node in module.tree.body if isinstance(node, ast.ClassDef))
 
 
+def compared_expiries(name: str, nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Functions of a module that compare an attribute `expires` by order. `nodes` are all of the module's."""
+    for function in nodes:
+        if not isinstance(function, Function):
+            continue
+        for node in ast.walk(function):
+            ordered = isinstance(node, ast.Compare) and any(
+                isinstance(one, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for one in node.ops
+            )
+            if ordered and any(isinstance(one, ast.Attribute) and one.attr == "expires" for one in ast.walk(node)):
+                yield f"{name}.{function.name}"
+
+
+def single_protocols(modules: list[Module]) -> list[str]:
+    """Protocols with methods that at most one class of the package has all of."""
+    classes = [
+        (module.name, node) for module in modules for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)
+    ]
+    derived = {node.name: [ast.unparse(base).partition("[")[0] for base in node.bases] for _, node in classes}
+    own = {node.name: _members(node) for _, node in classes}
+
+    def members(name: str) -> set[str]:
+        return own.get(name, set()).union(*(members(base) for base in derived.get(name, ())))
+
+    concrete = [members(name) for name, bases in derived.items() if "Protocol" not in bases]
+    return [
+        f"{module}.{node.name}"
+        for module, node in classes
+        if "Protocol" in derived[node.name]
+        and (asked := members(node.name) - {"__call__"})
+        and sum(asked <= one for one in concrete) <= 1
+    ]
+
+
+def _members(node: ast.ClassDef) -> set[str]:
+    """Names of methods and attributes, including those that methods assign."""
+    found = {one.name for one in node.body if isinstance(one, Function)}
+    found |= {one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)}
+    for one in ast.walk(node):
+        if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store) and ast.unparse(one.value) == "self":
+            found.add(one.attr)
+    return found
+
+
+def _nested_mains() -> int:
+    """Coroutine functions `main` within functions of tests."""
+    pattern = re.compile(r"^ +async def main\(", re.MULTILINE)
+    return sum(len(pattern.findall(path.read_text(encoding="utf-8"))) for path in (ROOT / "tests").rglob("*.py"))
+
+
+def _files_to_add() -> Iterator[tuple[int, str]]:
+    """Files of the package that ARCHITECTURE.md names for each thing to add, and the thing."""
+    rows = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## How to add")[2].partition("\n## ")[0]
+    for what, files in re.findall(r"^\| (an? [^|]+?) \| (.+) \|$", rows, re.MULTILINE):
+        yield len(set(re.findall(r"`((?!tests/)[\w./]+(?:\.py|\.yaml|/))`", files))), what
+
+
+def _print_numbers(modules: list[Module]) -> None:
+    entries = [one.name for one in (ROOT / "toolgen").iterdir() if one.name != "__pycache__"]
+    print(f"{len(entries):5} top-level entries of toolgen/")
+    print(f"{sum(len(one.text.splitlines()) > MAX_LINES for one in modules):5} modules of more than {MAX_LINES} lines")
+    print(f"{sum(len(one.titles()) > 0 for one in modules):5} modules of two topics")
+    print(f"{len(families(modules)):5} class families across files of one folder")
+    single = single_protocols(modules)
+    print(f"{len(single):5} protocols with one implementation in the package: {', '.join(single)}")
+    expiries = [one for module in modules for one in compared_expiries(module.name, ast.walk(module.tree))]
+    print(f"{len(expiries):5} functions that compare an expiry: {', '.join(expiries)}")
+    print(f"{_nested_mains():5} coroutine functions `main` within functions of tests")
+    for count, what in _files_to_add():
+        print(f"{count:5} files or folders to add {what}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", type=int, default=50, metavar="N")
@@ -165,6 +239,8 @@ def main() -> None:
         print(f"     {family}")
     print(f"\nmodules of at most {chosen.small} lines with one importer, of the same package")
     _print_small(modules, chosen.small)
+    print("\nnumbers")
+    _print_numbers(modules)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import pytest
 
+from bench.size import compared_expiries
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway import protocol
 
@@ -727,23 +728,10 @@ EXPIRIES = {
 }
 
 
-def compared_expiries(name: str, text: str) -> Iterator[str]:
-    """Functions of a module that compare an attribute `expires` by order."""
-    for function in nodes(text):
-        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        for node in ast.walk(function):
-            ordered = isinstance(node, ast.Compare) and any(
-                isinstance(one, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for one in node.ops
-            )
-            if ordered and any(isinstance(one, ast.Attribute) and one.attr == "expires" for one in ast.walk(node)):
-                yield f"{name}.{function.name}"
-
-
 def test_the_expiry_of_a_call_that_waits_is_decided_in_one_function() -> None:
-    assert {one for name, text in modules().items() for one in compared_expiries(name, text)} == EXPIRIES.keys()
+    assert {one for name, text in modules().items() for one in compared_expiries(name, nodes(text))} == EXPIRIES.keys()
 
 
 def test_a_planted_expiry_is_found() -> None:
     text = "async def due(self, known, now):\n    return known.status == 'pending' and now >= known.expires"
-    assert list(compared_expiries("toolgen.gateway.planted", text)) == ["toolgen.gateway.planted.due"]
+    assert list(compared_expiries("toolgen.gateway.planted", nodes(text))) == ["toolgen.gateway.planted.due"]

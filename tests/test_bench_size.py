@@ -1,0 +1,41 @@
+"""Lists of `python -m bench.size`, each with a planted fault."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from bench.size import Module, families, single_protocols
+
+
+def module(name: str, text: str) -> Module:
+    return Module(name=name, package="toolgen.planted", text=text, tree=ast.parse(text))
+
+
+@pytest.mark.parametrize(
+    ("docstring", "titles"),
+    [
+        ("Token buckets.", []),
+        ("Token buckets.\n\nQuotas: how much may be used in a day.", ["Quotas: how much may be used in a day."]),
+        ("Token buckets.\n\nA bucket is full at the start.", []),
+    ],
+)
+def test_a_second_title_is_found(docstring: str, titles: list[str]) -> None:
+    assert module("toolgen.planted.buckets", f'"""{docstring}\n"""').titles() == titles
+
+
+def test_a_class_in_two_files_is_found() -> None:
+    base = module("toolgen.planted.base", "class Half:\n    pass")
+    whole = module("toolgen.planted.whole", "from toolgen.planted.base import Half\nclass Whole(Half):\n    pass")
+    third = module("toolgen.planted.third", "from toolgen.planted.base import Half\nclass Third(Half):\n    pass")
+    assert families([base, whole]) == ["toolgen.planted.base.Half, of toolgen.planted.whole.Whole alone"]
+    assert families([base, whole, third]) == []
+
+
+def test_a_protocol_that_one_class_implements_is_found() -> None:
+    asked = module("toolgen.planted.asked", "class Store(Protocol):\n    def read(self): ...")
+    files = module("toolgen.planted.files", "class Files:\n    def read(self): ...")
+    redis = module("toolgen.planted.redis", "class Redis:\n    def __init__(self):\n        self.read = None")
+    assert single_protocols([asked, files]) == ["toolgen.planted.asked.Store"]
+    assert single_protocols([asked, files, redis]) == []

@@ -19,8 +19,8 @@ from toolgen.audit.keys import public_keys
 from toolgen.audit.reader import find_value
 from toolgen.audit.verify import VerificationReport
 from toolgen.audit.verify import verify as verify_log
+from toolgen.cli.audit_filters import dir_option, filled, filters
 from toolgen.cli.audit_list import STATUS_COLOURS
-from toolgen.cli.audit_reports import dir_option, filled, filters
 from toolgen.cli.audit_times import Zone, shown_time, shown_zone
 from toolgen.cli.lazy import CommandGroup, LazyCommand
 from toolgen.cli.options import as_json, config
@@ -49,13 +49,13 @@ _ELSEWHERE = (
     ),
     LazyCommand(
         "index",
-        "toolgen.cli.audit_maintenance",
+        "toolgen.cli.audit_index",
         "Bring the index of the log up to date.",
         attribute="index",
     ),
     LazyCommand(
         "keys",
-        "toolgen.cli.audit_maintenance",
+        "toolgen.cli.audit_keys",
         "Make and list the keys that checkpoints of the log are signed with.",
         attribute="keys",
     ),
@@ -75,7 +75,7 @@ _ELSEWHERE = (
     ),
     LazyCommand(
         "stats",
-        "toolgen.cli.audit_reports",
+        "toolgen.cli.audit_stats",
         "Count calls and their endings, with percentiles of how long they took, by tool and by principal.",
         attribute="stats",
     ),

@@ -13,7 +13,7 @@ from toolgen import __version__
 from toolgen.audit.index.index import Cursor, RecordIndex
 from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.reports import COLUMNS, OCSF_VERSION, csv_line, ocsf_event
-from toolgen.cli.audit_reports import dir_option, filled, filters
+from toolgen.cli.audit_filters import dir_option, filled, filters
 from toolgen.cli.options import config
 from toolgen.cli.output import json_line, printable
 from toolgen.config.settings import load as load_settings

@@ -13,7 +13,7 @@ import click
 
 from toolgen.audit.index.index import RecordIndex
 from toolgen.audit.index.row import RecordFilter
-from toolgen.cli.audit_reports import dir_option, filled, filters
+from toolgen.cli.audit_filters import dir_option, filled, filters
 from toolgen.cli.audit_times import Zone, shown_time, shown_zone, zone_label
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import coloured, print_json, printable

@@ -13,7 +13,7 @@ import click
 
 from toolgen.audit.index.index import FoundEntry, RecordIndex
 from toolgen.audit.index.row import RecordFilter
-from toolgen.cli.audit_reports import dir_option, filled
+from toolgen.cli.audit_filters import dir_option, filled
 from toolgen.cli.audit_times import Zone, shown_time, tz_option
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import cell, print_json, print_table, printable

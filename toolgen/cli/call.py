@@ -1,23 +1,19 @@
-"""`toolgen call`: one governed call from the command line.
-
-Who a command acts as: the options that say it, and the principal they mean.
-"""
+"""`toolgen call`: one governed call from the command line."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
-from msgspec import Struct
 
-from toolgen.cli.completed import PRINCIPAL_NAME, TOOL_NAME
-from toolgen.cli.options import as_json, config, default_principal, json_object
+from toolgen.cli.caller_options import CommandCaller, caller
+from toolgen.cli.completed import TOOL_NAME
+from toolgen.cli.options import as_json, config, json_object
 from toolgen.cli.output import print_json
 from toolgen.core.spelling import nearest
 from toolgen.frontends.python.gateway import Gateway
@@ -30,65 +26,7 @@ from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject, Schema
 from toolgen.policy.arguments import repair
 
-__all__ = ["CommandCaller", "caller"]
-
-
-class CommandCaller(Struct, frozen=True, kw_only=True):
-    """Caller that a command acts as, as its options say it."""
-
-    name: str | None
-    user: str | None
-    claims: Mapping[str, Any]
-    user_claims: Mapping[str, Any]
-
-    def principal(self, gateway: Project) -> Principal:
-        """The principal that is meant. Raises `ConfigError` when there is none, or more than one could be."""
-        name = default_principal(gateway.callers.principals, self.name)
-        if self.user_claims and self.user is None:
-            raise click.UsageError("--user-claims goes with --on-behalf-of")
-        return gateway.callers.named(name, self.user, claims=self.claims, user_claims=self.user_claims)
-
-    def by_now(self, gateway: Administration) -> Principal:
-        """The principal that is meant, with the roles that it was given for some time: for commands that do not open the gateway."""
-        asyncio.run(gateway.role_grants.look())
-        return self.principal(gateway)
-
-
-def caller(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--as` and `--on-behalf-of`, each with claims for users of an issuer; the command is given a `CommandCaller`."""
-
-    @functools.wraps(function)
-    def with_caller(
-        *given: Any,
-        principal: str | None,
-        claims: str | None,
-        on_behalf_of: str | None,
-        user_claims: str | None,
-        **others: Any,
-    ) -> Any:
-        who = CommandCaller(
-            name=principal,
-            user=on_behalf_of,
-            claims=json_object(claims, "--claims"),
-            user_claims=json_object(user_claims, "--user-claims"),
-        )
-        return function(*given, caller=who, **others)
-
-    options = (
-        click.option(
-            "--as",
-            "principal",
-            type=PRINCIPAL_NAME,
-            metavar="PRINCIPAL",
-            help="Who calls; staff:ann is a user of an issuer.",
-        ),
-        click.option("--claims", metavar="JSON|@FILE|-", help="The claims of that user's token."),
-        click.option("--on-behalf-of", metavar="PRINCIPAL", help="On whose behalf the call is made."),
-        click.option("--user-claims", metavar="JSON|@FILE|-", help="The claims of the token of whom it acts for."),
-    )
-    for option in reversed(options):
-        with_caller = option(with_caller)
-    return with_caller
+__all__ = []
 
 
 @click.command()

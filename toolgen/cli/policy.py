@@ -13,7 +13,8 @@ import msgspec
 import yaml
 
 from toolgen.audit.log import AuditLog
-from toolgen.cli.call import CommandCaller, caller, read_arguments
+from toolgen.cli.call import read_arguments
+from toolgen.cli.caller_options import CommandCaller, caller
 from toolgen.cli.completed import TOOL_NAME
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config, operator

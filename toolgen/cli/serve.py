@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from toolgen.cli.call import CommandCaller, caller
+from toolgen.cli.caller_options import CommandCaller, caller
 from toolgen.cli.greeting import greeting
 from toolgen.cli.install import note_client
 from toolgen.cli.options import config, logs

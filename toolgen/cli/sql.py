@@ -9,7 +9,7 @@ from typing import Final
 import click
 import msgspec
 
-from toolgen.cli.call import CommandCaller, caller
+from toolgen.cli.caller_options import CommandCaller, caller
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json

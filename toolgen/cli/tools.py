@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from toolgen.cli.call import CommandCaller, caller
+from toolgen.cli.caller_options import CommandCaller, caller
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.config.settings import Settings

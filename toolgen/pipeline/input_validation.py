@@ -1,6 +1,5 @@
-"""Validation of arguments as JSON and text: a caller in Python, or a custom front end, can pass any value.
-
-Normalization of arguments, from the form that was sent to the form that was meant, before they are recorded, judged or delivered.
+"""Arguments of callers, made ready for the policy: checked as JSON and text, because a caller in Python or a custom front end can pass any
+value, then brought from the form that was sent to the form that was meant. Only that form is recorded, judged and delivered.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Advice for the author of a policy: statements that probably mean something else, each with its line and a suggestion. Nothing is refused.
-
-Advice on bound arguments lists other arguments of a tool, or of the GraphQL schema below it, with a similar name that no rule binds.
+Advice on bound arguments lists similar arguments of the tool, or of the GraphQL schema below it, that no rule binds.
 """
 
 from __future__ import annotations

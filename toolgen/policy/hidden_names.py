@@ -1,6 +1,5 @@
-"""The names that a path of a policy ends with, and what it has to find besides in answers with aliases.
-
-Apart from what reads GraphQL (`connectors/graphql/hidden_fields.py`), which is imported where there is some.
+"""Names that the paths of a policy end with, and the names to look for in answers with aliases. GraphQL documents are read by
+`connectors/graphql/hidden_fields.py`, which is imported only if a project has a GraphQL source.
 """
 
 from __future__ import annotations

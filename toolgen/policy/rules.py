@@ -1,6 +1,5 @@
-"""Compiled rule of a policy: its scope, its conditions, and its verdict if a condition has no answer.
-
-The JSON Schema of a rule's `arguments:` is strict, because a misspelt keyword would narrow nothing.
+"""Compiled rule of a policy: its scope, its conditions, and its verdict if a condition has no answer. The JSON Schema of `arguments:` is
+strict, because a misspelt keyword would narrow nothing.
 """
 
 from __future__ import annotations

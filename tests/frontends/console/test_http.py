@@ -8,8 +8,8 @@ import pytest
 from markupsafe import Markup
 
 from toolgen.core.clock import FixedClock
+from toolgen.frontends.console.charts import bars, lines
 from toolgen.frontends.console.http import Verification, moment, pretty, shown
-from toolgen.frontends.console.overview import bars, lines
 from toolgen.frontends.console.records import Figures, TimeBucket
 
 

@@ -16,8 +16,8 @@ import click
 
 from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.verify import verify
+from toolgen.cli.audit_filters import filled
 from toolgen.cli.audit_list import print_calls, short_ids
-from toolgen.cli.audit_reports import filled
 from toolgen.cli.build import build_project
 from toolgen.cli.demo.services import HIDDEN, Shop, shop
 from toolgen.cli.demo.story import DemoFailure, tell

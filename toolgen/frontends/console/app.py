@@ -1,7 +1,4 @@
-"""The console's routes: who may take each, and what every request passes before a page is made.
-
-Opens the console of a gateway: what it reads the record from, and who else signs people in.
-"""
+"""Console of a gateway: its routes, who may take each, and the checks of every request before a page is made."""
 
 from __future__ import annotations
 
@@ -23,7 +20,9 @@ from toolgen.frontends.console import (
     keys,
     limits,
     live,
+    log_verification,
     overview,
+    pauses,
     policies,
     policy_history,
     principals,
@@ -44,7 +43,7 @@ from toolgen.frontends.console.http import (
     person_of,
     redirect,
 )
-from toolgen.frontends.console.records import CallRecords, IndexRecords
+from toolgen.frontends.console.records import IndexRecords
 from toolgen.frontends.console.sign_in import Provider, SignInPages
 from toolgen.frontends.http.authentication import Authentication
 from toolgen.frontends.http.request import EventStream, Rejected, Request, Response, too_crowded
@@ -104,9 +103,9 @@ _ROUTES = (
     _route("GET", r"/calls\.(csv|jsonl)", calls.exported, _viewer),
     _route("GET", f"/calls/{_CALL_ID}", story.story, _viewer),
     _route("GET", "/live", live.newest, _viewer),
-    _route("GET", "/pauses", overview.show_pauses, _viewer),
-    _route("POST", "/pauses", overview.pause, _admin),
-    _route("POST", "/pauses/resume", overview.resume, _admin),
+    _route("GET", "/pauses", pauses.show, _viewer),
+    _route("POST", "/pauses", pauses.pause, _admin),
+    _route("POST", "/pauses/resume", pauses.resume, _admin),
     _route("GET", "/waiting", approvals.count, _anybody),
     _route("GET", "/approvals", approvals.listed, _queue),
     _route("GET", f"/approvals/{_CALL_ID}", approvals.one, _approver),
@@ -127,8 +126,8 @@ _ROUTES = (
     _route("GET", "/limits", limits.listed, _viewer),
     _route("GET", "/keys", keys.listed, _viewer),
     _route("POST", "/keys/revoke", keys.revoke, _admin),
-    _route("GET", "/record", overview.show_log, _viewer),
-    _route("POST", "/record/verify", overview.verify, _viewer),
+    _route("GET", "/record", log_verification.show, _viewer),
+    _route("POST", "/record/verify", log_verification.verify, _viewer),
 )
 
 
@@ -140,7 +139,7 @@ class Console:
         gateway: Administration,
         authentication: Authentication,
         *,
-        records: CallRecords,
+        records: IndexRecords,
         provider: Provider | None = None,
         clock: Clock = _CLOCK,
     ) -> None:

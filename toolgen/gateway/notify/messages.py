@@ -1,6 +1,5 @@
-"""The body of a message to a webhook: JSON of our own, or what incoming webhooks of Slack take.
-
-In Slack's, what comes from a caller is plain text in a block, where no mention and no link is read; the text for notifications is escaped.
+"""Body of a message to a webhook: JSON of our own, or the form of Slack's incoming webhooks. For Slack, text of a caller is plain text in
+a block, where no mention and no link is read; the text for notifications is escaped.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ from toolgen.policy.binding import BoundArguments
 from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.detectors.restored_values import CallMasking
 from toolgen.policy.disclosure import closed, disclosed, not_open, without_toolsets
+from toolgen.policy.document.assignments import assigned
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy_files import PolicyFiles
-from toolgen.policy.document.sections import assigned
 from toolgen.policy.egress import Egress, destination_of
 from toolgen.policy.explain import Explanation, SelfTest, SelfTestResult
 from toolgen.policy.explain import run as run_selftests

@@ -29,7 +29,7 @@ from toolgen.model.tool import Effect
 from toolgen.model.verdict import Allow, Ask, Deny
 from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.stages.access import CallHistory
-from toolgen.policy.document.sections import assigned
+from toolgen.policy.document.assignments import assigned
 from toolgen.policy.explain import why_hidden
 from toolgen.policy.readings.call import readings_of
 from toolgen.policy.rules import Rule

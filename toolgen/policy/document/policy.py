@@ -28,22 +28,19 @@ from toolgen.policy.cel.names import CelScope
 from toolgen.policy.credentials import PolicyCredentials, PrincipalEntry
 from toolgen.policy.disclosure import Disclosure
 from toolgen.policy.document.approvals import NOBODY, Approval, read_approval
+from toolgen.policy.document.assignments import Assignment, read_assignment
 from toolgen.policy.document.context_rules import read_context_rules
 from toolgen.policy.document.context_selectors import context_tools, only_context
+from toolgen.policy.document.disclosure import read_disclosure
+from toolgen.policy.document.limits import read_limits
 from toolgen.policy.document.plain_arguments import read_plain
 from toolgen.policy.document.policy_files import DocumentCache, PolicyFiles, read_files
 from toolgen.policy.document.policy_tests import TestDraft, finished_test, read_test
 from toolgen.policy.document.principals import PrincipalCache, PrincipalSections
 from toolgen.policy.document.rules import RuleCache, RuleDraft, finished, read_labels, read_toolset
 from toolgen.policy.document.schema import EgressShape, FileShape, RedactShape
-from toolgen.policy.document.sections import (
-    Assignment,
-    read_assignment,
-    read_disclosure,
-    read_limits,
-    read_tokens,
-)
 from toolgen.policy.document.selectors import matched
+from toolgen.policy.document.tokens import read_tokens
 from toolgen.policy.egress import Egress, Place, parse_allowed
 from toolgen.policy.explain import SelfTest
 from toolgen.policy.limits import Limit

@@ -1,7 +1,4 @@
-"""`toolgen audit index`: fills the index, rebuilds it, holds it against the log.
-
-`toolgen audit keys`: the key that checkpoints of the log are signed with.
-"""
+"""`toolgen audit index`: updates, rebuilds or checks the index of the audit log."""
 
 from __future__ import annotations
 
@@ -9,23 +6,20 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import click
 
 from toolgen.audit.index.database import remove
 from toolgen.audit.index.index import RecordIndex
-from toolgen.audit.keys import PRIVATE, make_key, public_keys, signing_key
-from toolgen.cli.audit_reports import opened
-from toolgen.cli.lazy import CommandGroup
-from toolgen.cli.options import as_json, config
-from toolgen.cli.output import print_json, print_table, printable
+from toolgen.cli.audit_filters import opened
+from toolgen.cli.options import config
+from toolgen.cli.output import printable
 from toolgen.cli.progress import counted
 from toolgen.config.settings import load as load_settings
 from toolgen.core.errors import AuditError
 from toolgen.gateway.audit.reader import index_file
 
-__all__ = ["index", "keys"]
+__all__ = ["index"]
 
 _LOOK_S = 1.0
 
@@ -91,46 +85,3 @@ def _follow(config_path: str) -> None:
             except AuditError as error:
                 tell([str(error)])
             time.sleep(_LOOK_S)
-
-
-@click.group("keys", cls=CommandGroup)
-def keys() -> None:
-    """Make and list the keys that checkpoints of the log are signed with."""
-
-
-@keys.command("new")
-@as_json
-@config
-def new(as_json: bool, config_path: str) -> None:
-    """Make a new key. The private one signs from the next checkpoint on; one that was there before is gone, its public half stays.
-
-    Give the public file to those who verify the log, and keep a copy where nobody who can write the log can write.
-    """
-    private, directory = _places(config_path)
-    identifier, public = make_key(private, directory)
-    if as_json:
-        print_json({"key": identifier, "public": str(public), "private": str(private)})
-    else:
-        click.echo(f"key {identifier}\npublic  {public}\nprivate {private} (readable by its owner alone)")
-
-
-@keys.command("list")
-@as_json
-@config
-def list_keys(as_json: bool, config_path: str) -> None:
-    """List the public keys beside the log, and which of them signs."""
-    private, directory = _places(config_path)
-    signing = signing_key(private)
-    known = set(public_keys((), directory)) | ({signing.id} if signing else set())
-    rows = [{"key": name, "signs": signing is not None and signing.id == name} for name in sorted(known)]
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(("key", "signs"), [(row["key"], "yes" if row["signs"] else "no") for row in rows])
-    else:
-        click.echo("there is no key; `toolgen audit keys new` makes one")
-
-
-def _places(config_path: str) -> tuple[Path, Path]:
-    settings = load_settings(config_path)
-    return settings.audit.plan.key or settings.audit_dir / PRIVATE, settings.audit_dir

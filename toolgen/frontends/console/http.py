@@ -30,7 +30,7 @@ from toolgen.core.background import cancel
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, place_of
 from toolgen.core.units import in_words
-from toolgen.frontends.console.records import CallRecords
+from toolgen.frontends.console.records import IndexRecords
 from toolgen.frontends.http.mount_path import mount_path
 from toolgen.frontends.http.request import Rejected, Request, Response
 from toolgen.gateway.operations.call_rows import escaped
@@ -461,7 +461,7 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     """Dependencies of the console's pages."""
 
     gateway: Administration
-    records: CallRecords
+    records: IndexRecords
     verification: Verification
     clock: Clock
     began: float

@@ -17,7 +17,7 @@ from toolgen.core.background import cancel
 from toolgen.core.errors import AuditError, StateError
 from toolgen.frontends.console.calls import filters_of, known_names
 from toolgen.frontends.console.http import Visit, render
-from toolgen.frontends.console.records import STATUSES, CallRecords, Filters
+from toolgen.frontends.console.records import STATUSES, Filters, IndexRecords
 from toolgen.frontends.http.mount_path import mount_path, mounted_at
 from toolgen.frontends.http.request import EventStream, Rejected, Response
 
@@ -65,7 +65,7 @@ class _Watched(Struct):
 class Live:
     """Looks once a second for everybody who watches, while anybody does."""
 
-    def __init__(self, records: CallRecords) -> None:
+    def __init__(self, records: IndexRecords) -> None:
         self._records = records
         self._open: Counter[str] = Counter()
         self._watched: dict[tuple[Filters, str], _Watched] = {}  # as many as there are streams, at most

@@ -28,7 +28,6 @@ __all__ = [
     "MAX_COUNTED",
     "STATUSES",
     "CallPage",
-    "CallRecords",
     "CallTally",
     "Figures",
     "Filters",
@@ -104,31 +103,6 @@ class Figures(Struct, frozen=True, kw_only=True):
     principals: tuple[Share, ...]
     every_tool: tuple[Share, ...] = ()
     counted: bool = True
-
-
-class CallRecords(Protocol):
-    """The record, read. Each method raises `AuditError` when it cannot be read."""
-
-    def warnings(self) -> tuple[str, ...]:
-        """Sentences that say why the records are incomplete, for example because the log is still being indexed."""
-
-    async def calls(self, filters: Filters, *, limit: int, cursor: str = "", counted: bool = False) -> CallPage:
-        """Calls that fit. Raises `ValueError` for a cursor that is none."""
-
-    async def rules(self, filters: Filters) -> tuple[RuleUse, ...]:
-        """Number of calls that each rule decided among those that fit, the most used first."""
-
-    async def story(self, call_id: str) -> tuple[Row, ...]:
-        """Every entry of a call, in the order of their times."""
-
-    async def figures(self, *, since: float, until: float, steps: int) -> Figures:
-        """Return the figures from `since` up to `until`."""
-
-    async def policies(self) -> tuple[PolicyUse, ...]:
-        """Which policies decided calls, by all that is on record, the one of the latest call first."""
-
-    async def pairs(self, *, since: float, most: int) -> tuple[tuple[str, str], ...]:
-        """Principals and the tools that they called since a time, by the newest `most` calls."""
 
 
 _MAX_SHARES = 8
@@ -315,7 +289,10 @@ T = TypeVar("T")
 
 
 class IndexRecords:
-    """Records read from the index by a single thread. The index is opened for each query, because it may have been rebuilt."""
+    """Records read from the index by a single thread. The index is opened for each query, because it may have been rebuilt.
+
+    Methods raise `AuditError` if it cannot be read.
+    """
 
     def __init__(self, settings: Settings, clock: Clock, filler: Filler) -> None:
         self._settings = settings
@@ -327,10 +304,11 @@ class IndexRecords:
         self._kept = TallyCache(self._samples, clock)
 
     def warnings(self) -> tuple[str, ...]:
+        """Return why the records are incomplete, for example because the log is still being indexed."""
         return self._filler.warnings
 
     async def calls(self, filters: Filters, *, limit: int, cursor: str = "", counted: bool = False) -> CallPage:
-        """The cursor is the index's own numbers."""
+        """Return calls that fit. The cursor is the index's own numbers. Raises `ValueError` for a cursor that is none."""
         after = _numbers(cursor) if cursor else None
         wanted = _wanted(filters)
 
@@ -342,19 +320,25 @@ class IndexRecords:
         return await self._run(read)
 
     async def rules(self, filters: Filters) -> tuple[RuleUse, ...]:
+        """Return the number of calls that each rule decided among those that fit, the most used first."""
         return await self._run(lambda index: tuple(index.rules(_wanted(filters))))
 
     async def story(self, call_id: str) -> tuple[Row, ...]:
+        """Return every entry of a call, in the order of their times."""
         return await self._run(lambda index: tuple(index.story(call_id)))
 
     async def policies(self) -> tuple[PolicyUse, ...]:
+        """Return the policies that decided recorded calls, the one of the latest call first."""
         return await self._run(lambda index: tuple(index.policies()))
 
     async def pairs(self, *, since: float, most: int) -> tuple[tuple[str, str], ...]:
+        """Return principals and the tools that they called since a time, by the newest `most` calls."""
         found = await self.calls(Filters(since=since), limit=most)
         return tuple({(str(row.get("principal") or ""), str(row.get("tool") or "")): None for row in found.rows})
 
     async def figures(self, *, since: float, until: float, steps: int) -> Figures:
+        """Return the figures from `since` up to `until`."""
+
         def read(_: RecordIndex) -> Figures:
             if self._is_complete:
                 return self._kept.figures(since, until, steps)

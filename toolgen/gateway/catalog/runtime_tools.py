@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from toolgen.core.background import Background, FaultLog, cancel
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, ConfigError, PolicyError, StateError, ToolgenError
 from toolgen.core.spelling import nearest
+from toolgen.gateway.catalog.catalog_reloader import CatalogReloader
 from toolgen.gateway.catalog.shared_functions import SharedFunctions
 from toolgen.gateway.catalog.tool_overlay import Added, Overlay, ToolOverrides, added_tool
 from toolgen.gateway.policies.policy_reloader import INTERVAL_S
@@ -34,20 +35,6 @@ Begin = Callable[[Manifest, Manifest], Awaitable[None]]
 """What is done just before another catalog comes into force, given the one before and it."""
 
 
-class Catalog(Protocol):
-    """The catalog: as it was built, and as it is in force."""
-
-    built: Manifest
-    overlay: Overlay
-
-    @property
-    def in_force(self) -> Manifest: ...
-
-    def policy_state(self) -> object: ...
-
-    async def change(self, overlay: Overlay, begin: Begin) -> None: ...
-
-
 class RuntimeTools:
     """`gateway.tools`. A tool that is added is called `added__name` (in a gateway that was made of functions, by its own name), and may be
     called where the policy allows that. `is_awaited`: no call begins before these tools are known.
@@ -58,7 +45,7 @@ class RuntimeTools:
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: CatalogReloader,
         store: ToolChangesStore,
         functions: SharedFunctions,
         record: Callable[[Mapping[str, Any]], Awaitable[object]],
@@ -225,7 +212,7 @@ class RuntimeTools:
                 known = self._shared is not None  # what is known holds
                 self.trouble.say(str(error), passing=known or isinstance(error.__cause__, StoreUnreachableError))
 
-    async def _opened(self) -> Catalog:
+    async def _opened(self) -> CatalogReloader:
         """The catalog as it is by now. Raises `ConfigError` where the gateway is not open."""
         if not self._is_open:
             raise ConfigError("the gateway is not open", suggestion="use `async with gateway:`, or `with gateway:`")
@@ -299,7 +286,7 @@ class RuntimeTools:
 
 
 def runtime_tools(
-    catalog: Catalog,
+    catalog: CatalogReloader,
     shared: Shared,
     settings: Settings,
     record: Callable[[Mapping[str, Any]], Awaitable[object]],

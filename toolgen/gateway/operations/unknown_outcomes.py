@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -18,10 +18,11 @@ from toolgen.model.excerpt import bounded
 from toolgen.model.http import written
 from toolgen.model.manifest import Manifest
 from toolgen.model.reason import reason_in
+from toolgen.pipeline.stages.record import Journal
 from toolgen.state.idempotency import IdempotencyStore, KeyClaim
 from toolgen.state.invocations import Invocations
 
-__all__ = ["EVENT", "HAPPENED", "Notes", "OpenOutcomes", "UnknownOutcomes"]
+__all__ = ["EVENT", "HAPPENED", "OpenOutcomes", "UnknownOutcomes"]
 
 EVENT = "reconcile"
 _UNKNOWN = "outcome_unknown"
@@ -46,12 +47,6 @@ _TOLD = (
 )
 
 
-class Notes(Protocol):
-    """The log, as far as it is written to here."""
-
-    async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]: ...
-
-
 class OpenOutcomes(Struct, frozen=True, kw_only=True):
     """Calls in doubt, the oldest first, and the number of reads without an outcome: those changed nothing."""
 
@@ -70,7 +65,7 @@ class UnknownOutcomes:
         *,
         directory: Path,
         manifest: Callable[[], Manifest],
-        notes: Notes,
+        notes: Journal,
         ledger: IdempotencyStore,
         waiting: Invocations,
         clock: Clock,

@@ -46,6 +46,11 @@ INTENT: dict[str, Any] = {
             "ended: ok, allow by the rule r, 2 attempts, 3 rows, 4 ms",
         ),
         ({"event": "outcome", "status": "error", "code": "upstream_error"}, "ended: upstream_error"),
+        (
+            {"event": "question", "verdict": "allow", "rule": "r", "arguments": {"method": "roots/list"}},
+            "the server requests roots/list of the caller: allow by the rule r",
+        ),
+        ({"event": "answer", "status": "decline"}, "the caller answers: decline"),
         ({"event": "recovered", "status": "error"}, "recovered: error"),
         ({"event": "something", "arguments": None}, "something"),
         ({"event": "intent", "tool": "a\x1b[31m\u202eb"}, "bot calls a\\x1b[31m\\u202eb {}"),

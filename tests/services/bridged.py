@@ -64,9 +64,9 @@ def calls(root: Path) -> list[str]:
 
 
 @contextmanager
-def over_http(*command: str) -> Iterator[str]:
+def over_http(*command: str, style: str = "http") -> Iterator[str]:
     """A server in a process of its own; gives its URL."""
-    with subprocess.Popen([*command, "http"], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*command, style], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"

@@ -119,6 +119,11 @@ def _sentence(entry: Mapping[str, Any], caller: object) -> str:
             return f"the policy says {verdict}{by_rule}"
         case "attempt":
             return f"attempt {entry.get('attempts')} failed: {entry.get('code')}"
+        case "question":
+            asked = (entry.get("arguments") or {}).get("method")
+            return f"the server requests {asked} of the caller: {verdict}{by_rule}"
+        case "answer":
+            return f"the caller answers: {entry.get('status')}"
         case "outcome":
             took = entry.get("duration_ms")
             ended = [f"{entry.get('code') or entry.get('status')}"]

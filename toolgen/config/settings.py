@@ -255,7 +255,15 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             **({"options": msgspec.to_builtins(config.options)} if config.options is not None else {}),
             **{
                 key: value
-                for key in ("prefix", "adopted", "annotations", "listed_output", "strict_arguments", "exact_schema")
+                for key in (
+                    "prefix",
+                    "adopted",
+                    "annotations",
+                    "allow",
+                    "listed_output",
+                    "strict_arguments",
+                    "exact_schema",
+                )
                 if (value := getattr(config, key))
             },
             **({"resource": Path(config.resource).name} if config.resource else {}),
@@ -288,6 +296,7 @@ def build_options(
             "pin": config.pin.digest if config.pin is not None else "",
             "anonymous": config.anonymous,
             "annotations": config.annotations,
+            "allow": list(config.allow),
             "listed_output": config.listed_output,
             "strict_arguments": config.strict_arguments,
             "exact_schema": config.exact_schema,

@@ -15,6 +15,7 @@ from toolgen.connectors.graphql.options import GraphOptions
 from toolgen.connectors.openapi.options import OpenApiOptions
 from toolgen.connectors.pins import Pin
 from toolgen.core.errors import ConfigError
+from toolgen.model.caller_requests import RequestKind
 from toolgen.model.context import Prompt, Resource
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.secret import SecretReference
@@ -92,6 +93,7 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
     prefix: str = ""  # python: "none" for tools that are called as their functions are
     command: tuple[str, ...] = ()  # mcp: a server that is started, and spoken to over its pipes
     annotations: Literal["", "trusted"] = ""  # mcp: whether a tool is as harmless as its server says
+    allow: tuple[RequestKind, ...] = ()  # mcp: what the server may request of callers, as far as the policy allows it
     listed_output: OutputForm = ""  # what MCP clients are listed of the output schemas of its tools
     strict_arguments: bool = False  # whether tools that read refuse unknown arguments too
     exact_schema: bool = False  # whether input schemas are listed as they are

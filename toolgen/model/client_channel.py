@@ -13,7 +13,7 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 
 
 class Unasked(Exception):  # noqa: N818 - what a caller is, not a fault of ours
-    """The caller cannot be asked this: it never said that it could answer."""
+    """The caller cannot be asked this: it never said that it could answer, or the policy does not allow it."""
 
 
 class InputNeeded(BaseException):

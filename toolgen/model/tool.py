@@ -10,6 +10,7 @@ import msgspec
 
 from toolgen.core.canonical import Canonical, schema_digest
 from toolgen.model.binding_properties import BindingProperties
+from toolgen.model.caller_requests import RequestKind
 from toolgen.model.context_bindings import FolderBinding, TextPromptBinding
 from toolgen.model.database import DialectName
 from toolgen.model.device import DeviceBinding
@@ -154,7 +155,7 @@ class McpBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=Tru
 
     `parts` are digests of the server's description at build time, by part: a server with another description is not called.
     `open_world` is False if a trusted server says that the tool deals only with a closed world of its own. `task`: the server runs the tool
-    as a task alone.
+    as a task alone. `requests` are what the server is offered to request of callers (`allow:` of its source).
     """
 
     tool: str
@@ -163,6 +164,7 @@ class McpBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=Tru
     open_world: bool = True
     arguments: dict[str, str] = msgspec.field(default_factory=dict)
     task: bool = False
+    requests: tuple[RequestKind, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -303,6 +305,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     def is_bridged(self) -> bool:
         """True for a tool of an MCP server."""
         return isinstance(self.binding, McpBinding)
+
+    @property
+    def caller_requests(self) -> tuple[RequestKind, ...]:
+        """Requests that the MCP server of the tool may make of callers, as far as the policy allows them."""
+        return self.binding.requests if isinstance(self.binding, McpBinding) else ()
 
     @property
     def reports_progress(self) -> bool:

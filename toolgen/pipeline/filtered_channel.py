@@ -11,7 +11,7 @@ from toolgen.model.client_channel import ClientChannel, Unasked
 from toolgen.model.excerpt import Masking
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["INSPECTED", "REDACTED", "STRANGER", "ChannelFilter", "FilteredChannel"]
+__all__ = ["INSPECTED", "REDACTED", "STRANGER", "ChannelFilter", "FilteredChannel", "masked"]
 
 
 class ChannelFilter(Struct, frozen=True, kw_only=True):
@@ -65,16 +65,17 @@ class FilteredChannel:
         """Pass the question on, masked. Raises `Unasked` where questions are not forwarded."""
         if not self._filter.questions:
             raise Unasked
-        return await self._line.ask(key, method, params if self._mask is None else _masked(params, self._mask))
+        return await self._line.ask(key, method, params if self._mask is None else masked(params, self._mask))
 
 
-def _masked(params: Any, mask: Masking) -> Any:
+def masked(params: Any, mask: Masking) -> Any:
+    """Return the params of a request with tokens in place of values."""
     match params:
         case str():
             return mask.message(params)
         case Mapping():
-            return {name: _masked(item, mask) for name, item in params.items()}
+            return {name: masked(item, mask) for name, item in params.items()}
         case list() | tuple():
-            return [_masked(item, mask) for item in params]
+            return [masked(item, mask) for item in params]
         case _:
             return params

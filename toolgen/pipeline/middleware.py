@@ -19,6 +19,7 @@ from toolgen.model.client_channel import ClientChannel, Unasked
 from toolgen.model.result import Error, Refused, Result
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.verdict import Consent, Deny, Verdict
+from toolgen.policy.caller_requests import NO_ALLOWANCES, Allowances
 from toolgen.policy.rules import DecisionNote
 from toolgen.state.invocations import TaskWish
 from toolgen.state.turn_counter import TurnLease
@@ -230,6 +231,7 @@ class CallContext(msgspec.Struct):
     inspected: bool = False  # detectors look at the answer
     withholds: bool = False  # fields of the answer are redacted, so a file that it is would be withheld
     http_status: int | None = None  # of the system's answer
+    requests: Allowances = NO_ALLOWANCES  # what the server of the tool may request of the caller
     judged: Call | None = None  # of a dry run, and of a call that is explained: the call as its guards left it
 
 

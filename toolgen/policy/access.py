@@ -14,10 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.model.call import ANY_OF, Principal
+from toolgen.model.caller_requests import RequestKind
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, Tool, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.policy.binding import Binder, BoundArguments, bind, with_told, without_bound
+from toolgen.policy.caller_requests import Allowances, RequestAllowance, in_common
 from toolgen.policy.cel.expression import ConditionVariables, History, Reads, read_together
 from toolgen.policy.readings.call import Readings, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
@@ -120,6 +122,7 @@ class Access:
         self._rules: tuple[CompiledRule, ...] = tuple(_compiled(rule, tools, known.get(rule.id)) for rule in rules)
         self._shadowed = any(compiled.rule.shadow for compiled in self._rules)
         self.bounds_waiting = any(compiled.rule.pending_after_s is not None for compiled in self._rules)
+        self._requested = any(compiled.rule.requests for compiled in self._rules)
         self._telling = tuple(compiled.rule for compiled in self._rules if compiled.rule.tell)
         self._tools: Mapping[str, Tool] = tools
         self._toolsets = toolsets
@@ -158,6 +161,30 @@ class Access:
             return None
         rules = (one.rule for party in _parties(principal) for one in self._about(party, tool).rules)
         return min((rule.pending_after_s for rule in rules if rule.pending_after_s is not None), default=None)
+
+    def may_request(self, tool: Tool) -> bool:
+        """Return True if the server of a tool may request something of some caller."""
+        return self._requested and bool(tool.caller_requests)
+
+    def requests(
+        self,
+        principal: Principal,
+        tool: Tool,
+        arguments: JsonObject,
+        circumstances: EvaluationContext,
+        judged: Decision,
+    ) -> Allowances:
+        """Return what the server of a tool may request of the caller of a call that was `judged`: what rules that apply allow to each
+        party."""
+        parties: list[dict[RequestKind, RequestAllowance]] = []
+        for party, around in circumstances.each(principal):
+            about, found = self._about(party, tool), dict[RequestKind, RequestAllowance]()
+            asked = _EvaluatedCall(party, tool, arguments, around, about.reads, judged.readings)
+            for compiled in about.rules:
+                if compiled.rule.requests and (not compiled.conditional or asked.applies(compiled, [])):
+                    found = {**compiled.rule.requests, **found}
+            parties.append(found)
+        return in_common(parties)
 
     def settled(self, principal: Principal, tool: Tool) -> Allow | None:
         """Return the verdict that `judge` gives every call of the principal itself, whatever the arguments.

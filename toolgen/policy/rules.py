@@ -15,11 +15,13 @@ from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
 from msgspec import Struct, field
 
 from toolgen.core.spelling import nearest
+from toolgen.model.caller_requests import RequestKind
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import JsonObject, Schema
 from toolgen.model.tool import Effect, Tool
 from toolgen.model.verdict import Allow, Ask, Consent, Deny, Verdict
 from toolgen.policy.arguments import Validator, check_schema
+from toolgen.policy.caller_requests import RequestAllowance
 from toolgen.policy.cel.expression import ConditionVariables, Expression, Unevaluated
 from toolgen.policy.null_arguments import refusing_null
 from toolgen.policy.readings.call import CallInterpretations, Readings, Weight
@@ -154,6 +156,7 @@ def _names(schema: object) -> Iterator[str]:
 
 
 _NO_BINDINGS: Mapping[str, Expression] = MappingProxyType({})
+NO_REQUESTS: Mapping[RequestKind, RequestAllowance] = MappingProxyType({})
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -169,8 +172,9 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     `bind` has the expression of each argument (a path of names, joined by dots) that the gateway sets, `tell` the arguments whose value
     callers may see. `shadow`: the rule is evaluated and decides nothing. `consent` has the approvers of a rule that asks, if they differ
-    from the policy's. `pending_after_s` is how long a caller waits for a call under the rule, None for the gateway's setting. `selected`
-    are the tools if selectors other than globs of names choose them; `tools` is empty then.
+    from the policy's. `pending_after_s` is how long a caller waits for a call under the rule, None for the gateway's setting. `requests`
+    are what the MCP server of a tool may request of its caller. `selected` are the tools if selectors other than globs of names choose
+    them; `tools` is empty then.
     """
 
     id: str
@@ -187,6 +191,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     shadow: bool = False
     consent: Consent | None = None
     pending_after_s: float | None = None
+    requests: Mapping[RequestKind, RequestAllowance] = field(default_factory=lambda: NO_REQUESTS)
     selected: frozenset[str] | None = None
 
     def covers(self, tool: Tool) -> bool:

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from toolgen.connectors.http.scrubber import Scrubber, scrubber_of
 from toolgen.connectors.mcp.command import NOT_SENT, Command
 from toolgen.connectors.mcp.command_frames import (
+    AnswerFrame,
     Begin,
     Begun,
     CommandState,
@@ -20,6 +21,8 @@ from toolgen.connectors.mcp.command_frames import (
     FromWorker,
     LogFrame,
     ProgressFrame,
+    QuestionFrame,
+    QuestionOver,
     ReplyFrame,
     RequestFrame,
     SessionDropped,
@@ -33,9 +36,10 @@ from toolgen.connectors.mcp.command_frames import (
 )
 from toolgen.connectors.mcp.messages import Agreed, Meeting, SharedSession, failed
 from toolgen.connectors.mcp.process import CommandFault, CommandReply
+from toolgen.connectors.mcp.server_requests import NO_ANSWER, BadRequestError
 from toolgen.core.frames import Frames
-from toolgen.core.json_codec import encode_json
-from toolgen.model.client_channel import ClientChannel
+from toolgen.core.json_codec import FRAMED_DEPTH, decode_json, encode_json
+from toolgen.model.client_channel import ClientChannel, Unasked
 from toolgen.model.result import Failed
 from toolgen.model.schema import JsonObject
 
@@ -56,6 +60,7 @@ class CommandClient:
         self._is_lost = asyncio.Event()
         self._number = 0
         self._asked: dict[int, tuple[asyncio.Future[_Answered], ClientChannel | None]] = {}
+        self._questions: dict[int, tuple[int, asyncio.Task[None]]] = {}
         self._commands: dict[str, _RemoteCommand] = {}
         self._sessions: WeakValueDictionary[str, _RemoteSession] = WeakValueDictionary()
 
@@ -100,6 +105,9 @@ class CommandClient:
             raise
         finally:
             self._asked.pop(asked.number, None)
+            for number, task in tuple(self._questions.values()):
+                if number == asked.number:
+                    task.cancel()
 
     async def close(self) -> None:
         """Ends the connection; the commands run on."""
@@ -140,6 +148,8 @@ class CommandClient:
                 _, line = self._asked.get(said.number, (None, None))
                 if line is not None:
                     line.log(said.level, said.text)
+            case QuestionFrame() | QuestionOver():
+                self._questioned(said)
             case CommandState():
                 if said.source in self._commands:
                     self._commands[said.source].learn(said)
@@ -150,6 +160,31 @@ class CommandClient:
                 session = self._sessions.get(said.key)
                 if session is not None and session.epoch == said.epoch:
                     session.epoch = None
+
+    def _questioned(self, said: QuestionFrame | QuestionOver) -> None:
+        if isinstance(said, QuestionOver):
+            if (asked := self._questions.get(said.question)) is not None:
+                asked[1].cancel()
+            return
+        _, line = self._asked.get(said.number, (None, None))
+        if line is None:
+            self._frames.send(AnswerFrame(question=said.question, error=NO_ANSWER))
+            return
+        task = asyncio.create_task(self._ask_caller(said, line))
+        self._questions[said.question] = (said.number, task)
+        task.add_done_callback(lambda _: self._questions.pop(said.question, None))
+
+    async def _ask_caller(self, said: QuestionFrame, line: ClientChannel) -> None:
+        """Pass a request of a server on to the caller of its call, and the answer back."""
+        try:
+            params = decode_json(said.params, FRAMED_DEPTH)
+            answer = encode_json(await line.ask(said.method, said.method, params))
+            reply = AnswerFrame(question=said.question, answer=answer)
+        except BadRequestError as error:
+            reply = AnswerFrame(question=said.question, error=str(error), invalid=True)
+        except Unasked as error:
+            reply = AnswerFrame(question=said.question, error=str(error) or NO_ANSWER)
+        self._frames.send(reply)
 
 
 class _RemoteCommand:
@@ -193,6 +228,7 @@ class _RemoteCommand:
             message=encode_json(message),
             listens=line is not None and line.listens,
             logs=line is not None,
+            asks=() if line is None else tuple(line.capabilities),
         )
         try:
             answer = await self._client.answer(asked, line)

@@ -9,6 +9,7 @@ import msgspec
 from toolgen.connectors.mcp.process import CommandFault
 
 __all__ = [
+    "AnswerFrame",
     "Begin",
     "Begun",
     "CommandState",
@@ -16,6 +17,8 @@ __all__ = [
     "FromWorker",
     "LogFrame",
     "ProgressFrame",
+    "QuestionFrame",
+    "QuestionOver",
     "ReplyFrame",
     "RequestFrame",
     "SessionDropped",
@@ -46,7 +49,7 @@ class Begin(_MessageFrame, frozen=True, kw_only=True):
 
 class RequestFrame(_MessageFrame, frozen=True, kw_only=True):
     """A request, as JSON, for the process `epoch` of a command and for no other. `listens`: its progress is wanted; `logs`: so are log
-    messages."""
+    messages. `asks` are the kinds of requests that the server may make of the caller."""
 
     number: int
     source: str
@@ -54,6 +57,7 @@ class RequestFrame(_MessageFrame, frozen=True, kw_only=True):
     message: bytes
     listens: bool = False
     logs: bool = False
+    asks: tuple[str, ...] = ()
 
 
 class Forget(_MessageFrame, frozen=True, kw_only=True):
@@ -110,6 +114,30 @@ class LogFrame(_MessageFrame, frozen=True, kw_only=True):
     text: str
 
 
+class QuestionFrame(_MessageFrame, frozen=True, kw_only=True):
+    """A request of the server to the caller of the request `number`; `params` are JSON."""
+
+    number: int
+    question: int
+    method: str
+    params: bytes
+
+
+class QuestionOver(_MessageFrame, frozen=True, kw_only=True):
+    """End of a request of the server that was not answered."""
+
+    question: int
+
+
+class AnswerFrame(_MessageFrame, frozen=True, kw_only=True):
+    """The caller's answer to a request of the server, as JSON; without one, `error` says why. `invalid`: the request is wrong."""
+
+    question: int
+    answer: bytes = b""
+    error: str = ""
+    invalid: bool = False
+
+
 class CommandState(_MessageFrame, frozen=True, kw_only=True):
     """Which process of a command runs, whether it can be asked now, and the secrets that it was given."""
 
@@ -163,7 +191,18 @@ class SessionDropped(_MessageFrame, frozen=True, kw_only=True):
     epoch: int
 
 
-FromWorker: TypeAlias = Begin | RequestFrame | Forget | Tell | SessionSuspect | SessionRequest | SessionReady
+FromWorker: TypeAlias = (
+    Begin | RequestFrame | Forget | Tell | SessionSuspect | SessionRequest | SessionReady | AnswerFrame
+)
 ToWorker: TypeAlias = (
-    Begun | ReplyFrame | ProgressFrame | LogFrame | CommandState | ToolsChanged | SessionReply | SessionDropped
+    Begun
+    | ReplyFrame
+    | ProgressFrame
+    | LogFrame
+    | QuestionFrame
+    | QuestionOver
+    | CommandState
+    | ToolsChanged
+    | SessionReply
+    | SessionDropped
 )

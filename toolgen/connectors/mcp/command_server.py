@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from toolgen.connectors.mcp.command import CommandSpec, LocalCommand
 from toolgen.connectors.mcp.command_frames import (
+    AnswerFrame,
     Begin,
     Begun,
     CommandState,
@@ -22,6 +23,8 @@ from toolgen.connectors.mcp.command_frames import (
     FromWorker,
     LogFrame,
     ProgressFrame,
+    QuestionFrame,
+    QuestionOver,
     ReplyFrame,
     RequestFrame,
     SessionDropped,
@@ -34,10 +37,11 @@ from toolgen.connectors.mcp.command_frames import (
 )
 from toolgen.connectors.mcp.messages import cancel_notification, failed
 from toolgen.connectors.mcp.process import CommandFault, CommandReply, replied
+from toolgen.connectors.mcp.server_requests import BadRequestError
 from toolgen.connectors.mcp.session_table import SessionTable
 from toolgen.core.errors import place_of
 from toolgen.core.frames import MAX_FRAME_SIZE, Frames
-from toolgen.core.json_codec import FRAMED_DEPTH, decode_json
+from toolgen.core.json_codec import FRAMED_DEPTH, decode_json, encode_json
 from toolgen.model.client_channel import ClientChannel, Unasked
 from toolgen.model.result import Failed
 from toolgen.model.schema import Json, JsonObject
@@ -187,6 +191,8 @@ class _WorkerConnection:
         self._asked: dict[int, _PendingRequest] = {}
         self._numbers: dict[tuple[str, Json], int] = {}  # those of the command, by the worker's own
         self._tasks: set[asyncio.Task[None]] = set()
+        self._questions: dict[int, asyncio.Future[AnswerFrame]] = {}
+        self._question = 0
         self.frames: Frames[FromWorker] = Frames(FromWorker, self._heard, self._lost, self._catch_up)
         self.ended = asyncio.Event()
         sessions.add(self)
@@ -196,7 +202,7 @@ class _WorkerConnection:
         theirs were too long, and what became of the commands meanwhile is said when the worker reads again."""
         unread = self.frames.unread()
         match said:
-            case ProgressFrame() | LogFrame() if unread > _MUCH_UNREAD:
+            case ProgressFrame() | LogFrame() | QuestionFrame() if unread > _MUCH_UNREAD:
                 return
             case CommandState() | ToolsChanged() if unread > _MUCH_UNREAD:
                 self._missed.add(said.source)
@@ -237,6 +243,9 @@ class _WorkerConnection:
                 self._table.meet(self, said)
             case SessionReady():
                 self._table.settle(self, said)
+            case AnswerFrame():
+                if (question := self._questions.get(said.question)) is not None and not question.done():
+                    question.set_result(said)
             case _:
                 self._heard_of(said, self._commands.get(said.source))
 
@@ -276,7 +285,7 @@ class _WorkerConnection:
 
     def _ask(self, said: RequestFrame, command: _SharedCommand) -> None:
         message, number = decode_json(said.message, FRAMED_DEPTH), command.number()
-        line = _RemoteLine(self, said.number) if said.listens or said.logs else None
+        line = _RemoteLine(self, said.number, frozenset(said.asks)) if said.listens or said.logs else None
         answer = command.ask(message, number, line, said.epoch)
         asked = _PendingRequest(command, number, (said.source, message["id"]), message.get("method"), answer)
         self._asked[said.number], self._numbers[asked.key] = asked, number
@@ -295,6 +304,20 @@ class _WorkerConnection:
             _failed(error)
         self.send(ReplyFrame(number=number, line=reply.line, fault=reply.fault, reason=reply.reason))
 
+    async def question(self, number: int, method: str, params: JsonObject) -> AnswerFrame:
+        """Ask the caller of a request of the worker, and return the answer."""
+        self._question += 1
+        question = self._question
+        answer: asyncio.Future[AnswerFrame] = asyncio.get_running_loop().create_future()
+        self._questions[question] = answer
+        try:
+            self.send(QuestionFrame(number=number, question=question, method=method, params=encode_json(params)))
+            return await answer
+        finally:
+            if not answer.done() or answer.cancelled():
+                self.send(QuestionOver(question=question))
+            del self._questions[question]
+
     def _tell(self, said: Tell, command: _SharedCommand) -> None:
         message = decode_json(said.message, FRAMED_DEPTH)
         if message.get("method") != "notifications/cancelled":
@@ -304,14 +327,14 @@ class _WorkerConnection:
 
 
 class _RemoteLine:
-    """The way back to a caller of a worker's: it can be told how far its call has come, and what the server logs."""
+    """Client channel to a caller of a worker's."""
 
-    capabilities: frozenset[str] = frozenset()
     listens = True
 
-    def __init__(self, session: _WorkerConnection, number: int) -> None:
+    def __init__(self, session: _WorkerConnection, number: int, capabilities: frozenset[str]) -> None:
         self._session = session
         self._number = number
+        self.capabilities = capabilities
 
     def disconnected(self) -> bool:
         return False
@@ -326,7 +349,11 @@ class _RemoteLine:
         self._session.send(LogFrame(number=self._number, level=level, text=text))
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
-        raise Unasked
+        answer = await self._session.question(self._number, method, params)
+        if answer.error:
+            raise (BadRequestError if answer.invalid else Unasked)(answer.error)
+        found: Json = decode_json(answer.answer, FRAMED_DEPTH)
+        return found
 
 
 def _failed(error: BaseException) -> None:

@@ -43,7 +43,7 @@ class McpConnector(Connector):
     def configure(self, given: Any, entry: SourceEntry) -> ConfiguredSource:
         """Return the settings of a server: its URL, or its command with its environment."""
         server = read_server(given.mcp, entry)
-        config = {"command": server.command, "annotations": server.annotations}
+        config = {"command": server.command, "annotations": server.annotations, "allow": server.allow}
         return ConfiguredSource(
             location=server.location, auth=entry.auth, config=config, environment=server.environment
         )

@@ -23,6 +23,7 @@ from toolgen.connectors.mcp.messages import (
     result_of,
     speaks,
 )
+from toolgen.connectors.mcp.server_requests import CallTime, ServerRequests, declared
 from toolgen.core.clock import Clock
 from toolgen.core.errors import CanonicalError
 from toolgen.model.call import Call
@@ -89,11 +90,19 @@ class Conversation:
     """Conversation with an MCP server for one caller: negotiated revision and session, and the server's tools. Requests run concurrently.
 
     `total_s` is the time limit of negotiating and listing. Both are done once for all callers that wait for them, each with its own time
-    limit. `shared` is the session that several workers share.
+    limit. `shared` is the session that several workers share, `allow` what the server is offered to request of callers.
     """
 
-    def __init__(self, wire: Wire, clock: Clock, total_s: float, shared: SharedSession | None = None) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        clock: Clock,
+        total_s: float,
+        shared: SharedSession | None = None,
+        allow: frozenset[str] = frozenset(),
+    ) -> None:
         self._wire = wire
+        self._allow = allow
         self._shared = shared
         self._lost_epoch: int | None = None
         self._clock = clock
@@ -242,8 +251,14 @@ class Conversation:
             params = {"cursor": cursor}
         yield failed("upstream_error", f"the server's answer to {kind} has no end, or more than {_MAX_PAGES} pages")
 
-    async def call(self, method: str, params: JsonObject, call: Call, until: float) -> Success | Failed | None:
-        """Send a caller's request and return the server's answer, until `until` (the loop's time).
+    def asking(self, call: Call, time: CallTime) -> Call:
+        """Return the call with the channel over which the server may make requests of its caller."""
+        if call.line is None or not (self._allow and call.line.capabilities):
+            return call
+        return replace(call, line=ServerRequests(call.line, self._allow, time))
+
+    async def call(self, method: str, params: JsonObject, call: Call, time: CallTime) -> Success | Failed | None:
+        """Send a caller's request and return the server's answer, within its `time`.
 
         Returns None if the server no longer knows the session: nothing was done, and `parts` begins a new one.
 
@@ -255,9 +270,11 @@ class Conversation:
             params = {**params, "_meta": {"progressToken": number}}
         binding = call.tool.binding
         tasks = isinstance(binding, McpBinding) and binding.task
-        asking = asyncio.create_task(self._wire.ask(self._request(method, params, number, tasks=tasks), agreed, call))
+        kinds = self._allow & call.line.capabilities if self._allow and call.line is not None else frozenset()
+        message = self._request(method, params, number, tasks=tasks, kinds=kinds)
+        asking = asyncio.create_task(self._wire.ask(message, agreed, call))
         try:
-            await asyncio.wait({asking}, timeout=max(0.0, until - asyncio.get_running_loop().time()))
+            await time.wait(asking)
             if asking.done():
                 return None if self._lost(asking.result(), agreed) else result_of(asking.result(), call, method)
             self._call_off(number, agreed, call)
@@ -272,8 +289,7 @@ class Conversation:
                 or method != "tools/call"
             ):
                 raise
-            left = until - asyncio.get_running_loop().time()
-            await asyncio.wait({asking}, timeout=min(_PARTING_S, max(0.0, left)))
+            await asyncio.wait({asking}, timeout=min(_PARTING_S, time.left))
             if asking.done():
                 return result_of(asking.result(), call, method)
             return _unanswered(
@@ -289,13 +305,13 @@ class Conversation:
 
     def cancel_task(self, task_id: str, call: Call) -> None:
         """Tells the server that nobody waits for a task, without waiting for that."""
-        until = asyncio.get_running_loop().time() + _PARTING_S
-        telling = asyncio.create_task(self._told("tasks/cancel", {"taskId": task_id}, replace(call, line=None), until))
+        time = CallTime(asyncio.get_running_loop().time() + _PARTING_S)
+        telling = asyncio.create_task(self._told("tasks/cancel", {"taskId": task_id}, replace(call, line=None), time))
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
 
-    async def _told(self, method: str, params: JsonObject, call: Call, until: float) -> None:
-        await self.call(method, params, call, until)
+    async def _told(self, method: str, params: JsonObject, call: Call, time: CallTime) -> None:
+        await self.call(method, params, call, time)
 
     def _call_off(self, number: int, agreed: Agreed, call: Call) -> None:
         """Tells the server that nobody waits for an answer, without waiting for that."""
@@ -322,8 +338,19 @@ class Conversation:
         self._lost(outcome, agreed)
         return result_of(outcome, call, method)
 
-    def _request(self, method: str, params: JsonObject, number: int, *, tasks: bool = False) -> JsonObject:
-        return request(method, modern(params, tasks=tasks) if self._agreed.version == STATELESS else params, number)
+    def _request(
+        self,
+        method: str,
+        params: JsonObject,
+        number: int,
+        *,
+        tasks: bool = False,
+        kinds: frozenset[str] = frozenset(),
+    ) -> JsonObject:
+        stateless = self._agreed.version == STATELESS
+        return request(
+            method, modern(params, tasks=tasks, capabilities=declared(kinds)) if stateless else params, number
+        )
 
     def _lost(self, outcome: Success | Failed, agreed: Agreed) -> bool:
         """Return True if the server no longer knows the session of the request, and forget that session."""
@@ -377,7 +404,7 @@ class Conversation:
     async def _handshake(self, call: Call) -> Failed | None:
         """Begins with the handshake, which every server but the newest knows; those answer it with an error."""
         self._forget_lists()
-        answer = await self._wire.ask(initialize(self._next()), Agreed(), call)
+        answer = await self._wire.ask(initialize(self._next(), declared(self._allow)), Agreed(), call)
         outcome = result_of(answer, call, "initialize")
         if isinstance(outcome, Success) and isinstance(outcome.data, dict):
             return await self._shake(outcome, call)

@@ -14,6 +14,8 @@ from toolgen.connectors.executor import Timeouts
 from toolgen.connectors.mcp.answers import MAX_SAID_LENGTH, answered, content_block, contents, is_size
 from toolgen.connectors.mcp.conversation import Conversation, Parts
 from toolgen.connectors.mcp.messages import SharedSession, Wire, failed, request
+from toolgen.connectors.mcp.rounds import call_in_rounds
+from toolgen.connectors.mcp.server_requests import CallTime
 from toolgen.connectors.mcp.task_calls import call_as_task
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ToolgenError
@@ -112,7 +114,7 @@ class McpExecutor:
     """Calls the tools of one server. `shared`: one conversation serves every caller, as it must with a command.
 
     Otherwise each caller has one: sessions, like credentials, are not shared. `sessions` has what other workers agreed on for the same
-    callers.
+    callers. `allow` is what the server may request of callers, as far as their channels let it.
     """
 
     def __init__(
@@ -123,7 +125,9 @@ class McpExecutor:
         timeouts: Timeouts = _TIMEOUTS,
         clock: Clock = _CLOCK,
         sessions: Callable[[str, str], SharedSession] | None = None,
+        allow: frozenset[str] = frozenset(),
     ) -> None:
+        self._allow = allow
         self._wire = wire
         self._shared = shared
         self._total_s = timeouts.total_s
@@ -142,10 +146,12 @@ class McpExecutor:
                 return _unsent(listed)
             if refused := _changed(binding, listed):
                 return refused
+            time = CallTime(until)
+            asking = conversation.asking(call, time)
             if binding.task and method == "tools/call":
-                outcome = await call_as_task(conversation, params, call, until)
+                outcome = await call_as_task(conversation, params, asking, time)
             else:
-                outcome = await conversation.call(method, params, call, until)
+                outcome = await call_in_rounds(conversation, method, params, asking, time)
             if isinstance(outcome, Success):
                 return _READ[method](outcome)
             if outcome is not None:
@@ -175,7 +181,9 @@ class McpExecutor:
         found = self._conversations.get(key)
         if found is None:
             session = None if self._sessions is None else self._sessions(*key)
-            found = self._conversations[key] = Conversation(self._wire, self._clock, self._total_s, session)
+            found = self._conversations[key] = Conversation(
+                self._wire, self._clock, self._total_s, session, self._allow
+            )
             if len(self._conversations) > _MAX_CONVERSATIONS:
                 self._conversations.popitem(last=False)
         else:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,6 +28,7 @@ from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.http.streamed import EVENT_ENDING, MAX_EVENT_ENDING_LENGTH, events
 from toolgen.connectors.mcp.challenge import with_challenge
 from toolgen.connectors.mcp.messages import STATELESS, Agreed, addressed, tell_log, tell_progress
+from toolgen.connectors.mcp.stream_requests import RequestAnswers, SessionStream, SessionStreams
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.json_codec import decode_json
@@ -40,14 +42,18 @@ from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
 __all__ = ["Cursor", "EventReader", "HttpWire"]
 
 _PAUSE_S = 0.1
+_MAX_ASKING_S = 3600.0  # that the callers of one call may be asked
 _MAX_DIGITS = 9
 
 
 class Cursor(Struct):
-    """Position at which a stream of events ended, and the time to wait before it is asked for again."""
+    """Position at which a stream of events ended, and the time to wait before it is asked for again. `on_request` is called with each
+    request of the server in the stream, and `on_open` once there is one."""
 
     last: str = ""
     pause_s: float = _PAUSE_S
+    on_request: Callable[[Mapping[str, Any], Scrubber], None] | None = None
+    on_open: Callable[[], None] | None = None
 
     def hear(self, block: bytes) -> None:
         for line in block.splitlines():
@@ -77,7 +83,10 @@ class EventReader:
 
     def wants(self, headers: Mapping[str, str]) -> bool:
         """Event streams alone: another body is an answer when it ends."""
-        return headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
+        streams = headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
+        if streams and self._cursor is not None and self._cursor.on_open is not None:
+            self._cursor.on_open()
+        return streams
 
     def enough(self, data: bytes) -> bool:
         """Return True if the answer has arrived, even if it cannot be read."""
@@ -107,6 +116,10 @@ class EventReader:
                 tell_progress(self._line, params, self._scrubber)
         elif message.get("method") == "notifications/message" and self._line is not None:
             tell_log(self._line, message.get("params"), self._scrubber)
+        elif (
+            "method" in message and "id" in message and self._cursor is not None and self._cursor.on_request is not None
+        ):
+            self._cursor.on_request(message, self._scrubber)
         return "method" not in message
 
 
@@ -176,7 +189,13 @@ class HttpWire:
             listen=_listener,
         )
         self._http = made(reader=partial(_read, read=result))
+        waits_s = timeouts.total_s + _MAX_ASKING_S
+        self._asking = made(
+            reader=partial(_read, read=result),
+            timeouts=msgspec.structs.replace(timeouts, first_byte_s=waits_s, total_s=waits_s),
+        )
         self._lister = made(reader=partial(_read, read=_as_written))
+        self._streams = SessionStreams(self)
 
     def ready(self) -> int:
         """Always."""
@@ -192,21 +211,38 @@ class HttpWire:
     async def ask(self, message: JsonObject, agreed: Agreed, call: Call) -> Success | Failed:
         """The answer to a request, out of the body or out of the stream of events that the body is."""
         http = self._lister if message["method"] == "tools/list" else self._http
-        cursor = Cursor()
+        answers = RequestAnswers(self, agreed, call)
+        if answers.can_be_asked:  # a person may take long, and the caller keeps the time
+            http = self._asking
+        cursor = Cursor(on_request=answers.begin)
         given = _CURSOR.set(cursor)
         try:
-            first = outcome = _answer(await http.execute(self._over_http(message, agreed, call)), message["id"])
-            while _is_unfinished(outcome) and cursor.last and agreed.version not in {"", STATELESS}:
-                last, cursor.last = cursor.last, ""
-                await asyncio.sleep(cursor.pause_s)
-                found = await http.execute(self._over_http(message, agreed, call, last))
-                cursor.last = cursor.last or last
-                if isinstance(found, Failed) and not _is_unfinished(found):
-                    return first  # what this says is of the stream, and not of the request
-                outcome = _answer(found, message["id"])
+            async with self._streams.during(answers):
+                return await self._read_to_answer(http, message, answers, cursor)
         finally:
             _CURSOR.reset(given)
+            answers.end()
+
+    async def _read_to_answer(
+        self, http: HttpExecutor, message: JsonObject, answers: RequestAnswers, cursor: Cursor
+    ) -> Success | Failed:
+        agreed, call = answers.agreed, answers.call
+        first = outcome = _answer(await http.execute(self._over_http(message, agreed, call)), message["id"])
+        while _is_unfinished(outcome) and cursor.last and agreed.version not in {"", STATELESS}:
+            last, cursor.last = cursor.last, ""
+            await asyncio.sleep(cursor.pause_s)
+            found = await http.execute(self._over_http(message, agreed, call, last))
+            cursor.last = cursor.last or last
+            if isinstance(found, Failed) and not _is_unfinished(found):
+                return first  # what this says is of the stream, and not of the request
+            outcome = _answer(found, message["id"])
         return first if _is_unfinished(outcome) else outcome
+
+    async def listen(self, answers: RequestAnswers, stream: SessionStream) -> None:
+        """Read the stream of a session until it ends."""
+        _CURSOR.set(Cursor(on_request=stream.hear, on_open=stream.opened.set))  # of the task that reads it alone
+        call = msgspec.structs.replace(answers.call, line=None)
+        await self._asking.execute(self._over_http({}, answers.agreed, call, listens=True))
 
     async def tell(self, message: JsonObject, agreed: Agreed, call: Call) -> None:
         """A notification, to which there is no answer: what became of it shows with the next request."""
@@ -223,12 +259,16 @@ class HttpWire:
     async def close(self) -> None:
         """Closes every connection."""
         await self._http.close()
+        await self._asking.close()
         await self._lister.close()
 
-    def _over_http(self, message: JsonObject, agreed: Agreed, call: Call, last: str = "") -> Call:
-        """The message as a call over HTTP; with `last`, the rest of the stream that answers it."""
-        method, params = str(message["method"]), message.get("params")
-        accept = _EVENTS if last else _ACCEPT
+    def _over_http(
+        self, message: JsonObject, agreed: Agreed, call: Call, last: str = "", *, listens: bool = False
+    ) -> Call:
+        """The message as a call over HTTP; with `last`, the rest of the stream that answers it. `listens`: the stream of the session."""
+        method, params = str(message.get("method", "")), message.get("params")
+        gets = bool(last) or listens
+        accept = _EVENTS if gets else _ACCEPT
         said: dict[str, str] = {
             "accept": accept,
             "version": agreed.version,
@@ -242,21 +282,21 @@ class HttpWire:
         said = {key: value for key, value in said.items() if value}
         parts = urlsplit(self._url)
         binding = HttpBinding(
-            method="GET" if last else "POST",
+            method="GET" if gets else "POST",
             path=f"{parts.path}?{parts.query}" if parts.query else parts.path,
             servers=(f"{parts.scheme}://{parts.netloc}",),
             parameters=tuple(
                 HttpParameter(argument=key, in_="header", name=_HEADERS[key], style="simple", explode=False)
                 for key in said
             ),
-            body=None if last else _BODY,
+            body=None if gets else _BODY,
             security=self._security_of(call.principal),
         )
         tool = msgspec.structs.replace(
             call.tool,
             binding=binding,
             output_schema=None,  # that is of a result, not of the message that it comes in
-            idempotent=call.tool.idempotent or method in _HARMLESS or bool(last),
+            idempotent=call.tool.idempotent or method in _HARMLESS or gets or not method,
         )
         return msgspec.structs.replace(call, tool=tool, arguments={**said, "message": message})
 
@@ -314,7 +354,7 @@ def _is_header(value: str) -> bool:
 
 
 def _answer(outcome: Success | Failed, number: Json) -> Success | Failed:
-    """The answer among the messages; what the server wants of us beside it is not given, nor what answers somebody else."""
+    """The answer among the messages; what answers another request is not given."""
     if isinstance(outcome, Failed) or outcome.truncated:
         return outcome
     messages = outcome.data if isinstance(outcome.data, list) else []

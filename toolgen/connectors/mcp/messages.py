@@ -50,6 +50,7 @@ STATEFUL: Final = "2025-11-25"  # offered; a server may answer with an older one
 _KNOWN = frozenset({STATEFUL, "2025-06-18", "2025-03-26", "2024-11-05"})
 _WHO: Final[JsonObject] = {"name": "toolgen", "version": "1"}
 _TASKS: Final = "io.modelcontextprotocol/tasks"
+_NOTHING: Final[JsonObject] = {}
 _MAX_SAID_LENGTH = 600
 _MAX_AMOUNT = 2**53
 
@@ -120,16 +121,21 @@ def cancel_notification(number: int) -> JsonObject:
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
 
 
-def initialize(number: int) -> JsonObject:
-    """The first message of the handshake. No capability: a server has nothing to ask of us, neither texts of models nor of people."""
-    return request("initialize", {"protocolVersion": STATEFUL, "capabilities": {}, "clientInfo": _WHO}, number)
+def initialize(number: int, capabilities: JsonObject) -> JsonObject:
+    """The first message of the handshake."""
+    return request(
+        "initialize", {"protocolVersion": STATEFUL, "capabilities": capabilities, "clientInfo": _WHO}, number
+    )
 
 
-def modern(params: JsonObject, *, tasks: bool = False) -> JsonObject:
+def modern(params: JsonObject, *, tasks: bool = False, capabilities: JsonObject = _NOTHING) -> JsonObject:
     """The parameters with what every request of 2026-07-28 carries. `tasks`: the tool may be run as a task."""
     meta: JsonObject = {
         "io.modelcontextprotocol/protocolVersion": STATELESS,
-        "io.modelcontextprotocol/clientCapabilities": {"extensions": {_TASKS: {}}} if tasks else {},
+        "io.modelcontextprotocol/clientCapabilities": {
+            **capabilities,
+            **({"extensions": {_TASKS: {}}} if tasks else {}),
+        },
         "io.modelcontextprotocol/clientInfo": _WHO,
     }
     said = params.get("_meta")

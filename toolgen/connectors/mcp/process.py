@@ -10,14 +10,16 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.mcp.child_process import Descendants, ErrorLog, LineReader, LongLine
 from toolgen.connectors.mcp.messages import addressed, claimed, tell_log, tell_progress
+from toolgen.connectors.mcp.server_requests import refusal_of, response_to
 from toolgen.core.json_codec import TooDeepError, decode_json, encode_json
 from toolgen.core.pipe_buffer import POLLS_PIPES
 from toolgen.core.pipes import ReadingThread, WritingThread
+from toolgen.model.caller_requests import SERVER_REQUESTS
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.schema import Json, JsonObject
 
@@ -26,6 +28,8 @@ __all__ = ["CommandFault", "CommandReply", "ServerProcess", "replied"]
 _MAX_UNASKED: Final = 10_000  # messages between two answers
 _MUCH_UNREAD: Final = 1024 * 1024  # bytes that the command has not read; what it asks for then is not answered
 _LAST_WORDS_S: Final = 2.0
+_HELD_S: Final = 2.0  # how long a request of the server is held while several calls wait
+_MAX_HELD: Final = 16
 _ERRORS_S: Final = 0.5  # how long its last errors are waited for once it is gone
 
 
@@ -52,10 +56,24 @@ class CommandReply(Struct, frozen=True):
 
 
 class _Waiter(Struct, frozen=True):
-    """Receiver of an answer; `line` is the way back to its caller."""
+    """Receiver of an answer; `line` is the way back to its caller. `tasks` ask the caller what the server requests."""
 
     answer: asyncio.Future[CommandReply]
     line: ClientChannel | None
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def can_be_asked(self) -> bool:
+        """True if the caller can be asked something."""
+        return self.line is not None and bool(self.line.capabilities)
+
+
+class _ServerRequest(Struct, frozen=True):
+    """Request of the server to a caller, with the server's id for it."""
+
+    id: str | int
+    method: str
+    params: Json
 
 
 class ServerProcess(asyncio.BaseProtocol):
@@ -78,6 +96,9 @@ class ServerProcess(asyncio.BaseProtocol):
         self._transports: list[asyncio.BaseTransport] = []
         self._stdin: asyncio.WriteTransport | None = None
         self._waiting: dict[int, _Waiter] = {}
+        self._queued: dict[int, JsonObject] = {}
+        self._held: dict[str | int, tuple[_ServerRequest, asyncio.TimerHandle]] = {}
+        self._asked: dict[str | int, asyncio.Task[None]] = {}
         self._unasked = 0
         self._ended = False
         self._gone: asyncio.Future[int] | None = None
@@ -115,13 +136,35 @@ class ServerProcess(asyncio.BaseProtocol):
     def ask(self, message: JsonObject, line: ClientChannel | None) -> asyncio.Future[CommandReply]:
         """The line that answers, or what is wrong with it: `CommandFault.ENDED` where none ever will. Cancelled, it is not waited for."""
         answer: asyncio.Future[CommandReply] = asyncio.get_running_loop().create_future()
-        number = _number(message)
+        number, waiter = _number(message), _Waiter(answer, line)
         self.log.begin(alone=not self._waiting)
-        self._waiting[number] = _Waiter(answer, line)
-        answer.add_done_callback(lambda _: self._waiting.pop(number, None))
+        answer.add_done_callback(lambda _: self._forget(number, waiter))
+        if waiter.can_be_asked and any(one.can_be_asked for one in self._waiting.values()):
+            self._queued[number] = message  # a request does not say which call it is about
+            self._waiting[number] = waiter
+            return answer
+        self._waiting[number] = waiter
         if not self.send(message):
             answer.set_result(CommandReply(fault=CommandFault.ENDED, reason=self._reason))
         return answer
+
+    def _forget(self, number: int, waiter: _Waiter) -> None:
+        """Handle the end of a call: what it requested of its caller ends too, and a call that waited for that is sent."""
+        if self._waiting.get(number) is waiter:
+            del self._waiting[number]
+        for task in waiter.tasks:
+            task.cancel()
+        if self._queued.pop(number, None) is None and waiter.can_be_asked:
+            self._send_queued()
+        self._ask_held()
+
+    def _send_queued(self) -> None:
+        """Send the call that has waited for the longest time until no other call can request something of its caller."""
+        number = next(iter(self._queued), None)
+        if number is None or self._ended:
+            return
+        if not self.send(self._queued.pop(number)):
+            self._settle(number, CommandReply(fault=CommandFault.ENDED, reason=self._reason))
 
     def send(self, message: JsonObject) -> bool:
         """Send a message. Returns False if the command no longer reads. A message that the command has not read yet is buffered."""
@@ -139,6 +182,9 @@ class ServerProcess(asyncio.BaseProtocol):
         """Handle the end of the command's output, or of reading it. All requests that wait for an answer end, once it is known how the
         command ended and what it wrote last."""
         self._ended, self._reason = True, reason or self._reason
+        for _, timer in self._held.values():
+            timer.cancel()
+        self._held.clear()
         if self._gone is None:  # otherwise it is given time to end, and then ended, by `stop`
             self._finishing = asyncio.create_task(self._finish(wait=not reason))
             self._finishing.add_done_callback(lambda _: self._settle_all())
@@ -196,8 +242,61 @@ class ServerProcess(asyncio.BaseProtocol):
                 self._spoiled(claimed(message), line, CommandFault.UNREADABLE)
         elif number is None:
             self._notified(method, message.get("params"))
-        elif isinstance(number, str | int) and self._unread() < _MUCH_UNREAD:
-            self.send(_turned_down(method, number))
+        elif isinstance(number, str | int) and not isinstance(number, bool):
+            self._requested(method, number, message.get("params"))
+
+    def _requested(self, method: object, number: str | int, params: Json) -> None:
+        """Handle a request of the server: it is about the one call that waits, and is held for a moment while several do."""
+        if (
+            not isinstance(method, str)
+            or method not in SERVER_REQUESTS
+            or number in self._asked
+            or number in self._held
+        ):
+            self._reply(refusal_of(method, number))
+            return
+        request = _ServerRequest(number, method, params)
+        if len(self._calls()) > 1 and len(self._held) < _MAX_HELD:
+            timer = asyncio.get_running_loop().call_later(_HELD_S, self._refuse_held, number)
+            self._held[number] = (request, timer)
+        else:
+            self._ask(request)
+
+    def _calls(self) -> list[_Waiter]:
+        """Calls that a request of the server can be about."""
+        return [
+            waiter for number, waiter in self._waiting.items() if waiter.line is not None and number not in self._queued
+        ]
+
+    def _ask(self, request: _ServerRequest) -> None:
+        calls = self._calls()
+        if len(calls) != 1 or not calls[0].can_be_asked:
+            self._reply(refusal_of(request.method, request.id))
+            return
+        task = asyncio.create_task(self._answer(request, calls[0]))
+        calls[0].tasks.add(task)
+        self._asked[request.id] = task
+        task.add_done_callback(calls[0].tasks.discard)
+        task.add_done_callback(lambda _: self._asked.pop(request.id, None))
+
+    async def _answer(self, request: _ServerRequest, waiter: _Waiter) -> None:
+        assert waiter.line is not None  # noqa: S101 - it can be asked
+        self._reply(await response_to(waiter.line, request.id, request.method, request.params, self._scrubber))
+
+    def _ask_held(self) -> None:
+        if self._held and len(self._calls()) == 1:
+            held, self._held = self._held, {}
+            for request, timer in held.values():
+                timer.cancel()
+                self._ask(request)
+
+    def _refuse_held(self, number: str | int) -> None:
+        request, _ = self._held.pop(number)
+        self._reply(refusal_of(request.method, request.id))
+
+    def _reply(self, response: JsonObject) -> None:
+        if self._unread() < _MUCH_UNREAD:
+            self.send(response)
 
     def _unread(self) -> int:
         return 0 if self._stdin is None else self._stdin.get_write_buffer_size()
@@ -222,6 +321,11 @@ class ServerProcess(asyncio.BaseProtocol):
             self._on_change()
         elif method == "notifications/message":
             self._logged(params)
+        elif method == "notifications/cancelled" and isinstance(params, Mapping):
+            number = params.get("requestId")
+            task = self._asked.get(number) if isinstance(number, str | int) else None
+            if task is not None:
+                task.cancel()
         elif method == "notifications/progress" and isinstance(params, Mapping):
             token = params.get("progressToken")
             waiter = self._waiting.get(token) if type(token) is int else None
@@ -290,10 +394,3 @@ def _status(status: int) -> str:
         return f"signal {signal.Signals(-status).name}"
     except ValueError:
         return f"signal {-status}"
-
-
-def _turned_down(method: object, number: str | int) -> JsonObject:
-    if method == "ping":
-        return {"jsonrpc": "2.0", "id": number, "result": {}}
-    error: JsonObject = {"code": -32601, "message": "this client offers tools to agents, and nothing to servers"}
-    return {"jsonrpc": "2.0", "id": number, "error": error}

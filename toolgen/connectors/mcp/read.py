@@ -153,6 +153,7 @@ def _tool(config: SourceConfig, listed: ListedTool, name: str) -> tuple[Tool, bo
             url="" if config.command else config.location,
             parts=parts_of(listed),
             task=listed.demands_task,
+            requests=config.allow,
             open_world=not (config.annotations == "trusted" and annotations.get("openWorldHint") is False),
         ),
         icons=icons_in(listed.icons),

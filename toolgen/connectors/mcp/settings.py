@@ -14,6 +14,7 @@ from toolgen.connectors.source_entry import SourceEntry
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.auth import AuthError, parsed_auth
+from toolgen.model.caller_requests import REQUEST_KINDS, RequestKind
 from toolgen.model.secret import SecretReference
 
 __all__ = ["McpKeys", "McpServer", "SourceMcpKeys", "read_server"]
@@ -29,6 +30,7 @@ class McpKeys(msgspec.Struct, forbid_unknown_fields=True):
     command: list[str] = msgspec.field(default_factory=list)
     env: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: Literal["", "trusted"] = ""
+    allow: list[RequestKind] = msgspec.field(default_factory=list)
 
 
 class SourceMcpKeys(msgspec.Struct):
@@ -38,11 +40,13 @@ class SourceMcpKeys(msgspec.Struct):
 
 
 class McpServer(Struct, frozen=True, kw_only=True):
-    """An MCP server. `environment` are the additional variables for its command, besides the few that every program needs."""
+    """An MCP server. `allow` is what it may request of callers. `environment` are the additional variables for its command, besides the few
+    that every program needs."""
 
     location: str = ""
     command: tuple[str, ...] = ()
     annotations: Literal["", "trusted"] = ""
+    allow: tuple[RequestKind, ...] = ()
     environment: Mapping[str, SecretReference] = {}
 
 
@@ -55,10 +59,11 @@ def read_server(keys: McpKeys, entry: SourceEntry) -> McpServer:
             where=document.where(*path),
             suggestion="write mcp: {url: https://…/mcp}, or mcp: {command: [program, argument]}",
         )
+    allow = tuple(kind for kind in REQUEST_KINDS if kind in keys.allow)
     if keys.url:
         if keys.env:
             raise ConfigError("env: belongs to a command", where=document.where(*path, "env"))
-        return McpServer(location=keys.url, annotations=keys.annotations)
+        return McpServer(location=keys.url, annotations=keys.annotations, allow=allow)
     if entry.auth:
         raise ConfigError(
             "auth: belongs to a server with a URL",
@@ -71,6 +76,7 @@ def read_server(keys: McpKeys, entry: SourceEntry) -> McpServer:
         location="stdio:" + shlex.join(keys.command),
         command=tuple(keys.command),
         annotations=keys.annotations,
+        allow=allow,
         environment={name: _variable(name, keys.env[name], document, path, entry.warnings) for name in keys.env},
     )
 

@@ -65,6 +65,7 @@ def make_client(
     commands: CommandClient | None = None,
 ) -> McpExecutor:
     """Return the client of a source's server."""
+    allow = frozenset[str](source.config.allow)
     config, timeouts, largest = source.config, source.resilience.timeouts, source.resilience.largest
     if config.location.startswith("http"):
         wire = HttpWire(
@@ -77,10 +78,10 @@ def make_client(
             largest=largest,
         )
         sessions = None if commands is None else partial(commands.session, config.name)
-        return McpExecutor(wire, shared=False, timeouts=timeouts, sessions=sessions)
+        return McpExecutor(wire, shared=False, timeouts=timeouts, sessions=sessions, allow=allow)
     shared = None if commands is None else commands.command(config.name)
     command = StdioWire(command_spec(source), secrets=secrets, timeouts=timeouts, command=shared)
-    return McpExecutor(command, shared=True, timeouts=timeouts)
+    return McpExecutor(command, shared=True, timeouts=timeouts, allow=allow)
 
 
 def _allowed(to: Destination) -> Verdict:

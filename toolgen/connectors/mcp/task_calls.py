@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 from toolgen.connectors.mcp.conversation import Conversation
 from toolgen.connectors.mcp.messages import STATELESS, failed, harmless
+from toolgen.connectors.mcp.rounds import answers_to
+from toolgen.connectors.mcp.server_requests import CallTime
 from toolgen.core.error_codes import ErrorCode
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
@@ -33,7 +35,7 @@ _MAX_SAID_LENGTH: Final = 300
 
 
 class _Task(Struct, frozen=True):
-    """Task as a server describes it. `result` and `error` are there in 2026-07-28, once it has ended."""
+    """Task as a server describes it. In 2026-07-28 it has its `result` or `error` once it has ended, and `requests` before."""
 
     id: str
     status: str
@@ -41,18 +43,19 @@ class _Task(Struct, frozen=True):
     poll_s: float
     result: Json = None
     error: Json = None
+    requests: Json = None
 
 
 async def call_as_task(
-    conversation: Conversation, params: JsonObject, call: Call, until: float
+    conversation: Conversation, params: JsonObject, call: Call, time: CallTime
 ) -> Success | Failed | None:
     """The result of the tool, as `Conversation.call` returns it; None if the server does not know the session, so that nothing was done.
 
-    A task whose caller leaves, or whose time (`until`, the loop's) is over, is cancelled at the server.
+    A task whose caller leaves, or whose `time` is over, is cancelled at the server.
     """
     stateless = conversation.version == STATELESS
     asked = params if stateless else {**params, "task": {}}
-    begun = await conversation.call(_CALL, asked, call, until)
+    begun = await conversation.call(_CALL, asked, call, time)
     if not isinstance(begun, Success):
         return begun
     task = _task_in(begun.data, stateless=stateless)
@@ -60,38 +63,45 @@ async def call_as_task(
         return begun  # a server that answers at once
     follower = _Follower(conversation, call, stateless=stateless)
     try:
-        ended = await follower.follow(task, until)
+        ended = await follower.follow(task, time)
     except asyncio.CancelledError:
         conversation.cancel_task(task.id, call)
         if call.line is None or not call.line.disconnected() or call.tool.effect is Effect.READ:
             raise
-        ended = await follower.follow(task, min(until, asyncio.get_running_loop().time() + _PARTING_S))
+        ended = await follower.follow(task, time.shortened(_PARTING_S))
     if ended is None:
         conversation.cancel_task(task.id, call)
         return _unclear(call, "did not end in time, and was cancelled", "upstream_timeout")
     if isinstance(ended, Failed):
         return ended
-    return await follower.result(ended, until)
+    return await follower.result(ended, time)
 
 
 class _Follower:
     def __init__(self, conversation: Conversation, call: Call, *, stateless: bool) -> None:
         self._conversation, self._call, self._stateless = conversation, call, stateless
+        self._answered: set[str] = set()
 
-    async def follow(self, task: _Task, until: float) -> _Task | Failed | None:
+    async def follow(self, task: _Task, time: CallTime) -> _Task | Failed | None:
         """The task once it has ended; None if its time is over before."""
-        loop = asyncio.get_running_loop()
         while task.status not in _ENDED:
             if task.status == "input_required":
-                self._conversation.cancel_task(task.id, self._call)
-                return _unclear(self._call, "wants something of its caller, which is not passed on", "upstream_error")
-            left = until - loop.time()
-            if left <= 0:
+                if not self._can_be_asked():
+                    self._conversation.cancel_task(task.id, self._call)
+                    return _unclear(
+                        self._call, "wants something of its caller, which cannot be asked", "upstream_error"
+                    )
+                if not self._stateless:
+                    return task  # its requests come while its result is waited for
+                if (fault := await self._update(task, time)) is not None:
+                    self._conversation.cancel_task(task.id, self._call)
+                    return fault
+            if time.left <= 0:
                 return None
-            await asyncio.sleep(min(task.poll_s, left))
-            found = await self._conversation.call("tasks/get", {"taskId": task.id}, self._call, until)
+            await asyncio.sleep(min(task.poll_s, time.left))
+            found = await self._conversation.call("tasks/get", {"taskId": task.id}, self._call, time)
             if isinstance(found, Failed):
-                if loop.time() >= until:
+                if time.left <= 0:
                     return None
                 self._conversation.cancel_task(task.id, self._call)
                 return self._lost(found)
@@ -102,8 +112,25 @@ class _Follower:
             task = known
         return task
 
-    async def result(self, task: _Task, until: float) -> Success | Failed:
-        """Outcome of the tool, of a task that ended."""
+    def _can_be_asked(self) -> bool:
+        return self._call.line is not None and bool(self._call.line.capabilities)
+
+    async def _update(self, task: _Task, time: CallTime) -> Failed | None:
+        """Pass the requests of a task on to its caller, and the answers to the server (2026-07-28, extension tasks, tasks/update)."""
+        requests = task.requests if isinstance(task.requests, Mapping) else {}
+        new = {key: one for key, one in requests.items() if key not in self._answered}
+        answers = await answers_to(new, self._call)
+        if isinstance(answers, str):
+            return _unclear(self._call, f"wants input, and {answers}", "upstream_error")
+        if not answers:
+            return None
+        self._answered |= answers.keys()
+        params: JsonObject = {"taskId": task.id, "inputResponses": answers}
+        found = await self._conversation.call("tasks/update", params, self._call, time)
+        return self._lost(found) if isinstance(found, Failed) else None
+
+    async def result(self, task: _Task, time: CallTime) -> Success | Failed:
+        """Outcome of the tool, of a task that ended, or that makes its requests while its result is waited for."""
         said = f": {task.message}" if task.message else ""
         if task.status == "cancelled":
             return _unclear(self._call, f"was cancelled by the server{said}", "upstream_error")
@@ -113,7 +140,7 @@ class _Follower:
             message = task.error.get("message") if isinstance(task.error, Mapping) else None
             why = f": {bounded(visible(message), _MAX_SAID_LENGTH)}" if isinstance(message, str) else said
             return failed("upstream_error", f"the server's task failed{why}", "change the arguments as the answer says")
-        found = await self._conversation.call("tasks/result", {"taskId": task.id}, self._call, until)
+        found = await self._conversation.call("tasks/result", {"taskId": task.id}, self._call, time)
         if isinstance(found, Success):
             return found
         if found is None:
@@ -157,4 +184,4 @@ def _task_of(data: Json) -> _Task | None:
     seconds = poll / 1000 if isinstance(poll, int | float) and not isinstance(poll, bool) else _DEFAULT_POLL_S
     said = bounded(" ".join(visible(message).split()), _MAX_SAID_LENGTH) if isinstance(message, str) else ""
     poll_s = min(max(seconds, _MIN_POLL_S), _MAX_POLL_S)
-    return _Task(number, status, said, poll_s, data.get("result"), data.get("error"))
+    return _Task(number, status, said, poll_s, data.get("result"), data.get("error"), data.get("inputRequests"))

@@ -17,14 +17,15 @@ from msgspec import Struct
 from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.operations.call_reports import CallReports
 from toolgen.gateway.operations.caller_questions import CallerQuestions
+from toolgen.model.caller_requests import request_kind
 from toolgen.model.client_channel import LOG_LEVELS, InputNeeded, Unasked
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.middleware import CallerConnection
 
 __all__ = [
-    "ASKED_WITH",
     "NO_CAPABILITIES",
+    "BridgedChannel",
     "PendingReplies",
     "StatefulChannel",
     "StatelessChannel",
@@ -33,28 +34,24 @@ __all__ = [
     "capabilities_of",
 ]
 
-ASKED_WITH: Mapping[str, str] = {
-    "elicitation/create": "elicitation",
-    "sampling/createMessage": "sampling",
-    "roots/list": "roots",
-}
-"""The capability that answers a request."""
 NO_CAPABILITIES: frozenset[str] = frozenset()
 MAX_QUESTION_S = 600.0
 _MAX_QUESTIONS = 16
+_MODES: Mapping[str, str] = {"form": "elicitation", "url": "elicitation_url"}
 _MAX_ROOTS = 100
 _MAX_LOG_LENGTH = 4000
 
 
 def capabilities_of(given: object) -> frozenset[str]:
-    """Return the request kinds that a client with these capabilities supports. Elicitation counts if it supports forms; URLs are not
-    used."""
+    """Return the kinds of requests that a client with these capabilities supports. Elicitation without modes is that of forms."""
     if not given or not isinstance(given, Mapping):
         return NO_CAPABILITIES
-    found = {name for name in ASKED_WITH.values() if isinstance(given.get(name), Mapping)}
+    found = {name for name in ("sampling", "roots") if isinstance(given.get(name), Mapping)}
     modes = given.get("elicitation")
-    if isinstance(modes, Mapping) and modes and "form" not in modes:
-        found.discard("elicitation")
+    if isinstance(modes, Mapping):
+        found |= {kind for mode, kind in _MODES.items() if isinstance(modes.get(mode), Mapping)}
+        if not modes:
+            found.add("elicitation")
     return frozenset(found)
 
 
@@ -126,8 +123,8 @@ class _McpChannel(Struct, kw_only=True):
         with suppress(asyncio.QueueFull):  # who does not read is told less
             self.send(encode({"jsonrpc": "2.0", "method": "notifications/message", "params": params}))
 
-    def _check(self, method: str) -> None:
-        if ASKED_WITH[method] not in self.capabilities or self.disconnected():
+    def _check(self, method: str, params: JsonObject) -> None:
+        if request_kind(method, params) not in self.capabilities or self.disconnected():
             raise Unasked
 
 
@@ -139,7 +136,7 @@ class StatefulChannel(_McpChannel, kw_only=True):
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """The answer. Raises `Unasked` where the client cannot be asked, or does not answer in ten minutes."""
-        self._check(method)
+        self._check(method, params)
         if self.send is None:
             raise Unasked
         question, answer = self.mailbox.open(self.parties)
@@ -175,7 +172,7 @@ class StatelessChannel(_McpChannel, kw_only=True):
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """The answer that the call came with; a question that has none, or one that does not fit, is asked."""
-        self._check(method)
+        self._check(method, params)
         answer = self.answers.get(key)
         if isinstance(answer, Mapping) and answers_question(method, params, answer):
             return answer
@@ -198,6 +195,8 @@ def answers_question(method: str, params: JsonObject, answer: Mapping[str, Any])
     action = answer.get("action")
     if action != "accept":
         return action in {"decline", "cancel"}
+    if params.get("mode") == "url":
+        return True
     schema = params.get("requestedSchema")
     try:
         return isinstance(schema, Mapping) and jsonschema_rs.validator_for(dict(schema), offline=True).is_valid(
@@ -247,7 +246,7 @@ class TaskChannel(CallReports):
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """The answer. Raises `Unasked`, and `InputNeeded` where the client still waits and is asked by an answer."""
-        if ASKED_WITH[method] not in self._capabilities or self.disconnected():
+        if request_kind(method, params) not in self._capabilities or self.disconnected():
             raise Unasked
         call = self._watched.under_way
         if call is None:
@@ -258,8 +257,45 @@ class TaskChannel(CallReports):
             except InputNeeded:
                 self.ending = True
                 raise
+        return await self._ask_kept(call.id, key, method, params)
+
+    async def _ask_kept(self, call_id: str, key: str, method: str, params: JsonObject) -> Json:
+        """The answer to a question that stands with the call, once that is kept. Raises `Unasked`."""
         if not await self.decided() or self._questions is None:
             raise Unasked
         self._used[key] = number = self._used.get(key, 0) + 1
         # No key means two questions of one task (2026-07-28, tasks, section Task Update Requests).
-        return await self._questions.ask(call.id, key if number == 1 else f"{key}-{number}", method, params)
+        return await self._questions.ask(call_id, key if number == 1 else f"{key}-{number}", method, params)
+
+
+class BridgedChannel(TaskChannel):
+    """Channel to the caller of a tool of an MCP server. What the server requests stands with the call, which is kept for that: its
+    caller may answer at any worker, and the server is not called twice.
+
+    `asked` is set with the first request. `returns`: the client comes back for a call that was kept before that.
+    """
+
+    __slots__ = ("_returns", "asked")
+
+    def __init__(
+        self,
+        caller_connection: CallerConnection,
+        questions: CallerQuestions,
+        capabilities: frozenset[str],
+        first: StatefulChannel | StatelessChannel,
+        *,
+        returns: bool,
+    ) -> None:
+        super().__init__(caller_connection, questions, capabilities, first)
+        self._returns = returns
+        self.asked = asyncio.Event()
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """The answer. Raises `Unasked`."""
+        call = self._watched.under_way
+        if request_kind(method, params) not in self._capabilities or self.disconnected() or call is None:
+            raise Unasked
+        if self.kept and not (self._returns or self.asked.is_set()):
+            raise Unasked
+        self.asked.set()
+        return await self._ask_kept(call.id, key, method, params)

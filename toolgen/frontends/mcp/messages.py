@@ -332,7 +332,8 @@ _EXPIRES_S = 3600.0
 class RequestState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """State of a round of a call, sealed for the client: caller, tool, digest of the arguments, and expiry; `nonce` identifies the round.
 
-    `answers` are the answers so far. `call_id` is the call that waits for approval, "" if a function asked.
+    `answers` are the answers so far. `call_id` is the call that waits for approval, "" if a function asked. `asks`: the call goes on, and
+    waits for answers to what the server of its tool requests.
     """
 
     caller: tuple[str, ...]
@@ -342,6 +343,7 @@ class RequestState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     nonce: str
     answers: dict[str, Any] = {}
     call_id: str = ""
+    asks: bool = False
 
 
 class States:
@@ -352,7 +354,14 @@ class States:
         self._clock = clock
 
     def close(
-        self, principal: Principal, name: str, arguments: JsonObject, *, answers: Mapping[str, Any], call_id: str = ""
+        self,
+        principal: Principal,
+        name: str,
+        arguments: JsonObject,
+        *,
+        answers: Mapping[str, Any],
+        call_id: str = "",
+        asks: bool = False,
     ) -> str:
         """The text a client gives back. Raises `StateError` where the key cannot be had, `CanonicalError` for odd arguments."""
         state = RequestState(
@@ -363,6 +372,7 @@ class States:
             nonce=secrets.token_hex(16),
             answers=dict(answers),
             call_id=call_id,
+            asks=asks,
         )
         box = self._seal().close(msgspec.json.encode(state), _ABOUT)
         return base64.urlsafe_b64encode(box).decode("ascii")

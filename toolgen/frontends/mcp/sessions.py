@@ -6,17 +6,19 @@ import base64
 import re
 import secrets
 from functools import lru_cache
+from typing import Final
 
 from msgspec import Struct
 
 from toolgen.frontends.http.request import Rejected
-from toolgen.frontends.mcp.client_channel import ASKED_WITH
 from toolgen.frontends.mcp.messages import client_label
+from toolgen.model.caller_requests import REQUEST_KINDS
 
 __all__ = ["NO_SESSION", "McpSession", "named_session", "opened_session", "session_id"]
 
-_SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([ers]{1,3}))?\Z")
-_MAX_SESSION_LENGTH = 677
+_SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([ersu]{1,4}))?\Z")
+_MAX_SESSION_LENGTH = 678
+_LETTERS: Final = {kind: "u" if kind == "elicitation_url" else kind[0] for kind in REQUEST_KINDS}
 
 
 class McpSession(Struct, frozen=True, kw_only=True):
@@ -36,7 +38,7 @@ def session_id(client: str, capabilities: frozenset[str]) -> str:
     It grants nothing and proves nothing: each request is authenticated by itself, and what a client says of itself is its own affair.
     """
     label = base64.urlsafe_b64encode(client.encode("utf-8")).decode("ascii").rstrip("=")
-    letters = "".join(sorted(name[0] for name in capabilities))
+    letters = "".join(sorted(_LETTERS[name] for name in capabilities if name in _LETTERS))
     return secrets.token_hex(16) + (f".{label}" if label else "") + (f"~{letters}" if letters else "")
 
 
@@ -67,5 +69,5 @@ def _opened(text: str) -> McpSession | None:
     return McpSession(
         id=found[1],
         client=client_label({"name": client}) if client else "",
-        capabilities=frozenset(name for name in ASKED_WITH.values() if name[0] in (found[3] or "")),
+        capabilities=frozenset(name for name, letter in _LETTERS.items() if letter in (found[3] or "")),
     )

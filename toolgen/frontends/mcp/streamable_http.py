@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 from types import MappingProxyType
@@ -257,7 +257,11 @@ class McpEndpoint:
                 caller.capabilities or message.meta or message.method == "tasks/result" or self._mcp.levels.asked
             )
             if speaks and self._converses(request, message, caller):
-                return await self._conversing(message, ProtocolStyle.STATEFUL, caller)
+                response = await self._conversing(message, ProtocolStyle.STATEFUL, caller)
+                if isinstance(response, EventStream) and first and asked is not None:
+                    first = False  # it can be cancelled until its stream ends
+                    return msgspec.structs.replace(response, events=self._until_end(response.events, asked))
+                return response
             reply = await self._mcp.answer(message, protocol_style=ProtocolStyle.STATEFUL, caller=caller)
         finally:
             if first and asked is not None:  # of two requests with one id, which no client may send, it is the first
@@ -271,6 +275,14 @@ class McpEndpoint:
                 reply, ProtocolStyle.STATEFUL, session=session_id(label, capabilities_of(params.get("capabilities")))
             )
         return _response(reply, ProtocolStyle.STATEFUL)
+
+    async def _until_end(self, events: AsyncIterator[bytes], asked: _Asked) -> AsyncIterator[bytes]:
+        """Yield the events of a stream, whose request is in flight until it ends."""
+        try:
+            async for one in events:
+                yield one
+        finally:
+            self._in_flight.pop(asked, None)
 
     def _converses(self, request: Request, message: RpcMessage, caller: Caller) -> bool:
         return self._mcp.converses(message, caller) and _takes(request, _EVENTS)

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from toolgen.core.errors import StateError
 from toolgen.frontends.mcp.approval_form import APPROVAL, form_of, said
-from toolgen.frontends.mcp.client_channel import ASKED_WITH, answers_question, capabilities_of
+from toolgen.frontends.mcp.client_channel import answers_question, capabilities_of
 from toolgen.frontends.mcp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -48,12 +48,13 @@ from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.gateway.operations.caller_questions import CallerQuestions
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal
+from toolgen.model.caller_requests import REQUEST_KINDS, request_kind
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Tool
 from toolgen.model.unavailable import fault_error
 from toolgen.state.invocations import Invocation
 
-__all__ = ["TaskPlan", "Tasks", "requires_task"]
+__all__ = ["QUESTION", "TaskPlan", "Tasks", "requires_task"]
 
 NO_TASKS = "params._meta must declare the extension io.modelcontextprotocol/tasks for this"
 _WITHOUT_TASKS = frozenset({"2025-03-26", "2025-06-18"})
@@ -62,7 +63,8 @@ _MAX_ID_LENGTH = 128
 _MAX_CURSOR_LENGTH = 512
 _MAX_ANSWERS = 32
 _LOOK_S = 5.0
-_QUESTION = "question"
+QUESTION = "question"
+_ALL: frozenset[str] = frozenset(REQUEST_KINDS)
 log = logging.getLogger("toolgen.gateway")
 
 
@@ -228,15 +230,15 @@ class Tasks:
                 await self._approvals.calls.told(known)
                 task["error"] = error_of(known, self._approvals.calls)
             case "input_required":
-                asked = dict(self._asked(known, capabilities_of(meta.get(META_CAPABILITIES))))
+                asked = dict(self.asked(known, capabilities_of(meta.get(META_CAPABILITIES))))
                 # Whom this client cannot ask, somebody else does: it has nothing to do but to wait.
                 task |= {"inputRequests": asked} if asked else {"status": "working"}
         return task
 
-    def _asked(self, known: Invocation, capabilities: frozenset[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def asked(self, known: Invocation, capabilities: frozenset[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the call's questions by key that this client can answer."""
         for key, question in known.asks.items():
-            if key not in known.replies and ASKED_WITH.get(question["method"]) in capabilities:
+            if key not in known.replies and request_kind(question["method"], question["params"]) in capabilities:
                 yield key, question
         form = form_of(known, self._approvals) if "elicitation" in capabilities else None
         if form is not None:
@@ -286,7 +288,11 @@ class Tasks:
         """Takes answers, each to the question of its key; those to questions that nobody asks, or that have one, are left aside."""
         if not isinstance(given, Mapping) or len(given) > _MAX_ANSWERS:
             return _wrong(f"params.inputResponses must be an object of {_MAX_ANSWERS} answers at most")
-        wanted = dict(self._asked(known, frozenset(ASKED_WITH.values())))
+        return await self.take_answers(known, given, principal) or {}
+
+    async def take_answers(self, known: Invocation, given: Mapping[str, Any], principal: Principal) -> RpcFault | None:
+        """Take the answers to questions of a call, as `_update` does; a fault if one does not fit its question."""
+        wanted = dict(self.asked(known, _ALL))
         replies = {key: reply for key, reply in given.items() if key in wanted}
         for key, reply in replies.items():
             question = wanted[key]
@@ -296,7 +302,7 @@ class Tasks:
             await said(self._approvals, known.id, replies[APPROVAL], principal)
         elif replies:
             await self.questions.answer(known, replies)
-        return {}
+        return None
 
     async def _result(
         self, known: Invocation, meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
@@ -330,10 +336,10 @@ class Tasks:
 
     def _ask(self, known: Invocation, caller: Caller, asked: set[str]) -> None:
         """Asks a client of the handshake era what was not asked over this stream yet."""
-        for key, question in self._asked(known, caller.capabilities):
+        for key, question in self.asked(known, caller.capabilities):
             if caller.send is None or key in asked:
                 continue
-            about = {} if key == APPROVAL and known.kind == "approval" else {_QUESTION: key}
+            about = {} if key == APPROVAL and known.kind == "approval" else {QUESTION: key}
             sealed = self._states.close(caller.principal, "", {}, answers=about, call_id=known.id)
             params = {**question["params"], "_meta": {META_RELATED_TASK: {"taskId": known.id}}}
             caller.send(encode({"jsonrpc": "2.0", "id": sealed, "method": question["method"], "params": params}))
@@ -341,7 +347,7 @@ class Tasks:
 
     async def take(self, state: RequestState, result: Mapping[str, Any] | None, principal: Principal) -> bool:
         """Takes what a client of the handshake era answered to a question of a task; False where its question was another."""
-        key = state.answers.get(_QUESTION)
+        key = state.answers.get(QUESTION)
         if not isinstance(key, str):
             return False
         known = await self._approvals.calls.own(state.call_id, principal)

@@ -13,7 +13,9 @@ import msgspec
 
 from toolgen.core.errors import CanonicalError, StateError
 from toolgen.frontends.mcp.approval_form import APPROVAL, form_of, said
+from toolgen.frontends.mcp.bridged_calls import BridgedCalls, Wanted
 from toolgen.frontends.mcp.client_channel import (
+    BridgedChannel,
     PendingReplies,
     StatefulChannel,
     StatelessChannel,
@@ -108,6 +110,7 @@ class ToolCalls:
         self._states = states
         self._mailbox = mailbox
         self._asking_about: set[str] = set()
+        self._follower = BridgedCalls(gateway, states, tasks)
         self._ordinary_tools: dict[tuple[str, str, ProtocolStyle], _OrdinaryTool] = {}
 
     def converses(self, name: str, meta: Mapping[str, Any], caller: Caller) -> bool:
@@ -118,7 +121,7 @@ class ToolCalls:
         tool = self._listings.of(caller.principal).tool(name)
         if tool is None or not (_speaks(tool) or tool.reports_progress):
             return False
-        if META_PROGRESS in meta or (bool(caller.capabilities) and _speaks(tool)):
+        if META_PROGRESS in meta or (bool(caller.capabilities) and (_speaks(tool) or bool(tool.caller_requests))):
             return True
         logs = _speaks(tool) or tool.is_bridged
         return logs and self._levels.of((parties(caller.principal), caller.connection), meta) is not None
@@ -156,7 +159,11 @@ class ToolCalls:
         if plan is not None:
             request = msgspec.structs.replace(request, task=plan)
         if request.state is not None and request.state.call_id:
+            if request.state.asks:
+                return await self._answered(request, request.state, caller, after)
             return await self._approved(request, request.state, caller)
+        if request.capabilities and tool is not None and _may_request(tool, request.listing):
+            return await self._bridged(request, protocol_style, caller, after)
         caller_connection = caller.caller_connection
         if caller_connection.local and "roots" in request.capabilities:
             asked = self._line(request, protocol_style, caller)
@@ -200,6 +207,69 @@ class ToolCalls:
             return await self._elicit(request, envelope, protocol_style, caller)
         return await self._result(envelope, request, caller)
 
+    async def _bridged(
+        self, request: _Request, protocol_style: ProtocolStyle, caller: Caller, after: float | None
+    ) -> dict[str, object] | RpcFault:
+        """Make a call whose MCP server may request something of the caller. A question has the call kept; its caller hears of its end all
+        the same."""
+        calls, plan = self._gateway.tool_calls, request.task
+        with caller.caller_connection.several(1) as (connection,):
+            inner = msgspec.structs.replace(caller, caller_connection=connection)
+            connection.elicits = "elicitation" in request.capabilities and calls.elicits
+            connection.task = TaskWish(keep_s=plan.keep_s, token=request.token) if plan and plan.always else None
+            first = self._line(request, protocol_style, inner)
+            returns = plan is not None
+            line = BridgedChannel(connection, self._tasks.questions, request.capabilities, first, returns=returns)
+            connection.line = line
+            making = calls.call(
+                request.name,
+                request.arguments,
+                principal=caller.principal,
+                session=request.session,
+                connection=caller.connection,
+                client=request.client,
+                idempotency_key=request.key,
+                caller_connection=connection,
+            )
+            background = calls.approvals.background
+            wait = after if plan is None else plan.wait
+            if plan is not None and plan.at_once:
+                envelope = await background.call(
+                    request.name, making, caller=caller.principal, wait=0.0, caller_connection=connection
+                )
+            else:
+                envelope = await background.left_after(
+                    making, wait=math.inf if wait is None else wait, caller_connection=connection, leave=line.asked
+                )
+            code = envelope.error.code if envelope.error is not None else ""
+            if code == "approval_required" and connection.elicits and not (plan is not None and plan.at_once):
+                return await self._elicit(request, envelope, protocol_style, inner)
+            if plan is None and line.asked.is_set() and line.kept and envelope.status == "pending":
+                return await self._followed(request, envelope.call_id, caller, after)
+            return await self._result(envelope, request, inner)
+
+    async def _answered(
+        self, request: _Request, state: RequestState, caller: Caller, after: float | None
+    ) -> dict[str, object] | RpcFault:
+        """Take the answers of a client of 2026-07-28 to what a server requested, and go on with the call."""
+        known = await self._gateway.tool_calls.approvals.calls.own(state.call_id, caller.principal)
+        if known is None:
+            return _wrong("the call that params.requestState is about is not kept any more")
+        fault = await self._tasks.take_answers(known, request.answers, caller.principal)
+        return fault or await self._followed(request, state.call_id, caller, after)
+
+    async def _followed(
+        self, request: _Request, call_id: str, caller: Caller, after: float | None
+    ) -> dict[str, object] | RpcFault:
+        found = await self._follower.follow(call_id, request.capabilities, request.protocol_style, caller, after)
+        match found:
+            case Wanted():
+                return self._asking(request, caller.principal, found.questions, call_id=call_id, asks=True)
+            case RpcFault():
+                return found
+            case _:
+                return await self._result(found, request, caller)
+
     def _ordinary(
         self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
     ) -> _OrdinaryTool | None:
@@ -237,7 +307,14 @@ class ToolCalls:
         listing, calls = self._listings.of(caller.principal), self._gateway.tool_calls
         name, listed = plan.tool.name, listing.tool(plan.tool.name)
         waits = calls.pending_after(caller.principal, name, {}) is not None
-        if listed is None or listed.name != name or waits or _speaks(listed) or listed.required_capabilities:
+        if (
+            listed is None
+            or listed.name != name
+            or waits
+            or _speaks(listed)
+            or listed.required_capabilities
+            or listed.caller_requests
+        ):
             return _OrdinaryTool(plan=plan)
         links = calls.files.resource_links
         return _OrdinaryTool(
@@ -469,11 +546,19 @@ class ToolCalls:
         return envelope
 
     def _asking(
-        self, request: _Request, principal: Principal, wanted: Mapping[str, Any], *, call_id: str = ""
+        self,
+        request: _Request,
+        principal: Principal,
+        wanted: Mapping[str, Any],
+        *,
+        call_id: str = "",
+        asks: bool = False,
     ) -> dict[str, object] | RpcFault:
-        answers = {key: answer for key, answer in request.answers.items() if key not in wanted}
+        answers = {} if asks else {key: answer for key, answer in request.answers.items() if key not in wanted}
         try:
-            state = self._states.close(principal, request.name, request.arguments, answers=answers, call_id=call_id)
+            state = self._states.close(
+                principal, request.name, request.arguments, answers=answers, call_id=call_id, asks=asks
+            )
         except CanonicalError:
             return RpcFault(code=INTERNAL_ERROR, message="what this call needs to know cannot be asked for now")
         if len(state) > MAX_STATE_LENGTH:
@@ -506,6 +591,11 @@ async def _set(news: asyncio.Event, within: float) -> None:
 def _speaks(tool: Tool) -> bool:
     """Return True if a call of the tool can ask its caller: a conversing function, or `run_tool`, which can call one."""
     return tool.converses or tool.name in CALLING
+
+
+def _may_request(tool: Tool, listing: ToolListing) -> bool:
+    """Return True if the MCP server of a tool, or of one that it can call, may request something of the caller."""
+    return bool(tool.caller_requests) or (tool.name in CALLING and any(one.caller_requests for one in listing.catalog))
 
 
 def _once(state: RequestState, tool: Tool | None) -> str:

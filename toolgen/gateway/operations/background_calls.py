@@ -97,10 +97,16 @@ class BackgroundCalls:
         return known[1]
 
     async def left_after(
-        self, making: Coroutine[Any, Any, Envelope], *, wait: float, caller_connection: CallerConnection
+        self,
+        making: Coroutine[Any, Any, Envelope],
+        *,
+        wait: float,
+        caller_connection: CallerConnection,
+        leave: asyncio.Event | None = None,
     ) -> Envelope:
         """Run a call as `call` does. If too many calls run in the background, the call is made all the same and its caller waits for its
-        end, as with an infinite `wait`. A call that changes something is also kept if its caller disconnects; an equal call finds it."""
+        end, as with an infinite `wait`. A call that changes something is also kept if its caller disconnects; an equal call finds it. A
+        call is kept before `wait` is over once `leave` is set."""
         begun = caller_connection.started = asyncio.get_running_loop().create_future()
         caller_connection.has_own_task, caller_connection.pends = True, (wait if wait < math.inf else None)
         if caller_connection.line is None:
@@ -108,9 +114,11 @@ class BackgroundCalls:
         task = asyncio.create_task(making, name="call")  # one name for all, where each would be given a number
         caller_connection.on_leave = partial(self._client_left, task, caller_connection)
         try:
-            if wait == math.inf:
+            if leave is not None:
+                await _first_of(task, leave, None if wait == math.inf else wait)
+            elif wait == math.inf:
                 return await asyncio.shield(task)
-            if wait > 0:
+            elif wait > 0:
                 await asyncio.wait((task,), timeout=wait)
             if not (task.done() or begun.done()) and wait < _GUARDS_S:
                 await asyncio.wait((task, begun), timeout=_GUARDS_S - wait, return_when=asyncio.FIRST_COMPLETED)
@@ -318,6 +326,15 @@ class BackgroundCalls:
         """Returns when how each ended is kept."""
         while self._tasks or self._left:
             await asyncio.wait({*self._tasks, *self._left})
+
+
+async def _first_of(task: asyncio.Task[Envelope], event: asyncio.Event, within: float | None) -> None:
+    """Wait until a task is done, an event is set, or the time is over."""
+    waiting = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait((task, waiting), timeout=within, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
 
 
 def _asks(caller_connection: CallerConnection) -> bool:

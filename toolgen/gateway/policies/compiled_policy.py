@@ -38,6 +38,7 @@ from toolgen.model.result import Error, Refused
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
+from toolgen.pipeline.caller_requests import CallerRequests
 from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import CallContext, CallerConnection, Next
 from toolgen.pipeline.order import (
@@ -589,7 +590,11 @@ class CompiledPolicy:
             current=CurrentStage(stands=self._stands),
             redact=redact,
             deliver=Deliver(
-                executors=runtime.executors, policy_digest=policy.digest, caching=runtime.caching, files=runtime.files
+                executors=runtime.executors,
+                requests=CallerRequests(journal=runtime.log, buckets=runtime.buckets, digest=self._digest_of),
+                policy_digest=policy.digest,
+                caching=runtime.caching,
+                files=runtime.files,
             ),
             preview=Preview(executors=runtime.executors),
             middleware=checks.middleware(self.earlier, self.concealing) if (checks := runtime.checks) else None,

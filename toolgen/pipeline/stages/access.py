@@ -165,7 +165,7 @@ class AccessStage(Struct, frozen=True, kw_only=True):
             return PreparedStage(self._decided)
         if isinstance(earlier.histories, SharedHistories) or earlier.dry:
             return GENERAL
-        allowed = self.access.settled(principal, tool)
+        allowed = None if self.access.may_request(tool) else self.access.settled(principal, tool)
         return PreparedStage(self._decided if allowed is None else _Allowed(self, earlier, allowed, tool), earlier.end)
 
     async def again(self, call: Call, call_context: CallContext) -> Call | Result:
@@ -215,6 +215,10 @@ class AccessStage(Struct, frozen=True, kw_only=True):
                 return refused(verdict)
             case _:
                 assert_never(verdict)
+        if self.access.may_request(call.tool):
+            call_context.requests = self.access.requests(
+                call.principal, call.tool, call.arguments, circumstances, judgement
+            )
         if self.earlier is not None:
             self.earlier.begin(call, call.tool, call.arguments, judgement.readings)
         return None

@@ -18,6 +18,7 @@ from toolgen.model.client_channel import ClientChannel
 from toolgen.model.excerpt import current_masking
 from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.tool import Effect, Tool
+from toolgen.pipeline.caller_requests import CallerRequests
 from toolgen.pipeline.filtered_channel import INSPECTED, REDACTED, STRANGER, FilteredChannel
 from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.response_cache import Caching
@@ -67,6 +68,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
     policy_digest: str = ""
     caching: Caching | None = None
     files: FileSource | None = None
+    requests: CallerRequests | None = None
     promises: Promises = field(default_factory=Promises)
 
     def __call__(self, call: Call, call_context: CallContext) -> Coroutine[Any, Any, Result]:
@@ -114,7 +116,8 @@ class Deliver(Struct, frozen=True, kw_only=True):
             return await self._ask_device(replace(call, rule=call_context.rule, line=None), call_context)
         elif call.tool.is_bridged:  # its executor tells the server that the caller left, and ends early only what reads
             line = caller_connection.line or caller_connection
-            call = _with_line(call, FilteredChannel(line, STRANGER) if call_context.redacts else line)
+            governed = None if self.requests is None else self.requests.channel(line, call, call_context)
+            call = _with_line(call, governed or FilteredChannel(line, STRANGER))
             ends_early = True
         return await self._execute(call, call_context, self.executors[call.tool.source].execute, ends_early=ends_early)
 

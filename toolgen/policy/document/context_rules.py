@@ -42,6 +42,11 @@ def read_context_rules(
         raise PolicyError(
             f"rule {given.id}: prompts and resources are allowed or denied; nobody is asked about them", where=where
         )
+    if given.allow:
+        raise PolicyError(
+            f"rule {given.id}: allow: is about tools; nothing is requested of the caller of a prompt or resource",
+            where=document.where(*path, "allow"),
+        )
     if given.effects is not msgspec.UNSET and Effect.READ not in given.effects:
         raise PolicyError(f"rule {given.id}: prompts and resources are reads", where=document.where(*path, "effects"))
     drafts: list[RuleDraft] = []

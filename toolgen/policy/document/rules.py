@@ -14,16 +14,19 @@ from toolgen.core.errors import PolicyError
 from toolgen.core.spelling import nearest
 from toolgen.core.units import MAX_PENDING_AFTER_S, parse_duration
 from toolgen.core.yaml_file import YamlDocument, decode
+from toolgen.model.caller_requests import RequestKind
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.access import Toolset
 from toolgen.policy.arguments import repair
 from toolgen.policy.binding import bind_fault
+from toolgen.policy.caller_requests import RequestAllowance
 from toolgen.policy.cel.expression import Expression, compile_expression
 from toolgen.policy.cel.names import CelScope
 from toolgen.policy.document.approvals import read_consent
 from toolgen.policy.document.context_selectors import named_context
 from toolgen.policy.document.schema import (
+    AllowanceShape,
     EarlierShape,
     LabelShape,
     RuleShape,
@@ -32,7 +35,8 @@ from toolgen.policy.document.schema import (
 )
 from toolgen.policy.document.selectors import matched, selected
 from toolgen.policy.explain import EarlierCall
-from toolgen.policy.rules import Rule, fault_of
+from toolgen.policy.limits import Limit, parse_rate
+from toolgen.policy.rules import NO_REQUESTS, Rule, fault_of
 
 __all__ = ["RuleCache", "RuleDraft", "earlier_call", "finished", "read_labels", "read_rule", "read_toolset"]
 
@@ -96,6 +100,7 @@ def read_rule(document: YamlDocument, index: int, manifest: Manifest) -> RuleDra
         tell=_told(given, document.where(*path, "tell")),
         consent=read_consent(given.id, given.verdict, given.approvers, where),
         pending_after_s=_read_pending_after(given, document.where(*path, "pending_after")),
+        requests=_read_allowances(given, about, document, path),
     )
     return RuleDraft(
         rule=rule,
@@ -114,6 +119,40 @@ def _told(given: RuleShape, where: str) -> frozenset[str]:
                 f"rule {given.id}: tell: {argument} is not under bind:{nearest(argument, given.bind)}", where=where
             )
     return frozenset(given.tell)
+
+
+def _read_allowances(
+    given: RuleShape, about: Mapping[str, Tool], document: YamlDocument, path: tuple[str | int, ...]
+) -> Mapping[RequestKind, RequestAllowance]:
+    """Read `allow:` of a rule. Raises `PolicyError`."""
+    if not given.allow:
+        return NO_REQUESTS
+    where = document.where(*path, "allow")
+    if given.verdict == "deny" or given.shadow:
+        kind = "denies" if given.verdict == "deny" else "is a shadow"
+        raise PolicyError(f"rule {given.id} {kind}, and so allows no requests", where=where)
+    shapes = given.allow if isinstance(given.allow, dict) else dict.fromkeys(given.allow, AllowanceShape())
+    for kind in shapes:
+        if about and not any(kind in tool.caller_requests for tool in about.values()):
+            raise PolicyError(
+                f"rule {given.id}: allow: none of its tools may request {kind} of its caller",
+                where=where,
+                suggestion="the source says what its server is offered: mcp: {allow: [sampling, elicitation, roots]}",
+            )
+    return {kind: _allowance(given.id, kind, shape, where) for kind, shape in shapes.items()}
+
+
+def _allowance(rule: str, kind: RequestKind, shape: AllowanceShape, where: str) -> RequestAllowance:
+    limit = None
+    if shape.rate is not None:
+        rate = parse_rate(shape.rate)
+        if rate is None:
+            raise PolicyError(f"rate: '{shape.rate}' is not like 20/h", where=where)
+        limit = Limit(id=f"{rule} {kind}", per=("principal",), burst=rate[0], per_second=rate[1])
+    if not isinstance(shape.hosts, msgspec.UnsetType) and kind != "elicitation_url":
+        raise PolicyError(f"rule {rule}: allow: hosts: belongs to elicitation_url", where=where)
+    hosts = () if isinstance(shape.hosts, msgspec.UnsetType) else tuple(host.lower() for host in shape.hosts)
+    return RequestAllowance(rule=rule, per_call=shape.per_call, limit=limit, max_tokens=shape.max_tokens, hosts=hosts)
 
 
 def _read_pending_after(given: RuleShape, where: str) -> float | None:

@@ -7,11 +7,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from toolgen.core.yaml_file import apart
+from toolgen.model.caller_requests import RequestKind
 from toolgen.model.credential_keys import CredentialKeys
 from toolgen.model.sql_section import SqlShape
 from toolgen.model.tool import Effect
+from toolgen.policy.caller_requests import DEFAULT_MAX_TOKENS, DEFAULT_PER_CALL
 
 __all__ = [
+    "AllowanceShape",
     "ApprovalShape",
     "ApproversShape",
     "AssignmentShape",
@@ -126,6 +129,13 @@ class SelectorShape(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     methods: _Names | msgspec.UnsetType = msgspec.UNSET
 
 
+class AllowanceShape(msgspec.Struct, forbid_unknown_fields=True):
+    per_call: Annotated[int, msgspec.Meta(ge=1, le=32)] = DEFAULT_PER_CALL
+    rate: str | None = None
+    max_tokens: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = DEFAULT_MAX_TOKENS
+    hosts: _Names | msgspec.UnsetType = msgspec.UNSET
+
+
 class RuleShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     id: str
     prompts: _Names | msgspec.UnsetType = msgspec.UNSET
@@ -140,6 +150,7 @@ class RuleShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     shadow: bool = False
     approvers: ApproversShape | None = None
     pending_after: str | None = None
+    allow: list[RequestKind] | dict[RequestKind, AllowanceShape] = []
 
 
 class LabelShape(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,0 +1,435 @@
+"""Requests of MCP servers to the caller of a tool: parsing of requests and answers, time limits, and JSON-RPC responses.
+
+A request is rebuilt from the members that the protocol has for it (MCP 2025-11-25 and 2026-07-28, client/sampling, client/elicitation,
+client/roots). One that holds anything not understood where that matters, or too much, is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import jsonschema_rs
+
+from toolgen.connectors.http.scrubber import Scrubber
+from toolgen.connectors.mcp.answers import content_block
+from toolgen.core.json_codec import encode_json
+from toolgen.model.caller_requests import SERVER_REQUESTS, RequestKind, request_kind
+from toolgen.model.client_channel import ClientChannel, Unasked
+from toolgen.model.excerpt import bounded
+from toolgen.model.prompt_injection import visible
+from toolgen.model.schema import Json, JsonObject
+
+__all__ = ["NO_ANSWER", "BadRequestError", "CallTime", "ServerRequests", "declared", "refusal_of", "response_to"]
+
+_MAX_AT_ONCE: Final = 16
+_MAX_OF_CALL: Final = 64
+_MAX_REQUEST_SIZE: Final = 65_536
+_MAX_ANSWER_SIZE: Final = 1024 * 1024
+_MAX_MESSAGE_LENGTH: Final = 4000
+_MAX_TITLE_LENGTH: Final = 500
+_MAX_NAME_LENGTH: Final = 100
+_MAX_URL_LENGTH: Final = 2048
+_MAX_FIELDS: Final = 64
+_MAX_VALUES: Final = 500
+_MAX_MESSAGES: Final = 100
+_MAX_ROOTS: Final = 100
+_MAX_TOKENS: Final = 1_000_000
+_SAMPLED: Final = frozenset({"text", "image", "audio"})
+_FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
+_NOT_OFFERED: Final = -32601
+_INVALID: Final = -32602
+_NOT_ANSWERED: Final = -1  # as the specification has it for a request that the user rejected
+_POLL_S: Final = 0.25
+NO_ANSWER: Final = "the caller of the tool cannot be asked, or gave no answer"
+
+
+class BadRequestError(Unasked):
+    """The request is not as MCP has it, or too large."""
+
+
+class CallTime:
+    """Time limit of a call, which does not run while its caller is asked."""
+
+    def __init__(self, until: float) -> None:
+        self._until = until
+        self._asking = 0
+        self._since = 0.0
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return max(0.0, self._until - asyncio.get_running_loop().time())
+
+    def shortened(self, most: float) -> CallTime:
+        """Return a limit of at most `most` seconds from now on."""
+        return CallTime(asyncio.get_running_loop().time() + min(most, self.left))
+
+    def hold(self) -> None:
+        """Stop the clock."""
+        self._asking += 1
+        if self._asking == 1:
+            self._since = asyncio.get_running_loop().time()
+
+    def go_on(self) -> None:
+        """Start the clock again once no request waits for an answer."""
+        self._asking -= 1
+        if not self._asking:
+            self._until += asyncio.get_running_loop().time() - self._since
+
+    async def wait(self, work: asyncio.Future[Any]) -> None:
+        """Wait until the work is done, or the time is over."""
+        loop = asyncio.get_running_loop()
+        while not work.done():
+            left = _POLL_S if self._asking else self._until - loop.time()
+            if left <= 0:
+                return
+            await asyncio.wait({work}, timeout=left)
+
+
+class ServerRequests:
+    """Client channel that checks what a server requests of the caller, and what the caller answers. `offered` are the kinds that the
+    source allows."""
+
+    def __init__(self, line: ClientChannel, offered: frozenset[str], time: CallTime) -> None:
+        self._line, self._time = line, time
+        self._capabilities = line.capabilities & offered
+        self._count = self._open = 0
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Kinds of requests that the source and the policy allow and the client supports."""
+        return self._capabilities
+
+    @property
+    def listens(self) -> bool:
+        """True if the client wants progress."""
+        return self._line.listens
+
+    def disconnected(self) -> bool:
+        """Return True if the client has disconnected."""
+        return self._line.disconnected()
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """Forward progress."""
+        self._line.progress(done, total, message)
+
+    def partial(self, data: Json) -> None:
+        """Forward a part of the answer."""
+        self._line.partial(data)
+
+    def log(self, level: str, text: str) -> None:
+        """Forward a log message."""
+        self._line.log(level, text)
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """The caller's answer. Raises `BadRequestError` for a request that cannot be passed on, and `Unasked`."""
+        checked = _checked_request(method, params)
+        if self._open >= _MAX_AT_ONCE or self._count >= _MAX_OF_CALL:
+            raise Unasked("the call has made too many requests")
+        self._count += 1
+        self._open += 1
+        self._time.hold()
+        try:
+            answer = await self._line.ask(key, method, checked)
+        finally:
+            self._open -= 1
+            self._time.go_on()
+        return _checked_answer(method, checked, answer)
+
+
+def declared(kinds: frozenset[str]) -> JsonObject:
+    """Return the client capabilities of these kinds of requests."""
+    found: dict[str, Json] = {kind: {} for kind in ("sampling", "roots") if kind in kinds}
+    modes: dict[str, Json] = {
+        mode: {} for mode, kind in (("form", "elicitation"), ("url", "elicitation_url")) if kind in kinds
+    }
+    return {**found, "elicitation": modes} if modes else found
+
+
+async def response_to(
+    line: ClientChannel, number: str | int, method: str, params: Json, scrubber: Scrubber
+) -> JsonObject:
+    """Return the JSON-RPC response to a request of a server, in which `scrubber` hides the secrets that the server was given."""
+    reply: JsonObject = {"jsonrpc": "2.0", "id": number}
+    try:
+        given = _scrubbed(params, scrubber) if isinstance(params, Mapping) else {}
+        return {**reply, "result": await line.ask(SERVER_REQUESTS[method], method, given)}
+    except BadRequestError as error:
+        return {**reply, "error": {"code": _INVALID, "message": str(error)}}
+    except Unasked as error:
+        message = str(error) or NO_ANSWER
+        return {**reply, "error": {"code": _NOT_ANSWERED, "message": message}}
+
+
+def _scrubbed(value: Json, scrubber: Scrubber) -> Any:
+    match value:
+        case str():
+            return scrubber.text(value)
+        case list():
+            return [_scrubbed(one, scrubber) for one in value]
+        case Mapping():
+            return {scrubber.text(name): _scrubbed(one, scrubber) for name, one in value.items()}
+        case _:
+            return value
+
+
+def refusal_of(method: object, number: str | int) -> JsonObject:
+    """Return the response to a request that is passed on to nobody; a ping is answered."""
+    if method == "ping":
+        return {"jsonrpc": "2.0", "id": number, "result": {}}
+    error: JsonObject = {"code": _NOT_OFFERED, "message": "this client does not offer that to the server"}
+    return {"jsonrpc": "2.0", "id": number, "error": error}
+
+
+def _checked_request(method: str, params: JsonObject) -> JsonObject:
+    if len(encode_json(params)) > _MAX_REQUEST_SIZE:
+        raise BadRequestError("the request is too large")
+    match request_kind(method, params):
+        case "sampling":
+            return _sampling(params)
+        case "elicitation":
+            return _form(params)
+        case "elicitation_url":
+            return _page(params)
+        case "roots":
+            return {}
+        case None:
+            raise BadRequestError("there is no such request")
+
+
+def _page(params: JsonObject) -> JsonObject:
+    url, number = params.get("url"), params.get("elicitationId")
+    if not isinstance(url, str) or not _is_page(url):
+        raise BadRequestError("url must be an https URL without credentials")
+    known = isinstance(number, str) and _is_name(number)
+    return {
+        "mode": "url",
+        "message": _text(params, "message", _MAX_MESSAGE_LENGTH),
+        "url": url,
+        "elicitationId": number if known else secrets.token_hex(8),  # which 2026-07-28 has no more
+    }
+
+
+def _is_page(url: str) -> bool:
+    """Return True for an https URL that a person can read, or an http URL of this machine."""
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url or len(url) > _MAX_URL_LENGTH:
+        return False
+    try:
+        parts = urlsplit(url)
+        local = parts.scheme == "http" and parts.hostname in {"127.0.0.1", "localhost", "::1"}
+        return bool(parts.hostname) and "@" not in parts.netloc and (parts.scheme == "https" or local)
+    except ValueError:
+        return False
+
+
+def _form(params: JsonObject) -> JsonObject:
+    schema = params.get("requestedSchema")
+    if params.get("mode", "form") != "form" or not isinstance(schema, Mapping) or schema.get("type") != "object":
+        raise BadRequestError("requestedSchema must describe an object")
+    properties, required = schema.get("properties"), schema.get("required", [])
+    if not isinstance(properties, Mapping) or len(properties) > _MAX_FIELDS or not isinstance(required, list):
+        raise BadRequestError("requestedSchema has no properties, or too many")
+    fields: dict[str, Json] = {}
+    for name, field in properties.items():
+        if not _is_name(name) or not isinstance(field, Mapping):
+            raise BadRequestError("requestedSchema has a property that cannot be shown")
+        fields[name] = _field(field)
+    needed: list[Json] = [name for name in required if isinstance(name, str) and name in fields]
+    if len(needed) != len(required):
+        raise BadRequestError("requestedSchema requires a property that it does not have")
+    wanted: JsonObject = {"type": "object", "properties": fields, **({"required": needed} if needed else {})}
+    return {"mode": "form", "message": _text(params, "message", _MAX_MESSAGE_LENGTH), "requestedSchema": wanted}
+
+
+def _field(field: JsonObject) -> JsonObject:
+    """A field of a form (2025-11-25, schema, PrimitiveSchemaDefinition)."""
+    made: dict[str, Json] = {
+        name: _text(field, name, _MAX_TITLE_LENGTH) for name in ("title", "description") if name in field
+    }
+    kind = field.get("type")
+    made["type"] = kind
+    match kind:
+        case "string":
+            made |= _choices(field) or _bounds(field, ("minLength", "maxLength"), _is_count)
+            if field.get("format") in _FORMATS:
+                made["format"] = field["format"]
+            made |= _default(field, _is_shown)
+        case "number" | "integer":
+            made |= _bounds(field, ("minimum", "maximum"), _is_number) | _default(field, _is_number)
+        case "boolean":
+            made |= _default(field, lambda value: isinstance(value, bool))
+        case "array":
+            items = field.get("items")
+            choices = _choices(items) if isinstance(items, Mapping) else {}
+            if not choices:
+                raise BadRequestError("a list of a form must be one of choices")
+            made["items"] = choices if "anyOf" in choices else {"type": "string", **choices}
+            made |= _bounds(field, ("minItems", "maxItems"), _is_count)
+            made |= _default(field, lambda value: isinstance(value, list) and all(map(_is_shown, value)))
+        case _:
+            raise BadRequestError("a field of a form must be a text, a number, a boolean or a choice")
+    return made
+
+
+def _choices(field: JsonObject) -> dict[str, Json]:
+    """The values that a text may have, each with its title where it has one."""
+    for name in ("oneOf", "anyOf"):
+        titled = field.get(name)
+        if isinstance(titled, list):
+            return {name: [_choice(one) for one in _few(titled)]}
+    values, titles = field.get("enum"), field.get("enumNames")
+    if not isinstance(values, list):
+        return {}
+    if not all(map(_is_shown, _few(values))):
+        raise BadRequestError("a choice of a form must be a text without hidden characters")
+    made: dict[str, Json] = {"enum": list(values)}
+    if isinstance(titles, list) and len(titles) == len(values) and all(map(_is_shown, titles)):
+        made["enumNames"] = list(titles)
+    return made
+
+
+def _choice(one: Json) -> JsonObject:
+    value, title = (one.get("const"), one.get("title")) if isinstance(one, Mapping) else (None, None)
+    if not _is_shown(value):
+        raise BadRequestError("a choice of a form must be a text without hidden characters")
+    return {"const": value, "title": bounded(visible(title), _MAX_TITLE_LENGTH) if isinstance(title, str) else value}
+
+
+def _few(values: list[Json]) -> list[Json]:
+    if not 0 < len(values) <= _MAX_VALUES:
+        raise BadRequestError("a field of a form has no choices, or too many")
+    return values
+
+
+def _default(field: JsonObject, fits: Callable[[Json], bool]) -> dict[str, Json]:
+    if "default" not in field or field["default"] is None:
+        return {}
+    if not fits(field["default"]):
+        raise BadRequestError("a default of a form does not fit its field")
+    return {"default": field["default"]}
+
+
+def _bounds(field: JsonObject, names: tuple[str, ...], fits: Callable[[Json], bool]) -> dict[str, Json]:
+    return {name: field[name] for name in names if name in field and fits(field[name])}
+
+
+def _sampling(params: JsonObject) -> JsonObject:
+    messages, tokens = params.get("messages"), params.get("maxTokens")
+    if not isinstance(messages, list) or not 0 < len(messages) <= _MAX_MESSAGES:
+        raise BadRequestError("messages must be a list that is not empty")
+    if not isinstance(tokens, int) or isinstance(tokens, bool) or not 0 < tokens <= _MAX_TOKENS:
+        raise BadRequestError("maxTokens must be a positive number")
+    if params.get("tools") or params.get("toolChoice"):
+        raise BadRequestError("this client offers no sampling with tools")
+    made: dict[str, Json] = {"messages": [_message(one) for one in messages], "maxTokens": tokens}
+    if isinstance(params.get("systemPrompt"), str):
+        made["systemPrompt"] = _text(params, "systemPrompt", _MAX_REQUEST_SIZE)
+    if _is_number(heat := params.get("temperature")):
+        made["temperature"] = heat
+    stops, preferences = params.get("stopSequences"), params.get("modelPreferences")
+    if isinstance(stops, list) and all(isinstance(one, str) for one in stops):
+        made["stopSequences"] = [visible(one) for one in stops if isinstance(one, str)]
+    if isinstance(preferences, Mapping):
+        made["modelPreferences"] = _preferences(preferences)
+    return made
+
+
+def _message(one: Json) -> JsonObject:
+    role, content = (one.get("role"), one.get("content")) if isinstance(one, Mapping) else (None, None)
+    if role not in {"user", "assistant"}:
+        raise BadRequestError("a message must be of the user or the assistant")
+    return {"role": role, "content": _sampled(content)}
+
+
+def _sampled(content: Json) -> Json:
+    """Content of a message: a block, or a list of blocks."""
+    if isinstance(content, list) and content:
+        return [_sampled(one) for one in content if not isinstance(one, list)]
+    if not isinstance(content, Mapping) or content.get("type") not in _SAMPLED:
+        raise BadRequestError("content must be text, a picture or a recording")
+    block = content_block(content)
+    if isinstance(text := block.get("text"), str):
+        return {**block, "text": visible(text)}
+    return block
+
+
+def _preferences(given: JsonObject) -> JsonObject:
+    hints = given.get("hints")
+    names: list[Json] = [
+        {"name": bounded(visible(one["name"]), _MAX_NAME_LENGTH)}
+        for one in islice(hints if isinstance(hints, list) else [], _MAX_FIELDS)
+        if isinstance(one, Mapping) and isinstance(one.get("name"), str)
+    ]
+    found = _bounds(given, ("costPriority", "speedPriority", "intelligencePriority"), _is_number)
+    return {**found, "hints": names} if names else found
+
+
+def _checked_answer(method: str, params: JsonObject, answer: Json) -> JsonObject:
+    """The members of an answer that the protocol has for it. Raises `Unasked` for anything else."""
+    kind: RequestKind | None = request_kind(method, params)
+    if not isinstance(answer, Mapping) or len(encode_json(answer)) > _MAX_ANSWER_SIZE:
+        raise Unasked
+    if kind == "roots":
+        roots = answer.get("roots")
+        found = [_root(one) for one in islice(roots if isinstance(roots, list) else [], _MAX_ROOTS)]
+        return {"roots": [one for one in found if one is not None]}
+    if kind == "sampling":
+        try:
+            made = {**_message(answer), "model": str(answer.get("model") or "unknown")}
+        except BadRequestError:
+            raise Unasked from None
+        reason = answer.get("stopReason")
+        return {**made, "stopReason": reason} if isinstance(reason, str) else made
+    action = answer.get("action")
+    if action != "accept":
+        return {"action": action if action in {"decline", "cancel"} else "cancel"}
+    if kind == "elicitation_url":
+        return {"action": "accept"}
+    content = answer.get("content")
+    if not isinstance(content, Mapping) or not _fits(params["requestedSchema"], content):
+        raise Unasked
+    return {"action": "accept", "content": dict(content)}
+
+
+def _root(one: Json) -> JsonObject | None:
+    uri, name = (one.get("uri"), one.get("name")) if isinstance(one, Mapping) else (None, None)
+    if not isinstance(uri, str) or not uri.startswith("file://") or len(uri) > _MAX_URL_LENGTH:
+        return None
+    return {"uri": uri, "name": name} if isinstance(name, str) else {"uri": uri}
+
+
+def _fits(schema: Json, content: Mapping[str, Json]) -> bool:
+    try:
+        return jsonschema_rs.validator_for(dict(schema) if isinstance(schema, Mapping) else {}, offline=True).is_valid(
+            dict(content)
+        )
+    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
+        return False
+
+
+def _text(params: JsonObject, name: str, limit: int) -> str:
+    text = params.get(name)
+    if not isinstance(text, str):
+        raise BadRequestError(f"{name} must be a text")
+    return bounded(visible(text).strip(), limit)
+
+
+def _is_name(name: str) -> bool:
+    return 0 < len(name) <= _MAX_NAME_LENGTH and _is_shown(name)
+
+
+def _is_shown(value: Json) -> bool:
+    return isinstance(value, str) and len(value) <= _MAX_MESSAGE_LENGTH and visible(value) == value
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

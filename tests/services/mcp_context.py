@@ -30,6 +30,9 @@ def answer(message: dict[str, Any]) -> None:
     if method == "tools/list":
         write({**reply, "result": {"tools": said.get("tools", [])}})
         return
+    if method in said.get("lacks", []):
+        write({**reply, "error": {"code": -32601, "message": "Method not found"}})
+        return
     if method in LISTS:
         found = said.get(LISTS[method], [])
         more = {"nextCursor": "again"} if said.get("circular") == method else {}

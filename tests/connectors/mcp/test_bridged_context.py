@@ -145,6 +145,14 @@ def test_what_changed_since_it_was_pinned_is_refused_and_build_says_so(project: 
     assert build(project, "--update-pins") == 0
 
 
+def test_a_server_without_one_of_the_lists_has_nothing_of_that_kind(project: Path) -> None:
+    tell(project.parent, {**STATE, "lacks": ["resources/templates/list", "prompts/list"]})
+    assert build(project) == 0
+    found = manifest(project)
+    assert [one["uri"] for one in found["resources"]] == ["far://notes", "far://picture"]
+    assert not found.get("prompts")
+
+
 def test_lists_that_lie_cost_what_is_wrong_with_them_alone(project: Path) -> None:
     state = json.loads(json.dumps(STATE))
     state["prompts"] += [

@@ -328,7 +328,7 @@ class Conversation:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _asked(self, method: str, params: JsonObject, call: Call) -> Success | Failed:
-        """The `result` of a request that changes nothing."""
+        """The `result` of a request that changes nothing. One that the server does not have is Failed with the server's error as data."""
         agreed, number = self._agreed, self._next()
         try:
             outcome = await self._wire.ask(self._request(method, params, number), agreed, call)
@@ -336,7 +336,10 @@ class Conversation:
             self._call_off(number, agreed, call)
             raise
         self._lost(outcome, agreed)
-        return result_of(outcome, call, method)
+        found = result_of(outcome, call, method)
+        if isinstance(found, Failed) and isinstance(outcome.data, Mapping) and _code_of(outcome.data) == _NO_METHOD:
+            return replace(found, data=outcome.data)
+        return found
 
     def _request(
         self,

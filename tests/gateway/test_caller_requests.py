@@ -248,6 +248,25 @@ async def test_budgets_hold_for_a_call_over_time_and_for_tokens_and_pages(tmp_pa
     ]
 
 
+@pytest.mark.parametrize("style", STYLES)
+async def test_a_page_that_a_server_requires_first_is_shown_to_the_caller(
+    tmp_path: Path, toolgen: Run, style: str
+) -> None:
+    person = Person()
+    async with (
+        project(tmp_path, toolgen, "pipes", {"elicitation_url": {"hosts": ["pay.example.com"]}}) as path,
+        served(path) as url,
+        client(url, style, person) as made,
+        client(url, style, None) as other,
+    ):
+        refused = [await one.call_tool("far__export", {}) for one in (made, other)]
+    shown, untold = [one.content[0].text for one in refused]  # type: ignore[union-attr]
+    assert [one.is_error for one in refused] == [True, True]
+    assert "make the call again once the person has done that" in shown
+    assert "pay.example.com" not in untold
+    assert [one.url for one in person.asked] == ["https://pay.example.com/order/7"]
+
+
 async def test_two_callers_of_one_command_are_asked_their_own_questions(tmp_path: Path, toolgen: Run) -> None:
     people = {"bot": Person(), "other": Person(action="decline")}
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import uvicorn
+from mcp import UrlElicitationRequiredError
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.types import (
@@ -109,6 +110,13 @@ async def folders(ctx: Context) -> Any:
 async def add(a: int, b: int) -> int:
     """Adds two numbers and requests nothing."""
     return a + b
+
+
+@server.tool(annotations=ToolAnnotations(destructive_hint=False))
+async def export(ctx: Context) -> str:
+    """Exports what a person has to permit on a web page first."""
+    page = ElicitRequestURLParams(message="Permit it", url=PAGE, elicitation_id="e-8")
+    raise UrlElicitationRequiredError([page])
 
 
 def modern_alone(app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol, TypeGuard
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.core.error_codes import ErrorCode
@@ -22,6 +23,7 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect
 
 __all__ = [
+    "PAGES",
     "STATEFUL",
     "STATELESS",
     "Agreed",
@@ -51,6 +53,8 @@ _KNOWN = frozenset({STATEFUL, "2025-06-18", "2025-03-26", "2024-11-05"})
 _WHO: Final[JsonObject] = {"name": "toolgen", "version": "1"}
 _TASKS: Final = "io.modelcontextprotocol/tasks"
 _NOTHING: Final[JsonObject] = {}
+_PAGES_REQUIRED: Final = -32042
+PAGES: Final = "elicitations"
 _MAX_SAID_LENGTH = 600
 _MAX_AMOUNT = 2**53
 
@@ -203,15 +207,27 @@ def result_of(outcome: Success | Failed, call: Call, method: str) -> Success | F
     data = outcome.data
     if isinstance(outcome, Failed):
         said = _said(data)
-        return failed("upstream_error", said, delivery=outcome.delivery) if said and not _unclear(outcome) else outcome
+        if said and not _unclear(outcome):
+            return replace(failed("upstream_error", said, delivery=outcome.delivery), data=_pages(data))
+        return outcome
     if outcome.truncated:
         return too_large(outcome.delivery)
     if said := _said(data):
-        return failed("upstream_error", said, "change the arguments as the answer says", outcome.delivery)
+        refusal = failed("upstream_error", said, "change the arguments as the answer says", outcome.delivery)
+        return replace(refusal, data=_pages(data))
     result = data.get("result") if isinstance(data, Mapping) else None
     if not isinstance(result, Mapping):
         return unreadable(call, method, outcome.delivery)
     return Success(data=dict(result), delivery=outcome.delivery)
+
+
+def _pages(data: Json) -> Json:
+    """Return the web pages that a server wants visited before a call, as `{"elicitations": […]}` (2025-11-25, client/elicitation, URL
+    Elicitation Required Error); None for any other error."""
+    error = data.get("error") if isinstance(data, Mapping) else None
+    details = error.get("data") if isinstance(error, Mapping) and error.get("code") == _PAGES_REQUIRED else None
+    pages = details.get("elicitations") if isinstance(details, Mapping) else None
+    return {PAGES: pages} if isinstance(pages, list) else None
 
 
 def _unclear(outcome: Failed) -> bool:

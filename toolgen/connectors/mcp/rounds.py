@@ -7,8 +7,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from toolgen.connectors.mcp.conversation import Conversation
-from toolgen.connectors.mcp.messages import failed, harmless
+from toolgen.connectors.mcp.messages import PAGES, failed, harmless
 from toolgen.connectors.mcp.server_requests import BadRequestError, CallTime
 from toolgen.model.call import Call
 from toolgen.model.client_channel import Unasked
@@ -30,6 +32,8 @@ async def call_in_rounds(
     asked = params
     for number in range(_MAX_ROUNDS):
         outcome = await conversation.call(method, asked, call, time)
+        if isinstance(outcome, Failed) and isinstance(outcome.data, Mapping) and PAGES in outcome.data:
+            return await _after_pages(outcome, outcome.data[PAGES], call)
         wanted = outcome.data if isinstance(outcome, Success) else None
         if not isinstance(wanted, Mapping) or wanted.get("resultType") != "input_required" or not _can_be_asked(call):
             return _forgotten(call) if outcome is None and number else outcome
@@ -41,6 +45,30 @@ async def call_in_rounds(
         if isinstance(state, str) and len(state) <= _MAX_STATE_LENGTH:
             asked["requestState"] = state
     return failed("upstream_error", f"the server wanted input {_MAX_ROUNDS} times and did not answer")
+
+
+async def _after_pages(refusal: Failed, pages: Json, call: Call) -> Failed:
+    """Show the caller the web pages that the server wants visited before the call; what is done there nobody here hears of."""
+    refusal = replace(refusal, data=None)
+    if not _can_be_asked(call) or not isinstance(pages, list):
+        return refusal
+    shown: dict[str, Json] = {
+        str(number): {"method": "elicitation/create", "params": {**one, "mode": "url"}}
+        for number, one in enumerate(pages)
+        if isinstance(one, Mapping)
+    }
+    answers = await answers_to(shown, call)
+    if isinstance(answers, str):
+        message, advice = f"the server wants a web page visited first, and {answers}", ""
+    elif all(isinstance(one, Mapping) and one.get("action") == "accept" for one in answers.values()):
+        message = "the server wants something done on a web page first, which the caller was shown"
+        advice = "make the call again once the person has done that"
+    else:
+        message, advice = (
+            "the server wants a web page visited first, which the caller did not agree to",
+            "ask the person",
+        )
+    return failed("upstream_error", message, advice, refusal.delivery)
 
 
 async def answers_to(requests: Json, call: Call) -> JsonObject | str:

@@ -14,7 +14,7 @@ from toolgen.core.errors import PolicyError
 from toolgen.core.spelling import nearest
 from toolgen.core.units import MAX_PENDING_AFTER_S, parse_duration
 from toolgen.core.yaml_file import YamlDocument, decode
-from toolgen.model.caller_requests import RequestKind
+from toolgen.model.caller_requests import REQUEST_KINDS, RequestKind
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.access import Toolset
@@ -131,7 +131,11 @@ def _read_allowances(
     if given.verdict == "deny" or given.shadow:
         kind = "denies" if given.verdict == "deny" else "is a shadow"
         raise PolicyError(f"rule {given.id} {kind}, and so allows no requests", where=where)
-    shapes = given.allow if isinstance(given.allow, dict) else dict.fromkeys(given.allow, AllowanceShape())
+    if isinstance(given.allow, list):
+        shapes = dict.fromkeys(given.allow, AllowanceShape())
+    else:
+        named = {kind: getattr(given.allow, kind) for kind in REQUEST_KINDS}
+        shapes = {kind: shape for kind, shape in named.items() if shape is not None}
     for kind in shapes:
         if about and not any(kind in tool.caller_requests for tool in about.values()):
             raise PolicyError(

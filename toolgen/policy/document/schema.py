@@ -32,6 +32,7 @@ __all__ = [
     "PlainShape",
     "PrincipalShape",
     "RedactShape",
+    "RequestsShape",
     "RevokedShape",
     "RuleShape",
     "SelectorShape",
@@ -136,6 +137,13 @@ class AllowanceShape(msgspec.Struct, forbid_unknown_fields=True):
     hosts: _Names | msgspec.UnsetType = msgspec.UNSET
 
 
+class RequestsShape(msgspec.Struct, forbid_unknown_fields=True):
+    sampling: AllowanceShape | None = None
+    elicitation: AllowanceShape | None = None
+    elicitation_url: AllowanceShape | None = None
+    roots: AllowanceShape | None = None
+
+
 class RuleShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     id: str
     prompts: _Names | msgspec.UnsetType = msgspec.UNSET
@@ -150,7 +158,7 @@ class RuleShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     shadow: bool = False
     approvers: ApproversShape | None = None
     pending_after: str | None = None
-    allow: list[RequestKind] | dict[RequestKind, AllowanceShape] = []
+    allow: list[RequestKind] | RequestsShape = []
 
 
 class LabelShape(msgspec.Struct, forbid_unknown_fields=True):

@@ -29,10 +29,10 @@ from typing import Any
 import httpx
 import uvloop
 
-from toolgen.connectors.executor import system_resolver
 from toolgen.connectors.http.client import PLACES
 from toolgen.connectors.http.connector import Dialer, Target, Timeouts
 from toolgen.connectors.http.request_builder import HttpRequest
+from toolgen.connectors.resolver import system_resolver
 from toolgen.core.clock import SystemClock
 from toolgen.model.verdict import Allow
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from toolgen.config.tools import CacheFor
-from toolgen.connectors.executor import ResilienceConfig
+from toolgen.connectors.failure_settings import ResilienceConfig
 from toolgen.connectors.resilience import ResilientExecutor
 from toolgen.core.clock import SystemClock
 from toolgen.model.call import Call, Principal

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import uvloop
 
-from toolgen.connectors.functions.executor import FunctionExecutor, FunctionRuntime
-from toolgen.connectors.functions.threads import FunctionLoop, FunctionThreads, LoopWatch, Shares
+from toolgen.connectors.functions.event_loop import FunctionLoop
+from toolgen.connectors.functions.executor import FunctionExecutor
+from toolgen.connectors.functions.runtime import FunctionRuntime
+from toolgen.connectors.functions.threads import FunctionThreads, LoopWatch, Shares
 from toolgen.generator.build import build
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Success

@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from toolgen.connectors.functions.executor import FunctionRuntime
+from toolgen.connectors.functions.runtime import FunctionRuntime
 from toolgen.gateway.policies.middleware import objects_of
 from toolgen.model.call import Call, Principal
 from toolgen.model.middleware import CallView, Middleware, Narrow, ResultView

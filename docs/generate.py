@@ -24,7 +24,7 @@ from toolgen.cli.lazy import LazyCommand
 from toolgen.cli.main import EXIT_CODES, cli
 from toolgen.config.keys import FORMS, ConfigKey, FileKind, described, name_of, places, structures
 from toolgen.config.structure import alternatives
-from toolgen.connectors.executor import SystemHealth
+from toolgen.connectors.health import SystemHealth
 from toolgen.frontends.rest.openapi_document import openapi_json
 from toolgen.frontends.rest.tools import STATUS_OF_CODE
 from toolgen.gateway.metrics.metrics import Metrics

@@ -146,7 +146,7 @@ SENDING = (
 # Secrets may be named anywhere; they are resolved by executors alone, from Vault by HTTP.
 OPEN_MODULES = {"toolgen.connectors.secrets"}
 # Names in open modules that ask the network.
-CLOSED_NAMES = {"toolgen.connectors.executor.system_resolver"}
+CLOSED_NAMES = {"toolgen.connectors.resolver.system_resolver"}
 # `toolgen verify` reads back what the pure `bind` and `choose_fields` write, `toolgen doctor` takes away
 # what refuses redirects; none of these modules can send anything.
 PURE_MODULES = {
@@ -432,7 +432,7 @@ def test_a_planted_import_is_found(name: str, text: str) -> None:
         ("toolgen.gateway.planted", "import httpx2 as client"),
         ("toolgen.gateway.planted", "from psycopg import connect"),
         ("toolgen.gateway.planted", "import socket"),
-        ("toolgen.gateway.planted", "from toolgen.connectors.executor import system_resolver"),
+        ("toolgen.gateway.planted", "from toolgen.connectors.resolver import system_resolver"),
         ("toolgen.cli.planted", "import subprocess"),
         (
             "toolgen.gateway.planted",

@@ -66,7 +66,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "connectors/http/oauth/rotation.py": ("sealed[:_NONCE]",),
     "connectors/http/outbound/transport.py": ("found[:_MAX_ADDRESSES]",),
     "connectors/rejection.py": ("pairs[:_MAX_ALTERNATIVES]", "[*counts.items()][:MAX_TOLD]"),
-    "connectors/graphql/selection.py": ("known.members[:20]",),
+    "connectors/graphql/value_check.py": ("known.members[:20]",),
     "connectors/graphql/unknown_fields.py": (
         "[*type_.fields][:_MAX_NAMES]",
         "having[:_MAX_NAMED]",
@@ -224,9 +224,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "connectors/openapi/keywords.py": (
         "[value for value in values if _small(value)][:_MAX_EXAMPLES]",
-        "re.sub('[^A-Za-z0-9_.-]+', '_', under)[:40]",
         "shown[:60]",
     ),
+    "connectors/openapi/shared_parts.py": ("re.sub('[^A-Za-z0-9_.-]+', '_', under)[:40]",),
     "connectors/openapi/mock/server.py": (
         "text[:100]",
         "wrong.message[:300]",
@@ -280,7 +280,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "one.name[:80]",
         "place[:200]",
     ),
-    "connectors/references.py": ("key[:9]",),
+    "connectors/schema_ids.py": ("key[:9]",),
     "connectors/remote.py": ("data.removeprefix(b'\\xef\\xbb\\xbf')[:512]",),
     "connectors/sql/reading/declared.py": ("name[:40]",),
     "connectors/sql/reading/duckdb.py": ("first[:MAX_SAID]",),

@@ -109,7 +109,7 @@ def test_formats_for_more_tools_than_a_model_takes_are_written_if_asked_for(
     assert toolgen("build").code == 0
     assert written() == {"manifest.json", "anthropic.json", "mcp.json", "openai.json"}
     monkeypatch.setattr("toolgen.cli.build.MAX_WRITTEN", 1)
-    monkeypatch.setattr("toolgen.generator.emit.writer.build_key", str)
+    monkeypatch.setattr("toolgen.generator.emit.build_record.build_key", str)
     built = json.loads(toolgen("build", "--json").out)
     assert "--format writes one" in built["remarks"]["formats"][0]
     assert written() == {"manifest.json"}

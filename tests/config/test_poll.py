@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from toolgen.config.settings import from_data
-from toolgen.connectors.executor import AnswerPlace, PollConfig, StatusPost
+from toolgen.connectors.poll_settings import AnswerPlace, PollConfig, StatusPost
 from toolgen.core.errors import ConfigError
 
 

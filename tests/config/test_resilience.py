@@ -13,7 +13,7 @@ from tests.projects import make_project
 from toolgen.config.resilience import read_resilience
 from toolgen.config.settings import load
 from toolgen.config.source_keys import GivenSource
-from toolgen.connectors.executor import BreakerConfig, ResilienceConfig, Retries, Timeouts
+from toolgen.connectors.failure_settings import BreakerConfig, ResilienceConfig, Retries, Timeouts
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument

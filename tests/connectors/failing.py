@@ -12,10 +12,12 @@ from typing import Any
 from tests.connectors.http.bindings import binding
 from tests.connectors.http.bindings import call as plain_call
 from tests.stream_servers import stream_server
-from toolgen.connectors.executor import Destination, ResilienceConfig, Resolver, Timeouts, system_resolver
+from toolgen.connectors.executor import Destination
+from toolgen.connectors.failure_settings import ResilienceConfig, Timeouts
 from toolgen.connectors.http.executor import HttpExecutor
 from toolgen.connectors.http.request_builder import repeatable
 from toolgen.connectors.resilience import Chance, ResilientExecutor
+from toolgen.connectors.resolver import Resolver, system_resolver
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import FixedClock
 from toolgen.model.call import Call

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from tests.connectors.openapi.readings import document, only, operation, read
-from toolgen.connectors.references import by_pointer
+from toolgen.connectors.schema_ids import by_pointer
 
 ITEM = {
     "$id": "https://h.test/item",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolgen.connectors.circuit_breaker import Breaker, Ending
-from toolgen.connectors.executor import BreakerConfig
+from toolgen.connectors.failure_settings import BreakerConfig
 from toolgen.core.clock import FixedClock
 
 ANSWERED, FAILED, REFUSED, UNREACHED, SILENT = Ending

@@ -28,7 +28,7 @@ from tests.connectors.failing import (
     steady,
 )
 from tests.connectors.http.bindings import parameter
-from toolgen.connectors.executor import BreakerConfig, Retries, Timeouts
+from toolgen.connectors.failure_settings import BreakerConfig, Retries, Timeouts
 from toolgen.connectors.resilience import Chance
 from toolgen.model.result import Failed, Refused, Success
 

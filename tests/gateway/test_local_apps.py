@@ -18,7 +18,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 import toolgen
-from toolgen.connectors.executor import LocalApp, Timeouts
+from toolgen.connectors.executor import LocalApp
+from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.asgi_client import AppDialer
 from toolgen.connectors.http.connector import EgressRefusal, Target
 

@@ -17,8 +17,8 @@ from toolgen.model.argument_names import (
     own_names,
     with_listed_arguments,
 )
-from toolgen.model.parameter_names import members
 from toolgen.model.tool import Effect, McpBinding, Tool
+from toolgen.model.wire_names import members
 
 NAMES = ["_id", "id", "id_", "__id", "_", "__", "_ID", "_answer", "answer", "plain", "_2", "argument", "x"]
 KEYS = st.sampled_from(NAMES)

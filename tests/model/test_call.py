@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgen.model.call import parse_trace
+from toolgen.model.trace_context import parse_trace
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"

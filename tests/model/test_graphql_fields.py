@@ -8,7 +8,7 @@ from pathlib import Path
 from graphql import build_schema
 
 from tests.connectors.graphql.reading import read_sdl, tools_of
-from toolgen.connectors.graphql.description import graph_of
+from toolgen.connectors.graphql.schema_index import graph_of
 from toolgen.core.clock import SystemClock
 from toolgen.gateway.catalog.search_tools import DESCRIBE
 from toolgen.gateway.catalog.tool_discovery import Discovery

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolgen.model.shared_definitions import Closure, Definitions, references, shared_among, subschemas
+from toolgen.model.shared_definitions import Closure, Definitions, shared_among
+from toolgen.model.subschemas import references, subschemas
 
 
 def leads(*names: str) -> dict[str, Any]:

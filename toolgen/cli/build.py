@@ -40,10 +40,10 @@ from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import SourceSettings, is_networked, password_of
 from toolgen.core.errors import ConfigError, DescriptionError, ManifestError
 from toolgen.core.garbage import freeze_objects, uncollected
-from toolgen.generator.emit import writer
+from toolgen.generator.emit import build_record
 from toolgen.generator.emit.formats import DEFAULT_FORMATS, MAX_WRITTEN
 from toolgen.generator.emit.schema_budget import as_listed
-from toolgen.generator.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_all, write
+from toolgen.generator.emit.writer import FILES, MANIFEST, check, has_files, refuse_foreign, render_all, write
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.context import PROMPT, RESOURCE
 from toolgen.model.manifest import BuiltTool, Manifest, built_tools
@@ -236,7 +236,7 @@ def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
     pins = read_pins(job.root)
     known = pins.tools
     # New projects leave generated/ out of version control: a clone has toolgen.lock alone, which has the digest of each tool.
-    locked = job.own and bool(known) and not writer.has_files(job.target)
+    locked = job.own and bool(known) and not has_files(job.target)
     changed = [] if locked else check(job.target, render_all(built.manifest, formats))
     if locked:
         click.echo(f"{shown(job.target)}/ is not there: the tools are compared with {LOCK}", err=True)
@@ -293,9 +293,9 @@ def _built(
     known = read_pins(job.root).tools if job.prunes else {}
     if rename:
         sources = {name: replace(one, config=replace(one.config, names={})) for name, one in sources.items()}
-    last = writer.load(job.target)
+    last = build_record.load(job.target)
     key = _key(options, sources, known)
-    if not rename and not _staged(refresher) and last is not None and writer.unchanged(job.target, last, key):
+    if not rename and not _staged(refresher) and last is not None and build_record.unchanged(job.target, last, key):
         return summarize_unchanged(last, started, _asked(refresher)), ()
     from toolgen.generator.build import build_sources  # noqa: PLC0415 - as above
 
@@ -321,7 +321,7 @@ def _built(
     summary = summarize(built, formats, changed, started, None, _asked(refresher), _credentials(job), listed)
     if built.files is not None and not staged:
         key = _key(options, sources, {**known, **names})
-        writer.save(job.target, key, built.files, files, built.manifest, summary.rows, summary.remarks)
+        build_record.save(job.target, key, built.files, files, built.manifest, summary.rows, summary.remarks)
     if rename:
         _print_renames(job, known, names)
     summary = with_changes(summary, before, built.manifest, kept=job.prunes)
@@ -331,7 +331,7 @@ def _built(
 def _key(options: dict[str, object], sources: Container[str], names: Mapping[str, Assignments]) -> str:
     """Stands for all that goes into a build but its files: what toolgen.lock says of its tools is among it."""
     said = {name: msgspec.to_builtins(dict(given)) for name, given in names.items() if name in sources}
-    return writer.build_key({**options, "names": said})
+    return build_record.build_key({**options, "names": said})
 
 
 def _print_renames(job: _Job, old: Mapping[str, Assignments], new: Mapping[str, Assignments]) -> None:

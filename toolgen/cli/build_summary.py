@@ -24,10 +24,11 @@ from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import CanonicalError
 from toolgen.generator.callability import names_in_short, unpaid
 from toolgen.generator.credential_arguments import credential_arguments
+from toolgen.generator.emit.build_record import BuildRecord, SourceRow
 from toolgen.generator.emit.formats import remarks, render
 from toolgen.generator.emit.schema_budget import as_listed, cost, shares_definitions
 from toolgen.generator.emit.tokens import tokens
-from toolgen.generator.emit.writer import MANIFEST, BuildRecord, SourceRow
+from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import BuiltTool, Manifest, Problem, SourceInfo
 from toolgen.model.mcp import parts_of, read_listing
 from toolgen.model.mcp_context import context_parts, key_of

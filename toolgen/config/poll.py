@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from toolgen.connectors.executor import AnswerPlace, PollConfig, StatusPost
+from toolgen.connectors.poll_settings import AnswerPlace, PollConfig, StatusPost
 from toolgen.core.errors import ConfigError
 from toolgen.core.units import parse_duration
 from toolgen.core.yaml_file import YamlDocument

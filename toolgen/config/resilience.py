@@ -6,12 +6,13 @@ import re
 
 from toolgen.config.source_keys import AnswerKeys, BreakerKeys, RetryKeys, SourceKeys, TimeoutKeys
 from toolgen.connectors.base import Connector
-from toolgen.connectors.executor import BreakerConfig, ResilienceConfig, Retries, Timeouts
+from toolgen.connectors.failure_settings import BreakerConfig, ResilienceConfig, Retries, Timeouts
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import ConfigError
 from toolgen.core.units import parse_duration, parse_size
 from toolgen.core.yaml_file import YamlDocument
-from toolgen.model.http import NO_KEY_HEADER, is_gateway_header
+from toolgen.model.http import is_gateway_header
+from toolgen.model.idempotency_keys import NO_KEY_HEADER
 
 __all__ = ["read_resilience"]
 

@@ -17,7 +17,7 @@ from toolgen.config.resource import of_resource
 from toolgen.config.source_keys import FilterKeys, GivenSource, SourceKeys
 from toolgen.connectors.auth_headers import check_headers
 from toolgen.connectors.base import Connector
-from toolgen.connectors.executor import PollConfig
+from toolgen.connectors.poll_settings import PollConfig
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.source import Auth, SourceConfig, SourceSettings
 from toolgen.connectors.source_entry import SourceEntry

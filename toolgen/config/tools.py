@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.config.poll import NEVER, PollKeys, read_poll
-from toolgen.connectors.executor import PollConfig
+from toolgen.connectors.poll_settings import PollConfig
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
 from toolgen.core.units import parse_duration

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolgen.connectors.database_guard import DatabaseGuard
     from toolgen.connectors.device.executor import DeviceQueue
     from toolgen.connectors.document_guard import DocumentGuard, DocumentRules
-    from toolgen.connectors.functions.executor import FunctionRuntime
+    from toolgen.connectors.functions.runtime import FunctionRuntime
     from toolgen.connectors.http.credentials import Provision
     from toolgen.connectors.link_checks import LinkChecks
     from toolgen.connectors.mcp.command_client import CommandClient

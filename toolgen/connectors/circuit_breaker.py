@@ -9,7 +9,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Literal
 
-from toolgen.connectors.executor import BreakerConfig, ResilienceConfig, SystemHealth
+from toolgen.connectors.failure_settings import BreakerConfig, ResilienceConfig
+from toolgen.connectors.health import SystemHealth
 from toolgen.core.clock import Clock
 
 __all__ = ["SAVED", "Breaker", "Ending", "System"]

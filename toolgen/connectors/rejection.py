@@ -1,6 +1,5 @@
-"""A payload that says no: what it says, and of an HTTP API's answer whether its description declares that it may say so.
-
-GraphQL's mutations and HTTP APIs end alike then, with the code `rejected`: the service took the call, and says that it did not do it.
+"""Rejections in answers: what a payload that says no says, and whether the description of an HTTP API declares that it may say so. The
+code of the error is `rejected`, for GraphQL's mutations and HTTP APIs alike: the service took the call, and says that it did not do it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.connectors.circuit_breaker import SAVED, Ending, System
-from toolgen.connectors.executor import Executor, ResilienceConfig, SystemHealth
+from toolgen.connectors.executor import Executor
+from toolgen.connectors.failure_settings import ResilienceConfig
+from toolgen.connectors.health import SystemHealth
 from toolgen.core.background import SeldomLog
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.model.call import Call

@@ -10,10 +10,11 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, field
 
 from toolgen.connectors.assigned_names import Assignments
-from toolgen.connectors.executor import PollConfig, ResilienceConfig
+from toolgen.connectors.failure_settings import ResilienceConfig
 from toolgen.connectors.graphql.options import GraphOptions
 from toolgen.connectors.openapi.options import OpenApiOptions
 from toolgen.connectors.pins import Pin
+from toolgen.connectors.poll_settings import PollConfig
 from toolgen.core.errors import ConfigError
 from toolgen.model.caller_requests import RequestKind
 from toolgen.model.context import Prompt, Resource

@@ -1,7 +1,4 @@
-"""Locks on open files that other processes respect: flock where the system has it, a lock on one byte on Windows.
-
-Closing the file releases its lock.
-"""
+"""Locks on open files that other processes respect, until they are closed: flock if the system has it, a lock on one byte on Windows."""
 
 from __future__ import annotations
 

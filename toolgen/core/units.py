@@ -1,7 +1,4 @@
-"""Sizes as our files write them: `64KiB`, `4MiB`.
-
-How long, as a policy writes it: 500ms, 2s, 5m, 1h.
-"""
+"""Units in our files: sizes like `64KiB`, durations like `500ms` and `1h`."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _SIZES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes; None for what is no size."""
+    """Return a size in bytes; None for another text."""
     found = _SIZE.match(text)
     return None if found is None else int(found[1]) * _SIZES[found[2]]
 
@@ -27,13 +24,13 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds, or None for what is no duration."""
+    """Return a duration in seconds; None for another text."""
     found = _DURATION.match(text)
     return float(found[1]) * _SECONDS[found[2]] if found else None
 
 
 def in_words(seconds: float) -> str:
-    """A length of time in its largest unit."""
+    """Return a duration in its largest unit."""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if abs(seconds) >= size:
             return f"{seconds / size:.0f} {unit}"

@@ -11,8 +11,9 @@ from msgspec import Struct
 from toolgen.audit.log import AuditLog
 from toolgen.config.policies import policy_reader
 from toolgen.config.settings import Settings
-from toolgen.connectors.executor import Executor, LocalApp, Monitored, SystemHealth
+from toolgen.connectors.executor import Executor, LocalApp
 from toolgen.connectors.functions.signature import FunctionTool
+from toolgen.connectors.health import Monitored, SystemHealth
 from toolgen.core.background import Background
 from toolgen.core.clock import Clock
 from toolgen.gateway.approvals.decisions import Approvals

@@ -26,8 +26,9 @@ from toolgen.connectors.source import (
     password_of,
 )
 from toolgen.core.errors import DescriptionError
-from toolgen.generator.callability import check_auth, uncallable, unfulfillable
+from toolgen.generator.callability import uncallable, unfulfillable
 from toolgen.generator.context import gathered_context
+from toolgen.generator.credentials import check_auth
 from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.file_arguments import with_text_files
 from toolgen.model.manifest import Manifest, Problem, assemble

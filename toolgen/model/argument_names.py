@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from toolgen.model.ascii_names import romanized, with_original
-from toolgen.model.parameter_names import members
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.tool import (
     Tool,
 )
+from toolgen.model.wire_names import members
 
 __all__ = ["listed_arguments", "listed_names", "own_arguments", "own_names", "with_listed_arguments"]
 

@@ -1,12 +1,7 @@
-"""Call and caller: frozen from the moment a front end has parsed it.
-
-Trace context (W3C Trace Context, sections 3.2 and 3.3): which trace a request belongs to, as its sender said and as it is passed on.
-"""
+"""Call and caller: frozen from the moment a front end has parsed it."""
 
 from __future__ import annotations
 
-import re
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
@@ -21,6 +16,7 @@ from toolgen.model.result import Error
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Tool
+from toolgen.model.trace_context import Trace
 from toolgen.model.verdict import Deny
 
 __all__ = [
@@ -34,69 +30,8 @@ __all__ = [
     "Sampling",
     "ShownCertificate",
     "Statement",
-    "Trace",
-    "parse_trace",
     "parties",
 ]
-
-_PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[\x20-\x7e]{0,200})?\Z")
-_MEMBER = re.compile(
-    r"([a-z][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})"
-    r"=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]\Z"
-)
-_MAX_STATE_LENGTH, _MAX_MEMBERS = 512, 32
-_FLAGS = 0b11  # sampled, and that the trace's id is random; nobody knows what others mean
-_NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16
-
-
-class Trace(Struct, frozen=True, kw_only=True):
-    """A place in a trace. `parent_id` is the caller's span, "" where there is none; `span_id` is ours, which the next system is told."""
-
-    trace_id: str
-    span_id: str
-    parent_id: str = ""
-    flags: int = 0
-    state: str = ""
-
-    @property
-    def recorded(self) -> str:
-        """Trace context for the audit log: the caller's, or the gateway's own span if the caller sent none."""
-        return f"00-{self.trace_id}-{self.parent_id or self.span_id}-{self.flags:02x}"
-
-    @property
-    def headers(self) -> tuple[tuple[str, str], ...]:
-        """Trace headers for the next system."""
-        parent = ("traceparent", f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}")
-        return (parent, ("tracestate", self.state)) if self.state else (parent,)
-
-
-def parse_trace(parent: object, state: object = "") -> Trace | None:
-    """The trace that `traceparent` and `tracestate` name, with a new span of ours in it.
-
-    None for what does not fit the grammar: a request is answered all the same, as one that belongs to no trace (section 3.2.2.3).
-    """
-    found = _PARENT.match(parent) if isinstance(parent, str) else None
-    if found is None:
-        return None
-    version, trace_id, parent_id, flags, more = found.groups()
-    if version == "ff" or (version == "00" and more) or trace_id == _NO_TRACE or parent_id == _NO_SPAN:
-        return None
-    return Trace(
-        trace_id=trace_id,
-        span_id=secrets.token_hex(8),
-        parent_id=parent_id,
-        flags=int(flags, 16) & _FLAGS,
-        state=_state(state),
-    )
-
-
-def _state(text: object) -> str:
-    """The members of a `tracestate` that fits its grammar; "" for any other, which is dropped as a whole (section 3.3.1.1)."""
-    if not isinstance(text, str) or len(text) > _MAX_STATE_LENGTH:
-        return ""
-    members = [member for part in text.split(",") if (member := part.strip(" \t"))]
-    keys = {member.partition("=")[0] for member in members if _MEMBER.match(member)}
-    return ",".join(members) if len(keys) == len(members) <= _MAX_MEMBERS else ""
 
 
 _NOTHING: Mapping[str, Json] = MappingProxyType({})

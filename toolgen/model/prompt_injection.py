@@ -4,17 +4,14 @@ They are Unicode's Default_Ignorable_Code_Point (Unicode 16, DerivedCoreProperti
 separators U+2028 and U+2029, the blank U+2800, what formats hieroglyphs and annotations, and lone surrogates. Some of them are ordinary
 writing in their place: a joiner between the letters of scripts that join, or between emoji; a variation selector behind the one
 character that it varies. Those stay, one at a time; a run of them says something else.
-
-Texts that are instructions to the model that reads them, and not descriptions for a reader (prompt injection, tool poisoning).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["ANY_INVISIBLE", "INVISIBLE", "SPELLED", "holds_invisible", "order_in", "spelled", "visible"]
+__all__ = ["ANY_INVISIBLE", "INVISIBLE", "SPELLED", "holds_invisible", "spelled", "visible"]
 
 _ALL: Final = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
@@ -69,41 +66,3 @@ def _seen(found: re.Match[str]) -> str:
 def spelled(text: str, pattern: re.Pattern[str] = INVISIBLE) -> str:
     r"""The text with each of them written out, `\u{200b}`."""
     return pattern.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
-
-
-_TERMINAL = re.compile(r"\x1b\[[0-9;?]{0,20}[@-~]")  # what colours a text, or moves the cursor (ECMA-48, CSI)
-_ORDERS = tuple(
-    re.compile(pattern, re.IGNORECASE | re.DOTALL)
-    for pattern in (
-        r"\b(?:ignore|disregard|forget|override|bypass)\b.{0,40}\b(?:previous|prior|above|earlier|all|any|your)\b.{0,40}"
-        r"\b(?:instructions?|prompts?|rules?|context|guidelines?|polic(?:y|ies)|safety)\b",
-        r"\byou are (?:now|no longer)\b",
-        r"\b(?:system|developer|hidden) (?:prompt|message|instructions?)\b",
-        r"<\s*/?\s*(?:system|important|instructions?|secret|admin|assistant|user_query)\s*>|\[/?(?:INST|SYSTEM)\]|<\|[a-z_]{2,30}\|>",
-        r"\b(?:do not|don't|never) (?:tell|inform|mention|reveal|show|notify|ask)\b.{0,40}\b(?:user|human|anyone|operator)\b",
-        r"\bwithout (?:telling|informing|asking|notifying|the knowledge of) (?:the )?(?:user|human|operator)\b",
-        r"\b(?:before|after|instead of) (?:using|calling|invoking) (?:this|any|every|each|other) (?:other )?(?:tool|function)s?\b"
-        r".{0,80}\b(?:read|send|call|invoke|include|pass|upload)\b",
-        r"\b(?:always|must|should) (?:also )?(?:call|use|invoke|prefer) (?:this|the \w+) (?:tool|function)\b.{0,40}"
-        r"\b(?:first|instead|only)\b",
-        r"\b(?:send|forward|upload|post|leak|exfiltrate|email)\b.{0,60}\b(?:conversation|chat history|system prompt|credentials?|"
-        r"private keys?|api keys?|passwords?|secrets?|\.env|ssh keys?)\b.{0,60}\b(?:to|at)\b.{0,20}(?:https?:|\S+@)",
-        r"~/\.(?:ssh|aws|config|kube|netrc)\b|\bid_rsa\b|/etc/passwd\b",
-    )
-)
-
-
-def order_in(text: str) -> str:
-    """The first part of a text that orders its reader about, "" where none does; what nobody sees may stand within its words."""
-    return next(
-        (found[0] for form in _readings(text) for pattern in _ORDERS if (found := pattern.search(form))),
-        "",
-    )
-
-
-def _readings(text: str) -> Iterator[str]:
-    yield text
-    if INVISIBLE.search(text):
-        plain = _TERMINAL.sub(" ", text)
-        yield visible(plain)
-        yield INVISIBLE.sub(" ", plain)

@@ -1,7 +1,5 @@
 """Definitions that the tools of a very large description share: which of them a schema leads to, and a digest of all of those.
 
-Where a converted schema holds other schemas: below a keyword that says so, and nowhere else, whatever its properties are called.
-
 Where thousands of schemas lead to one another, a `$defs` of its own for each tool would be most of the description in every tool. So a
 schema has a `Closure` there, a view of what it leads to in the definitions that it has in common with others. What leads where is
 found once for each strongly connected component (R. Tarjan, 1972), and a digest of a component is that of its definitions and of the
@@ -11,74 +9,16 @@ components that it leads to: both take time and memory in the size of the descri
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from toolgen.core.canonical import schema_digest
 from toolgen.model.schema import Schema
+from toolgen.model.subschemas import references
 
-__all__ = [
-    "LISTS",
-    "MAPS",
-    "MAX_OWN_DEFINITIONS",
-    "SCHEMAS",
-    "Closure",
-    "Definitions",
-    "Steps",
-    "references",
-    "shared_among",
-    "subschemas",
-]
+__all__ = ["MAX_OWN_DEFINITIONS", "Closure", "Definitions", "shared_among"]
 
 MAX_OWN_DEFINITIONS = 256
 """A schema that leads to more of them has a `Closure`."""
-_PREFIX = "#/$defs/"
-
-Steps: TypeAlias = tuple[str] | tuple[str, str | int]
-
-SCHEMAS = (
-    "items",
-    "additionalProperties",
-    "propertyNames",
-    "contains",
-    "not",
-    "if",
-    "then",
-    "else",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-)
-LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-MAPS = ("properties", "patternProperties", "dependentSchemas")
-_HOLDERS = frozenset({*SCHEMAS, *LISTS, *MAPS})
-
-
-def subschemas(schema: Schema) -> Iterator[tuple[Steps, dict[str, Any]]]:
-    """The schemas directly inside a schema, with the one or two steps that lead to each; boolean ones hold nothing and are left out."""
-    for key in SCHEMAS:
-        if isinstance(part := schema.get(key), dict):
-            yield (key,), part
-    for key in LISTS:
-        for index, part in enumerate(schema.get(key, ())):
-            if isinstance(part, dict):
-                yield (key, index), part
-    for key in MAPS:
-        for name, part in schema.get(key, {}).items():
-            if isinstance(part, dict):
-                yield (key, name), part
-
-
-def references(schema: Schema) -> set[str]:
-    """The names in `$defs` that a schema refers to itself, not counting what those refer to."""
-    found: set[str] = set()
-    todo: list[Any] = [schema]
-    while todo:
-        node = todo.pop()
-        for key, value in node.items() if isinstance(node, dict) else ():
-            if key in _HOLDERS:
-                todo.extend(value.values() if key in MAPS else value if key in LISTS else (value,))
-            elif key == "$ref" and isinstance(value, str) and value.startswith(_PREFIX):
-                found.add(value[len(_PREFIX) :])
-    return found
 
 
 class Definitions:

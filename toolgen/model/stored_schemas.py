@@ -12,7 +12,8 @@ from typing import Any
 
 from toolgen.core.canonical import schema_digest
 from toolgen.model.schema import Schema
-from toolgen.model.shared_definitions import Closure, Definitions, references
+from toolgen.model.shared_definitions import Closure, Definitions
+from toolgen.model.subschemas import references
 
 __all__ = ["ALL", "MAX_REPEATED", "Opened", "Stored", "complete", "unshared"]
 

@@ -14,10 +14,11 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from toolgen.model.call import Call, Trace
+from toolgen.model.call import Call
 from toolgen.model.client_channel import ClientChannel, Unasked
 from toolgen.model.result import Error, Refused, Result
 from toolgen.model.schema import Json, JsonObject
+from toolgen.model.trace_context import Trace
 from toolgen.model.verdict import Consent, Deny, Verdict
 from toolgen.policy.caller_requests import NO_ALLOWANCES, Allowances
 from toolgen.policy.rules import DecisionNote

@@ -14,9 +14,10 @@ from msgspec.structs import asdict
 from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.graphql_schema import Graph, named
 from toolgen.model.manifest import Manifest
-from toolgen.model.parameter_names import may_be_one, members
+from toolgen.model.parameter_names import may_be_one
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Tool
+from toolgen.model.wire_names import members
 from toolgen.policy.advice_arguments import (
     Remark,
     contradicted,

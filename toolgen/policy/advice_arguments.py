@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolgen.model.parameter_names import members
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Tool
+from toolgen.model.wire_names import members
 from toolgen.policy.arguments import Validator
 from toolgen.policy.rules import Rule
 

@@ -15,7 +15,8 @@ from toolgen.model.body_form import body_advice
 from toolgen.model.exact_bounds import EXACT, with_exact_bounds, with_exact_values
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json, JsonObject, Schema
-from toolgen.model.shared_definitions import Closure, Definitions, references
+from toolgen.model.shared_definitions import Closure, Definitions
+from toolgen.model.subschemas import references
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.members import (
     CHECKED_FORMATS,

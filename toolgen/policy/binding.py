@@ -11,11 +11,12 @@ from msgspec import Struct
 from toolgen.core.json_codec import file_json, with_integers
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
-from toolgen.model.parameter_names import NameSet, brought, members, owned, spreads
+from toolgen.model.parameter_names import NameSet
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.short_text import SENTENCE_END
 from toolgen.model.tool import HttpBinding, Tool, seal
 from toolgen.model.verdict import Deny
+from toolgen.model.wire_names import brought, members, owned, spreads
 from toolgen.policy.cel.expression import ConditionVariables, Expression, Unevaluated
 
 __all__ = ["Binder", "BoundArguments", "bind", "bind_fault", "with_told", "without_bound"]

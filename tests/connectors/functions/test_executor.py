@@ -15,7 +15,7 @@ import uvloop
 from tests.patient import until
 from toolgen.connectors.functions.context import ToolContext
 from toolgen.connectors.functions.decorator import ToolMark
-from toolgen.connectors.functions.executor import FunctionRuntime
+from toolgen.connectors.functions.runtime import FunctionRuntime
 from toolgen.connectors.functions.signature import FunctionTool
 from toolgen.connectors.functions.threads import Escaped, LoopWatch, Shares, ThreadsBusy
 from toolgen.model.call import Principal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgen.connectors.graphql.operation import candidates, title_of
+from toolgen.connectors.graphql.tool_names import candidates, title_of
 
 
 @pytest.mark.parametrize(

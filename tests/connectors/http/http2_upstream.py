@@ -16,7 +16,7 @@ import h2.exceptions
 import h2.settings
 
 from tests.connectors.http.upstreams import TIMEOUTS
-from toolgen.connectors.executor import Timeouts
+from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.client import PLACES, OriginClient
 from toolgen.connectors.http.connector import Dialer, Target
 from toolgen.connectors.http.reply import RawResponse

@@ -17,7 +17,8 @@ from tests.connectors.http.bindings import binding, call, parameter
 from tests.connectors.http.test_downloads import FILE, Taking
 from tests.connectors.http.test_executor import Server, echo, executor
 from tests.connectors.http.upstreams import asked as requested
-from toolgen.connectors.executor import Destination, Timeouts
+from toolgen.connectors.executor import Destination
+from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.http2_client import Http2Client
 from toolgen.connectors.http.reply import RawResponse
 from toolgen.model.result import Failed, Success

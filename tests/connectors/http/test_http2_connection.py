@@ -22,7 +22,7 @@ from tests.connectors.http.http2_upstream import Connection, Upstream
 from tests.connectors.http.test_client_certificates import pem
 from tests.connectors.http.test_client_tls import certificates
 from tests.connectors.http.test_downloads import FILE, Taking
-from toolgen.connectors.executor import Timeouts
+from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.http2_connection import Http2Connection
 from toolgen.connectors.http.http2_frames import Flag, Kind, frame, headers_frames
 from toolgen.connectors.http.http2_stream import Reading

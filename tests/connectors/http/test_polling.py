@@ -16,8 +16,9 @@ from tests.connectors.http.bindings import binding, call
 from tests.connectors.http.test_executor import CANARY, executor, saying
 from tests.connectors.http.test_streamed import Told
 from tests.stream_servers import stream_server
-from toolgen.connectors.executor import AnswerPlace, Destination, PollConfig, StatusPost
+from toolgen.connectors.executor import Destination
 from toolgen.connectors.http.polling import PollingExecutor, reader_for
+from toolgen.connectors.poll_settings import AnswerPlace, PollConfig, StatusPost
 from toolgen.model.call import Call
 from toolgen.model.result import Delivery, Error, Failed, Success
 from toolgen.model.verdict import Allow, Deny, Verdict

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from toolgen.connectors.openapi.keywords import shared
+from toolgen.connectors.openapi.shared_parts import shared
 
 LONG: dict[str, Any] = {"type": "string", "enum": [f"choice_{number}" for number in range(40)]}
 ADDRESS = {"type": "object", "properties": {"country": LONG, "former": LONG}, "required": ["country"]}

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tests.frontends.console.house import KEYS, POLICY, House, house
 from tests.frontends.console.people import client
 from tests.gateway.governed import write_policy
-from toolgen.connectors.executor import SystemHealth
+from toolgen.connectors.health import SystemHealth
 from toolgen.connectors.rotated_tokens import Rotated
 from toolgen.connectors.source import SourceConfig, SourceSettings
 from toolgen.frontends.console.keys import keys_of

@@ -13,7 +13,8 @@ import jsonschema
 from tests.model.test_stored_schemas import COUNT, linked
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.model.shared_definitions import Closure, references
+from toolgen.model.shared_definitions import Closure
+from toolgen.model.subschemas import references
 
 KEY = {"authorization": "Bearer key-of-bot"}
 HASH = "sha256:" + hashlib.sha256(b"key-of-bot").hexdigest()

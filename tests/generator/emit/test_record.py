@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.golden.small import small_manifest
-from toolgen.generator.emit import writer
-from toolgen.generator.emit.writer import BuildRecord, SourceRow, build_key, load, save, unchanged
+from toolgen.generator.emit import build_record
+from toolgen.generator.emit.build_record import BuildRecord, SourceRow, build_key, load, save, unchanged
 
 ROW = SourceRow(source="pets", operations=2, tools=1, skipped=1, problems=1, tokens=100, seconds=0.5)
 KEY = "sha256:key"
@@ -25,7 +25,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files = {"manifest.json": b"{}", "mcp.json": b"[]"}
     for name, content in files.items():
         (tmp_path / "generated" / name).write_bytes(content)
-    digest = writer._digest_at(str(tmp_path / "spec.yaml"))
+    digest = build_record._digest_at(str(tmp_path / "spec.yaml"))
     save(
         tmp_path / "generated",
         KEY,
@@ -94,13 +94,13 @@ def test_other_options_are_another_build(place: Path) -> None:
 
 
 def test_other_code_of_toolgen_is_another_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "_CODE", tmp_path)
+    monkeypatch.setattr(build_record, "_CODE", tmp_path)
     (tmp_path / "emit").mkdir()
     (tmp_path / "emit" / "formats.py").write_text("a = 1", encoding="utf-8")
     before = build_key({})
     assert build_key({}) == before
     (tmp_path / "emit" / "formats.py").write_text("a = 2", encoding="utf-8")
-    writer._digest_of.cache_clear()  # as in another process
+    build_record._digest_of.cache_clear()  # as in another process
     assert build_key({}) != before
 
 

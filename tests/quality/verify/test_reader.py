@@ -10,7 +10,8 @@ import pytest
 
 from tests.connectors.openapi.readings import document, operation
 from toolgen.connectors.openapi.documents import Documents
-from toolgen.connectors.openapi.proof.reader import ABSENT, Undefined, equal, nested, same_parameter
+from toolgen.connectors.openapi.proof.bracket_names import nested
+from toolgen.connectors.openapi.proof.reader import ABSENT, Undefined, equal, same_parameter
 from toolgen.connectors.openapi.proof.received import UnreadableError, receive
 from toolgen.connectors.openapi.proof.refusals import may_be_refused
 from toolgen.connectors.openapi.proof.spec_operation import SERVER, Descriptions, SpecOperation

@@ -1,7 +1,4 @@
-"""Tools of other frameworks in this process, taken as they are: those of a FastMCP server, and LangChain's.
-
-Their own schemas, descriptions and functions are kept; calls of them are governed like those of `@tool` functions.
-"""
+"""Tools of a FastMCP server or of LangChain in this process, with their own schemas and descriptions, governed like `@tool` functions."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from toolgen.model.binding_change import BindingChange
 from toolgen.model.tool import FunctionBinding, Tool
 
 if TYPE_CHECKING:
-    from toolgen.connectors.functions.executor import FunctionRuntime
+    from toolgen.connectors.functions.runtime import FunctionRuntime
     from toolgen.connectors.functions.signature import Broken, FunctionTool
 
 __all__ = ["FunctionConnector"]

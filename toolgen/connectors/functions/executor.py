@@ -1,30 +1,26 @@
-"""Calls of Python functions: in this process, in threads and on a loop that are not the gateway's own.
-
-What runs the functions of a project: threads, an event loop, and the time that each call has until the gateway leaves.
-"""
+"""Calls of Python functions: in this process, in threads and on a loop that are not the gateway's own."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import msgspec
 
-from toolgen.connectors.executor import FunctionCounts, InnerCalls
+from toolgen.connectors.executor import InnerCalls
 from toolgen.connectors.functions.context import ToolContext
 from toolgen.connectors.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError
 from toolgen.connectors.functions.pydantic_types import is_model
+from toolgen.connectors.functions.runtime import FunctionRuntime
 from toolgen.connectors.functions.signature import Broken, FunctionTool, load_offers
-from toolgen.connectors.functions.threads import Escaped, FunctionLoop, FunctionThreads, LoopWatch, Shares, ThreadsBusy
-from toolgen.connectors.functions.work_folder import MAX_FILES, MAX_SIZE, CallFolder, WorkFolders
+from toolgen.connectors.functions.threads import Escaped, ThreadsBusy
+from toolgen.connectors.functions.work_folder import MAX_FILES, MAX_SIZE, CallFolder
 from toolgen.connectors.inner_calls import UnderWay
 from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import DescriptionError, place_of
@@ -38,96 +34,6 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import FunctionBinding
 
 __all__ = ["FunctionExecutor", "FunctionRuntime"]
-
-_MAX_LOST_LOOPS = 4
-_WATCH = LoopWatch()
-_SHARES = Shares()
-
-
-class FunctionRuntime:
-    """Runtime for all functions of a gateway. All async functions run on one event loop and can share a database client, for example.
-
-    In a gateway `inner` makes the calls of functions to other tools, and `resource_updated` is told the URI of a resource that changed."""
-
-    def __init__(
-        self,
-        shares: Shares = _SHARES,
-        watch: LoopWatch = _WATCH,
-        folder: Path | None = None,
-        inner: InnerCalls | None = None,
-        resource_updated: Callable[[str], None] | None = None,
-    ) -> None:
-        self.folders = WorkFolders(folder)
-        self.inner = inner
-        self.resource_updated = resource_updated
-        self._threads = FunctionThreads(shares)
-        self._watch = watch
-        self._loops: list[FunctionLoop] = []  # the last is in use, unless it is lost as all before it are
-        self._blocked = 0
-        self._waits: set[asyncio.Timeout] = set()
-        self.leaving = False
-
-    @property
-    def counts(self) -> FunctionCounts:
-        """Counts of threads and event loops."""
-        return FunctionCounts(
-            threads=self._threads.running,
-            threads_lost=self._threads.lost,
-            threads_abandoned=self._threads.abandoned,
-            loops_lost=sum(loop.lost and loop.alive for loop in self._loops),
-            loops_blocked=self._blocked,
-        )
-
-    async def run(self, offer: FunctionTool, arguments: dict[str, Any], *, who: str, name: str) -> Any:
-        """Run the function and return its result.
-
-        Raises what the function raises, `Escaped` in place of an exception that is no `Exception`, and `ThreadsBusy`.
-        """
-        work = partial(offer.function, **arguments)
-        if offer.is_async:
-            return await self._loop_now().run(who, name, work)
-        return await self._threads.run(who, name, work)
-
-    async def apart(self, who: str, name: str, work: Callable[[], Any]) -> Any:
-        """Any other work that may hang: the import of a module. Raises as `run` does."""
-        return await self._threads.run(who, name, work)
-
-    @contextlib.asynccontextmanager
-    async def time_limit(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
-        """The time that a call has; it is over at once when the gateway gives functions up."""
-        async with asyncio.timeout(0 if self.leaving else seconds) as wait:
-            self._waits.add(wait)
-            try:
-                yield wait
-            finally:
-                self._waits.discard(wait)
-
-    def give_up(self) -> None:
-        """Every call that waits for a function has waited long enough: the gateway leaves."""
-        self.leaving = True
-        for wait in self._waits:
-            if not wait.expired():
-                wait.reschedule(asyncio.get_running_loop().time())
-
-    async def close(self) -> None:
-        """Begins nothing more, and waits for nothing: what still runs ends with the process."""
-        self._threads.close()
-        loops, self._loops = self._loops, []
-        for loop in loops:
-            if not loop.lost:
-                await loop.close()
-        await asyncio.to_thread(self.folders.close)
-
-    def _loop_now(self) -> FunctionLoop:
-        self._loops = [loop for loop in self._loops if loop.alive]
-        if not self._loops or self._loops[-1].lost:
-            if len(self._loops) >= _MAX_LOST_LOOPS:
-                raise ThreadsBusy
-            self._loops.append(FunctionLoop(self._watch, self._found))
-        return self._loops[-1]
-
-    def _found(self) -> None:
-        self._blocked += 1
 
 
 _IMPORT_S = 60.0

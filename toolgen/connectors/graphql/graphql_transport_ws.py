@@ -1,7 +1,4 @@
-"""graphql-transport-ws over the `websockets` library, connected to an address that was checked and to no other.
-
-Behind the extra `subscriptions`: only what needs it imports this module, and in a function.
-"""
+"""Protocol graphql-transport-ws over `websockets` (extra `subscriptions`), connected to an address that was checked and to no other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The guard of documents: parsed, counted, validated and priced; what passes is rendered from its tree. Pure and bounded.
-
-Documents' values as the arguments of the tools that they stand for.
-"""
+"""Guard of documents: parsed, counted, validated and priced; what passes is rendered from its tree. Pure and bounded."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from graphql import GraphQLSchema
 
 from toolgen.connectors.assigned_names import held_names, identity_of
-from toolgen.connectors.graphql.description import SchemaDescription, graph_of, is_url, load_description
+from toolgen.connectors.graphql.description import SchemaDescription, is_url, load_description
 from toolgen.connectors.graphql.options import QueryLimits
 from toolgen.connectors.graphql.prose import prose
 from toolgen.connectors.graphql.root_fields import (
@@ -17,6 +17,7 @@ from toolgen.connectors.graphql.root_fields import (
     make_root_tools,
     root_fields,
 )
+from toolgen.connectors.graphql.schema_index import graph_of
 from toolgen.connectors.graphql.trusted_operations import collect_trusted, make_trusted
 from toolgen.connectors.naming import assign
 from toolgen.connectors.source import SourceConfig, SourceReading

@@ -1,5 +1,4 @@
 """Interpretation of a response to a GraphQL request: data, partial data with errors, a rejection, a wait, or no GraphQL response.
-
 A mutation whose root field ran took effect even if fields below it failed, so its result never says that it failed.
 """
 

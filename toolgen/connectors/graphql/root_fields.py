@@ -14,28 +14,20 @@ from msgspec import Struct
 
 from toolgen.connectors.graphql.default_selection import Selection, Selector, is_connection
 from toolgen.connectors.graphql.inputs import Inputs, InputTooLargeError, Wording
-from toolgen.connectors.graphql.operation import (
-    candidates,
-    events_of,
-    faults_of,
-    output_schema,
-    render_operation,
-    subscription_of,
-    title_of,
-    written_selection,
-)
-from toolgen.connectors.graphql.prose import MAX_DESCRIPTION_LENGTH, gist, prose
-from toolgen.connectors.graphql.results import (
+from toolgen.connectors.graphql.operation import faults_of, render_operation, subscription_of, written_selection
+from toolgen.connectors.graphql.output_schema import events_of, output_schema
+from toolgen.connectors.graphql.paging import (
     capped,
     cursor_of,
     default_page,
-    holds_file,
     is_size,
     largest_page,
     page_arguments,
-    rejections_of,
     sizing_inputs,
 )
+from toolgen.connectors.graphql.prose import MAX_DESCRIPTION_LENGTH, gist, prose
+from toolgen.connectors.graphql.results import holds_file, rejections_of
+from toolgen.connectors.graphql.tool_names import candidates, title_of
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.canonical import digest
 from toolgen.core.errors import CanonicalError, ConfigError

@@ -1,7 +1,4 @@
-"""Fields that a caller chooses: a selection set, held against the schema's index and put in place of the stored one.
-
-Whether a JSON value is one of a type of the schema's index (spec, section 3), as a service would coerce it.
-"""
+"""Fields that a caller chooses: a selection set, held against the schema's index and put in place of the stored one."""
 
 from __future__ import annotations
 
@@ -33,6 +30,7 @@ from msgspec import Struct
 
 from toolgen.connectors.graphql.rejection_fields import with_rejections
 from toolgen.connectors.graphql.unknown_fields import unknown_field, unknown_fields
+from toolgen.connectors.graphql.value_check import fault_of
 from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.core.spelling import nearest
 from toolgen.model.excerpt import bounded
@@ -50,61 +48,7 @@ from toolgen.model.graphql_schema import (
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding
 
-__all__ = ["choose_fields", "fault_of"]
-
-_MAX_VALUE_DEPTH = 30
-
-
-def fault_of(graph: Graph, type_: str, value: Any, depth: int = 0) -> str:
-    """Return the fault of a value as a sentence without its subject; "" if the value is valid."""
-    if depth > _MAX_VALUE_DEPTH:
-        return f"is nested more than {_MAX_VALUE_DEPTH} levels deep"
-    if type_.endswith("!"):
-        return "must not be null" if value is None else fault_of(graph, type_[:-1], value, depth)
-    if value is None:
-        return ""
-    if type_.startswith("["):
-        items = value if isinstance(value, list) else [value]  # a single value is a list of one (spec, section 3.11)
-        faults = (fault_of(graph, type_[1:-1], item, depth + 1) for item in items)
-        return next((fault for fault in faults if fault), "")
-    known = graph.types.get(type_)
-    if known is None:
-        return f"is of the type {type_}, which the index does not have"
-    match known.kind:
-        case "enum":
-            return "" if value in known.members else f"must be one of {', '.join(known.members[:20])}"
-        case "input":
-            return _input(graph, type_, known, value, depth)
-        case _:
-            return _scalar(type_, value)
-
-
-def _scalar(name: str, value: Any) -> str:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    fits = {
-        "Int": whole and -(2**31) <= value < 2**31,
-        "Float": whole or isinstance(value, float),
-        "String": isinstance(value, str),
-        "Boolean": isinstance(value, bool),
-        "ID": whole or isinstance(value, str),
-    }
-    return "" if fits.get(name, True) else f"must be of the type {name}"
-
-
-def _input(graph: Graph, name: str, type_: GraphType, value: Any, depth: int) -> str:
-    if not isinstance(value, dict):
-        return f"must be an object of the type {name}"
-    for key, inner in value.items():
-        if key not in type_.inputs:
-            return f"has {bounded(key, 60)!r}, which {name} does not have{nearest(bounded(key, 60), type_.inputs)}"
-        if fault := fault_of(graph, type_.inputs[key].type, inner, depth + 1):
-            return f"has {key}, which {fault}"
-    missing = [key for key, one in type_.inputs.items() if one.required and key not in value]
-    if missing:
-        return f"lacks {missing[0]}"
-    if type_.one_of and (len(value) != 1 or None in value.values()):
-        return f"must have exactly one member of {name}, and not null"
-    return ""
+__all__ = ["choose_fields"]
 
 
 _MAX_LENGTH, _TOKENS = 4000, 1000

@@ -42,17 +42,12 @@ from toolgen.connectors.graphql.directives import (
     variable_notes,
 )
 from toolgen.connectors.graphql.inputs import Inputs, InputTooLargeError, Wording
-from toolgen.connectors.graphql.operation import events_of, subscription_of, title_of
+from toolgen.connectors.graphql.operation import subscription_of
+from toolgen.connectors.graphql.output_schema import events_of
+from toolgen.connectors.graphql.paging import capped, largest_page
 from toolgen.connectors.graphql.prose import MAX_DESCRIPTION_LENGTH, prose
-from toolgen.connectors.graphql.results import (
-    capped,
-    connections_of,
-    holds_file,
-    largest_page,
-    output_of,
-    rejections_of,
-    sizes_of,
-)
+from toolgen.connectors.graphql.results import connections_of, holds_file, output_of, rejections_of, sizes_of
+from toolgen.connectors.graphql.tool_names import title_of
 from toolgen.connectors.naming import words
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import CanonicalError

@@ -9,7 +9,8 @@ from collections.abc import MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from toolgen.connectors.executor import AsgiApp, LocalApp, Timeouts
+from toolgen.connectors.executor import AsgiApp, LocalApp
+from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.client import OriginClient, request_bytes
 from toolgen.connectors.http.connector import EgressRefusal, Target
 from toolgen.connectors.http.message import UndecodableError

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from toolgen.connectors.http.parameter_styles import UnbindableError, encode_json, form_pairs, scalar, styled_parts
 from toolgen.model.files import OpenFile
-from toolgen.model.http import JSON, MEDIA_TYPE
+from toolgen.model.media_types import JSON, MEDIA_TYPE
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBody, HttpPart
 

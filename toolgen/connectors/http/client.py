@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Protocol
 
-from toolgen.connectors.executor import Timeouts
+from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.connection import ClientConnection
 from toolgen.connectors.http.connection_watch import ConnectionWatch
 from toolgen.connectors.http.message import ACCEPTED

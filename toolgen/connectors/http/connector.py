@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
-from toolgen.connectors.executor import Destination, Permit, Resolver, Timeouts, system_resolver
+from toolgen.connectors.executor import Destination, Permit
+from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.client import Http1Client, OriginClient
 from toolgen.connectors.http.target import Target
 from toolgen.connectors.http.tls import ClientCertificate, tls_context
+from toolgen.connectors.resolver import Resolver, system_resolver
 from toolgen.core.clock import Clock
 from toolgen.model.verdict import Allow, Ask, Deny
 

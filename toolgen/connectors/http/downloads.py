@@ -14,8 +14,8 @@ from toolgen.connectors.http.scrubber import PortionScrubber, Scrubber
 from toolgen.core.errors import StateError
 from toolgen.model.call import Call
 from toolgen.model.files import FileTooLargeError
-from toolgen.model.http import JSON, TEXT
 from toolgen.model.media import begins_as_text, is_binary, is_media_type, media_type_of, settled_type
+from toolgen.model.media_types import JSON, TEXT
 from toolgen.model.result import Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect

@@ -1,7 +1,4 @@
-"""The text of HTML: what a reader of the page would see, without markup, scripts and styles.
-
-A scanner and no parser of documents: it looks at each byte once, whatever the page holds, and builds no tree.
-"""
+"""Text of HTML, without markup, scripts and styles: a scanner that looks at each byte once, whatever the page holds, and builds no tree."""
 
 from __future__ import annotations
 

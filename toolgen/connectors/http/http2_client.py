@@ -10,7 +10,7 @@ import math
 import ssl
 from collections.abc import Callable
 
-from toolgen.connectors.executor import Timeouts
+from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.client import authority_of, body_length, checked_target, connection_failure
 from toolgen.connectors.http.http2_connection import Http2Connection, RefusedStreamError
 from toolgen.connectors.http.http2_frames import field, request_fields

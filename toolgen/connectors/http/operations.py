@@ -1,7 +1,5 @@
-"""Long-running operations that a response refers to: the URL of their status, their state and their result. Pure functions.
-
-Supports RFC 9110, section 15.3.3 (202 with a monitor), Azure's `Operation-Location`, Google's AIP-151 and similar services, as
-configured in toolgen.yaml.
+"""Long-running operations that a response refers to: the URL of their status, their state and their result. Pure functions, for RFC 9110,
+section 15.3.3 (202 with a monitor), Azure's `Operation-Location`, Google's AIP-151 and similar services, as toolgen.yaml configures them.
 """
 
 from __future__ import annotations
@@ -13,9 +11,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from toolgen.connectors.executor import AnswerPlace, PollConfig
 from toolgen.connectors.http.parameter_styles import percent
 from toolgen.connectors.http.redirects import resolved
+from toolgen.connectors.poll_settings import AnswerPlace, PollConfig
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Success
 from toolgen.model.schema import Json

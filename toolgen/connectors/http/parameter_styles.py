@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus, unquote
 from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import ToolgenError
 from toolgen.core.json_codec import file_json
-from toolgen.model.http import JSON
+from toolgen.model.media_types import JSON
 from toolgen.model.schema import Json
 from toolgen.model.tool import HttpParameter, HttpPart
 

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from toolgen.connectors.executor import Executor, Monitored, PollConfig, SystemHealth
+from toolgen.connectors.executor import Executor
+from toolgen.connectors.health import Monitored, SystemHealth
 from toolgen.connectors.http.operations import (
     OperationRequest,
     OperationState,
@@ -31,6 +32,7 @@ from toolgen.connectors.http.request_builder import bind
 from toolgen.connectors.http.response import HttpResponse, excerpt, result, retry_after
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.http.status_posts import status_body, with_body
+from toolgen.connectors.poll_settings import PollConfig
 from toolgen.connectors.resilience import transient
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.error_codes import ErrorCode

@@ -1,9 +1,8 @@
-"""An `HttpBinding` and checked arguments into the exact request; pure, so that a dry run shows what would be sent.
+"""Builder of the exact request from an `HttpBinding` and checked arguments; pure, so that a dry run shows what would be sent.
 
-No name that an object brings to a request speaks for another: for an argument, a credential or the request's method.
-
-Two names may be one as `model/parameter_names.py` has it, and all places of a request are held together: services look for a name in the
-query, the form, the path and the cookies alike.
+No name that an object brings to a request stands for another: an argument, a credential or the request's method. Two names may be one as
+`model/parameter_names.py` has it, and all places of a request are compared: services look for a name in the query, the form, the path and
+the cookies alike.
 """
 
 from __future__ import annotations
@@ -33,21 +32,14 @@ from toolgen.connectors.http.parameter_styles import (
 )
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
-from toolgen.model.http import JSON, NO_KEY_HEADER, is_gateway_header, written
-from toolgen.model.parameter_names import (
-    NameSet,
-    Spread,
-    brought,
-    described_override,
-    is_form,
-    may_override,
-    members,
-    owned,
-    spreads,
-)
+from toolgen.model.http import is_gateway_header
+from toolgen.model.idempotency_keys import NO_KEY_HEADER, written
+from toolgen.model.media_types import JSON
+from toolgen.model.parameter_names import NameSet, described_override, may_override
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.secret import Unprinted
 from toolgen.model.tool import Binding, HttpBinding, HttpKey, HttpParameter
+from toolgen.model.wire_names import Spread, brought, is_form, members, owned, spreads
 
 __all__ = [
     "Headers",

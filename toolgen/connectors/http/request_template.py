@@ -15,7 +15,7 @@ from msgspec import UNSET
 from toolgen.connectors.http.bodies import encode_body
 from toolgen.connectors.http.parameter_styles import UnbindableError, percent
 from toolgen.connectors.http.request_builder import Headers, HttpRequest, bind, free_names, path_pieces, settable_header
-from toolgen.model.http import JSON
+from toolgen.model.media_types import JSON
 from toolgen.model.parameter_names import described_override
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding, HttpParameter, Tool

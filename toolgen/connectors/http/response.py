@@ -27,8 +27,8 @@ from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.secrets import MASK
 from toolgen.core.json_codec import PART, TooDeepError, closed, decode_json, decode_json_in_turns, without_half
 from toolgen.model.excerpt import bounded
-from toolgen.model.http import TEXT, is_html
 from toolgen.model.media import is_binary, media_type_of
+from toolgen.model.media_types import TEXT, is_html
 from toolgen.model.prompt_injection import INVISIBLE, holds_invisible
 from toolgen.model.result import Delivery, Error, Failed, Success, text_in
 from toolgen.model.schema import Json

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from toolgen.connectors.executor import StatusPost
 from toolgen.connectors.http.operations import value_at
+from toolgen.connectors.poll_settings import StatusPost
 from toolgen.model.call import Call
 from toolgen.model.result import Success
 from toolgen.model.schema import Json, JsonObject

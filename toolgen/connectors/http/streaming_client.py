@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import httpcore
 
-from toolgen.connectors.executor import Timeouts
+from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.request_builder import HttpRequest
 
 __all__ = ["StreamingClient", "StreamingReply"]

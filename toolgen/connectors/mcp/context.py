@@ -12,11 +12,12 @@ from toolgen.core.errors import CanonicalError
 from toolgen.model.context import Prompt, PromptArgument, Resource
 from toolgen.model.excerpt import bounded
 from toolgen.model.icons import icons_in
+from toolgen.model.injected_orders import order_in
 from toolgen.model.manifest import Problem
 from toolgen.model.mcp import ServerTools
 from toolgen.model.mcp_context import ListedContext, ListedPrompt, ListedResource, ListedTemplate, context_parts, key_of
 from toolgen.model.names import TOOL_NAME, join
-from toolgen.model.prompt_injection import order_in, visible
+from toolgen.model.prompt_injection import visible
 from toolgen.model.tool import McpContextBinding
 from toolgen.model.uri_template import canonical_uri, parse_template
 

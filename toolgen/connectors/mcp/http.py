@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from toolgen.connectors.executor import Permit, Timeouts
+from toolgen.connectors.executor import Permit
+from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.credentials import Provision
 from toolgen.connectors.http.executor import HttpExecutor, Reader
 from toolgen.connectors.http.reply import BodyListener

@@ -20,9 +20,10 @@ from toolgen.core.errors import CanonicalError, DescriptionError
 from toolgen.core.files import read_file
 from toolgen.model.auth_schemes import SCHEMES
 from toolgen.model.icons import icons_in, is_web_address
+from toolgen.model.injected_orders import order_in
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.mcp import ListedTool, ServerTools, parts_of, read_listing, texts_of
-from toolgen.model.prompt_injection import order_in, visible
+from toolgen.model.prompt_injection import visible
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, McpBinding, Tool
 

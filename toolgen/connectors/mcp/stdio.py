@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from toolgen.connectors.executor import Timeouts
+from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.response import HttpResponse, decode
 from toolgen.connectors.mcp.command import NOT_SENT, Command, CommandSpec, LocalCommand
 from toolgen.connectors.mcp.messages import Agreed, failed, harmless, too_deep, too_large, unreadable

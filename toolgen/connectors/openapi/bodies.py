@@ -15,7 +15,7 @@ from toolgen.connectors.openapi.describe import MAX_ARGUMENT_LENGTH, flatten
 from toolgen.connectors.openapi.operation import FaultError, Operation, Part, RequestBody
 from toolgen.connectors.openapi.schema import Schemas
 from toolgen.model.file_arguments import FILE_SCHEMA
-from toolgen.model.http import JSON, MEDIA_TYPE
+from toolgen.model.media_types import JSON, MEDIA_TYPE
 from toolgen.model.tool import HttpPart
 
 __all__ = ["TEXTUAL", "Form", "file_schema", "is_empty", "is_file", "read_form", "sendable", "sent_part"]

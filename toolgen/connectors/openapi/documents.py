@@ -12,15 +12,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from toolgen.connectors.pins import digest_of
-from toolgen.connectors.references import (
-    Remote,
-    UnsafeUrlError,
-    by_pointer,
-    canonical,
-    is_below,
-    joined,
-    may_name_parts,
-)
+from toolgen.connectors.references import Remote, UnsafeUrlError, canonical, is_below, joined
+from toolgen.connectors.schema_ids import by_pointer, may_name_parts
 from toolgen.connectors.syntax import MAX_DOCUMENT_SIZE, Repeated, escape, measure, read
 from toolgen.core.errors import DescriptionError
 from toolgen.core.files import read_file

@@ -13,7 +13,7 @@ from toolgen.connectors.openapi.operation import Operation, Parameter, RequestBo
 from toolgen.connectors.openapi.schema import Direction, Schemas
 from toolgen.core.spelling import nearest
 from toolgen.model.auth_schemes import sent
-from toolgen.model.http import NO_KEY_HEADER
+from toolgen.model.idempotency_keys import NO_KEY_HEADER
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import may_be_one
 from toolgen.model.tool import Constant, HttpKey
@@ -26,7 +26,7 @@ _NAMED = re.compile(r"(?:[a-z0-9]+-)*idempoten(?:cy|ce|t)-?(?:key|token|id|uuid)
 _PERHAPS = re.compile(r"(?:[a-z0-9]+-)*(?:request|transaction|operation|message|client)-?(?:id|key|token|uuid)\Z")
 _SAID = re.compile(r"idempoten", re.IGNORECASE)
 _BACKTRACKS = 100_000
-# What the gateway has: a call's own id, the digest of a caller's key; or a UUID made of either (`model/http.py`).
+# What the gateway has: a call's own id, the digest of a caller's key; or a UUID made of either (`model/idempotency_keys.py`).
 _TEXTS = (f"call_{'0' * 24}", f"tg_{'f' * 48}")
 _UUIDS = ("6f9619ff-8b86-4011-b42d-00cf4fc964ff",)
 

@@ -20,22 +20,16 @@ from toolgen.connectors.openapi.describe import (
 from toolgen.connectors.openapi.discriminator import discriminate
 from toolgen.connectors.openapi.documents import Documents, LimitError, UnresolvedRefError
 from toolgen.connectors.openapi.examples import with_fitting_examples
-from toolgen.connectors.openapi.keywords import keyword, malformed, modernise, shared
+from toolgen.connectors.openapi.keywords import keyword, malformed, modernise
 from toolgen.connectors.openapi.operation import FaultError
-from toolgen.connectors.openapi.output_schemas import Direction, Outputs, Visibility
+from toolgen.connectors.openapi.output_schemas import Outputs
 from toolgen.connectors.openapi.satisfiable import adds_to, consistent, is_closed, overlaps
+from toolgen.connectors.openapi.shared_parts import shared
 from toolgen.connectors.openapi.units_of_names import UnitsOfNames
+from toolgen.connectors.openapi.visibility import Direction, Visibility
 from toolgen.model.schema import Schema
-from toolgen.model.shared_definitions import (
-    LISTS,
-    MAPS,
-    MAX_OWN_DEFINITIONS,
-    SCHEMAS,
-    Closure,
-    Definitions,
-    references,
-    subschemas,
-)
+from toolgen.model.shared_definitions import MAX_OWN_DEFINITIONS, Closure, Definitions
+from toolgen.model.subschemas import LISTS, MAPS, SCHEMAS, references, subschemas
 
 __all__ = ["Direction", "Schemas"]
 

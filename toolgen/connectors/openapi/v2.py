@@ -11,7 +11,7 @@ from toolgen.connectors.openapi.routes import Route
 from toolgen.connectors.openapi.security import requirements, scopes
 from toolgen.connectors.openapi.servers import Servers
 from toolgen.connectors.openapi.v3 import choose, successes, text
-from toolgen.model.http import holds_file, is_html
+from toolgen.model.media_types import holds_file, is_html
 
 __all__ = ["operation"]
 

@@ -14,7 +14,7 @@ from toolgen.connectors.openapi.routes import Route, opened_object
 from toolgen.connectors.openapi.security import requirements, scopes
 from toolgen.connectors.openapi.servers import Servers, described
 from toolgen.connectors.syntax import escape
-from toolgen.model.http import MEDIA_TYPE, holds_file, is_html
+from toolgen.model.media_types import MEDIA_TYPE, holds_file, is_html
 
 __all__ = ["JSON", "choose", "operation", "successes", "text"]
 

@@ -1,9 +1,7 @@
-"""Keywords of one schema for one value, in the words of JSON Schema 2020-12 for every version of OpenAPI.
+"""Counterexamples of two keywords: values that one of two schemas accepts and the other refuses.
 
-Read from the specifications (2.0, Schema Object; 3.0.4, section 4.7.24; 3.1.1, section 4.8.24), for the described schema of a proof and
-for the tool's schema alike. Keywords that hold further schemas keep them as they are written.
-
-A counterexample tells two keywords apart: one of the two schemas accepts the value, and the other refuses it.
+Keywords are read in the words of JSON Schema 2020-12 for every version of OpenAPI (2.0, Schema Object; 3.0.4, section 4.7.24; 3.1.1,
+section 4.8.24), for the described schema of a proof and for the tool's schema alike. Keywords that hold further schemas stay as written.
 """
 
 from __future__ import annotations

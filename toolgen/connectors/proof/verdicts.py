@@ -1,7 +1,4 @@
-"""Results of a proof, for one argument of one call and for a whole tool.
-
-A failed proof shows the smallest arguments that still fail.
-"""
+"""Results of a proof, for one argument of one call and for a whole tool, with the smallest arguments that still fail."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.connectors.executor import SystemHealth
+from toolgen.connectors.health import SystemHealth
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.rotated_tokens import Rotated, rotated_tokens
 from toolgen.connectors.source import SourceSettings

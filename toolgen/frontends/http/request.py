@@ -15,8 +15,8 @@ import msgspec
 
 from toolgen.core.errors import AuditError, StateError
 from toolgen.gateway.calls.json_body import MAX_BODY_SIZE, encode, identifier
-from toolgen.model.call import Trace, parse_trace
 from toolgen.model.result import Error
+from toolgen.model.trace_context import Trace, parse_trace
 from toolgen.model.unavailable import fault_error
 from toolgen.pipeline.middleware import CallerConnection
 

@@ -20,9 +20,10 @@ from toolgen.core.canonical import digest, encodable
 from toolgen.core.clock import Clock
 from toolgen.core.errors import CanonicalError, StateError
 from toolgen.gateway.calls.json_body import Malformed, decode, encode
-from toolgen.model.call import Principal, Trace, parse_trace, parties
+from toolgen.model.call import Principal, parties
 from toolgen.model.result import Error
 from toolgen.model.schema import JsonObject
+from toolgen.model.trace_context import Trace, parse_trace
 from toolgen.pipeline.middleware import CallerConnection
 from toolgen.state.encryption import Seal
 

@@ -14,25 +14,18 @@ from toolgen.config.tools import ToolSettings, of_tools
 from toolgen.connectors.base import ExecutorContext
 from toolgen.connectors.device.executor import DeviceQueue
 from toolgen.connectors.error_limit import ErrorLimits
-from toolgen.connectors.executor import (
-    Executor,
-    FileSource,
-    InnerCalls,
-    LocalApp,
-    Permit,
-    PollConfig,
-    SourcePermit,
-)
+from toolgen.connectors.executor import Executor, FileSource, InnerCalls, LocalApp, Permit, SourcePermit
 from toolgen.connectors.functions.executor import FunctionExecutor, FunctionRuntime
 from toolgen.connectors.functions.signature import FunctionTool, forget
 from toolgen.connectors.http.credentials import Provision
 from toolgen.connectors.http.oauth.tokens import OAuthClients
+from toolgen.connectors.poll_settings import PollConfig
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.connectors.source import SourceSettings
 from toolgen.connectors.tool_resource import read_resource
 from toolgen.core.clock import Clock
-from toolgen.generator.callability import check_auth
+from toolgen.generator.credentials import check_auth
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import MAX_MESSAGE_LENGTH

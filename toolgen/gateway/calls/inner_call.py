@@ -15,9 +15,9 @@ from toolgen.core.spelling import near
 from toolgen.gateway.calls.json_body import Malformed, decode
 from toolgen.model.argument_names import own_names
 from toolgen.model.excerpt import bounded
-from toolgen.model.parameter_names import members
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
+from toolgen.model.wire_names import members
 from toolgen.pipeline.responses.answer_argument import FORMER
 
 __all__ = ["InnerCall", "InnerCallError", "inner_call"]

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from toolgen.connectors.executor import Destination, Permit, Resolver, system_resolver
+from toolgen.connectors.executor import Destination, Permit
 from toolgen.connectors.http.outbound.client import ask
 from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, Via
+from toolgen.connectors.resolver import Resolver, system_resolver
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.errors import SecretError
 from toolgen.core.files import read_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from toolgen.connectors.executor import SystemHealth
+from toolgen.connectors.health import SystemHealth
 from toolgen.core.background import FaultLog
 from toolgen.gateway.metrics.prometheus import NotificationCounts
 from toolgen.gateway.policies.policy_history import PolicyHistory

@@ -21,7 +21,7 @@ from opentelemetry.trace import (
 )
 
 from toolgen.gateway.metrics.tracing import TracedRequest
-from toolgen.model.call import Trace
+from toolgen.model.trace_context import Trace
 
 __all__ = ["OpenTelemetry"]
 

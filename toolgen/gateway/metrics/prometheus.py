@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from toolgen.audit.batch import AuditCounts
 from toolgen.audit.index.filler import IndexCounts
-from toolgen.connectors.executor import FunctionCounts, SystemHealth
+from toolgen.connectors.health import FunctionCounts, SystemHealth
 from toolgen.core.process_table import process_table
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.gateway.metrics.prometheus_format import Family, one_of

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 from toolgen.audit.log import AuditLog
-from toolgen.connectors.executor import FunctionCounts
+from toolgen.connectors.health import FunctionCounts
 from toolgen.core.background import Background, FaultLog, cancel
 from toolgen.core.errors import ConfigError, StateError
 from toolgen.gateway.audit.gateway_events import GatewayEvents

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from toolgen.model.call import Trace
+from toolgen.model.trace_context import Trace
 
 __all__ = ["METHODS", "Span", "Spans", "TracedRequest"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from toolgen.config.notify import Webhook
-from toolgen.connectors.executor import Destination, Permit, Resolver, system_resolver
+from toolgen.connectors.executor import Destination, Permit
 from toolgen.connectors.http.outbound.client import ask
 from toolgen.connectors.http.outbound.request import (
     OutboundError,
@@ -17,6 +17,7 @@ from toolgen.connectors.http.outbound.request import (
     Via,
 )
 from toolgen.connectors.http.response import retry_after
+from toolgen.connectors.resolver import Resolver, system_resolver
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.errors import SecretError
 from toolgen.model.webhook import key_of, signed_headers, url_fault

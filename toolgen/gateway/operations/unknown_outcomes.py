@@ -15,7 +15,7 @@ from toolgen.core.clock import Clock
 from toolgen.core.errors import ToolgenError
 from toolgen.gateway.identity import Identity
 from toolgen.model.excerpt import bounded
-from toolgen.model.http import written
+from toolgen.model.idempotency_keys import written
 from toolgen.model.manifest import Manifest
 from toolgen.model.reason import reason_in
 from toolgen.pipeline.stages.record import Journal

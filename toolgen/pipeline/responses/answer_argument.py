@@ -17,10 +17,10 @@ from msgspec import Struct
 from toolgen.core.json_codec import MAX_DEPTH, encode_json
 from toolgen.model.excerpt import bounded
 from toolgen.model.field_mask import MAX_FIELDS, Mask
-from toolgen.model.parameter_names import members
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.shown_schema import shown
 from toolgen.model.tool import Effect, Tool
+from toolgen.model.wire_names import members
 from toolgen.pipeline.responses.choice import MAX_TOP, Choice, choice_of
 from toolgen.pipeline.responses.more import has_cursor
 from toolgen.pipeline.responses.pagination import MAX_PAGES, Pagings

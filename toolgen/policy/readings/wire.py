@@ -15,7 +15,7 @@ from typing import TypeAlias, assert_never
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.model.http import JSON
+from toolgen.model.media_types import JSON
 from toolgen.model.schema import Json, json_type
 from toolgen.model.tool import HttpBody, HttpParameter, HttpPart
 from toolgen.policy.readings.shape import SchemaShape

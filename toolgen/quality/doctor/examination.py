@@ -1,9 +1,4 @@
-"""The whole examination of a project: the trials, then every database's account against the policy.
-
-What must not be possible, tried for real; each trial shows first that it would notice if its guard were gone.
-
-Which references to secrets lead nowhere, here and now: of toolgen.yaml and of the policy alike.
-"""
+"""Examination of a project: trials of its guards, then its credentials, webhooks, functions and the accounts of its databases."""
 
 from __future__ import annotations
 

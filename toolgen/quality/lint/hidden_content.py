@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from toolgen.connectors.original import ModelText
-from toolgen.model.prompt_injection import INVISIBLE, order_in
+from toolgen.model.injected_orders import order_in
+from toolgen.model.prompt_injection import INVISIBLE
 from toolgen.quality.lint.rule import Level, LintRule, RuleHit
 
 __all__ = ["TEXT_RULES"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.connectors.openapi.mock.description import PathTemplate
+from toolgen.connectors.openapi.mock.path_templates import PathTemplate
 
 CASES: list[tuple[str, str, Mapping[str, str] | None]] = [
     ("/pets", "/pets", {}),

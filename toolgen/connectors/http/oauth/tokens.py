@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from toolgen.connectors.executor import Destination, Permit, Resolver, system_resolver
+from toolgen.connectors.executor import Destination, Permit
 from toolgen.connectors.http.oauth.rotation import Rotation
 from toolgen.connectors.http.oauth.token_endpoint import Issued, ResolvedSecrets, read_answer, request
 from toolgen.connectors.http.outbound.client import ask
 from toolgen.connectors.http.outbound.request import OutboundError, TlsMaterial, Via
+from toolgen.connectors.resolver import Resolver, system_resolver
 from toolgen.connectors.secrets import Secret, SecretReference, SecretResolver
 from toolgen.core.clock import Clock
 from toolgen.core.errors import SecretError

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from toolgen.connectors.executor import Destination, Permit, Resolver, system_resolver
+from toolgen.connectors.executor import Destination, Permit
+from toolgen.connectors.resolver import Resolver, system_resolver
 from toolgen.model.secret import Unprinted
 
 __all__ = [

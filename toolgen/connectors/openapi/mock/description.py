@@ -1,11 +1,7 @@
-"""An OpenAPI description as a mock needs it: which operation a request means, what it must hold, and what may be answered.
-
-Path templates matched by hand: in time linear in the path, where an expression of several variables would backtrack for ever.
-"""
+"""An OpenAPI description as a mock needs it: which operation a request means, what it must hold, and what may be answered."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -14,6 +10,7 @@ from msgspec import Struct
 
 from toolgen.connectors.openapi import v2, v3
 from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
+from toolgen.connectors.openapi.mock.path_templates import PathTemplate
 from toolgen.connectors.openapi.operation import FaultError, Operation
 from toolgen.connectors.openapi.read import overlaid_documents, version_of
 from toolgen.connectors.openapi.routes import Route, routes
@@ -21,50 +18,7 @@ from toolgen.connectors.openapi.schema import Direction, Schemas
 from toolgen.connectors.source import SourceConfig
 from toolgen.model.schema import Json, Schema
 
-__all__ = ["DescribedResponse", "Endpoint", "MediaExample", "MockDescription", "PathTemplate"]
-
-_VARIABLE = re.compile(r"\{([^{}/?#]*)\}")
-
-
-class PathTemplate:
-    """A path such as `/pets/{id}.{format}`. Both it and what it is matched with are still percent-encoded."""
-
-    def __init__(self, text: str) -> None:
-        self.names: tuple[str, ...] = tuple(_VARIABLE.findall(text))
-        # Every other part is a variable's name.
-        self._segments = tuple(tuple(_VARIABLE.split(segment)[::2]) for segment in text.split("/"))
-
-    def match(self, path: str) -> Mapping[str, str] | None:
-        """Return the values of the path variables; None for another path. An earlier variable takes as much as it can."""
-        given = path.split("/")
-        if len(given) != len(self._segments):
-            return None
-        values: list[str] = []
-        for literals, text in zip(self._segments, given, strict=True):
-            found = _between(literals, text)
-            if found is None:
-                return None
-            values += found
-        return dict(zip(self.names, values, strict=True))
-
-
-def _between(literals: Sequence[str], text: str) -> list[str] | None:
-    """The texts between literals, none of them empty. Each literal is looked for from the right, so none is looked for twice."""
-    if len(literals) == 1:
-        return [] if text == literals[0] else None
-    first, *inner, last = literals
-    if not text.startswith(first) or not text.endswith(last):
-        return None
-    end, values = len(text) - len(last), []
-    for literal in reversed(inner):
-        at = text.rfind(literal, len(first) + 1, end - 1)
-        if at < 0:
-            return None
-        values.append(text[at + len(literal) : end])
-        end = at
-    if end <= len(first):
-        return None
-    return [text[len(first) : end], *reversed(values)]
+__all__ = ["DescribedResponse", "Endpoint", "MediaExample", "MockDescription"]
 
 
 class MediaExample(Struct, frozen=True, kw_only=True):

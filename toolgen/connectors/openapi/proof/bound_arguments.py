@@ -8,8 +8,9 @@ from typing import Any
 
 from toolgen.connectors.openapi.proof.known_differences import GOOGLES, SIGNATURE, TOKENS
 from toolgen.connectors.openapi.proof.spec_operation import SpecOperation
-from toolgen.model.http import MEDIA_TYPE, is_gateway_header
+from toolgen.model.http import is_gateway_header
 from toolgen.model.manifest import SecurityScheme
+from toolgen.model.media_types import MEDIA_TYPE
 from toolgen.model.parameter_names import described_override, may_be_one
 from toolgen.model.tool import HttpBinding, HttpKey, Tool
 

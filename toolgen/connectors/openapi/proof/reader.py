@@ -2,8 +2,6 @@
 
 Written from the specification (3.1.1, sections 4.8.12 and 4.8.15, appendices C and E; 2.0, Parameter Object) and RFC 6570, and
 sharing nothing with the code that sends. Where the specification gives a value no form, nothing is proven: `Undefined`.
-
-Names with brackets, `a[b][0][c]` and `a[]`, as the servers that know them read them (PHP, Rails, qs, Stripe).
 """
 
 from __future__ import annotations
@@ -16,7 +14,9 @@ from urllib.parse import unquote, unquote_plus
 
 from msgspec import Struct
 
-from toolgen.connectors.openapi.proof.received import Received, UnreadableError, shapes
+from toolgen.connectors.openapi.proof.bracket_names import nested
+from toolgen.connectors.openapi.proof.received import Received, UnreadableError
+from toolgen.connectors.openapi.proof.shapes import shapes
 from toolgen.connectors.openapi.proof.spec_operation import SpecOperation
 
 __all__ = [
@@ -25,45 +25,12 @@ __all__ = [
     "Undefined",
     "by_convention",
     "equal",
-    "nested",
     "reads_as",
     "same_parameter",
     "split_pairs",
     "style_of",
     "vanishes",
 ]
-
-_KEY = re.compile(r"\[([^\[\]]*)\]")
-
-
-def nested(name: str, pairs: Sequence[tuple[str, str]]) -> Any:
-    """Objects, lists and texts below one name; None where nothing has it. Raises `UnreadableError` for what no server makes sense of."""
-    root: dict[str, Any] = {}
-    for key, value in pairs:
-        if key != name and not key.startswith(f"{name}["):
-            continue
-        path = _KEY.findall(key[len(name) :])
-        if "".join(f"[{part}]" for part in path) != key[len(name) :]:
-            raise UnreadableError(f"has the name {key!r}, whose brackets do not match")
-        node, last = root, "value"
-        for part in path:
-            node = node.setdefault(last, {})
-            if not isinstance(node, dict):
-                raise UnreadableError(f"is both a value and an object at {key!r}")
-            last = part or str(len(node))  # an empty bracket appends
-        if last in node:
-            raise UnreadableError(f"has {key!r} twice, of which most servers keep one")
-        node[last] = value
-    return _lists(root.get("value"))
-
-
-def _lists(node: Any) -> Any:
-    """Objects whose names count from 0 are lists."""
-    if not isinstance(node, dict):
-        return node
-    if list(node) == [str(index) for index in range(len(node))]:
-        return [_lists(one) for one in node.values()]
-    return {key: _lists(one) for key, one in node.items()}
 
 
 class Absent:

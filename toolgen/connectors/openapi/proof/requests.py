@@ -23,7 +23,8 @@ from toolgen.connectors.openapi.proof.spec_operation import SERVER, SpecOperatio
 from toolgen.connectors.proof.examples import Examples, valid_for
 from toolgen.connectors.proof.verdicts import FailedTool, ProvenTool, Unproven, Verdict, shrink
 from toolgen.model.call import Call, Principal
-from toolgen.model.http import GATEWAY_HEADERS, written
+from toolgen.model.http import GATEWAY_HEADERS
+from toolgen.model.idempotency_keys import written
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, HttpKey, Tool
 

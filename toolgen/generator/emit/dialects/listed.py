@@ -29,8 +29,9 @@ from toolgen.generator.emit.dialects.long_enums import MAX_VALUES, values_in_par
 from toolgen.generator.emit.tokens import tokens
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Schema, json_type
-from toolgen.model.shared_definitions import Closure, Definitions, subschemas
+from toolgen.model.shared_definitions import Closure, Definitions
 from toolgen.model.short_text import MAX_NESTED_LENGTH, MAX_PARAMETER_LENGTH, described_in_short
+from toolgen.model.subschemas import subschemas
 
 __all__ = ["MAX_LISTED_TOKENS", "PARTS", "ListedSchema", "Nulls", "listed_schema", "narrowed"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from toolgen.model.shared_definitions import Definitions, references
+from toolgen.model.shared_definitions import Definitions
+from toolgen.model.subschemas import references
 
 __all__ = ["DefinitionForm", "ListedDefinitions", "Step"]
 

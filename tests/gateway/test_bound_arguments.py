@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import tempfile
 from pathlib import Path
@@ -178,10 +177,11 @@ async def test_agent_and_user_of_two_tenants_set_it_differently(tmp_path: Path) 
     assert requests == []
 
 
-def test_no_listing_shows_it(tmp_path: Path) -> None:
+async def test_no_listing_shows_it(tmp_path: Path) -> None:
     forms = ("manifest", "mcp", "openai", "anthropic", "gemini", "bedrock", "langchain")
 
-    async def scenario(path: Path) -> None:
+    with upstream() as (_, server):
+        path = project(tmp_path / "p", server, {"rules": [LIST]})
         async with Gateway.load(path) as gateway:
             transport = httpx.ASGITransport(App(gateway))
             headers = {"authorization": "Bearer key-of-bot"}
@@ -203,9 +203,6 @@ def test_no_listing_shows_it(tmp_path: Path) -> None:
             (tool,) = gateway.tool_calls.catalog(gateway.principal("bot"))
             assert tool.input_schema.get("required") is None
             assert gateway.manifest.tools[tool.name].input_schema["required"] == ["tenant_id"]
-
-    with upstream() as (_, server):
-        asyncio.run(scenario(project(tmp_path / "p", server, {"rules": [LIST]})))
 
 
 def built(document: dict[str, Any]) -> Tool:
@@ -292,17 +289,15 @@ def test_a_member_of_a_form_that_stands_by_itself_is_no_other_way_in() -> None:
     assert bind([binder], tool, {"more": {"tenant": "x"}}).arguments["tenant_id"] == "acme"
 
 
-def test_each_caller_is_told_its_own_value(tmp_path: Path) -> None:
-    async def scenario(path: Path) -> dict[str, str]:
+async def test_each_caller_is_told_its_own_value(tmp_path: Path) -> None:
+    rule = {**LIST, "to": ["user"], "tell": ["tenant_id"]}
+    with upstream() as (_, server):
+        path = project(tmp_path / "p", server, {"rules": [rule]})
         async with Gateway.load(path) as gateway:
             found = {}
             for who in ("ann", "eve", "ann"):
                 tools = gateway.tool_calls.catalog(gateway.principal(who))
                 found[who] = next(one.description for one in tools if one.name == "orders__list_orders")
-            return found
-
-    rule = {**LIST, "to": ["user"], "tell": ["tenant_id"]}
-    with upstream() as (_, server):
-        said = asyncio.run(scenario(project(tmp_path / "p", server, {"rules": [rule]})))
+            said = found
     assert said["ann"].endswith("tenant_id: set by the gateway (acme).")
     assert said["eve"].endswith("tenant_id: set by the gateway (globex).")

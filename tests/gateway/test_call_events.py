@@ -69,12 +69,10 @@ async def read(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
 
 
 async def play(root: Path, steps: Callable[[Caller, Upstream], Awaitable[None]]) -> None:
-    async def main(path: Path, seen: Upstream) -> None:
+    with upstream() as (seen, server):
+        path = project(root / "p", server, POLICY)
         async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
             await steps(Caller(gateway, url, path.parent), seen)
-
-    with upstream() as (seen, server):
-        await main(project(root / "p", server, POLICY), seen)
 
 
 async def test_a_call_is_followed_from_waiting_to_its_end(tmp_path: Path) -> None:

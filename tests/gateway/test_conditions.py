@@ -24,7 +24,8 @@ async def outcome(
 ) -> tuple[str, str, int, list[tuple[str, str, str]]]:
     """How the call ended, its code, how many requests arrived, and the decision entries as (rule, verdict, status)."""
 
-    async def scenario(path: Path) -> tuple[str, str, list[tuple[str, str, str]]]:
+    with upstream() as (seen, server):
+        path = project(root / "p", server, {"rules": [*rules]})
         async with Gateway.load(path) as gateway:
             arguments = {"amount_cents": amount, "tenant_id": "acme"}
             envelope = await gateway.call("orders__create_order", arguments, principal=who)
@@ -33,10 +34,7 @@ async def outcome(
                 for entry in audit_entries(gateway)
                 if entry["event"] == "decision"
             ]
-            return envelope.status, envelope.error.code if envelope.error else "", notes
-
-    with upstream() as (seen, server):
-        status, code, notes = await scenario(project(root / "p", server, {"rules": [*rules]}))
+            status, code = envelope.status, envelope.error.code if envelope.error else ""
         return status, code, len(seen.requests), notes
 
 

@@ -18,13 +18,14 @@ from toolgen.frontends.python.gateway import Gateway
 from toolgen.state.pauses import Pause
 
 
-def test_a_call_that_waits_for_its_turn_at_a_limit_is_held_back_too(tmp_path: Path) -> None:
+async def test_a_call_that_waits_for_its_turn_at_a_limit_is_held_back_too(tmp_path: Path) -> None:
     policy = {
         "rules": [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}],
         "limits": [{"id": "turns", "per": ["principal"], "rate": "10/s", "burst": 1, "wait": "30s"}],
     }
 
-    async def main(path: Path) -> list[str]:
+    with upstream() as (seen, server):
+        path = project(tmp_path / "p", server, policy)
         clock = FixedClock()
         loaded = Gateway.load(path)
         async with Gateway(
@@ -40,10 +41,8 @@ def test_a_call_that_waits_for_its_turn_at_a_limit_is_held_back_too(tmp_path: Pa
             await until(lambda: in_line(gateway) == 1)
             gateway.pausing.local.change(lambda known: (Pause(source="orders", since=0.0),))
             clock.advance(1)
-            return [first, await waiting]
-
-    with upstream() as (seen, server):
-        assert asyncio.run(main(project(tmp_path / "p", server, policy))) == ["ok", "paused"]
+            found = [first, await waiting]
+        assert found == ["ok", "paused"]
         assert len(seen.requests) == 1
 
 

@@ -21,7 +21,9 @@ Steps = Callable[[httpx.AsyncClient, Upstream, Gateway], Awaitable[None]]
 async def play(root: Path, after: str | None, steps: Steps) -> None:
     """Runs steps with a gateway whose callers wait so long."""
 
-    async def main(path: Path, seen: Upstream) -> None:
+    with upstream() as (seen, server):
+        settings = {} if after is None else {"gateway": {"pending_after": after}}
+        path = project(root / "p", server, POLICY, **settings)
         async with (
             asyncio.timeout(120),
             Gateway.load(path) as gateway,
@@ -29,10 +31,6 @@ async def play(root: Path, after: str | None, steps: Steps) -> None:
             http(url) as one,
         ):
             await steps(one, seen, gateway)
-
-    with upstream() as (seen, server):
-        settings = {} if after is None else {"gateway": {"pending_after": after}}
-        await main(project(root / "p", server, POLICY, **settings), seen)
 
 
 @pytest.mark.parametrize("after", ["0s", "200ms"])

@@ -60,7 +60,8 @@ def _state(request: pytest.FixtureRequest, redis: RedisServer) -> None:
 async def scenario(
     root: Path, policy: dict[str, Any], steps: Callable[[Ask, Gateway, Upstream], Awaitable[None]]
 ) -> None:
-    async def main(path: Path, seen: Upstream) -> None:
+    with upstream() as (seen, server):
+        path = project(root / "p", server, policy, gateway={"turn_limit": "never"}, **_where)
         async with Gateway.load(path) as gateway:
 
             async def ask(tool: str, session: str = "s", who: str = "bot", **arguments: Any) -> str:
@@ -68,9 +69,6 @@ async def scenario(
                 return envelope.status
 
             await steps(ask, gateway, seen)
-
-    with upstream() as (seen, server):
-        await main(project(root / "p", server, policy, gateway={"turn_limit": "never"}, **_where), seen)
 
 
 def create(ask: Ask, cents: int, **more: Any) -> Awaitable[str]:

@@ -65,7 +65,8 @@ async def play(
 ) -> None:
     """Runs steps with two gateways of one project of that API."""
 
-    async def main(path: Path, go: threading.Event) -> None:
+    with streaming(kind) as (url, go):
+        path = project(root / "p", url, RULES | policy)
         async with (
             asyncio.timeout(120),
             Gateway.load(path) as one,
@@ -76,9 +77,6 @@ async def play(
             http(second) as at_second,
         ):
             await steps(at_first, at_second, go)
-
-    with streaming(kind) as (url, go):
-        await main(project(root / "p", url, RULES | policy), go)
 
 
 @pytest.mark.parametrize("kind", BODIES)

@@ -26,14 +26,12 @@ BOT = {"orders__check_fraud", "orders__get_health", "orders__list_orders", "orde
 
 
 async def scenario(root: Path, steps: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
-    async def main(path: Path) -> None:
+    with upstream() as (_, server):
+        path = project(root / "p", server, {"rules": RULES, "toolsets": TOOLSETS})
         async with Gateway.load(path) as gateway:
             transport = httpx.ASGITransport(App(gateway))
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
                 await steps(client)
-
-    with upstream() as (_, server):
-        await main(project(root / "p", server, {"rules": RULES, "toolsets": TOOLSETS}))
 
 
 def headers(who: str, **more: str) -> dict[str, str]:

@@ -256,7 +256,7 @@ def test_any_other_limit_is_an_error_with_its_line(given: object, tmp_path: Path
         load(path)
 
 
-def test_gateways_that_share_a_redis_share_the_turns_and_refuse_what_they_cannot_count(
+async def test_gateways_that_share_a_redis_share_the_turns_and_refuse_what_they_cannot_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolgen.state.pauses.FRESH_S", 60.0)  # whether turns can be counted is the question here
@@ -264,29 +264,28 @@ def test_gateways_that_share_a_redis_share_the_turns_and_refuse_what_they_cannot
     redis.start()
     state = f"redis://127.0.0.1:{redis.port}/0"
 
-    async def main(one: Path, two: Path, seen: Upstream) -> None:
-        async with asyncio.timeout(120), Gateway.load(one) as first, Gateway.load(two) as second:
-            callers = (Caller(first), Caller(second))
-            assert [await callers[number % 2].rest() for number in range(6)] == ["ok"] * 4 + ["turn_limit"] * 2
-            assert await callers[0].batch(64, "d") == ["ok"] * 64
-            seen.answers.clear()
-            before = len(seen.requests)
-            together = [asyncio.create_task(callers[number % 2].python("d")) for number in range(6)]
-            await asyncio.to_thread(seen.reached, before + 6)
-            seen.answers.set()
-            assert await asyncio.gather(*together) == ["ok"] * 6
-            assert [await callers[number % 2].mcp_2026("d") for number in range(3)] == ["ok", "ok", "turn_limit"]
-            before = len(seen.requests)
-            redis.stop()
-            assert await callers[0].rest("e") == "upstream_unavailable"
-            assert len(seen.requests) == before
-
     with upstream() as (seen, server):
         paths = [
             project(tmp_path / name, server, POLICY, state=state, gateway={"turn_limit": 4}) for name in ("one", "two")
         ]
         try:
-            asyncio.run(main(paths[0], paths[1], seen))
+            one = paths[0]
+            two = paths[1]
+            async with asyncio.timeout(120), Gateway.load(one) as first, Gateway.load(two) as second:
+                callers = (Caller(first), Caller(second))
+                assert [await callers[number % 2].rest() for number in range(6)] == ["ok"] * 4 + ["turn_limit"] * 2
+                assert await callers[0].batch(64, "d") == ["ok"] * 64
+                seen.answers.clear()
+                before = len(seen.requests)
+                together = [asyncio.create_task(callers[number % 2].python("d")) for number in range(6)]
+                await asyncio.to_thread(seen.reached, before + 6)
+                seen.answers.set()
+                assert await asyncio.gather(*together) == ["ok"] * 6
+                assert [await callers[number % 2].mcp_2026("d") for number in range(3)] == ["ok", "ok", "turn_limit"]
+                before = len(seen.requests)
+                redis.stop()
+                assert await callers[0].rest("e") == "upstream_unavailable"
+                assert len(seen.requests) == before
         finally:
             redis.stop()
     assert json.loads(paths[0].read_text())["state"] == state

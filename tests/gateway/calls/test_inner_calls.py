@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.gateway.governed import Upstream, nested, project, upstream, write_policy
+from tests.gateway.governed import nested, project, upstream, write_policy
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.inner_calls import NestedCalls
 from toolgen.gateway.calls.nesting import MAX_DEPTH
@@ -97,11 +97,12 @@ async def test_what_is_no_json_is_refused_before_anything(tmp_path: Path) -> Non
     assert (envelope.error.code, reached) == ("validation", [])
 
 
-def test_what_waits_inside_of_a_call_that_ends_is_not_sent_later(tmp_path: Path) -> None:
+async def test_what_waits_inside_of_a_call_that_ends_is_not_sent_later(tmp_path: Path) -> None:
     limit = {"id": "one", "per": ["tool"], "concurrency": 1, "wait": "30s"}
     allowed = {**RULES[0], "tools": [MAIL], "effects": ["write"]}
 
-    async def run(seen: Upstream, path: Path) -> None:
+    with upstream() as (seen, server):
+        path = project(tmp_path, server, {"rules": [allowed], "limits": [limit]})
         async with Gateway.load(path) as gateway:
             inner = nested(gateway)
             outer = gateway.current.compiled_policy.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
@@ -116,9 +117,6 @@ def test_what_waits_inside_of_a_call_that_ends_is_not_sent_later(tmp_path: Path)
             await asyncio.wait((first, second))
             assert await asyncio.to_thread(seen.closed)
             seen.answers.set()
-
-    with upstream() as (seen, server):
-        asyncio.run(run(seen, project(tmp_path, server, {"rules": [allowed], "limits": [limit]})))
     assert [body for *_, body in seen.requests] == ['{"to":"a"}']
     ended = [entry["code"] for entry in recorded(tmp_path) if entry["event"] == "outcome"]
     assert sorted(ended) == ["cancelled", "outcome_unknown"]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.gateway.clients import client
 from tests.gateway.gateways import FakeGateway
-from tests.gateway.governed import Upstream, project, upstream
+from tests.gateway.governed import project, upstream
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.metrics.metrics import Metrics
@@ -60,8 +60,9 @@ def value(samples: dict[tuple[str, frozenset[tuple[str, str]]], float], name: st
     return sum(number for (found, others), number in samples.items() if found == name and labels.items() <= set(others))
 
 
-def test_calls_are_counted_by_how_they_ended_and_name_nobody(tmp_path: Path) -> None:
-    async def main(path: Path, seen: Upstream) -> None:
+async def test_calls_are_counted_by_how_they_ended_and_name_nobody(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
+        path = project(tmp_path / "p", server, POLICY)
         async with asyncio.timeout(120), Gateway.load(path) as gateway:
             transport = httpx.ASGITransport(App(gateway))
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
@@ -96,9 +97,6 @@ def test_calls_are_counted_by_how_they_ended_and_name_nobody(tmp_path: Path) -> 
         assert value(samples, "process_resident_memory_bytes") > 1_000_000
         told = answer.text.lower()
         assert [word for word in ("canary", "orders", "bot", "127.0.0.1", "mail", "acme") if word in told] == []
-
-    with upstream() as (seen, server):
-        asyncio.run(main(project(tmp_path / "p", server, POLICY), seen))
 
 
 async def test_a_gateway_that_takes_no_calls_says_so() -> None:

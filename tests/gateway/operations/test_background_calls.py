@@ -282,17 +282,15 @@ def test_a_call_whose_gateway_was_killed_ends_by_its_effect(tmp_path: Path, path
         assert len(seen.requests) == 1
 
 
-def test_a_call_that_is_left_when_the_gateway_stops_ends_first(tmp_path: Path) -> None:
-    async def main(path: Path, seen: Upstream) -> None:
+async def test_a_call_that_is_left_when_the_gateway_stops_ends_first(tmp_path: Path) -> None:
+    with upstream() as (seen, server):
+        path = project(tmp_path / "p", server, POLICY)
         async with Gateway.load(path) as gateway, listening(App(gateway)) as url, http(url) as client:
             call_id = await left(client, seen)
             asyncio.get_running_loop().call_soon(seen.answers.set)
         async with Gateway.load(path) as gateway, listening(App(gateway)) as url, http(url) as client:
             answer = await client.get(f"/v1/calls/{call_id}")
             assert (answer.status_code, answer.json()["data"]) == (200, {"ok": True})
-
-    with upstream() as (seen, server):
-        asyncio.run(main(project(tmp_path / "p", server, POLICY), seen))
 
 
 async def test_what_is_kept_of_a_call_that_runs_has_none_of_its_arguments(tmp_path: Path) -> None:

@@ -149,13 +149,14 @@ async def test_a_call_ends_under_the_policy_it_began_under(tmp_path: Path) -> No
         ({"rules": [ALL, {"id": "mail", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "deny"}]}, "ok", 2),
     ],
 )
-def test_what_waits_at_a_limit_is_not_sent_where_the_policy_in_force_by_then_might_decide_otherwise(
+async def test_what_waits_at_a_limit_is_not_sent_where_the_policy_in_force_by_then_might_decide_otherwise(
     tmp_path: Path, edit: dict[str, Any], code: str, sent: int
 ) -> None:
     slow = {"id": "turns", "per": ["principal"], "rate": "10/s", "burst": 1, "wait": "30s"}
     policy = {"rules": [ALL], "limits": [slow]}
 
-    async def main(path: Path) -> str:
+    with upstream() as (seen, server):
+        path = governed(tmp_path / "p", server, policy)
         clock = FixedClock()
         loaded = Gateway.load(path)
         async with Gateway(
@@ -168,10 +169,8 @@ def test_what_waits_at_a_limit_is_not_sent_where_the_policy_in_force_by_then_mig
             assert await gateway.operations.reload()
             clock.advance(1)
             answer = await waiting
-            return answer.status if answer.error is None else answer.error.code
-
-    with upstream() as (seen, server):
-        assert asyncio.run(main(governed(tmp_path / "p", server, policy))) == code
+            found = answer.status if answer.error is None else answer.error.code
+        assert found == code
         assert len(seen.requests) == sent
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.services.bridged import hostile, listed
 from toolgen.connectors.http.scrubber import scrubber_of
+from toolgen.connectors.mcp.command import CommandSpec, LocalCommand
 from toolgen.connectors.mcp.server_requests import BadRequestError, CallTime, ServerRequests, response_to
 from toolgen.model.client_channel import Unasked
 from toolgen.model.schema import JsonObject
@@ -178,3 +181,20 @@ async def test_a_server_is_told_why_its_request_has_no_answer_and_shows_no_secre
     done = await response_to(requests, "x", ELICIT, {**form(type="string"), "message": "my canary-token-1"}, scrubber)
     assert done["result"] == {"action": "accept", "content": {}}
     assert "canary" not in str(line.asked)
+
+
+async def test_a_server_that_floods_its_pipe_with_requests_is_asked_on(tmp_path: Path) -> None:
+    words = tuple(hostile(tmp_path, *listed("begs", "echo")))
+    command = LocalCommand(CommandSpec(source="far", words=words, folder=str(tmp_path)))
+    line = Line({"role": "assistant", "content": {"type": "text", "text": "x"}})
+    try:
+        assert await command.begin({}) == 1
+        for number, (name, arguments) in enumerate((("begs", {"times": 5000}), ("echo", {}))):
+            params = {"name": name, "arguments": arguments}
+            message = {"jsonrpc": "2.0", "id": number + 1, "method": "tools/call", "params": params}
+            requests = ServerRequests(line, line.capabilities, CallTime(1e12))
+            reply = await asyncio.wait_for(command.ask(message, requests), 60)
+            assert (reply.fault, b"structuredContent" in reply.line) == (None, True)
+        assert 0 < len(line.asked) <= 64
+    finally:
+        await command.close()

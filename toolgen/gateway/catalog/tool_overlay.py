@@ -12,6 +12,7 @@ from toolgen.connectors.functions.adopted import adopted_tool
 from toolgen.connectors.functions.decorator import MARK, ToolMark
 from toolgen.connectors.functions.read import tool_of
 from toolgen.connectors.functions.signature import Broken, FunctionTool, offer_of
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.canonical import digest
 from toolgen.core.errors import ConfigError
 from toolgen.model.argument_names import with_listed_arguments
@@ -23,6 +24,8 @@ from toolgen.model.tool import Effect, Tool, seal
 from toolgen.policy.arguments import check_schema
 
 __all__ = ["Added", "Overlay", "ToolOverrides", "added_tool"]
+
+_KIND = next(kind for kind, connector in CONNECTORS.items() if connector.runs_functions)
 
 
 class ToolOverrides(Struct, frozen=True, kw_only=True):
@@ -146,6 +149,6 @@ def _mark(own: ToolMark, said: ToolOverrides) -> ToolMark:
 
 def _with(built: Manifest, tools: Mapping[str, Tool]) -> Manifest:
     own = {name: one.digest for name, one in tools.items() if one.source == ADDED}
-    info = SourceInfo(kind="python", digest=digest(own), title="added at run time", version="")
+    info = SourceInfo(kind=_KIND, digest=digest(own), title="added at run time", version="")
     sources = {**built.sources, ADDED: info} if own and ADDED not in built.sources else built.sources
     return with_tools(built, sources, tools.values())

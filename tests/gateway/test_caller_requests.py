@@ -92,7 +92,7 @@ class Person:
 
     async def roots(self, context: Any) -> ListRootsResult:
         self.asked.append("roots")
-        return ListRootsResult(roots=[Root(uri="file:///work/a", name="a"), Root(uri="file:///b")])
+        return ListRootsResult(roots=[Root(uri="file:///home/ann/a", name="a"), Root(uri="file:///b")])
 
 
 @asynccontextmanager
@@ -137,7 +137,7 @@ async def test_every_request_reaches_the_caller_and_its_answer_the_server(
         assert answer == {"action": "accept", "content": {"count": 2, "size": "large"}}
         assert await said(made, "pay") == "accept"
         assert await said(made, "summarise", text="a long text") == "model-1: short"
-        assert await said(made, "folders") == "file:///work/a file:///b"
+        assert await said(made, "folders") == "file:///home/ann/a file:///b"
         assert await said(made, "add", a=1, b=2) == "3"
     form, page, sampled, roots = person.asked
     assert form.message == "Which cup? now"

@@ -66,13 +66,10 @@ def called(params: dict[str, Any], ask: Ask) -> dict[str, Any]:
             answers = [ask("sampling/createMessage", {"messages": [], "maxTokens": 9}), ask("elicitation/create", {})]
             return text(json.dumps([one.get("error", {}).get("code") for one in answers]))
         case "begs":  # requests under few ids, without waiting for an answer
-            said = {"messages": [{"role": "user", "content": {"type": "text", "text": "x" * 500}}], "maxTokens": 9}
+            wanted = {"messages": [{"role": "user", "content": {"type": "text", "text": "x" * 500}}], "maxTokens": 9}
             for number in range(arguments["times"]):
-                print(
-                    json.dumps(
-                        {"jsonrpc": "2.0", "id": number % 50, "method": "sampling/createMessage", "params": said}
-                    )
-                )
+                request = {"jsonrpc": "2.0", "id": number % 50, "method": "sampling/createMessage", "params": wanted}
+                print(json.dumps(request))
         case "hidden":
             return text("a\u202eb\x1b[31m\u200bc\U000e0041 " + os.environ.get("HOSTILE_TOKEN", ""))
         case "environment":

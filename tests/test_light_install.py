@@ -159,6 +159,11 @@ def test_a_call_is_refused_or_made_and_recorded_without_extras(light: Path, proj
     assert ran(light, project, "audit", "verify").returncode == 0
 
 
+def test_a_project_without_databases_says_so_before_an_extra_is_asked_for(light: Path, project: Path) -> None:
+    done = ran(light, project, "sql", "check", "--source", "shelf", "SELECT 1")
+    assert (done.returncode, "there is no database 'shelf'" in done.stderr) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("written", "command", "extra"),
     [
@@ -166,15 +171,13 @@ def test_a_call_is_refused_or_made_and_recorded_without_extras(light: Path, proj
         ("sources: {shop: {sql: 'postgresql://a@127.0.0.1:9/b'}}\n", ("build",), "postgres"),
         ("sources: {shop: {sql: 'mariadb://a@127.0.0.1:9/b'}}\n", ("build",), "mysql"),
         ("sources: {shop: {sql: 'duckdb:///shop.db'}}\n", ("build",), "duckdb"),
-        ("", ("sql", "check", "--source", "shelf", "SELECT 1"), "sql"),
     ],
 )
 def test_what_is_missing_is_said_with_the_command_that_installs_it(
     light: Path, project: Path, written: str, command: tuple[str, ...], extra: str
 ) -> None:
-    if written:
-        (project / "shop.db").touch()
-        (project / "toolgen.yaml").write_text(written)
+    (project / "shop.db").touch()
+    (project / "toolgen.yaml").write_text(written)
     done = ran(light, project, *command)
     assert done.returncode == 1, done.stdout + done.stderr
     assert f'pip install "toolgen[{extra}]"' in done.stderr

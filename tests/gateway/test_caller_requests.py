@@ -292,9 +292,11 @@ async def test_a_rule_allows_requests_only_of_calls_that_it_applies_to(tmp_path:
         more = {"id": "some", "to": ["bot"], "tools": ["far__order"], "verdict": "allow", "allow": ["elicitation"]}
         rules["rules"].append({**more, "when": "args.note == 'please'"})
         (tmp_path / "policies" / "p.yaml").write_text(json.dumps(rules))
-        await until(lambda: recorded(tmp_path, "policy") != [])
+        end = time.monotonic() + 60  # what an edit gives waits until the files rest
+        while (answer := await made.call_tool("far__order", {"note": "please"})).is_error:
+            assert time.monotonic() < end, answer
+            await asyncio.sleep(0.2)
         assert (await made.call_tool("far__order", {"note": "now"})).is_error
-        assert json.loads(await said(made, "order", note="please"))["action"] == "accept"
     assert [one.message for one in person.asked] == ["Which cup?please"]
 
 

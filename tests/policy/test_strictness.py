@@ -38,6 +38,8 @@ MORE = {
     "plain": [{"tools": ["pets__*"], "fields": ["$.limit"]}],
 }
 DEFAULTS = {  # whatever is not empty: what somebody gets who says nothing
+    "AllowanceShape.max_tokens": 1024,
+    "AllowanceShape.per_call": 8,
     "ApprovalShape.expires": "1h",
     "ApprovalShape.quorum": 1,
     "EarlierShape.outcome": "ok",

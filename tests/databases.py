@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import psycopg
@@ -14,8 +15,10 @@ import pymysql
 import pytest
 
 from toolgen.connectors.sql.engines import location_of
+from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.database_url import ServerLocation
+from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, SqlBinding, Tool
 
@@ -102,6 +105,30 @@ def statement(sql: str, *parameters: Json, **changes: object) -> Statement:
         **{name: frozenset(value) if isinstance(value, set) else value for name, value in changes.items()},
     }
     return Statement(sql=sql, parameters=parameters, **given)  # type: ignore[arg-type]
+
+
+async def with_executor(location: str, work: Callable[[SqlExecutor], Awaitable[None]], **options: Any) -> None:
+    """Does some work with an executor of its own, which is closed then."""
+    executor = SqlExecutor(location, **options)
+    try:
+        await work(executor)
+    finally:
+        await executor.close()
+
+
+async def run_statements(
+    dialect: str, location: str, *sqls: object, operation: str = "query", **options: Any
+) -> list[Success | Failed]:
+    """The results of one statement after the other on one executor."""
+    results: list[Success | Failed] = []
+
+    async def work(executor: SqlExecutor) -> None:
+        for sql in sqls:
+            given = statement(sql) if isinstance(sql, str) else sql
+            results.append(await executor.execute(sql_call(dialect, operation, given)))  # type: ignore[arg-type]
+
+    await with_executor(location, work, **options)
+    return results
 
 
 def sql_call(dialect: str, operation: str, given: Statement | None = None) -> Call:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from tests.databases import duckdb_file, sql_call, statement
+from tests.databases import duckdb_file, run_statements, sql_call, statement
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.execution.sandbox_pool import FileEngine
 from toolgen.model.result import Failed, Success
@@ -28,15 +29,7 @@ def location(tmp_path_factory: pytest.TempPathFactory) -> str:
     return duckdb_file(tmp_path_factory.mktemp("duck") / "lab.duckdb", SCRIPT)
 
 
-async def run(location: str, *sqls: object, operation: str = "query") -> list[Success | Failed]:
-    executor = SqlExecutor(location)
-    try:
-        return [
-            await executor.execute(sql_call("duckdb", operation, statement(sql) if isinstance(sql, str) else sql))  # type: ignore[arg-type]
-            for sql in sqls
-        ]
-    finally:
-        await executor.close()
+run = partial(run_statements, "duckdb")
 
 
 def rows(result: Success | Failed) -> list[list[Json]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 
 import pytest
 
-from tests.databases import mysql, mysql_database, sql_call, statement
+from tests.databases import mysql, mysql_database, run_statements, sql_call, statement, with_executor
 from tests.patient import until
 from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.execution.executor import SqlExecutor
@@ -36,17 +37,7 @@ def location() -> Iterator[str]:
         yield location
 
 
-async def run(location: str, *sqls: object, operation: str = "query") -> list[Success | Failed]:
-    """Each statement after the other on one executor."""
-
-    executor = SqlExecutor(location)
-    try:
-        return [
-            await executor.execute(sql_call("mysql", operation, statement(sql) if isinstance(sql, str) else sql))  # type: ignore[arg-type]
-            for sql in sqls
-        ]
-    finally:
-        await executor.close()
+run = partial(run_statements, "mysql")
 
 
 def rows(result: Success | Failed) -> list[list[Json]]:
@@ -243,14 +234,6 @@ def running(location: str, text: str) -> int:
         )
         ((count,),) = cursor.fetchall()
     return int(count)
-
-
-async def with_executor(location: str, work: Callable[[SqlExecutor], Awaitable[None]]) -> None:
-    executor = SqlExecutor(location)
-    try:
-        await work(executor)
-    finally:
-        await executor.close()
 
 
 async def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> None:

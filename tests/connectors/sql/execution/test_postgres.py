@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from tests.databases import postgres, postgres_database, sql_call, statement
+from tests.databases import postgres, postgres_database, run_statements, sql_call, statement, with_executor
 from tests.patient import until
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.secrets import SecretReference, SecretResolver
@@ -42,17 +43,7 @@ def location() -> Iterator[str]:
         yield location
 
 
-async def run(location: str, *sqls: object, operation: str = "query", **options: object) -> list[Success | Failed]:
-    """Each statement after the other on one executor."""
-
-    executor = SqlExecutor(location, **options)  # type: ignore[arg-type]
-    try:
-        return [
-            await executor.execute(sql_call("postgres", operation, statement(sql) if isinstance(sql, str) else sql))  # type: ignore[arg-type]
-            for sql in sqls
-        ]
-    finally:
-        await executor.close()
+run = partial(run_statements, "postgres")
 
 
 def rows(result: Success | Failed) -> list[list[Json]]:
@@ -294,14 +285,6 @@ def active(location: str, text: str) -> int:
         ).fetchone()
     assert found is not None
     return int(str(found[0]))
-
-
-async def with_executor(location: str, work: Callable[[SqlExecutor], Awaitable[None]]) -> None:
-    executor = SqlExecutor(location)
-    try:
-        await work(executor)
-    finally:
-        await executor.close()
 
 
 async def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> None:

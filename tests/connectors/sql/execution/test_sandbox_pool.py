@@ -8,14 +8,14 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 import uvloop
 
-from tests.databases import duckdb_file, sql_call, statement
+from tests.databases import duckdb_file, sql_call, statement, with_executor
 from tests.exhaustive import EXHAUSTIVE, spread
 from tests.patient import until
 from toolgen.connectors.sql.execution import sandbox_pool
@@ -38,14 +38,6 @@ def locations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         )
     duck = duckdb_file(folder / "lab.duckdb", "CREATE TABLE customers AS SELECT 1 AS id, 'a' AS name")
     return {"sqlite": f"sqlite:///{folder / 'lab.db'}", "duckdb": duck}
-
-
-async def serving(location: str, work: Callable[[SqlExecutor], Awaitable[None]]) -> None:
-    executor = SqlExecutor(location)
-    try:
-        await work(executor)
-    finally:
-        await executor.close()
 
 
 async def ask(executor: SqlExecutor, dialect: str, sql: str, *parameters: Json, **limits: object) -> Success | Failed:
@@ -105,7 +97,7 @@ async def test_a_function_that_looks_at_no_clock_is_ended(
         }
         assert code(await ask(executor, dialect, "SELECT 1")) == "ok"
 
-    await serving(locations[dialect], work)
+    await with_executor(locations[dialect], work)
 
 
 HUNGRY = [
@@ -129,7 +121,7 @@ async def test_memory_is_bounded_whatever_the_library_counts(sql: str, locations
         }
         assert code(await ask(executor, "duckdb", "SELECT 1")) == "ok"
 
-    await serving(locations["duckdb"], work)
+    await with_executor(locations["duckdb"], work)
 
 
 @pytest.mark.sweep
@@ -149,7 +141,7 @@ async def test_more_statements_than_processes_are_told_to_come_back(
         waiting = [result.error.retry_after_s for result in results if code(result) == "upstream_unavailable"]  # type: ignore[union-attr]
         assert waiting == [1.0]
 
-    await serving(locations["sqlite"], work)
+    await with_executor(locations["sqlite"], work)
 
 
 async def test_callers_who_leave_while_processes_start_start_no_more_of_them(
@@ -174,7 +166,7 @@ async def test_callers_who_leave_while_processes_start_start_no_more_of_them(
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         assert len(started) == 4
 
-    await serving(locations["sqlite"], work)
+    await with_executor(locations["sqlite"], work)
 
 
 async def test_a_process_that_is_gone_is_replaced(locations: dict[str, str]) -> None:
@@ -186,7 +178,7 @@ async def test_a_process_that_is_gone_is_replaced(locations: dict[str, str]) -> 
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         assert child_of(executor) != gone
 
-    await serving(locations["sqlite"], work)
+    await with_executor(locations["sqlite"], work)
 
 
 # Python that stands for a process which was taken over: what it reads first is where the code is, then orders come.
@@ -228,7 +220,7 @@ async def test_nothing_a_process_says_is_believed(
             assert code(await ask(executor, "sqlite", "SELECT 1", timeout_s=seconds)) == told
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
 
-    await serving(locations["sqlite"], work)
+    await with_executor(locations["sqlite"], work)
 
 
 async def test_a_process_that_takes_no_order_holds_up_nobody_else(locations: dict[str, str]) -> None:
@@ -246,7 +238,7 @@ async def test_a_process_that_takes_no_order_holds_up_nobody_else(locations: dic
         assert turns > 2
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
 
-    await serving(locations["sqlite"], work)
+    await with_executor(locations["sqlite"], work)
 
 
 async def test_a_change_that_fails_leaves_its_process(tmp_path: Path) -> None:
@@ -259,7 +251,7 @@ async def test_a_change_that_fails_leaves_its_process(tmp_path: Path) -> None:
         assert code(await executor.execute(changes("sqlite", 1))) == "sql_failed"
         assert child_of(executor) == child
 
-    await serving(f"sqlite:///{tmp_path / 'shop.db'}", work)
+    await with_executor(f"sqlite:///{tmp_path / 'shop.db'}", work)
 
 
 INSERT = {"tables": {"customers"}, "columns": {"customers.id"}, "writes": "insert", "max_changes": 1}
@@ -296,7 +288,7 @@ async def test_a_change_that_does_not_commit_yet_ends_with_its_caller(tmp_path: 
             assert writer.execute("SELECT count(*) FROM customers").fetchone() == (0,)
         assert code(await executor.execute(changes("sqlite", 1))) == "ok"
 
-    await serving(f"sqlite:///{path}", work)
+    await with_executor(f"sqlite:///{path}", work)
 
 
 @pytest.mark.parametrize("read", [True, False], ids=["which was told", "which is not yet read"])
@@ -333,7 +325,7 @@ async def test_a_change_that_commits_is_left_to_end(
         with closing(sqlite3.connect(path)) as reader:
             assert reader.execute("SELECT count(*) FROM customers").fetchone() == (1,)
 
-    await serving(f"sqlite:///{path}", work)
+    await with_executor(f"sqlite:///{path}", work)
 
 
 @pytest.mark.parametrize(
@@ -395,7 +387,7 @@ async def test_a_long_answer_is_read_whole(locations: dict[str, str]) -> None:
         assert isinstance(result.data, dict)
         assert result.data["rows"] == [[number, LONG] for number in range(1, 21)]
 
-    await serving(locations["sqlite"], work)
+    await with_executor(locations["sqlite"], work)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
@@ -422,7 +414,7 @@ async def test_a_process_has_nothing_of_the_gateways(
             libraries = (child / "maps").read_text(encoding="utf-8")
             assert not {name for name in ("_ssl", "_asyncio", "cryptography") if name in libraries}
 
-    await serving(locations[dialect], work)
+    await with_executor(locations[dialect], work)
     assert not Path(f"/proc/{children[0]}").exists()
 
 
@@ -446,4 +438,4 @@ async def test_after_closing_no_statement_is_taken(locations: dict[str, str]) ->
         await executor.close()
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "upstream_unavailable"
 
-    await serving(locations["sqlite"], work)
+    await with_executor(locations["sqlite"], work)

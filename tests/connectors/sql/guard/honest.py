@@ -27,10 +27,10 @@ from toolgen.model.sql_scope import SqlScope
 
 __all__ = [
     "FOLDER",
-    "MYSQL_SETTINGS",
     "Engine",
     "Honest",
     "Rows",
+    "connection_to",
     "faults_of",
     "honest_statements",
     "listed",
@@ -121,10 +121,27 @@ class Engine(Struct, kw_only=True):
 
 
 # As the gateway's sessions have them.
-MYSQL_SETTINGS: Final = (
+_MYSQL_SETTINGS: Final = (
     "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',"
     " SESSION optimizer_search_depth = 0"
 )
+
+
+def connection_to(dialect: str, place: str) -> Any:
+    """A connection to a database with the settings of the gateway's sessions."""
+    name = place.rpartition("/")[2]
+    match dialect:
+        case "postgres":
+            return postgres(name)
+        case "mysql":
+            connection = mysql(name)
+            with closing(connection.cursor()) as cursor:
+                cursor.execute(_MYSQL_SETTINGS)
+            return connection
+        case "duckdb":
+            return duckdb.connect(place.removeprefix("duckdb:///"), read_only=True)
+        case _:
+            return sqlite3.connect(place.removeprefix("sqlite:///"))
 
 
 @contextmanager
@@ -132,20 +149,7 @@ def open_engine(dialect: str, folder: Path) -> Iterator[Engine]:
     """A fresh database of the schema; skips where there is no server."""
     with location(dialect, folder) as place:
         known = database(dialect, place)
-        name = place.rpartition("/")[2]
-        connection: Any
-        match dialect:
-            case "postgres":
-                connection = postgres(name)
-            case "mysql":
-                connection = mysql(name)
-                with closing(connection.cursor()) as cursor:
-                    cursor.execute(MYSQL_SETTINGS)
-            case "duckdb":
-                connection = duckdb.connect(place.removeprefix("duckdb:///"), read_only=True)
-            case _:
-                connection = sqlite3.connect(place.removeprefix("sqlite:///"))
-        with closing(connection):
+        with closing(connection_to(dialect, place)) as connection:
             yield Engine(dialect=dialect, database=known, connection=connection)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tests.connectors.sql.guard.honest import MYSQL_SETTINGS, Engine, Honest, listed
-from tests.databases import mysql, mysql_database, postgres, postgres_database
+from tests.connectors.sql.guard.honest import Engine, Honest, connection_to, listed
+from tests.databases import mysql_database, postgres_database
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.engines import location_of
 
@@ -33,10 +33,5 @@ def open_company(dialect: str) -> Iterator[Engine]:
     script = (FOLDER / f"schema_{dialect}.sql").read_text(encoding="utf-8")
     with (postgres_database if dialect == "postgres" else mysql_database)(script) as place:
         known = RECORDS[dialect].read(location_of(place), "").database
-        name = place.rpartition("/")[2]
-        connection: Any = postgres(name) if dialect == "postgres" else mysql(name)
-        with closing(connection):
-            if dialect == "mysql":
-                with closing(connection.cursor()) as cursor:
-                    cursor.execute(MYSQL_SETTINGS)
+        with closing(connection_to(dialect, place)) as connection:
             yield Engine(dialect=dialect, database=known, connection=connection)

@@ -14,12 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-import duckdb
-
-from tests.connectors.sql.guard.honest import MYSQL_SETTINGS, Engine, Honest, listed
-from tests.databases import duckdb_file, mysql, mysql_database, postgres, postgres_database
+from tests.connectors.sql.guard.honest import Engine, Honest, connection_to, listed
+from tests.databases import duckdb_file, mysql_database, postgres_database
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.engines import location_of
 
@@ -120,21 +118,9 @@ def open_hospital(dialect: str, folder: Path) -> Iterator[Engine]:
     """A fresh database of the hospital; skips where there is no server."""
     with _location(dialect, folder) as place:
         known = RECORDS[dialect].read(location_of(place), "").database
-        name = place.rpartition("/")[2]
-        connection: Any
-        match dialect:
-            case "postgres":
-                connection = postgres(name)
+        with closing(connection_to(dialect, place)) as connection:
+            if dialect == "postgres":
                 connection.execute("SET timezone = 'UTC'")
-            case "mysql":
-                connection = mysql(name)
-                with closing(connection.cursor()) as cursor:
-                    cursor.execute(MYSQL_SETTINGS)
-            case "duckdb":
-                connection = duckdb.connect(place.removeprefix("duckdb:///"), read_only=True)
-            case _:
-                connection = sqlite3.connect(place.removeprefix("sqlite:///"))
-        with closing(connection):
             yield Engine(dialect=dialect, database=known, connection=connection, digits=_DIGITS)
 
 

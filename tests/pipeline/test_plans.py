@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import tempfile
-from collections.abc import Sequence
+import tracemalloc
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +29,7 @@ from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Pending, Refused, Result, Success
 from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Allow, Deny, Verdict
+from toolgen.pipeline import order
 from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.order import Plans, call_pipeline
 from toolgen.pipeline.stages.access import AccessStage, CallHistory, RedactStage
@@ -241,6 +244,36 @@ def test_names_that_strangers_make_up_leave_no_plan() -> None:
     assert plans._plans == {}
 
 
+def test_a_plan_takes_little_memory_and_all_of_them_are_bounded() -> None:
+    parts = World(rule()).parts
+    tool = PETS.tools["pets__get_pet"]
+    callers = [replace(BOT, roles=BOT.roles | {f"role_{number}"}) for number in range(300)]
+    tools = [replace(tool, name=f"pets__get_pet_{number}") for number in range(300)]
+    for who in callers:
+        parts.access.access.visible(who, tool)
+    plans = Plans(parts)
+    plans._planned(BOT, tool)
+
+    of_roles = traced(lambda: [plans._planned(who, tool) for who in callers]) / 300
+    of_tools = traced(lambda: [plans._stages(one) for one in tools]) / 300
+
+    assert 0 < of_roles <= 2_048
+    assert order._MAX_PLANS * of_roles + order._MAX_SHARED * of_tools <= 64 * 2**20
+
+
+def traced(make: Callable[[], object]) -> int:
+    """Bytes that are held after a call in addition to those before it."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        made = make()
+        del made
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
 SCENARIOS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     # what is broken, tool, arguments, and what is otherwise than in an ordinary world
     ("pause", "pets__list_pets", {}, {"paused": True}),
@@ -301,7 +334,8 @@ def test_steps_of_a_plan_follow_the_order_of_the_stages() -> None:
     world = World(rule())
     plans = Plans(world.parts)
     tool = PETS.tools["pets__list_pets"]
-    prepared = [(one.stage, one.stage.prepared(BOT, tool)) for one in plans._placed]
+    shared = zip(plans._placed, plans._stages(tool).prepared, strict=True)
+    prepared = [(one.stage, found) for one, found in shared]
     assert [type(stage).__name__ for stage, found in prepared if found is not None] == [
         "PauseStage",
         "LimitStage",

@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 _MAX_PLANS = 10_000
+_MAX_SHARED = 5_000  # tools
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -118,14 +119,16 @@ def call_pipeline(parts: Parts, idle: Collection[object] = ()) -> Next:
 class Plans:
     """The pipeline under one policy. Calls of principals with the same roles to the same tool share a plan, made at the first of them.
 
-    What changes while the policy is in force is checked at every call, as are the arguments. A call with anything unusual about it (a
-    user it acts for, toolsets, a conversation whose turns are counted, an idempotency key, an approval) takes the general pipeline.
+    Plans of one tool differ in the access stage alone, and share all else. What changes while the policy is in force is checked at every
+    call, as are the arguments. A call with anything unusual about it (a user it acts for, toolsets, a conversation whose turns are counted,
+    an idempotency key, an approval) takes the general pipeline.
     """
 
     def __init__(self, parts: Parts) -> None:
         self._parts, self._general = parts, call_pipeline(parts)
         self._placed = _order(parts)
         self._plans: dict[tuple[str, frozenset[str]], tuple[Tool, Next]] = {}
+        self._shared: dict[str, _SharedStages] = {}
 
     def __call__(self, call: Call, call_context: CallContext) -> Coroutine[Any, Any, Result]:
         """Return the coroutine of a call, by its plan if there is one for calls like it."""
@@ -150,30 +153,51 @@ class Plans:
             return self._general  # no plan is kept for a name that does not exist for its caller
         if len(self._plans) >= _MAX_PLANS:
             self._plans.clear()
-        plan = partial(parts.record.for_plan(tool), proceed=self._plan(who, tool))
+        shared = self._stages(tool)
+        plan = partial(shared.record, proceed=self._plan(shared, parts.access.prepared_for(who, tool)))
         self._plans[tool.name, who.roles] = (tool, plan)
         return plan
 
-    def _plan(self, who: Principal, tool: Tool, first: int = 0) -> Next:
+    def _stages(self, tool: Tool) -> _SharedStages:
+        found = self._shared.get(tool.name)
+        if found is None or found.tool is not tool:
+            if len(self._shared) >= _MAX_SHARED:
+                self._shared.clear()
+            parts = self._parts
+            prepared = tuple(GENERAL if one.stage is parts.access else one.stage.prepared(tool) for one in self._placed)
+            record, last = parts.record.for_plan(tool), parts.deliver.prepared(tool)
+            found = self._shared[tool.name] = _SharedStages(tool, record, prepared, last)
+        return found
+
+    def _plan(self, shared: _SharedStages, access: Prepared, first: int = 0) -> Next:
         """Return the stages from a place on that have something to do for these calls. A stage that has to see each call stands in the plan
         as it is, and a plan of what follows is behind it."""
         stages: list[PreparedStage] = []
         places: list[int] = []
-        last: Next | None = None
+        last = shared.last
         for place, one in enumerate(self._placed[first:], first):
-            prepared: Prepared = one.stage.prepared(who, tool)
+            prepared = access if one.stage is self._parts.access else shared.prepared[place]
             if prepared is GENERAL:
-                last = _composed([one], self._plan(who, tool, place + 1))
+                last = _composed([one], self._plan(shared, access, place + 1))
                 break
             if prepared is not None and not (stages and stages[-1] == prepared):
                 stages.append(prepared)
                 places.append(place)
-        last = last or self._parts.deliver.prepared(who, tool)
         return CallPlan(stages, places, last, self._rest) if stages else last
 
     def _rest(self, place: int) -> Next:
         """Return the general pipeline from a place on, behind the record."""
         return _composed(self._placed[place:], self._parts.deliver)
+
+
+class _SharedStages(Struct, frozen=True):
+    """Stages of all plans for one tool: the record, each stage in the order, and the end of the pipeline. The place of the access stage
+    holds nothing."""
+
+    tool: Tool
+    record: Record
+    prepared: tuple[Prepared, ...]
+    last: Next
 
 
 def resource_pipeline(parts: Parts) -> Next:

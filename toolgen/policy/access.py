@@ -75,6 +75,7 @@ class EvaluationContext(msgspec.Struct, frozen=True, kw_only=True):
 NOWHERE = EvaluationContext()
 DESCRIBES = "types-of-callable-tools"
 """The rule by which the types of a GraphQL source are shown, where the policy says nothing of the tool that shows them."""
+_MAX_ENTRIES = 500_000  # about 100 bytes each
 NO_TOOLSETS: Mapping[str, Toolset] = MappingProxyType({})
 
 
@@ -128,6 +129,8 @@ class Access:
         self._toolsets = toolsets
         self._describing = [tool for tool in tools.values() if tool.shows_schema]
         self._by_roles: dict[frozenset[str], dict[str, _About]] = {}
+        self._entries = 0  # of all tables by roles
+        self._same: dict[tuple[bool, tuple[int, ...]], _About] = {}
 
     def _compiled_for(self, tools: Mapping[str, Tool]) -> dict[str, CompiledRule]:
         """The compiled rules by name; none where they are about other tools."""
@@ -334,7 +337,12 @@ class Access:
     def _about(self, principal: Principal, tool: Tool) -> _About:
         table = self._by_roles.get(principal.roles)
         if table is None:
-            table = self._by_roles[principal.roles] = self._table(principal.roles)
+            table = self._table(principal.roles)
+            self._entries += len(table) + 1
+            if self._entries > _MAX_ENTRIES:
+                self._by_roles.clear()
+                self._entries = len(table) + 1
+            self._by_roles[principal.roles] = table
         # By name and identity: a tool that is not the catalog's own (an absent one, an older one) is about nothing.
         return table.get(tool.name, _NOTHING) if self._tools.get(tool.name) is tool else _NOTHING
 
@@ -345,7 +353,7 @@ class Access:
             if compiled.rule.roles & roles:
                 for name in compiled.tools if open_to is None else compiled.tools & open_to:
                     about.setdefault(name, []).append(compiled)
-        table = {name: _gathered(found, self._tools[name]) for name, found in about.items()}
+        table = {name: self._shared(found, self._tools[name]) for name, found in about.items()}
         for tool in self._describing:
             known = table.get(tool.name)
             silent = known is None or not known.rules
@@ -353,6 +361,16 @@ class Access:
                 shadows = () if known is None else tuple(known.shadows)
                 table[tool.name] = _gathered([_describes(tool, roles), *shadows], tool)
         return table
+
+    def _shared(self, found: list[CompiledRule], tool: Tool) -> _About:
+        """Return what rules say about a tool. It is one object for all tools and roles with the same rules."""
+        key = (tool.effect is Effect.DESTRUCTIVE, tuple(map(id, found)))  # the rules live as long as this
+        same = self._same.get(key)
+        if same is None:
+            if len(self._same) >= _MAX_ENTRIES:
+                self._same.clear()
+            same = self._same[key] = _gathered(found, tool)
+        return same
 
     def _may_call_of(self, source: str, table: Mapping[str, _About]) -> bool:
         return any(about.could and self._tools[name].source == source for name, about in table.items())

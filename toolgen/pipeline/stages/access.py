@@ -158,8 +158,8 @@ class AccessStage(Struct, frozen=True, kw_only=True):
                 self.earlier.end(call, result)
         return result
 
-    def prepared(self, principal: Principal, tool: Tool) -> Prepared:
-        """Return a step that decides a call and counts it, where no other process counts along."""
+    def prepared_for(self, principal: Principal, tool: Tool) -> Prepared:
+        """Return a step that decides calls of principals with these roles and counts them, where no other process counts along."""
         earlier = self.earlier
         if earlier is None:
             return PreparedStage(self._decided)
@@ -265,7 +265,7 @@ class RedactStage(Struct, kw_only=True):
         """Return True if the policy hides nothing in the tool's answers, whatever the arguments."""
         return self._of(tool) is None and not tool.takes_documents
 
-    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+    def prepared(self, tool: Tool) -> Prepared:
         """Return None if the policy hides nothing in the answers of the tool."""
         return None if self.idle(tool) else GENERAL
 

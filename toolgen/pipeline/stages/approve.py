@@ -93,7 +93,7 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
     def __call__(self, call: Call, call_context: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
         return self._asked(call, call_context) if call_context.verdict == "ask" else call
 
-    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+    def prepared(self, _tool: Tool) -> Prepared:
         """Return a step that lets a call on that no rule asks about."""
         return PreparedStage(unasked)
 

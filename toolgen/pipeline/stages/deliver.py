@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from toolgen.connectors.executor import ChecksFirst, Executor, FileSource
 from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import SecretError, ToolgenError
-from toolgen.model.call import Call, Principal
+from toolgen.model.call import Call
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.excerpt import current_masking
 from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
@@ -78,7 +78,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
             call, self.policy_digest, call_context.caller_connection, lambda: self._send(call, call_context)
         )
 
-    def prepared(self, _principal: Principal, tool: Tool) -> Next:
+    def prepared(self, tool: Tool) -> Next:
         """Return the end of the pipeline for calls of a tool. A request over HTTP goes straight to its executor."""
         if not tool.sends_request or (self.caching is not None and not self.caching.idle(tool)):
             return self

@@ -71,7 +71,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
             return proceed(call, call_context)
         return self._joined(self.calls, call, call_context, proceed, asks=asks)
 
-    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+    def prepared(self, tool: Tool) -> Prepared:
         """Return a step that lets reads on that no rule asks about. Other calls may be equal to one that waits."""
         if self.calls is None:
             return None

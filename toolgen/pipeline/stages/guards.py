@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.core.errors import StateError
-from toolgen.model.call import Call, DatabaseDescription, Principal, Statement, parties
+from toolgen.model.call import Call, DatabaseDescription, Statement, parties
 from toolgen.model.database import Database
 from toolgen.model.result import Error, Refused
 from toolgen.model.tool import NoBinding, Tool
@@ -64,7 +64,7 @@ class PauseStage(Struct, frozen=True, kw_only=True):
             return call
         return self._asked(call)
 
-    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+    def prepared(self, _tool: Tool) -> Prepared:
         """Return a step that lets calls on while nothing is paused."""
         return PreparedStage(self._nothing_paused)
 
@@ -125,7 +125,7 @@ class ArgumentsStage(Struct, kw_only=True):
             )
         )
 
-    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+    def prepared(self, tool: Tool) -> Prepared:
         """Return a step that lets valid arguments on. The general path says what is wrong with others."""
         accepts = self._validator(tool).accepts
 
@@ -178,7 +178,7 @@ class InspectStage(Struct, frozen=True, kw_only=True):
         url = binding.destination
         return url is None or isinstance(self.destination(url, tool.source), Allow)
 
-    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+    def prepared(self, tool: Tool) -> Prepared:
         """Return None if every call of the tool passes unchanged. SQL and documents are read anew at each call."""
         return None if self.idle(tool) else GENERAL
 
@@ -268,7 +268,7 @@ class CurrentStage(Struct, frozen=True, kw_only=True):
     def __call__(self, call: Call, call_context: CallContext) -> Judged:
         return call if self.stands(call) else stale(call_context)
 
-    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+    def prepared(self, _tool: Tool) -> Prepared:
         """Return a step that lets a call on while a new decision would be the same."""
         return PreparedStage(self._standing)
 

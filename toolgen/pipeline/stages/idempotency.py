@@ -106,7 +106,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             return await self._carry(self.ledger, mine, call, call_context, proceed)  # the first with its key
         return self.redact(call, self._told(known))
 
-    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+    def prepared(self, _tool: Tool) -> Prepared:
         """Return None: a plan is for calls without a key."""
         return None
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from toolgen.core.errors import StateError, place_of
 from toolgen.core.json_codec import carried, decode_json, encode_json
-from toolgen.model.call import Call, Principal
+from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.middleware import (
     After,
@@ -126,7 +126,7 @@ class MiddlewareStage(Struct, kw_only=True):
         self._last = tuple(_asked(hook, hook.after) for hook in reversed(self.hooks) if hook.after is not None)
         self._gates = tuple(hook for hook in self.hooks if hook.shows is not None)
 
-    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+    def prepared(self, _tool: Tool) -> Prepared:
         """Return the general path: the project's own checks may do anything."""
         return GENERAL
 

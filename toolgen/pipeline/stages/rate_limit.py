@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from toolgen.core.background import SeldomLog
 from toolgen.core.error_codes import ErrorCode
-from toolgen.model.call import Call, GraphQLDocument, Principal
+from toolgen.model.call import Call, GraphQLDocument
 from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Deny
@@ -38,7 +38,7 @@ class TurnStage(Struct, frozen=True, kw_only=True):
         # Without a seat it belongs to no conversation, or was counted when it was asked for.
         return call if call_context.turn_lease is None else self._seated(call, call_context.turn_lease)
 
-    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+    def prepared(self, _tool: Tool) -> Prepared:
         """Return None: a plan is for calls that count in no conversation."""
         return None
 
@@ -95,7 +95,7 @@ class LimitStage(Struct, frozen=True, kw_only=True):
         finally:
             self.buckets.release(answer)
 
-    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+    def prepared(self, tool: Tool) -> Prepared:
         """Return a step that takes the tokens at once, where they are counted in memory and no place in flight has to be given back.
 
         A call that cannot be served at once takes the general path, which waits or refuses.
@@ -162,7 +162,7 @@ class MeterStage(Struct, frozen=True, kw_only=True):
             self.upstreams.hear(call.tool.source, rates)
         return result
 
-    def prepared(self, _principal: Principal, _tool: Tool) -> Prepared:
+    def prepared(self, _tool: Tool) -> Prepared:
         """Return a step that takes a call of the reported quota, and stores the quota that the answer reports."""
         return PreparedStage(self._metered, self._heard)
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.core.errors import StateError, place_of
-from toolgen.model.call import Call, Principal, parties
+from toolgen.model.call import Call, parties
 from toolgen.model.media import INLINE, begins_as_text
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success, file_bytes
 from toolgen.model.schema import Json
@@ -83,7 +83,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
             return self.inspector.is_empty
         return not self.inspector.of(tool.name)
 
-    def prepared(self, _principal: Principal, tool: Tool) -> Prepared:
+    def prepared(self, tool: Tool) -> Prepared:
         """Return None if no detector looks at answers of the tool."""
         return None if self.idle(tool) else GENERAL
 

@@ -19,7 +19,9 @@ import duckdb
 from msgspec import Struct
 
 from tests.connectors.sql.guard.analysts import database, location
-from tests.databases import mysql, postgres
+from tests.databases import mysql, mysql_database, postgres, postgres_database
+from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.guard.guard import guard
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
@@ -35,6 +37,7 @@ __all__ = [
     "honest_statements",
     "listed",
     "open_engine",
+    "open_server",
     "same_rows",
 ]
 
@@ -149,6 +152,16 @@ def open_engine(dialect: str, folder: Path) -> Iterator[Engine]:
     """A fresh database of the schema; skips where there is no server."""
     with location(dialect, folder) as place:
         known = database(dialect, place)
+        with closing(connection_to(dialect, place)) as connection:
+            yield Engine(dialect=dialect, database=known, connection=connection)
+
+
+@contextmanager
+def open_server(dialect: str, script: Path) -> Iterator[Engine]:
+    """A fresh database of PostgreSQL or MariaDB, with the schema that a build reads from it; skips where there is no server."""
+    made = script.read_text(encoding="utf-8")
+    with (postgres_database if dialect == "postgres" else mysql_database)(made) as place:
+        known = RECORDS[dialect].read(location_of(place), "").database
         with closing(connection_to(dialect, place)) as connection:
             yield Engine(dialect=dialect, database=known, connection=connection)
 

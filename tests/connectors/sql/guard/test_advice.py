@@ -22,7 +22,7 @@ ADVICE = [
     ("postgres", "SELECT pg_backend_pid()", "server"),
     ("postgres", "WITH q AS (DELETE FROM orders RETURNING id) SELECT * FROM q", "the tool change"),
     ("postgres", "SELECT '1 day'::interval hour", "date_trunc"),
-    ("postgres", "SELECT box '((0,0),(2,2))'", "sqrt"),
+    ("postgres", "SELECT polygon '((0,0),(2,2),(1,0))'", "sqrt"),
     ("postgres", "SELECT id::geometry FROM orders", "TEXT"),
     ("postgres", "SELECT frobnicate(id) FROM orders", "CASE"),
     ("mysql", "SELECT sleep(1)", "waits"),

@@ -40,7 +40,10 @@ def _judge(engine: Engine, sql: str, *parameters: str, **tickets: object) -> Sta
         ("'invoice login' IN NATURAL LANGUAGE MODE", (), [(1,), (2,)]),
         ("'+return -invoice' IN BOOLEAN MODE", (), [(3,)]),
         ("'+(invoice label) ~cannot >login' IN BOOLEAN MODE", (), [(2,), (3,)]),
+        ("'+inv* -login' IN BOOLEAN MODE", (), [(2,)]),
+        ("'retu* logi*' IN BOOLEAN MODE", (), [(1,), (3,)]),
         ("?", ("invoice",), [(2,)]),
+        ("? IN BOOLEAN MODE", ("+inv*",), [(2,)]),
         ("? IN BOOLEAN MODE", ("+return -invoice",), [(3,)]),
         (":words IN BOOLEAN MODE", ("label",), [(3,)]),
     ],
@@ -53,7 +56,19 @@ def test_words_are_searched(engine: Engine, sought: str, parameters: tuple[str, 
         assert list(cursor.fetchall()) == found
 
 
-_PHRASES = ('"no invoice"', "inv*", "a @5", "((a) b)", " ".join("abcdefghijk"), "a" * 301)
+_PHRASES = (
+    '"no invoice"',
+    "in*",
+    "*",
+    "a *",
+    "+inv* i*",
+    "inv**",
+    "inv *",
+    "a @5",
+    "((a) b)",
+    " ".join("abcdefghijk"),
+    "a" * 301,
+)
 
 
 @pytest.mark.parametrize("words", _PHRASES)

@@ -24,6 +24,7 @@ from toolgen.connectors.sql.dialects.record import (
     TreeRewrite,
     words,
 )
+from toolgen.connectors.sql.dialects.recursion_clauses import list_columns, restore_columns, write_recursion_clause
 from toolgen.connectors.sql.dialects.reserved_names import quote_reserved_names, reserved_names
 from toolgen.connectors.sql.dialects.token_rewrites import enclose_interval_values
 from toolgen.connectors.sql.dialects.writers import (
@@ -217,6 +218,8 @@ _GRAMMAR: Final = {
     "Limit": "this expression offset",
     "LimitOptions": "rows with_ties",
     "Select": "+ operation_modifiers",
+    "With": "+ search cycle",
+    "RecursiveWithSearch": "kind this expression",
     "Table": "+ hints",
     "IndexTableHint": "this expressions target",
     "JSONTable": "this schema path",
@@ -322,6 +325,7 @@ DIALECT: Final = Dialect(
         TokenRewrite("SEPARATOR", _limit_before_separator),
         TokenRewrite("AGAINST", search_for_parameters),
         TokenRewrite("JSON_TABLE", enclose_clauses),
+        TokenRewrite("CYCLE", list_columns),
         TokenRewrite("SQL_CALC_FOUND_ROWS", _without_counting),
         TokenRewrite(TokenType.L_BRACE, _without_braces),
         *(TokenRewrite(name, spell_out_characters) for name in ("CHAR", "SUBSTR", "MID")),
@@ -332,12 +336,14 @@ DIALECT: Final = Dialect(
         TreeRewrite((exp.Soundex,), _call_soundex),
         TreeRewrite((exp.MatchAgainst,), restore_parameters, makes_nodes=False),
         TreeRewrite((exp.JSONColumnDef,), restore_clauses),
+        TreeRewrite((exp.RecursiveWithSearch,), restore_columns, makes_nodes=False),
         TreeRewrite((exp.Anonymous,), bound_counts(MYSQL_COUNTS)),
         TreeRewrite((exp.Identifier,), quote_reserved_names("mysql"), makes_nodes=False, names=reserved_names("mysql")),
     ),
     writers={
         exp.GroupConcat: write_group_concat,
         exp.JSONColumnDef: write_json_column,
+        exp.RecursiveWithSearch: write_recursion_clause,
         exp.RegexpLike: write_rlike,
         exp.HexString: write_hexadecimal,
         exp.IntDiv: write_integer_division,

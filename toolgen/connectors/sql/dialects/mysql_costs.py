@@ -39,9 +39,22 @@ MYSQL_FUNCTIONS: Final = table(
         (Cost(result="sum", factor=4), "char chr"),
         (Cost(result="sum", factor=10), "date_format get_format time_format to_char"),
         (Cost(result="sum", factor=64), "export_set"),
-        (Cost(), "point st_x st_y"),
-        (Cost(result="sum", factor=4, work=100, memory=6), "st_astext st_geomfromtext"),
-        (Cost(pairs=200), "st_distance st_distance_sphere"),
+        (Cost(), "point st_dimension st_geometrytype st_isclosed st_isempty st_numpoints st_srid st_x st_y"),
+        (Cost(work=100, memory=6), "st_area st_centroid st_length st_startpoint st_endpoint st_pointn"),
+        (
+            Cost(result="sum", factor=4, work=100, memory=6),
+            """
+            linestring polygon st_asgeojson st_astext st_aswkt st_envelope st_exteriorring st_geomfromgeojson st_geomfromtext
+            st_linefromtext st_pointfromtext st_polyfromtext st_polygonfromtext
+            """,
+        ),
+        (
+            Cost(pairs=200),
+            """
+            mbrcontains mbrdisjoint mbrequal mbrintersects mbroverlaps mbrtouches mbrwithin st_contains st_crosses st_disjoint
+            st_distance st_distance_sphere st_equals st_intersects st_overlaps st_touches st_within
+            """,
+        ),
         (Cost(result="repeat"), "repeat"),
         (Cost(result="pad", factor=4), "lpad rpad"),
         (Cost(result="pad"), "format round"),

@@ -15,7 +15,13 @@ from toolgen.connectors.sql.dialects.dollar_signs import separate_parameters
 from toolgen.connectors.sql.dialects.equivalents import POSTGRES_EQUIVALENTS
 from toolgen.connectors.sql.dialects.postgres_costs import POSTGRES_FUNCTIONS, POSTGRES_OPERATORS
 from toolgen.connectors.sql.dialects.postgres_gathering import bound_gathering, may_gather
-from toolgen.connectors.sql.dialects.postgres_operators import name_operators, write_named_operator
+from toolgen.connectors.sql.dialects.postgres_operators import (
+    OPERATOR_TOKENS,
+    enclose_negated_searches,
+    name_operators,
+    refuse_null_safe_sign,
+    write_named_operator,
+)
 from toolgen.connectors.sql.dialects.record import (
     AccountStatements,
     Dialect,
@@ -25,6 +31,7 @@ from toolgen.connectors.sql.dialects.record import (
     TreeRewrite,
     words,
 )
+from toolgen.connectors.sql.dialects.recursion_clauses import list_columns, restore_columns, write_recursion_clause
 from toolgen.connectors.sql.dialects.token_rewrites import (
     cast_typed_texts,
     enclose_limits,
@@ -50,7 +57,10 @@ __all__ = ["DIALECT"]
 _UNITS: Final = words("YEAR MONTH DAY HOUR MINUTE SECOND")
 
 _TYPES: Final = words(
-    "cidr datemultirange int4multirange int8multirange macaddr macaddr8 nummultirange tsmultirange tsquery tsvector varbit"
+    """
+    box cidr circle datemultirange int4multirange int8multirange line lseg macaddr macaddr8 nummultirange point tsmultirange tsquery
+    tsvector varbit
+    """
 )
 
 _GRAMMAR: Final = {
@@ -232,18 +242,23 @@ DIALECT: Final = Dialect(
         TokenRewrite(TokenType.ARROW, enclose_ordered_arrows),
         *(TokenRewrite(word, join_type_words) for word in ("VARYING", "NATIONAL", TokenType.NCHAR)),
         *(TokenRewrite(kind.upper(), partial(cast_typed_texts, types=_TYPES)) for kind in sorted(_TYPES)),
-        TokenRewrite(TokenType.LTE, name_operators),
-        TokenRewrite(TokenType.GTE, name_operators),
+        *(TokenRewrite(kind, name_operators) for kind in OPERATOR_TOKENS),
+        TokenRewrite(TokenType.NULLSAFE_EQ, refuse_null_safe_sign),
+        TokenRewrite(TokenType.NOT, enclose_negated_searches),
+        TokenRewrite("CYCLE", list_columns),
+        TokenRewrite("SEARCH", list_columns),
         TokenRewrite("SIMILAR", partial(separate_by_commas, function="SUBSTRING", words=("SIMILAR", "ESCAPE"))),
     ),
     tree_rewrites=(
         TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["postgres"])),
         TreeRewrite((exp.Anonymous,), read_through_subqueries),
         TreeRewrite((exp.Dot,), name_fields),
+        TreeRewrite((exp.RecursiveWithSearch,), restore_columns, makes_nodes=False),
     ),
     writers={
         exp.Not: write_row_test,
         exp.Operator: write_named_operator,
+        exp.RecursiveWithSearch: write_recursion_clause,
         exp.CurrentTime: word("CURRENT_TIME"),  # sqlglot writes `CURRENT_TIME()`, which PostgreSQL does not read
         exp.Pow: write_power,
         exp.StartsWith: operator("^@"),

@@ -29,6 +29,12 @@ POSTGRES_FUNCTIONS: Final = table(
             uuid_extract_version uuidv4 uuidv7
             """,
         ),
+        (
+            Cost(),
+            """
+            area bound_box box center circle diagonal diameter height isclosed isopen line lseg npoints point radius slope width
+            """,
+        ),
         (Cost(result="digest"), "chr md5 to_hex"),
         (Cost(result="sum", factor=500), "enum_first enum_last enum_range"),  # labels of up to 63 bytes
         (
@@ -140,7 +146,7 @@ POSTGRES_OPERATORS: Final = table(
             JSONBContainsAnyTopKeys JSONBContainsTopKey
             """,
         ),
-        (Cost(), "Operator"),
+        (Cost(result="sum", work=50, pairs=0.2), "Operator"),
         (Cost(work=350, memory=60, path=1), "JSONBPathExists"),
         (Cost(result="sum", work=2, pattern=1, compiling=1_500), "Substring"),
         (Cost(work=20, memory=60, path=0), "MatchAgainst"),

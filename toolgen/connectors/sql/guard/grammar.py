@@ -14,7 +14,7 @@ from sqlglot import exp
 from toolgen.connectors.sql.dialects import RECORDS, ByDialect, Dialect
 from toolgen.connectors.sql.dialects.computed_counts import bounded_count
 from toolgen.connectors.sql.dialects.duckdb_series import is_bounded_series
-from toolgen.connectors.sql.dialects.postgres_operators import check_operator
+from toolgen.connectors.sql.dialects.postgres_operators import check_operator, is_negated_search
 from toolgen.connectors.sql.guard.alternatives import SESSION, catalog_alternative, syntax_alternative
 from toolgen.connectors.sql.guard.bounds import is_negative, is_smallest
 from toolgen.connectors.sql.guard.enum_types import EnumTypes
@@ -243,7 +243,7 @@ def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], def
     record = RECORDS[dialect]
     if not name and node.name.upper() == "ALL" and isinstance(node.parent, _COMPARISONS) and record.array_comparisons:
         return  # `x <> ALL (array)`: a reserved word, and no function
-    if is_sign(node):
+    if is_sign(node) or (record.tilde_operators and is_negated_search(node)):
         return
     in_from = isinstance(node.parent, (exp.Table, exp.Lateral))
     known = source_columns(name, dialect) is not None if in_from else name in FUNCTIONS[dialect] or name in added
@@ -411,7 +411,8 @@ def _elements(kind: exp.Expr) -> int:
 
 
 def _is_type(name: str, dialect: DialectName) -> bool:
-    return name in _TYPES or (name in _NESTED_TYPES and RECORDS[dialect].struct_fields)
+    record = RECORDS[dialect]
+    return name in _TYPES or name.lower() in record.types or (name in _NESTED_TYPES and record.struct_fields)
 
 
 def _is_known(kind: object, dialect: DialectName) -> bool:

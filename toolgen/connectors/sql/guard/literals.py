@@ -79,6 +79,8 @@ def check_literals(sql: str, tokens: Sequence[Token], dialect: DialectName) -> N
         elif kind is TokenType.PLUS:
             _check_plus(tokens, place)
         elif kind is TokenType.NOT and token.text == "!" and not record.exclamation_negates:
+            if record.tilde_operators and _is_doubled(tokens, place):
+                continue  # `!!` of a search
             if not (record.tilde_operators and following is not None and following.text.startswith("~")):
                 refuse("literal", "! is no operator here", "write NOT x, or factorial(x)")
             _check_match(tokens, place + 1)
@@ -91,6 +93,12 @@ def check_literals(sql: str, tokens: Sequence[Token], dialect: DialectName) -> N
                 _check_neighbours(sql, token, following, record)
             elif following.token_type is TokenType.STRING:
                 _check_typed(tokens, place, record)
+
+
+def _is_doubled(tokens: Sequence[Token], place: int) -> bool:
+    around = ((place, place + 1), (place - 1, place))
+    pairs = (tokens[first : last + 1] for first, last in around if first >= 0)
+    return any([token.text for token in pair] == ["!", "!"] and pair[1].start == pair[0].end + 1 for pair in pairs)
 
 
 def _check_chained_tests(tokens: Sequence[Token]) -> None:

@@ -264,6 +264,7 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
         and not _introduces_a_value(tokens, index - 1)
         and not (record.select_modifiers and before.text.upper() in MODIFIERS)
         and not _closes_distinct(tokens, index - 1)
+        and not _closes_operator(tokens, index - 1)
         and not (record.comprehensions and before.text.upper() == "IF")  # `[x FOR x IN l IF length(x) > 1]`
     ):
         return False  # `(VALUES (1)) t(x)`, `series s(n)`: the alias of what stands before it
@@ -292,6 +293,11 @@ def _introduces_a_value(tokens: Sequence[Token], index: int) -> bool:
     """Return True at a word that a value follows, and no list of columns: `overlay(x PLACING lower(y) FROM 1)`."""
     before = _BEFORE_VALUES.get(tokens[index].text.upper())
     return before is not None and (not before or (index > 0 and tokens[index - 1].text.upper() == before))
+
+
+def _closes_operator(tokens: Sequence[Token], index: int) -> bool:
+    """Return True for the last parenthesis of `OPERATOR(<->)`, behind which stands a value."""
+    return index > 2 and tokens[index - 3].token_type is TokenType.OPERATOR
 
 
 def _closes_distinct(tokens: Sequence[Token], closing: int) -> bool:

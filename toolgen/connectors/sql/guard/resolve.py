@@ -190,7 +190,10 @@ class Resolver:
                 continue
             last = self._spelling.cte(name_of(clause.expressions[-1].args["alias"]))  # type: ignore[arg-type]  # _with saw to it
             common = known[last]
-            if not isinstance(part.this, exp.Identifier) or self._spelling.column(part.this) not in common.columns:
+            named = part.this.expressions if isinstance(part.this, exp.Tuple) else [part.this]
+            if not all(
+                isinstance(one, exp.Identifier) and self._spelling.column(one) in common.columns for one in named
+            ):
                 refuse(
                     "column",
                     "SEARCH or CYCLE names something other than a column of its query",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -43,10 +44,14 @@ MAX_INT = 2**31 - 1
 
 
 class GraphArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An argument or a field of an input object. `type` is written as in SDL: `[ID!]!`."""
+    """An argument or a field of an input object. `type` is written as in SDL: `[ID!]!`.
+
+    `default` is its default if that is a page size, or an input object, which may hold one.
+    """
 
     type: str
     has_default: bool = False
+    default: Any = None
 
     @property
     def required(self) -> bool:

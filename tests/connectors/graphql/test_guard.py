@@ -8,27 +8,35 @@ import pytest
 from graphql import GraphQLInputObjectType, build_schema
 
 from toolgen.connectors.graphql import guard
+from toolgen.connectors.graphql.compiled_schema import compile_schema
 from toolgen.connectors.graphql.guard import CheckedDocument, check_document, listed
+from toolgen.connectors.graphql.schema_index import graph_of
 from toolgen.model.tool import GraphQLDocumentBinding
 from toolgen.model.verdict import Deny
 
-SCHEMA = build_schema("""
+SCHEMA = compile_schema(
+    graph_of(
+        build_schema("""
 scalar Upload
-input Filter { ids: [Int!] inner: Filter file: Upload name: String }
+input Filter { limit: Int ids: [Int!] inner: Filter file: Upload name: String }
 type Post { id: ID! title: String posts(first: Int, filter: Filter): [Post!]! }
 type Query {
   posts(first: Int, filter: Filter): [Post!]!
   post(id: ID!): Post
   again: Query
-  many(of: [[Int!]!]): [Post]
+  many(of: [[Int!]!], first: Int, filter: Filter): [Post]
   log(limit: Int = 30, page: Page): [Post!]!
+  everything(limit: Int = -1): [Post!]!
   archive(page: Page = {size: {first: 25}}): [Post!]!
 }
 input Page { size: Size = {} after: String }
 input Size { first: Int = 40 }
 type Answer { id: ID query: Query }
 type Mutation { note(text: String, file: Upload, filter: Filter): Answer }
-""")
+"""),
+        {},
+    )
+)
 LIMITS = {"max_depth": 3, "max_aliases": 5, "max_root_fields": 2, "max_fragments": 2, "max_cost": 100}
 
 
@@ -198,6 +206,11 @@ def test_a_document_of_nothing_is_not_read(monkeypatch: pytest.MonkeyPatch, fill
     [
         ("{ log { id } }", {}, 31),
         ("{ log(page: null) { id } }", {}, 31),
+        ("{ log(limit: null) { id } }", {}, 31),
+        ("query ($n: Int) { log(limit: $n) { id } }", {"n": None}, 31),
+        ("{ log(page: {size: {first: 1}}) { id } }", {}, 31),
+        ("{ log(page: {size: {first: null}}) { id } }", {}, 41),
+        ("{ everything { id } }", {}, 11),
         ("query ($n: Int) { log(limit: $n) { id } }", {}, 31),
         ("query ($n: Int) { log(limit: $n) { id } }", {"n": 2}, 3),
         ("{ log(limit: 5) { id } }", {}, 6),
@@ -218,10 +231,34 @@ def test_a_page_size_that_is_left_out_costs_what_the_schema_gives(
 
 
 def test_defaults_that_hold_themselves_are_priced_to_a_depth() -> None:
-    schema = build_schema("""
+    built = build_schema("""
     input Endless { first: Int = 3 next: Endless }
     type Query { items(page: Endless = {next: {next: {first: 7}}}): [Int!] }
     """)
+    schema = compile_schema(graph_of(built, {}))
     limits = GraphQLDocumentBinding(type="query", endpoint="https://api.example/graphql", **LIMITS)
     verdict = check_document("{ items }", {}, schema=schema, limits=limits, max_page=50)
     assert isinstance(verdict, CheckedDocument), verdict
+
+
+def test_defaults_that_double_at_each_level_are_read_in_bounded_time() -> None:
+    levels = " ".join(
+        f"input L{level} {{ {' '.join(f'{name}: L{level + 1} = {{}}' for name in 'abcdefgh')} }}" for level in range(12)
+    )
+    built = build_schema(f"{levels} input L12 {{ first: Int = 3 }} type Query {{ items(page: L0 = {{}}): [Int!] }}")
+    limits = GraphQLDocumentBinding(type="query", endpoint="https://api.example/graphql", **LIMITS)
+    schema = compile_schema(graph_of(built, {}))
+    assert isinstance(check_document("{ items }", {}, schema=schema, limits=limits, max_page=50), CheckedDocument)
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"),
+    [
+        ("{ many(of: [[1], [2, 3], [4, 5, 6, 7, 8, 9, 10, 11]], filter: {limit: 1}) { id } }", 12),
+        ("{ many(of: [[1], [2, 3], [4, 5, 6, 7, 8, 9, 10, 11]], first: 1) { id } }", 2),
+    ],
+)
+def test_a_size_inside_of_an_object_does_not_hide_a_long_list(text: str, cost: int) -> None:
+    verdict = check(text)
+    assert isinstance(verdict, CheckedDocument), verdict
+    assert verdict.cost == cost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from graphql import (
     GraphQLArgument,
@@ -29,7 +29,10 @@ from graphql import (
 
 from toolgen.model.graphql_schema import Graph, GraphArgument, GraphType
 
-__all__ = ["compile_schema"]
+__all__ = ["DEFAULT", "compile_schema"]
+
+DEFAULT: Final = "default"
+"""Extension of an argument or member with its default. Values are not coerced with it, as a schema's defaults may hold themselves."""
 
 _BUILT_IN: Mapping[str, GraphQLNamedType] = {
     type_.name: type_ for type_ in (GraphQLInt, GraphQLFloat, GraphQLString, GraphQLBoolean, GraphQLID)
@@ -69,7 +72,10 @@ def _fields(one: GraphType, types: Mapping[str, GraphQLNamedType]) -> dict[str, 
     return {
         name: GraphQLField(
             _reference(field.type, types),
-            {key: GraphQLArgument(_optional(argument, types)) for key, argument in field.arguments.items()},
+            {
+                key: GraphQLArgument(_optional(argument, types), extensions=_extensions(argument))
+                for key, argument in field.arguments.items()
+            },
         )
         for name, field in one.fields.items()
     }
@@ -78,7 +84,13 @@ def _fields(one: GraphType, types: Mapping[str, GraphQLNamedType]) -> dict[str, 
 def _inputs(
     members: Mapping[str, GraphArgument], types: Mapping[str, GraphQLNamedType]
 ) -> dict[str, GraphQLInputField]:
-    return {name: GraphQLInputField(_optional(one, types)) for name, one in members.items()}
+    return {
+        name: GraphQLInputField(_optional(one, types), extensions=_extensions(one)) for name, one in members.items()
+    }
+
+
+def _extensions(one: GraphArgument) -> dict[str, Any] | None:
+    return None if one.default is None else {DEFAULT: one.default}
 
 
 def _optional(one: GraphArgument, types: Mapping[str, GraphQLNamedType]) -> Any:

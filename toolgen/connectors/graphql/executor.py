@@ -229,7 +229,7 @@ class GraphQLExecutor:
         operation = binding.operation
         chosen = given.get(binding.fields) if binding.fields else None
         if isinstance(chosen, str):
-            operation, more = self._choose(binding, chosen)
+            operation, more = self._choose(binding, chosen, variables)
             variables |= more
         elif _by_default(call) and (paths := self._failed.paths(call)):
             operation = without(self._parsed(binding), paths)
@@ -238,10 +238,10 @@ class GraphQLExecutor:
             variables, files = extract(call.tool.input_schema, binding.variables, variables)
         return {"query": operation, "variables": variables, "operationName": binding.operation_name}, files
 
-    def _choose(self, binding: GraphQLBinding, fields: str) -> tuple[str, JsonObject]:
+    def _choose(self, binding: GraphQLBinding, fields: str, variables: JsonObject) -> tuple[str, JsonObject]:
         if self._graph is None:
             raise UnbindableError(f"the argument {binding.fields!r} needs the schema's index, which the manifest lacks")
-        return choose_fields(self._graph, binding, self._parsed(binding), fields, self._max_page)
+        return choose_fields(self._graph, binding, self._parsed(binding), fields, self._max_page, variables)
 
     def _parsed(self, binding: GraphQLBinding) -> DocumentNode:
         """A stored operation, parsed once for each tool: the text of one operation, never of the schema."""

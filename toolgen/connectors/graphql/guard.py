@@ -13,10 +13,8 @@ from graphql import (
     FieldNode,
     FragmentDefinitionNode,
     FragmentSpreadNode,
-    GraphQLArgument,
     GraphQLError,
     GraphQLField,
-    GraphQLInputField,
     GraphQLInputObjectType,
     GraphQLInputType,
     GraphQLInterfaceType,
@@ -45,9 +43,9 @@ from graphql import (
     visit,
 )
 from graphql.execution.values import get_variable_values
-from graphql.utilities.get_default_value_ast import get_default_value_ast
 from msgspec import Struct
 
+from toolgen.connectors.graphql.default_sizes import ASSUMED, compiled_items
 from toolgen.core.error_codes import ErrorCode
 from toolgen.core.json_codec import with_integers
 from toolgen.model.excerpt import bounded
@@ -55,7 +53,6 @@ from toolgen.model.graphql_schema import (
     PAGE_SIZES,
     UPLOAD,
     identifies,
-    longest_list,
     page_sizes,
     rejects,
     size_fault,
@@ -85,14 +82,12 @@ def listed(type_: GraphQLInputType, value: Any) -> Any:
             return value
 
 
-_MAX_INPUT_DEPTH = 12  # of input objects whose defaults are read
 _TOKENS = 4000
 _MAX_LENGTH = 100_000  # characters: comments and commas are no tokens
 _MAX_VALUES = 10_000  # in the variables
 _MAX_READ = 50_000  # values of variables, as often as arguments use them
 _MAX_VISITS = 5000  # fields met while fragments are followed
 _MAX_PAIRS = 1000  # of fields that answer under one name at one place: validation compares each with each
-_ASSUMED = 10  # items of a list that nobody sized
 _SMALL_LENGTH = 400  # characters of a document that is checked in a millisecond
 _SMALL_VALUES = 50  # in its variables
 _DIRECTIVES = frozenset({"include", "skip"})
@@ -369,59 +364,25 @@ class _Pricer(Struct):
                 )
 
     def _size(self, type_: GraphQLNamedType, definition: GraphQLField, node: FieldNode) -> int | None:
-        """Number of items that a field is asked for: by the size of a page, otherwise by the longest list among its arguments where
-        that is long. What a mutation is told may be called as a page's size and be none, as of its own tool."""
+        """Number of items that a field is asked for: by the size of a page, given or by default, or by a long list among its
+        arguments. What a mutation is told may be called as a page's size and be none, as of its own tool."""
         changes = type_ is self.schema.mutation_type
         if changes and not (_is_list(definition) or _is_connection(get_named_type(definition.type))):
             return None
-        sizes, longest = [], 0
+        values: dict[str, Any] = {}
         for argument in node.arguments or ():
             name = argument.name.value
             value = value_from_ast_untyped(argument.value, dict(self.values))
-            longest = max(longest, longest_list(value))
             if changes and isinstance(value, Mapping):
                 continue
+            values[name] = value
             for where, size in page_sizes(value, name, sized=name in PAGE_SIZES):
                 if fault := size_fault(size, self.max_page):
                     raise _TooMuch(f"the argument {where} of {node.name.value} {fault}")
-                sizes.append(int(size))
-        if not sizes:
-            sizes = [int(size) for size in self._default_sizes(definition, node)]
-        if sizes:
-            return max(sizes)
-        return longest if longest > _ASSUMED else None
-
-    def _default_sizes(self, definition: GraphQLField, node: FieldNode) -> Iterator[float]:
-        """Sizes of pages that the schema gives to arguments that are left out, and to members of input objects."""
-        given = {argument.name.value: argument.value for argument in node.arguments or ()}
-        for name, declared in definition.args.items():
-            if name not in PAGE_SIZES and not isinstance(get_named_type(declared.type), GraphQLInputObjectType):
-                continue
-            written = value_from_ast_untyped(given[name], dict(self.values)) if name in given else Undefined
-            value = _with_defaults(declared, written, _MAX_INPUT_DEPTH)
-            for _, size in page_sizes(value, name, sized=name in PAGE_SIZES):
-                yield size
-
-
-def _with_defaults(declared: GraphQLArgument | GraphQLInputField, value: object, depth: int) -> object:
-    """The value of an argument with what the schema gives where nothing is written: arguments, and members of input objects."""
-    if value is Undefined:
-        default = get_default_value_ast(declared)
-        value = value_from_ast_untyped(default, {}) if default is not None else None
-    inner = get_named_type(declared.type)
-    if not isinstance(inner, GraphQLInputObjectType) or depth == 0:
-        return value
-    if isinstance(value, list):
-        return [_with_members(inner, item, depth) for item in value]
-    return _with_members(inner, value, depth)
-
-
-def _with_members(type_: GraphQLInputObjectType, value: object, depth: int) -> object:
-    if not isinstance(value, Mapping):
-        return value
-    return {
-        name: _with_defaults(member, value.get(name, Undefined), depth - 1) for name, member in type_.fields.items()
-    }
+        declared = definition.args
+        if changes:
+            declared = {name: declared[name] for name in declared.keys() & (PAGE_SIZES | values.keys())}
+        return compiled_items(declared, values)
 
 
 def _names_its_type(node: FieldNode) -> bool:
@@ -445,8 +406,8 @@ def _items(
     if size is not None:
         return max(size, 1)
     if _is_connection(inner):
-        return _ASSUMED
-    return _ASSUMED if _is_list(definition) and not (_is_connection(type_) and name in {"edges", "nodes"}) else 1
+        return ASSUMED
+    return ASSUMED if _is_list(definition) and not (_is_connection(type_) and name in {"edges", "nodes"}) else 1
 
 
 def _holds_file(type_: GraphQLInputType | GraphQLNamedType, value: object) -> bool:

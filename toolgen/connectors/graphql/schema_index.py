@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from graphql import (
     GraphQLArgument,
@@ -15,9 +16,12 @@ from graphql import (
     GraphQLScalarType,
     GraphQLSchema,
     GraphQLUnionType,
+    get_named_type,
+    value_from_ast_untyped,
 )
 from graphql.utilities.get_default_value_ast import get_default_value_ast
 
+from toolgen.connectors.graphql.paging import is_size
 from toolgen.model.graphql_schema import Graph, GraphArgument, GraphField, GraphType, named
 from toolgen.model.schema import Schema
 
@@ -96,6 +100,19 @@ def _names(types: Iterable[GraphQLNamedType]) -> tuple[str, ...]:
 
 def _arguments(members: Mapping[str, GraphQLArgument] | Mapping[str, GraphQLInputField]) -> dict[str, GraphArgument]:
     return {
-        name: GraphArgument(type=str(member.type), has_default=get_default_value_ast(member) is not None)
+        name: GraphArgument(
+            type=str(member.type),
+            has_default=get_default_value_ast(member) is not None,
+            default=_size_default(name, member),
+        )
         for name, member in members.items()
     }
+
+
+def _size_default(name: str, member: GraphQLArgument | GraphQLInputField) -> Any:
+    """The default of a page size or of an input object; None for others."""
+    literal = get_default_value_ast(member)
+    inner = get_named_type(member.type)
+    if literal is None or not (is_size(name, member) or isinstance(inner, GraphQLInputObjectType)):
+        return None
+    return value_from_ast_untyped(literal)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from graphql import (
@@ -28,6 +28,7 @@ from graphql import (
 from graphql.language import ValueNode
 from msgspec import Struct
 
+from toolgen.connectors.graphql.default_sizes import ASSUMED, indexed_items
 from toolgen.connectors.graphql.rejection_fields import with_rejections
 from toolgen.connectors.graphql.unknown_fields import unknown_field, unknown_fields
 from toolgen.connectors.graphql.value_check import fault_of
@@ -40,7 +41,6 @@ from toolgen.model.graphql_schema import (
     GraphField,
     GraphType,
     identifies,
-    longest_list,
     named,
     page_sizes,
     size_fault,
@@ -53,7 +53,7 @@ __all__ = ["choose_fields"]
 
 _MAX_LENGTH, _TOKENS = 4000, 1000
 _MAX_DEPTH, _MAX_FIELDS, _MAX_COST = 8, 200, 10_000
-_PAGE, _ASSUMED = 20, 10  # asked for where a page has no size; taken for the length of a list
+_PAGE = 20  # asked for where a page has no size
 _TYPENAME = "__typename"
 _FEWER = "ask for fewer, or for smaller pages"
 _LISTED = re.compile(r"\[")
@@ -61,9 +61,16 @@ _AnyNode = TypeVar("_AnyNode", bound=Node)
 
 
 def choose_fields(
-    graph: Graph, binding: GraphQLBinding, stored: DocumentNode, fields: str, max_page: int | None
+    graph: Graph,
+    binding: GraphQLBinding,
+    stored: DocumentNode,
+    fields: str,
+    max_page: int | None,
+    given: JsonObject | None = None,
 ) -> tuple[str, JsonObject]:
     """The stored operation with another selection below its root field, and the variables that the selection adds.
+
+    `given` are the variables of the stored operation, which may hold the size of its page.
 
     What is written is parsed and rendered from its tree; arguments in it become variables. Raises `UnbindableError`, naming the field,
     for whatever the schema does not have, an alias, a directive, a way back to a root type, or too much.
@@ -79,17 +86,17 @@ def choose_fields(
         )
     chooser = _Chooser(graph, binding.fields, max_page)
     inner = graph.types[named(definition.type)]
-    several = _ASSUMED if _LISTED.search(definition.type) or "pageInfo" in inner.fields else 1
+    operation = stored.definitions[0]
+    if not isinstance(operation, OperationDefinitionNode) or len(stored.definitions) != 1:
+        raise UnbindableError("the stored operation has no fields to choose")
+    [field_] = operation.selection_set.selections
+    several = _root_items(graph, definition, inner, _given(field_, given or {}), changes=binding.type == "mutation")
     chosen = chooser.below(named(definition.type), written, binding.field, 1, several)
     if chooser.cost > _MAX_COST:
         raise UnbindableError(
             f"the fields are too many for lists ({chooser.cost} reads with each item, and at most {_MAX_COST} are made)",
             suggestion=_FEWER,
         )
-    operation = stored.definitions[0]
-    if not isinstance(operation, OperationDefinitionNode) or len(stored.definitions) != 1:
-        raise UnbindableError("the stored operation has no fields to choose")
-    [field_] = operation.selection_set.selections
     if isinstance(field_, FieldNode) and field_.selection_set is not None:
         chosen = with_rejections(chosen, field_.selection_set, [path[1:] for path in binding.rejections])
     replaced = SelectionSetNode(selections=(_with(field_, selection_set=chosen),))
@@ -254,23 +261,17 @@ class _Chooser(Struct):
         for name, declared in definition.arguments.items():
             if declared.required and name not in values:
                 raise UnbindableError(f"{place} needs the argument {name}")
-        sizes = []
         for name, value in values.items():
             for path, size in page_sizes(value, name, sized=name in PAGE_SIZES):
                 if fault := size_fault(size, self.max_page):
                     raise UnbindableError(f"the argument {path} of {place} {fault}")
-                sizes.append(int(size))
         if values.keys().isdisjoint(PAGE_SIZES) and "pageInfo" in inner.fields and "first" in definition.arguments:
             values["first"] = _PAGE
-            sizes.append(_PAGE)
         made = tuple(
             ArgumentNode(name=NameNode(value=name), value=self._variable(definition.arguments[name].type, value))
             for name, value in values.items()
         )
-        if sizes:
-            return made, max(sizes)
-        longest = longest_list(values)
-        return made, longest if longest > _ASSUMED else None
+        return made, indexed_items(self.graph, definition.arguments, values)
 
     def _variable(self, type_: str, value: Json) -> VariableNode:
         name = f"{self.argument}_{len(self.definitions) + 1}"
@@ -303,9 +304,33 @@ def _items(type_: GraphType, name: str, definition: GraphField, inner: GraphType
     if size is not None:
         return max(size, 1)
     if "pageInfo" in inner.fields:
-        return _ASSUMED
+        return ASSUMED
     listed = bool(_LISTED.search(definition.type)) and not ("pageInfo" in type_.fields and name in {"edges", "nodes"})
-    return _ASSUMED if listed else 1
+    return ASSUMED if listed else 1
+
+
+def _given(field_: SelectionNode, variables: JsonObject) -> dict[str, Any]:
+    """Arguments of the stored root field, which are all variables, that have a value."""
+    arguments = (field_.arguments or ()) if isinstance(field_, FieldNode) else ()
+    return {
+        one.name.value: variables[one.value.name.value]
+        for one in arguments
+        if isinstance(one.value, VariableNode) and one.value.name.value in variables
+    }
+
+
+def _root_items(
+    graph: Graph, definition: GraphField, inner: GraphType, values: Mapping[str, Any], *, changes: bool
+) -> int:
+    """Number of objects that the root field leads to. The arguments of a mutation that answers with no list say nothing about it."""
+    many = bool(_LISTED.search(definition.type)) or "pageInfo" in inner.fields
+    if changes and not many:
+        return 1
+    declared = definition.arguments
+    if changes:
+        declared = {name: declared[name] for name in declared.keys() & PAGE_SIZES}
+    items = indexed_items(graph, declared, values)
+    return max(items, 1) if items is not None else (ASSUMED if many else 1)
 
 
 def _value(node: ValueNode, place: str) -> Any:

@@ -144,7 +144,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "[name for name in visible_columns(table, entry, database.dialect) if name not in entry.masks and name not in entry.unsampled][:_MAX_COLUMNS]",  # noqa: E501
     ),
     "connectors/sql/guard/label_comparisons.py": ("column.labels[:_MAX_LABELS]", "[*told.items()][:_MAX_TOLD]"),
-    "connectors/sql/guard/pagination.py": (
+    "connectors/sql/guard/cursors.py": (
         "digest([text, *parameters]).removeprefix('sha256:')[:_DIGITS]",
         "text[:_DIGITS]",
     ),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.connectors.sql.execution.guarded import built, database, run
-from toolgen.connectors.sql.guard.column_names import declared_type
 from toolgen.connectors.sql.guard.guard import guard
+from toolgen.connectors.sql.guard.value_types import declared_type
 from toolgen.model.call import Statement
 from toolgen.model.result import Success
 from toolgen.model.sql_scope import SqlScope, TableScope

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from tests.connectors.sql.guard import analysts
 from tests.connectors.sql.guard.honest import open_engine
 from tests.connectors.sql.guard.lab import allowed, database, scope
+from toolgen.connectors.sql.guard.cursors import page_of, text_digest
 from toolgen.connectors.sql.guard.guard import DIALECTS, guard
-from toolgen.connectors.sql.guard.pagination import page_of, text_digest
 from toolgen.model.call import Statement
 from toolgen.model.result import Success
 from toolgen.model.verdict import Deny

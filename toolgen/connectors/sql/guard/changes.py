@@ -16,7 +16,8 @@ from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.columns import Columns
 from toolgen.connectors.sql.guard.cost import check_cost
 from toolgen.connectors.sql.guard.cross_check import cross_check
-from toolgen.connectors.sql.guard.filters import columns_of, narrowed, numbered
+from toolgen.connectors.sql.guard.filtered_changes import narrowed
+from toolgen.connectors.sql.guard.filters import columns_of, numbered
 from toolgen.connectors.sql.guard.grammar import called, check_grammar
 from toolgen.connectors.sql.guard.grants import (
     DEFAULT_SCHEMA,

@@ -1,7 +1,4 @@
-"""Row filters: how a policy's `rows:` is read, and put between a statement and a table.
-
-The WHERE of a change under a row filter: what a caller asks is computed for the rows the filter lets through, and for no others.
-"""
+"""Row filters: parsing of a policy's `rows:`, and the subquery that replaces a table in a statement."""
 
 from __future__ import annotations
 
@@ -13,15 +10,16 @@ from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.column_names import conceal
+from toolgen.connectors.sql.guard.filtered_changes import conjunction
 from toolgen.connectors.sql.guard.grammar import check_grammar
-from toolgen.connectors.sql.guard.grants import NameRules, fold_column, full_name
+from toolgen.connectors.sql.guard.grants import fold_column, full_name
 from toolgen.connectors.sql.guard.placeholders import SLOT, slot_number
 from toolgen.connectors.sql.guard.refusal import refuse
 from toolgen.connectors.sql.guard.relations import Filtered
 from toolgen.connectors.sql.guard.text import parse
 from toolgen.model.database import DialectName, Table
 
-__all__ = ["attributes_of", "columns_of", "install", "narrowed", "numbered", "read_filter"]
+__all__ = ["attributes_of", "columns_of", "install", "numbered", "read_filter"]
 
 # A string, a quoted name, a cast (`::`), or what we look for: `:name` where neither a name nor another colon stands before it.
 _PIECE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\]|::|(?<![\w:]):([A-Za-z_][A-Za-z0-9_.]*)")
@@ -122,7 +120,7 @@ def install(
     owner = full_name(place.table)
     read = [_seen(name, place.masks) for name in place.columns if f"{owner}.{name}" in used]
     read.extend(exp.Column(this=exp.to_identifier(name)) for name in dict.fromkeys(place.row_ids))
-    where = _all([condition, *asked]) if condition is not None else None
+    where = conjunction([condition, *asked]) if condition is not None else None
     inner = exp.Select(
         expressions=read or [_constant()],
         from_=exp.From(this=_bare(node)),
@@ -188,68 +186,3 @@ def _seen(name: str, masks: Mapping[str, str]) -> exp.Expr:
 def attributes_of(rows: str) -> tuple[str, ...]:
     """The `:name`s in a filter, in order."""
     return _split(rows, False)[1]
-
-
-_WHOLE_NUMBER = re.compile(r"(tiny|small|medium|big)?int(eger|[248])?\b", re.IGNORECASE)
-
-
-def narrowed(asked: exp.Expr, condition: exp.Expr, table: Table, dialect: DialectName) -> exp.Expr:
-    """`asked` for the rows of `condition` alone.
-
-    The engines compute the terms of an AND in any order, and an error (`1 / (n - 5)`, a cast) would tell of rows that are hidden; a CASE
-    they compute in its own. Only a term that cannot fail, a key of whole numbers compared with values, stays outside of it, so that the
-    key's index is used and no more rows are read and locked than are meant.
-    """
-    keys = _keys(table, dialect)
-    terms = list(asked.flatten()) if isinstance(asked, exp.And) else [asked]
-    plain = [term for term in terms if _cannot_fail(term, keys, NameRules(dialect))]
-    rest = [term for term in terms if term not in plain]
-    found = [*plain, condition]
-    if rest:
-        found.append(exp.Case(ifs=[exp.If(this=condition.copy(), true=_all(rest))]))
-    return _all(found)
-
-
-def _all(terms: Sequence[exp.Expr]) -> exp.Expr:
-    joined = terms[0].copy() if len(terms) == 1 else _closed(terms[0])
-    for term in terms[1:]:
-        joined = exp.And(this=joined, expression=_closed(term))
-    return joined
-
-
-def _closed(term: exp.Expr) -> exp.Expr:
-    return term.copy() if isinstance(term, (exp.Paren, exp.Case)) else exp.Paren(this=term.copy())
-
-
-def _keys(table: Table, dialect: DialectName) -> frozenset[str]:
-    return frozenset(
-        fold_column(dialect, column.name, quoted=True)
-        for column in table.columns
-        if column.name in table.primary_key and _WHOLE_NUMBER.match(column.type)
-    )
-
-
-def _cannot_fail(term: exp.Expr, keys: frozenset[str], spelling: NameRules) -> bool:
-    match term.unnest():
-        case exp.EQ(this=column, expression=value):
-            values = [value]
-        case exp.In(this=column, expressions=values) as one if not any(
-            given for name, given in one.args.items() if name not in {"this", "expressions"}
-        ):
-            pass
-        case _:
-            return False
-    return (
-        isinstance(column, exp.Column)
-        and isinstance(column.this, exp.Identifier)
-        and slot_number(column) is None
-        and spelling.column(column) in keys
-        and all(map(_is_number, values))
-    )
-
-
-def _is_number(value: exp.Expr) -> bool:
-    """A whole number written out, or a parameter."""
-    if isinstance(value, exp.Column):
-        return slot_number(value) is not None
-    return isinstance(value, exp.Literal) and value.is_int

@@ -16,10 +16,10 @@ from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.engines import ENGINES
-from toolgen.connectors.sql.guard.column_names import value_types
 from toolgen.connectors.sql.guard.corrections import corrections
 from toolgen.connectors.sql.guard.cost import check_cost
 from toolgen.connectors.sql.guard.cross_check import AVAILABLE, cross_check
+from toolgen.connectors.sql.guard.cursors import skipped, text_digest
 from toolgen.connectors.sql.guard.enum_types import EnumTypes
 from toolgen.connectors.sql.guard.filters import install
 from toolgen.connectors.sql.guard.grammar import called, check_grammar, is_number
@@ -34,15 +34,16 @@ from toolgen.connectors.sql.guard.grants import (
 )
 from toolgen.connectors.sql.guard.label_comparisons import label_comparisons
 from toolgen.connectors.sql.guard.leakproof import is_leakproof, key_conditions
-from toolgen.connectors.sql.guard.literals import MAX_LENGTH
-from toolgen.connectors.sql.guard.pagination import complete_order, skipped, text_digest
+from toolgen.connectors.sql.guard.pagination import complete_order
 from toolgen.connectors.sql.guard.parameter_sizes import Measure, measures
 from toolgen.connectors.sql.guard.placeholders import CALL, separate_null_tests, slot_number
 from toolgen.connectors.sql.guard.plan import StatementPlan, bound, slots_of
 from toolgen.connectors.sql.guard.refusal import StatementRefusal, refuse
 from toolgen.connectors.sql.guard.resolve import Resolver
 from toolgen.connectors.sql.guard.searches import check_filtered_search, searched_parameters
+from toolgen.connectors.sql.guard.statement_limits import MAX_LENGTH
 from toolgen.connectors.sql.guard.text import parse, render
+from toolgen.connectors.sql.guard.value_types import value_types
 from toolgen.model.call import Sampling, Statement
 from toolgen.model.database import Database, DialectName, Table
 from toolgen.model.schema import Json

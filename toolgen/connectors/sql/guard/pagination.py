@@ -1,10 +1,4 @@
-"""The order of an answer that has pages: one in which no two different rows may stand either way, so that pages lose and repeat none.
-
-Cursors: how the answer to an ordered query says where the next page begins, and how that comes back.
-
-A cursor is the number of rows that were read before it and a digest of statement and parameters, so that it is good for the same question
-alone. It carries no right: the guard checks the statement again, and only adds to its OFFSET.
-"""
+"""Total order for paginated statements: the table's key, or every column, is added to ORDER BY, so that pages lose and repeat no row."""
 
 from __future__ import annotations
 
@@ -17,12 +11,9 @@ from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.functions import TABLE_FUNCTIONS
 from toolgen.connectors.sql.guard.grants import fold_column, full_name
 from toolgen.connectors.sql.guard.placeholders import CALL, slot_number
-from toolgen.connectors.sql.guard.refusal import refuse
-from toolgen.core.canonical import digest
 from toolgen.model.database import Database, DialectName, Table
-from toolgen.model.schema import Json
 
-__all__ = ["complete_order", "page_of", "skipped", "text_digest"]
+__all__ = ["complete_order"]
 
 # PostgreSQL cannot sort values of these types, and functions with such a name give some of them.
 _UNSORTED = re.compile(r"json|xml|point|line|lseg|box|path|polygon|circle|txid_snapshot|aclitem|xid|cid", re.IGNORECASE)
@@ -266,31 +257,3 @@ def _is_plain(item: exp.Expr, database: Database, used: Iterable[str]) -> bool:
         if known.name == column.name and f"{full_name(table)}.{known.name}" in set(used)
     }
     return bool(types) and not any(_UNSORTED.search(kind) for kind in types if kind.lower() != "jsonb")
-
-
-_DIGITS = 16
-_CURSOR = re.compile(r"[1-9][0-9]{0,11}-[0-9a-f]{16}")
-
-
-def page_of(text: str, parameters: Sequence[Json]) -> str:
-    """Return the suffix of a statement's cursors, from the digest of its text; a cursor is `{rows}-{page}`."""
-    return digest([text, *parameters]).removeprefix("sha256:")[:_DIGITS] if parameters else text[:_DIGITS]
-
-
-def text_digest(sql: str) -> str:
-    """The digest of a statement's text, of which its cursors are made: kept with its plan."""
-    return digest(sql).removeprefix("sha256:")
-
-
-def skipped(cursor: str, sql: str, parameters: Sequence[Json]) -> int:
-    """Number of rows before a cursor; 0 for none. Raises `StatementRefusal` for one that is not of this statement."""
-    if not cursor:
-        return 0
-    rows, _, page = cursor.partition("-")
-    if not _CURSOR.fullmatch(cursor) or page != page_of(text_digest(sql), parameters):
-        refuse(
-            "cursor",
-            "the cursor is not one of this statement with these parameters",
-            "send statement and parameters as they were, with next_cursor of their last answer",
-        )
-    return int(rows)

@@ -14,9 +14,9 @@ from typing import NoReturn, TypeAlias
 from msgspec import Struct, field
 from sqlglot import exp
 
+from toolgen.connectors.sql.guard.cursors import page_of
 from toolgen.connectors.sql.guard.json_paths import check_path
 from toolgen.connectors.sql.guard.label_comparisons import LabelComparison, label_note
-from toolgen.connectors.sql.guard.pagination import page_of
 from toolgen.connectors.sql.guard.placeholders import slot_number
 from toolgen.connectors.sql.guard.refusal import StatementRefusal, refuse, shown
 from toolgen.connectors.sql.guard.scope import Misfit

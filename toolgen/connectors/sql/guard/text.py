@@ -22,16 +22,12 @@ from toolgen.connectors.sql.guard.alternatives import statement_alternative
 from toolgen.connectors.sql.guard.column_names import entitle, entitled, retitle
 from toolgen.connectors.sql.guard.dialect_rewrites import respelt
 from toolgen.connectors.sql.guard.grants import cut_names
-from toolgen.connectors.sql.guard.literals import (
-    check_characters,
-    check_literals,
-    check_negations,
-    check_spaces,
-    check_tokens,
-)
+from toolgen.connectors.sql.guard.literals import check_literals
 from toolgen.connectors.sql.guard.normalize import settle
+from toolgen.connectors.sql.guard.operator_precedence import check_negations
 from toolgen.connectors.sql.guard.placeholders import CALL, RESERVED, SLOT, is_mark, marked, slot_number
 from toolgen.connectors.sql.guard.refusal import refuse, shown
+from toolgen.connectors.sql.guard.statement_limits import check_characters, check_spaces, check_tokens
 from toolgen.model.database import DialectName
 
 __all__ = ["CHANGES", "QUERIES", "SLOT", "ParsedStatement", "parse", "render", "slot_number"]

@@ -23,6 +23,7 @@ from toolgen.config.keys import ConfigKey, FileKind, described, name_of, structu
 from toolgen.config.policies import load_policy
 from toolgen.config.settings import from_data
 from toolgen.config.structure import alternatives, structure_of
+from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.core.units import parse_duration, parse_size
 from toolgen.model import auth
@@ -33,16 +34,9 @@ ROOT = Path(__file__).parents[2]
 KINDS: tuple[FileKind, ...] = get_args(FileKind)
 SCHEMAS = {kind: json_schema(kind) for kind in KINDS}
 VALIDATORS = {kind: jsonschema_rs.Draft202012Validator(schema) for kind, schema in SCHEMAS.items()}
+# A source of each kind: the key that is called like it, with its example.
 OF_KIND: dict[str, dict[str, Any]] = {
-    "openapi": {"openapi": "specs/orders.yaml"},
-    "graphql": {"graphql": "specs/catalog.graphql"},
-    "sql": {"sql": "sqlite:///shop.db"},
-    "python": {"python": "my_package.tools"},
-    "mcp": {"mcp": {"url": "https://tickets.example.com/mcp"}},
-    "device": {"device": "specs/phone.tools.yaml"},
-    "code": {"code": {}},
-    "context": {"context": {"prompts": "prompts/*.md"}},
-    "workflow": {"workflow": "specs/support.workflows.yaml"},
+    key.name: {key.name: key.example} for key in described("toolgen.yaml")["Source"] if key.name in CONNECTORS
 }
 # What a scalar, a list or a mapping is replaced by, to see whether schema and reader agree about it.
 OTHERS: tuple[Any, ...] = (7, -1, 1.5, True, None, "some text", "", [], ["text"], [7], {}, {"unknown_key": 1})

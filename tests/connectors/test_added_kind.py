@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.edited_package import Edit, EditedPackage
+
 ROOT = Path(__file__).parents[2]
 KIND = ROOT / "tests" / "fixtures" / "kinds" / "csv"
+REGISTRY = "connectors/registry.py"
 LINES = (
-    ("from toolgen.connectors.device.connector", "from toolgen.connectors.csv.connector import CsvConnector\n"),
-    ("            DeviceConnector(),", "            CsvConnector(),\n"),
+    Edit(
+        REGISTRY,
+        "from toolgen.connectors.device.connector",
+        "from toolgen.connectors.csv.connector import CsvConnector\n",
+    ),
+    Edit(REGISTRY, "            DeviceConnector(),", "            CsvConnector(),\n"),
 )
+POLICY = """
+principals:
+  agent: {roles: [reader]}
+rules:
+  - {id: reads, to: [reader], tools: ['cities__*'], verdict: allow}
+  - {id: no-mayors, to: [reader], tools: [cities__get], arguments: {properties: {name: {const: Oslo}}}, verdict: deny}
+"""
 CITIES = "name;country\nBern;CH\nOslo;NO\nBergen;NO\n"
 CALLS = """
 import asyncio, json
@@ -45,41 +57,12 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs Python in a project, with a package that has the folder and the line."""
-    package = tmp_path_factory.mktemp("package")
-    shutil.copytree(ROOT / "toolgen", package / "toolgen", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(KIND, package / "toolgen" / "connectors" / "csv")
-    registry = package / "toolgen" / "connectors" / "registry.py"
-    text = registry.read_text(encoding="utf-8")
-    for before, line in LINES:
-        assert text.count(before) == 1
-        text = text.replace(before, line + before)
-    registry.write_text(text, encoding="utf-8")
-    project = tmp_path_factory.mktemp("project")
-    (project / "cities.csv").write_text(CITIES, encoding="utf-8")
-
-    def run(*arguments: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=project,
-            env={**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert fails == (done.returncode != 0), done.stdout + done.stderr
-        return done
-
-    (project / "toolgen.yaml").write_text("sources:\n  cities: {csv: cities.csv, separator: ';'}\n", encoding="utf-8")
-    run("-m", "toolgen", "build")
-    (project / "policies").mkdir(exist_ok=True)
-    (project / "policies" / "policy.yaml").write_text(
-        "principals:\n  agent: {roles: [reader]}\nrules:\n"
-        "  - {id: reads, to: [reader], tools: ['cities__*'], verdict: allow}\n"
-        "  - {id: no-mayors, to: [reader], tools: [cities__get], arguments: {properties: {name: {const: Oslo}}}, verdict: deny}\n",
-        encoding="utf-8",
-    )
-    return run
+    edited = EditedPackage(tmp_path_factory.mktemp("csv"), LINES)
+    shutil.copytree(KIND, edited.package / "toolgen" / "connectors" / "csv")
+    edited.write({"cities.csv": CITIES, "toolgen.yaml": "sources:\n  cities: {csv: cities.csv, separator: ';'}\n"})
+    edited.toolgen("build")
+    edited.write({"policies/policy.yaml": POLICY})
+    return edited.run
 
 
 def test_a_gateway_answers_calls_of_its_tools(run: Run) -> None:

@@ -132,3 +132,12 @@ ACCEPTED: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
     "langchain": _langchain,
 }
 """Format -> a check that raises where the SDK, or a rule that its API documents and its types do not know, refuses a tool."""
+LISTED: Mapping[str, Callable[[Any], Any]] = {
+    "anthropic": lambda tool: tool["input_schema"],
+    "bedrock": lambda tool: tool["toolSpec"]["inputSchema"]["json"],
+    "gemini-json-schema": lambda tool: tool["parameters_json_schema"],
+    "langchain": lambda tool: tool["args_schema"],
+    "mcp": lambda tool: tool["inputSchema"],
+    "openai": lambda tool: tool["function"]["parameters"],
+}
+"""Where each format has the listed schema; the others have a language of their own."""

@@ -13,6 +13,7 @@ import pytest
 
 from tests.catalogs import http_tool
 from tests.generator.emit.client_rules import CLIENTS, NAMES, RULES, Rule, broken
+from tests.generator.emit.providers import LISTED
 from tests.golden.small import small_manifest
 from toolgen.connectors.naming import assign
 from toolgen.connectors.proof.examples import Examples
@@ -26,21 +27,12 @@ from toolgen.model.tool import Tool
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT.parent / "shared" / "corpus" / "openapi"
-FORM = {
-    "anthropic": lambda tool: tool["input_schema"],
-    "bedrock": lambda tool: tool["toolSpec"]["inputSchema"]["json"],
-    "gemini-json-schema": lambda tool: tool["parameters_json_schema"],
-    "langchain": lambda tool: tool["args_schema"],
-    "mcp": lambda tool: tool["inputSchema"],
-    "openai": lambda tool: tool["function"]["parameters"],
-}
-"""Where each format has the listed schema; the others have a language of their own."""
 
 
 def test_every_client_has_a_rule() -> None:
     assert {client for rule in RULES for client in rule.clients} == set(CLIENTS)
     assert len({rule.name for rule in RULES}) == len(RULES)
-    assert FORMATS.keys() - FORM.keys() == {"gemini", "openai-strict"}
+    assert FORMATS.keys() - LISTED.keys() == {"gemini", "openai-strict"}
 
 
 @pytest.mark.parametrize("client", NAMES)
@@ -66,7 +58,7 @@ def test_what_breaks_a_rule_is_listed_without(rule: Rule) -> None:
         schema = rule.example
     assert rule.name in " ".join(broken(schema, (rule,)))
     tool = with_listed_arguments(http_tool("s__create", **schema))
-    for name, found in FORM.items():
+    for name, found in LISTED.items():
         assert list(broken(found(FORMATS[name](tool)))) == []
 
 
@@ -79,7 +71,7 @@ def test_the_projects_own_tools_keep_every_rule(project: Manifest) -> None:
     tools = [*project.tools.values(), *small_manifest().tools.values()]
     assert len(tools) > 20
     _hold(tools)
-    for name, found in FORM.items():
+    for name, found in LISTED.items():
         shaped: Any = render(name, tools)
         for one in shaped["tools"] if name == "mcp" else shaped:
             assert list(broken(found(one))) == []

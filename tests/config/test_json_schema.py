@@ -184,6 +184,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         "Queries": "graphql",
         "Subscriptions": "graphql",
         "Tool": "graphql",
+        "ToolResource": "context",
     }
     required = {
         name: {one.name: one.example for one in own if one.required} for name, own in by_name.items() if name != "File"
@@ -204,7 +205,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
             if (key.name, kind) in {("queries", "sql"), ("auth", "sql")}:  # a database takes others than the example
                 continue
             of_kind = structure == "Source" and key.name in {*OF_KIND, "resource"}
-            base = {} if structure in {"Code", "Context", "Mcp", "Python"} or of_kind else OF_KIND[kind]
+            base = {} if structure in {"Code", "Context", "Mcp", "Python", "ToolResource"} or of_kind else OF_KIND[kind]
             extra = {"command": ["server"]} if (structure, key.name) == ("Mcp", "env") else {}
             if extra:
                 example = merged(example, {"sources": {"orders": {"mcp": extra}}})

@@ -153,6 +153,8 @@ def explain_call(
     """
     gateway = Gateway.load(config_path)
     who = caller.by_now(gateway)
+    if not pairs and given is None and (call := _reading_call(gateway, tool)) is not None:
+        tool, given = call
     if tool.startswith((PROMPT, RESOURCE)):
         if given is not None or earlier:
             raise click.UsageError("--args and --after go with a tool")
@@ -198,6 +200,16 @@ def explain_call(
     click.echo(f"{judged.word} by {rule}{f': {reason}' if reason else ''}")
     if hidden:
         click.echo(f"hidden: {hidden_note(gateway.current.compiled_policy, gateway.manifest, who, tool, arguments)}")
+
+
+def _reading_call(gateway: Project, about: str) -> tuple[str, str] | None:
+    """The tool that reads a resource, and the arguments as JSON; None for what no tool reads."""
+    if not about.startswith(RESOURCE):
+        return None
+    found, arguments = resolved_context(gateway.manifest, "", about.removeprefix(RESOURCE), {})
+    if found is None or found.name not in gateway.manifest.tools:
+        return None
+    return found.name, msgspec.json.encode(arguments).decode()
 
 
 def _explain_read(

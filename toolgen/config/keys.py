@@ -44,6 +44,7 @@ _EXCEPTIONS = {
     "McpKeys": "Mcp",
     "CodeKeys": "Code",
     "ContextKeys": "Context",
+    "ToolResourceKeys": "ToolResource",
     "PollKeys": "Poll",
     "StatusPostKeys": "StatusPost",
     "PythonKeys": "Python",

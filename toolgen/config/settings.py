@@ -51,7 +51,7 @@ from toolgen.connectors.assigned_names import names_of_manifest
 from toolgen.connectors.overrides import ToolOverride
 from toolgen.connectors.pins import read_pins
 from toolgen.connectors.registry import CONNECTORS
-from toolgen.connectors.source import SourceConfig, SourceSettings, is_remote
+from toolgen.connectors.source import ContextFiles, SourceConfig, SourceSettings, is_remote
 from toolgen.core.canonical import digest
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import short
@@ -251,7 +251,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             **({"api": config.api.to_dict()} if config.api.to_dict() else {}),
             **({"anonymous": True} if config.anonymous else {}),
             **({"code": msgspec.to_builtins(config.code)} if config.code is not None else {}),
-            **({"context": msgspec.to_builtins(config.context)} if config.context is not None else {}),
+            **({"context": _portable_context(config.context)} if config.context is not None else {}),
             **({"options": msgspec.to_builtins(config.options)} if config.options is not None else {}),
             **{
                 key: value
@@ -269,6 +269,12 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             **({"resource": Path(config.resource).name} if config.resource else {}),
         }
     )
+
+
+def _portable_context(files: ContextFiles) -> dict[str, object]:
+    said: dict[str, object] = {"prompts": files.prompts, "resources": files.resources}
+    read = [{**msgspec.to_builtins(one), "where": ""} for one in files.read_by_tools]
+    return said | ({"read_by_tools": read} if read else {})
 
 
 def _portable_graph(config: SourceConfig) -> dict[str, object]:

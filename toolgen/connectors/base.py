@@ -111,6 +111,8 @@ class Connector(ABC):
     """True if calls run functions of the project, in modules that a source names."""
     shares_executors: ClassVar[bool] = False
     """True if what an executor runs on is shared by all sources of the kind, so that it is not closed with one of them."""
+    links_last: ClassVar[bool] = False
+    """True if `link` needs the tools of other kinds completed."""
     dialects: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Dialects of a kind whose sources have a database, by each name that people use for one."""
     bindings: ClassVar[frozenset[str]] = frozenset()

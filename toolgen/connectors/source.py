@@ -31,6 +31,7 @@ __all__ = [
     "SourceKind",
     "SourceReading",
     "SourceSettings",
+    "ToolResource",
     "is_networked",
     "is_remote",
     "listed_filter",
@@ -54,11 +55,27 @@ class QueryFiles(Struct, frozen=True, kw_only=True):
     where: str
 
 
+class ToolResource(Struct, frozen=True, kw_only=True):
+    """Resource, or template of resources, that is read by calls of a tool: `uri` has its arguments, besides the fixed `arguments`. `where`
+    is the line that declares it."""
+
+    uri: str
+    tool: str
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    media_type: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    where: str = ""
+
+
 class ContextFiles(Struct, frozen=True, kw_only=True):
-    """Files of a context source: a glob of prompts below the project's folder, and a folder of resources; "" for none."""
+    """Contents of a context source: a glob of prompts below the project's folder, a folder of resources ("" for none), and resources that
+    tools read."""
 
     prompts: str = ""
     resources: str = ""
+    read_by_tools: tuple[ToolResource, ...] = ()
 
 
 class SourceConfig(Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ from toolgen.gateway.calls.answer_files import AnswerFiles
 from toolgen.gateway.calls.call_preparation import CallPreparation
 from toolgen.gateway.calls.call_service import Callers, Calls
 from toolgen.gateway.calls.context_calls import ContextCalls
+from toolgen.gateway.calls.context_updates import ResourceUpdates
 from toolgen.gateway.calls.departed_clients import DepartedClients
 from toolgen.gateway.calls.executors import (
     ExecutorDependencies,
@@ -107,7 +108,7 @@ class _Base(Struct, frozen=True, kw_only=True):
     current: CurrentPolicy
     log: AuditLog
     running: InFlightCalls
-    context: ContextCalls
+    updates: ResourceUpdates
     background: Background
     meaning: SemanticSearch | None
     events: GatewayEvents
@@ -232,7 +233,7 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
         current=current,
         log=log,
         running=base.running,
-        context=base.context,
+        context=ContextCalls(current, base.running, base.updates, parts.calls, settings.mcp_servers),
         background=background,
         meaning=base.meaning,
         shared=shared,
@@ -277,7 +278,7 @@ def _base(settings: Settings, manifest: Manifest, options: AssemblyOptions) -> _
         current=current,
         log=log,
         running=running,
-        context=ContextCalls(current, running, settings.mcp_servers),
+        updates=ResourceUpdates(),
         background=background,
         meaning=meaning_of(settings, manifest),
         events=events,
@@ -366,7 +367,7 @@ def _call_parts(base: _Base) -> _CallParts:
 def _execution(base: _Base, parts: _CallParts, options: AssemblyOptions) -> _Execution:
     settings, current = base.settings, base.current
     inner = NestedCalls(current, parts.preparation, parts.calls, parts.suspended)
-    functions = make_function_runtime(settings.state_dir / "calls", inner, base.context.updates.put)
+    functions = make_function_runtime(settings.state_dir / "calls", inner, base.updates.put)
     dependencies = ExecutorDependencies(
         assigned=current.assigned,
         folder=settings.oauth_dir,

@@ -161,7 +161,7 @@ def _linked(
     from toolgen.pipeline.responses.answer_argument import option_names  # noqa: PLC0415 - for workflows alone
 
     configs = {name: source.config for name, source in sources.items()}
-    for kind in sorted(kinds):
+    for kind in sorted(kinds, key=lambda one: (CONNECTORS[one].links_last, one)):
         readings = CONNECTORS[kind].link(readings, configs, LinkChecks(option_names=option_names, faults=_faults))
     return readings
 

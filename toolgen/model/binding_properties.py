@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
-from toolgen.model.schema import Schema
+from toolgen.model.schema import JsonObject, Schema
 
 if TYPE_CHECKING:
     from toolgen.model.graphql_schema import Graph
@@ -99,6 +99,15 @@ class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
     def takes_code(self) -> bool:
         """True if the caller writes a program that calls other tools."""
         return False
+
+    @property
+    def reading_tool(self) -> str:
+        """Name of the tool whose call is the read of a resource; "" for any other read."""
+        return ""
+
+    def reading_arguments(self, variables: JsonObject, schema: Schema) -> JsonObject:
+        """Return the arguments of that call, of these variables of the URI, under the input schema of the tool."""
+        return variables
 
     @property
     def makes_calls(self) -> bool:

@@ -107,12 +107,14 @@ def _template(uri: str) -> UriTemplate:
 
 
 class OfferedContext(Protocol):
-    """Prompts by name, and resources and templates by URI."""
+    """Prompts by name, resources and templates by URI, and the tools that read some of them."""
 
     @property
     def prompts(self) -> Mapping[str, Prompt]: ...
     @property
     def resources(self) -> Mapping[str, Resource]: ...
+    @property
+    def tools(self) -> Mapping[str, Tool]: ...
 
 
 _T = TypeVar("_T", bound=Prompt | Resource)
@@ -155,7 +157,7 @@ def resolved_context(
     manifest: OfferedContext, prompt: str, uri: str, arguments: JsonObject
 ) -> tuple[Tool | None, JsonObject]:
     """The record of a prompt by its name, or of a resource by a URI, with the arguments of the read; None if there is none. Of two
-    templates that match a URI, the one with more fixed characters is meant."""
+    templates that match a URI, the one with more fixed characters is meant. If a tool reads the resource, the call of it."""
     if prompt:
         found = manifest.prompts.get(prompt)
         return (None if found is None else prompt_tool(found)), arguments
@@ -168,11 +170,20 @@ def resolved_context(
     )
     for one in manifest.resources.values():
         if not one.is_template and canonical_uri(one.uri) == canonical:
-            return resource_tool(one), {"uri": canonical}
+            return _read_of(manifest, one, canonical, {})
     for one in templates:
         if (values := one.template.match(canonical)) is not None:
-            return resource_tool(one), {"uri": canonical, **values}
+            return _read_of(manifest, one, canonical, values)
     return None, {}
+
+
+def _read_of(
+    manifest: OfferedContext, one: Resource, uri: str, variables: JsonObject
+) -> tuple[Tool | None, JsonObject]:
+    if not one.binding.reading_tool:
+        return resource_tool(one), {"uri": uri, **variables}
+    tool = manifest.tools.get(one.binding.reading_tool)
+    return tool, {} if tool is None else one.binding.reading_arguments(variables, tool.input_schema)
 
 
 def _schema(arguments: Mapping[str, PromptArgument], others: Mapping[str, JsonObject]) -> dict[str, Any]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from toolgen.model.binding_properties import BindingProperties
+from toolgen.model.schema import JsonObject, Schema
+from toolgen.model.uri_variables import typed_value
 
-__all__ = ["FolderBinding", "TextMessage", "TextPromptBinding"]
+__all__ = ["FolderBinding", "TextMessage", "TextPromptBinding", "ToolResourceBinding"]
 
 
 class TextMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,3 +38,21 @@ class FolderBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kin
     @property
     def kind(self) -> str:
         return "folder"
+
+
+class ToolResourceBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="tool_resource"):
+    """Resource that is read by a call of a tool: the variables of its URI are arguments, besides the `fixed` ones."""
+
+    tool: str
+    fixed: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return "tool_resource"
+
+    @property
+    def reading_tool(self) -> str:
+        return self.tool
+
+    def reading_arguments(self, variables: JsonObject, schema: Schema) -> JsonObject:
+        return {**{name: typed_value(value, schema, name) for name, value in variables.items()}, **self.fixed}

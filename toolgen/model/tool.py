@@ -11,7 +11,7 @@ import msgspec
 from toolgen.core.canonical import Canonical, schema_digest
 from toolgen.model.binding_properties import BindingProperties
 from toolgen.model.caller_requests import RequestKind
-from toolgen.model.context_bindings import FolderBinding, TextPromptBinding
+from toolgen.model.context_bindings import FolderBinding, TextPromptBinding, ToolResourceBinding
 from toolgen.model.database import DialectName
 from toolgen.model.device import DeviceBinding
 from toolgen.model.graphql_binding import (
@@ -54,6 +54,7 @@ __all__ = [
     "SqlBinding",
     "TextPromptBinding",
     "Tool",
+    "ToolResourceBinding",
     "WorkflowBinding",
     "absent",
     "seal",
@@ -265,6 +266,7 @@ Binding: TypeAlias = (
     | CodeBinding
     | FolderBinding
     | TextPromptBinding
+    | ToolResourceBinding
     | OperationBinding
     | NoBinding
 )

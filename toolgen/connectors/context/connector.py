@@ -1,14 +1,15 @@
-"""Prompts and resources of files: their reading, and reads of them."""
+"""Prompts and resources of files, and resources that tools read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.context.settings import SourceContextKeys, read_files
 from toolgen.connectors.executor import Executor
+from toolgen.connectors.link_checks import LinkChecks
 from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
 from toolgen.connectors.source_entry import ConfiguredSource, SourceEntry
 
@@ -21,6 +22,7 @@ class ContextConnector(Connector):
     kind = "context"
     keys = SourceContextKeys
     needs_root = True
+    links_last = True
     place = "files"
     failure_advice = "files are read in the gateway itself"
     auth_refusal = "files are read without"
@@ -41,6 +43,14 @@ class ContextConnector(Connector):
         from toolgen.connectors.context.read import read_context_files  # noqa: PLC0415 - if there is such a source
 
         return read_context_files(config)
+
+    def link(
+        self, readings: Mapping[str, SourceReading], configs: Mapping[str, SourceConfig], checks: LinkChecks
+    ) -> Mapping[str, SourceReading]:
+        """Return the readings with the resources that tools read."""
+        from toolgen.connectors.context.tool_resources import link_resources  # noqa: PLC0415 - if there is such a source
+
+        return link_resources(readings, configs, checks)
 
     def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
         """Return the executor that reads the files."""

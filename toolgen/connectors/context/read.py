@@ -83,6 +83,7 @@ def read_context_files(config: SourceConfig) -> SourceReading:
         files=files,
         complete=False,
         context=tuple(found),
+        drafts=None if context is None or not context.read_by_tools else context,
     )
 
 

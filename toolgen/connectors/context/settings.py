@@ -1,23 +1,36 @@
-"""Files of a context source: prompts with front matter, and a folder of resources."""
+"""Keys of a context source: prompts with front matter, a folder of resources, and resources that tools read."""
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
+from typing import Any
 
 import msgspec
 
-from toolgen.connectors.source import ContextFiles
+from toolgen.connectors.source import ContextFiles, ToolResource
 from toolgen.connectors.source_entry import SourceEntry
 from toolgen.core.errors import ConfigError
 
-__all__ = ["ContextKeys", "SourceContextKeys", "read_files"]
+__all__ = ["ContextKeys", "SourceContextKeys", "ToolResourceKeys", "read_files"]
+
+
+class ToolResourceKeys(msgspec.Struct, forbid_unknown_fields=True):
+    """Resource that a tool reads: an entry of `resources:`."""
+
+    template: str
+    tool: str
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    media_type: str = ""
+    arguments: dict[str, Any] = {}
 
 
 class ContextKeys(msgspec.Struct, forbid_unknown_fields=True):
     """The keys below `context:`."""
 
     prompts: str = ""
-    resources: str = ""
+    resources: str | list[str | ToolResourceKeys] = ""
 
 
 class SourceContextKeys(msgspec.Struct):
@@ -27,11 +40,30 @@ class SourceContextKeys(msgspec.Struct):
 
 
 def read_files(keys: ContextKeys, entry: SourceEntry) -> ContextFiles:
-    """The files of a source. Raises `ConfigError`, with the line, for a place outside of the project's folder, and for none."""
-    if not keys.prompts and not keys.resources:
+    """The contents of a source. Raises `ConfigError`, with the line, for a place outside of the project's folder, and for none."""
+    given = [keys.resources] if isinstance(keys.resources, str) else keys.resources
+    folders = [one for one in given if isinstance(one, str) and one]
+    if len(folders) > 1:
+        raise ConfigError("resources: takes one folder", where=entry.where("context", "resources"))
+    read_by_tools = tuple(
+        ToolResource(
+            uri=one.template,
+            tool=one.tool,
+            name=one.name,
+            title=one.title,
+            description=one.description,
+            media_type=one.media_type,
+            arguments=one.arguments,
+            where=entry.where("context", "resources", index),
+        )
+        for index, one in enumerate(given)
+        if not isinstance(one, str)
+    )
+    folder = next(iter(folders), "")
+    if not (keys.prompts or folder or read_by_tools):
         raise ConfigError("context: takes prompts, resources or both", where=entry.where("context"))
-    for key in ("prompts", "resources"):
-        place = PurePosixPath(getattr(keys, key))
-        if place.is_absolute() or ".." in place.parts or "://" in str(getattr(keys, key)):
+    for key, said in (("prompts", keys.prompts), ("resources", folder)):
+        place = PurePosixPath(said)
+        if place.is_absolute() or ".." in place.parts or "://" in said:
             raise ConfigError(f"{key}: names a place below the project's folder", where=entry.where("context", key))
-    return ContextFiles(prompts=keys.prompts, resources=keys.resources)
+    return ContextFiles(prompts=keys.prompts, resources=folder, read_by_tools=read_by_tools)

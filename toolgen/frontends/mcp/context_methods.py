@@ -255,6 +255,7 @@ def _reader(caller: Caller) -> Reader:
         caller_connection=caller.caller_connection,
         session=caller.session or caller.connection,
         client=caller.client,
+        conversation=caller.session,
     )
 
 

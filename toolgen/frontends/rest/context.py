@@ -11,7 +11,15 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from toolgen.frontends.http.request import Rejected, Request, Response, json_response, read_json_body
-from toolgen.frontends.rest.tools import DEFAULT_PAGE, MAX_PAGE, STATUS_OF_CODE, decoded, whole
+from toolgen.frontends.rest.tools import (
+    DEFAULT_PAGE,
+    MAX_PAGE,
+    STATUS_OF_CODE,
+    client_of,
+    conversation_of,
+    decoded,
+    whole,
+)
 from toolgen.gateway.calls.context_calls import ContextCalls, ReadContent
 from toolgen.gateway.calls.context_policy import Reader
 from toolgen.model.call import Principal
@@ -82,7 +90,14 @@ class RestContext:
 
 
 def _reader(request: Request, principal: Principal) -> Reader:
-    return Reader(principal=principal, caller_connection=request.caller_connection)
+    session = conversation_of(request)
+    return Reader(
+        principal=principal,
+        caller_connection=request.caller_connection,
+        session=session,
+        client=client_of(request),
+        conversation=session,
+    )
 
 
 def _rejected(error: Error) -> Rejected:

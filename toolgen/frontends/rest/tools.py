@@ -122,13 +122,13 @@ class Rest:
         body: _CallBody = decoded(await read_json_body(request), _CallBody)
         if len(name) > MAX_NAME_LENGTH:
             raise Rejected(404, "unknown_tool", "there is no such tool")
-        calls, session = self._gateway.tool_calls, _conversation(request)
+        calls, session = self._gateway.tool_calls, conversation_of(request)
         making = calls.call(
             name,
             body.arguments,
             principal=principal,
             session=session,
-            client=_client(request),
+            client=client_of(request),
             idempotency_key=agreed_key(request, body.idempotency_key, "/idempotency_key"),
             caller_connection=request.caller_connection,
         )
@@ -159,12 +159,15 @@ class Rest:
         except Malformed as error:
             raise malformed(error) from None
         made = partial(
-            self._gateway.tool_calls.call, principal=principal, session=_conversation(request), client=_client(request)
+            self._gateway.tool_calls.call,
+            principal=principal,
+            session=conversation_of(request),
+            client=client_of(request),
         )
         key = header_key(request)
         # One header, many calls: each has a key of its own, which no single call can have, as it holds a space.
         keys = [f"{key} {number}" if key else "" for number in range(len(calls))]
-        making = partial(self._left, made, principal, _conversation(request), wait)
+        making = partial(self._left, made, principal, conversation_of(request), wait)
         # Each may be left alone, and goes on alone if the client disconnects, so each has somebody of its own who waits for it.
         with request.caller_connection.several(len(calls)) as presences:
             answers = [
@@ -228,7 +231,7 @@ class Rest:
             form = WITH_BINDINGS
         text = query.get("q")
         limit = whole(query, "limit", default=DEFAULT_PAGE if text is None else DEFAULT_HITS, most=MAX_PAGE)
-        session = _conversation(request)
+        session = conversation_of(request)
         listing, cursor = self._listings.of(principal, session), query.get("cursor", "")
         try:
             if text is None:
@@ -246,7 +249,7 @@ class Rest:
     async def tool(self, request: Request, principal: Principal, name: str) -> Response:
         """GET /v1/tools/{name}: one of the caller's tools as the manifest has it, with every definition that its schema leads to."""
         request.parameters()
-        found = self._listings.of(principal, _conversation(request)).tool(name)
+        found = self._listings.of(principal, conversation_of(request)).tool(name)
         if found is None:
             raise Rejected(404, "unknown_tool", "there is no such tool")
         shown = found.to_dict() if self._gateway.callers.may_review(principal) else for_agents(found)
@@ -306,7 +309,7 @@ def malformed(error: Malformed) -> Rejected:
     return Rejected(400, "validation", f"{error.pointer or 'body'}: {error.message}", pointer=error.pointer)
 
 
-def _conversation(request: Request) -> str:
+def conversation_of(request: Request) -> str:
     if b"x-conversation-id" not in request.headers:
         return ""
     text = request.text(b"x-conversation-id")
@@ -315,7 +318,7 @@ def _conversation(request: Request) -> str:
     return text
 
 
-def _client(request: Request) -> str:
+def client_of(request: Request) -> str:
     """The User-Agent, for the audit log: self-reported, printable and bounded."""
     text = request.headers.get(b"user-agent", b"").decode("latin-1").strip()[:_MAX_CLIENT_LENGTH]
     return text if text.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in text)

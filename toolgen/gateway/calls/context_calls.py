@@ -9,16 +9,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.config.mcp_servers import McpServerSettings
+from toolgen.core.errors import StateError
 from toolgen.gateway.calls.call_preparation import GONE
-from toolgen.gateway.calls.context_policy import Reader
+from toolgen.gateway.calls.call_service import Calls
+from toolgen.gateway.calls.context_policy import Reader, ReadingCall
 from toolgen.gateway.calls.context_updates import ResourceUpdates
+from toolgen.gateway.calls.file_links import OWN_SCHEME
 from toolgen.gateway.calls.linked_resources import held_in
 from toolgen.gateway.catalog.mcp_servers import DEFAULT_SERVERS, McpServers
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.call import Call, Principal
 from toolgen.model.context import MAX_ARGUMENT_LENGTH, Prompt, PromptArgument, Resource
-from toolgen.model.result import Error, Refused, Success, file_bytes
+from toolgen.model.result import Error, Refused, Success, file_bytes, file_data
 from toolgen.model.schema import Json
+from toolgen.model.unavailable import fault_error
 from toolgen.model.uri_template import MAX_URI_LENGTH
 from toolgen.pipeline.input_validation import no_ids, no_json, no_text
 from toolgen.pipeline.middleware import CallContext, InFlightCalls, Next
@@ -30,6 +34,10 @@ NO_RESOURCE = Error(
     code="not_found", message="there is no such resource", suggestion="list the resources and their templates"
 )
 _MAX_SIZE = 8 * 1024 * 1024
+_TOO_LARGE = Error(
+    code="response_too_large",
+    message=f"the resource is longer than the {_MAX_SIZE} bytes that one message holds",
+)
 _MAX_VALUES = 100
 COMPLETED = "completion"
 """The rule by which values are proposed for an argument: the policy shows the prompt or template to the caller."""
@@ -64,13 +72,18 @@ class Completions(Struct, frozen=True, kw_only=True):
 
 class ContextCalls:
     """Prompts and resources of callers. Each read passes the stages of a call: policy, limits, record, checks, redaction. `servers` are the
-    MCP servers that offer them."""
+    MCP servers that offer them. A resource that a tool reads is read by one of `calls`."""
 
     def __init__(
-        self, current: CurrentPolicy, running: InFlightCalls, servers: Mapping[str, McpServerSettings] = DEFAULT_SERVERS
+        self,
+        current: CurrentPolicy,
+        running: InFlightCalls,
+        updates: ResourceUpdates,
+        calls: Calls,
+        servers: Mapping[str, McpServerSettings] = DEFAULT_SERVERS,
     ) -> None:
         self._current, self._running = current, running
-        self.updates = ResourceUpdates()
+        self.updates, self._tool_calls = updates, calls
         self.servers = McpServers(
             servers,
             sources=lambda: current.manifest().sources,
@@ -95,14 +108,18 @@ class ContextCalls:
 
     def templates(self, principal: Principal) -> tuple[Resource, ...]:
         """The templates of which this principal may read some resource, by URI."""
-        return tuple(one for one in self._visible(principal) if one.is_template)
+        context = self._current.compiled_policy.context
+        return tuple(context.shown_resource(principal, one) for one in self._visible(principal) if one.is_template)
 
     def converses(self, *, prompt: object = None, resource: object = None) -> bool:
         """Return True if the function of a prompt or resource may ask its caller."""
         context = self._current.compiled_policy.context
         found = context.prompts.get(prompt) if isinstance(prompt, str) else None
         one = found or (context.resource_of(resource) if isinstance(resource, str) else None)
-        return one is not None and one.binding.converses
+        if one is None:
+            return False
+        tool = self._current.compiled_policy.tools.get(one.binding.reading_tool)
+        return one.binding.converses if tool is None else tool.binding.converses
 
     def may_read(self, principal: Principal, uri: str) -> bool:
         """Return True if the principal may read this URI now."""
@@ -140,6 +157,8 @@ class ContextCalls:
         who = compiled_policy.by_now(reader.principal)
         if not isinstance(who, Principal):
             return GONE
+        if (reading := compiled_policy.context.reading_call(who, uri)) is not None:
+            return await self._read_by_tool(reading, uri, replace(reader, principal=who))
         call = compiled_policy.context.resource_call(uri, replace(reader, principal=who))
         call_context = CallContext(caller_connection=reader.caller_connection)
         result = await self._run(compiled_policy.read_context, call, call_context)
@@ -201,7 +220,53 @@ class ContextCalls:
         if prompt is not None and context.sees_prompt(principal, prompt):
             return context.shown(principal, prompt)
         resource = context.resources.get(str(reference.get("resource", "")))
-        return resource if resource is not None and context.sees_resource(principal, resource) else None
+        if resource is None or not context.sees_resource(principal, resource):
+            return None
+        return context.shown_resource(principal, resource)
+
+    async def _read_by_tool(self, reading: ReadingCall, uri: str, reader: Reader) -> tuple[ReadContent, ...] | Error:
+        """The content of a resource that a tool reads: the answer of the call."""
+        envelope = await self._tool_calls.call(
+            reading.tool,
+            reading.arguments,
+            principal=reader.principal,
+            session=reader.conversation,
+            connection=reader.session,
+            client=reader.client,
+            caller_connection=reader.caller_connection,
+        )
+        if envelope.status != "ok":
+            error = envelope.error or Error(code="cancelled", message=f"the call is {envelope.status}")
+            return NO_RESOURCE if error.code == "unknown_tool" else error
+        if envelope.meta.truncated:
+            return Error(
+                code="response_too_large",
+                message="the resource is longer than one message holds",
+                suggestion=f"call {reading.tool}, which says how the rest is read",
+            )
+        resource = self._current.compiled_policy.context.resource_of(uri)
+        data = await self._file_in(envelope.data, reader)
+        if isinstance(data, Error):
+            return data
+        return _contents(data, uri, "" if resource is None else resource.media_type)
+
+    async def _file_in(self, data: Json, reader: Reader) -> Json | Error:
+        """The data of an answer; of one that is a link to a file of this gateway, the file."""
+        linked = data.get("resource") if isinstance(data, Mapping) and len(data) == 1 else None
+        uri = linked.get("uri") if isinstance(linked, Mapping) else None
+        if not isinstance(uri, str) or not uri.startswith(OWN_SCHEME):
+            return data
+        found = await self._tool_calls.files.read(
+            reader.principal, uri, session=reader.session, caller_connection=reader.caller_connection
+        )
+        if isinstance(found, Error):
+            return found
+        if sum(one.info.size for one in found) > _MAX_SIZE:
+            return _TOO_LARGE
+        try:
+            return [file_data(await one.read(), one.info.media_type) for one in found]
+        except StateError as error:
+            return fault_error(error)
 
     def _visible(self, principal: Principal) -> Sequence[Resource]:
         context = self._current.compiled_policy.context
@@ -248,10 +313,7 @@ def _contents(data: Json, uri: str, media_type: str) -> tuple[ReadContent, ...] 
             )
         )
     if sum(len(one.body) for one in found) > _MAX_SIZE:
-        return Error(
-            code="response_too_large",
-            message=f"the resource is longer than the {_MAX_SIZE} bytes that one message holds",
-        )
+        return _TOO_LARGE
     return tuple(found)
 
 

@@ -18,6 +18,7 @@ from toolgen.model.context import (
     PromptArgument,
     Resource,
     completion_tool,
+    resource_tool,
 )
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
@@ -25,6 +26,7 @@ from toolgen.model.result import Error
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool, absent
 from toolgen.model.uri_template import canonical_uri
+from toolgen.model.uri_variables import allowed_texts
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.middleware import CallerConnection
 from toolgen.pipeline.stages.approve import STALE
@@ -33,23 +35,33 @@ from toolgen.policy.document.context_selectors import context_tools
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.narrowing import NarrowedAccess
 
-__all__ = ["ContextPolicy", "Reader"]
+__all__ = ["ContextPolicy", "Reader", "ReadingCall"]
 
 _MAX_RECORDED_LENGTH = 200
 
 
 class Reader(Struct, frozen=True, kw_only=True):
-    """Caller that reads prompts and resources: its connection, and what is recorded of its session and client."""
+    """Caller that reads prompts and resources: its connection, and what is recorded of its session and client. `conversation` is the one
+    that the caller named, whose turns are counted."""
 
     principal: Principal
     caller_connection: CallerConnection = field(default_factory=CallerConnection)
     session: str = ""
     client: str = ""
+    conversation: str = ""
+
+
+class ReadingCall(Struct, frozen=True):
+    """Call of a tool that is the read of a resource."""
+
+    tool: str
+    arguments: JsonObject
 
 
 class ContextPolicy:
     """Prompts and resources under one policy. `edited` is the same of an edit of the policy that is not in force yet, to which this one is
-    narrowed; `counterpart` finds a principal in it. `current` is the policy by now."""
+    narrowed; `counterpart` finds a principal in it. `current` is the policy by now. `calls` decides about calls of tools, and so about
+    resources that tools read."""
 
     def __init__(
         self,
@@ -58,10 +70,12 @@ class ContextPolicy:
         clock: Clock,
         *,
         current: Callable[[], ContextPolicy],
+        calls: Access,
         edited: ContextPolicy | None = None,
         counterpart: Callable[[Principal], Principal | None] | None = None,
     ) -> None:
         self._clock, self._current = clock, current
+        self._calls, self._called = calls, manifest.tools
         self.prompts: Mapping[str, Prompt] = manifest.prompts
         self.resources: Mapping[str, Resource] = manifest.resources
         self._exact = {canonical_uri(one.uri): one for one in manifest.resources.values() if not one.is_template}
@@ -85,6 +99,8 @@ class ContextPolicy:
 
     def sees_resource(self, principal: Principal, resource: Resource) -> bool:
         """Return True if the principal may read the resource, or some resource of the template."""
+        if resource.binding.reading_tool:
+            return self._reading_tool(principal, resource) is not None
         tool = self.tools[f"{RESOURCE}{resource.uri}"]
         if resource.is_template:
             return self.access.visible(principal, tool)
@@ -93,7 +109,11 @@ class ContextPolicy:
     def sees_uri(self, principal: Principal, uri: str) -> bool:
         """Return True if the principal may read the resource of a canonical URI now."""
         found = self._found(uri)
-        return found is not None and self._allows(principal, self.tools[f"{RESOURCE}{found[0].uri}"], found[1])
+        if found is None:
+            return False
+        if found[0].binding.reading_tool:
+            return self._may_call(principal, *found)
+        return self._allows(principal, self.tools[f"{RESOURCE}{found[0].uri}"], found[1])
 
     def shown(self, principal: Principal, prompt: Prompt) -> Prompt:
         """The prompt as the principal sees it, without the arguments that the gateway sets."""
@@ -102,6 +122,22 @@ class ContextPolicy:
         if not bound:
             return prompt
         return replace(prompt, arguments=tuple(one for one in prompt.arguments if one.name not in bound))
+
+    def shown_resource(self, principal: Principal, resource: Resource) -> Resource:
+        """The resource as the principal sees it: values of variables are those that its tool takes from this principal."""
+        tool = self._reading_tool(principal, resource)
+        if tool is None or not resource.variables:
+            return resource
+        schema = self._calls.shown(principal, tool).input_schema
+        variables = (replace(one, values=allowed_texts(schema, one.name)) for one in resource.variables)
+        return replace(resource, variables=tuple(variables))
+
+    def reading_call(self, principal: Principal, uri: str) -> ReadingCall | None:
+        """The call of a tool that is the read of a URI; None if no tool reads it, or one that the principal does not see."""
+        canonical = canonical_uri(uri)
+        found = None if canonical is None else self._found(canonical)
+        tool = None if found is None else self._reading_tool(principal, found[0])
+        return None if found is None or tool is None else ReadingCall(tool.name, _arguments(tool, *found))
 
     def resource_of(self, uri: str) -> Resource | None:
         """The resource or template that a URI belongs to."""
@@ -123,7 +159,9 @@ class ContextPolicy:
         """The read of a resource. A resource that the principal may not see is the same as one that does not exist."""
         canonical = canonical_uri(uri)
         found = None if canonical is None else self._found(canonical)
-        tool = None if found is None else self.tools[f"{RESOURCE}{found[0].uri}"]
+        tool = None if found is None else self.tools.get(f"{RESOURCE}{found[0].uri}")
+        if found is not None and tool is None:  # a tool reads it, which the principal does not see
+            return self._call(_unknown(RESOURCE, uri), {"uri": uri}, reader, resource_tool(found[0]))
         if found is None or tool is None or not self.access.visible(reader.principal, tool):
             return self._call(_unknown(RESOURCE, uri), {"uri": uri}, reader, tool)
         return self._call(tool, found[1], reader, tool)
@@ -174,6 +212,19 @@ class ContextPolicy:
             self.access.decide(principal, tool, arguments, EvaluationContext(now=self._clock.now())), Allow
         )
 
+    def _reading_tool(self, principal: Principal, resource: Resource) -> Tool | None:
+        """The tool that reads a resource, if there is one that the principal sees."""
+        tool = self._called.get(resource.binding.reading_tool)
+        return tool if tool is not None and self._calls.visible(principal, tool) else None
+
+    def _may_call(self, principal: Principal, resource: Resource, variables: JsonObject) -> bool:
+        tool = self._reading_tool(principal, resource)
+        if tool is None:
+            return False
+        bound = self._calls.bind(principal, tool, _arguments(tool, resource, variables))
+        now = EvaluationContext(now=self._clock.now())
+        return bound.denied is None and isinstance(self._calls.decide(principal, tool, bound.arguments, now), Allow)
+
     def stands(self, call: Call) -> bool:
         """Return True if the policy in force lets the principal see what is read, with the description that was decided about."""
         now = self._current()
@@ -186,6 +237,12 @@ class ContextPolicy:
 
     async def _withheld(self, call: Call) -> Error | None:
         return None if self.stands(call) else Error(code="expired", message=STALE, rule="current")
+
+
+def _arguments(tool: Tool, resource: Resource, variables: JsonObject) -> JsonObject:
+    """The arguments of the call that reads a resource of a template."""
+    given = {name: value for name, value in variables.items() if name != "uri"}
+    return resource.binding.reading_arguments(given, tool.input_schema)
 
 
 def _unknown(kind: str, name: str) -> Tool:

@@ -220,6 +220,7 @@ class CompiledPolicy:
             runtime.manifest,
             runtime.clock,
             current=lambda: runtime.current.compiled_policy.context,
+            calls=self.access,
             edited=None if edited is None else edited.context,
             counterpart=None if edited is None else edited.current,
         )

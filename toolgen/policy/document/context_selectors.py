@@ -23,9 +23,10 @@ _Path = tuple[str | int, ...]
 
 
 def context_tools(manifest: Manifest) -> Mapping[str, Tool]:
-    """The reads of all prompts and resources, by their names in rules and in the record."""
+    """The reads of prompts and resources, by their names in rules and in the record. A resource that a tool reads is not among them: a read
+    of it is a call of the tool, and rules about the tool decide."""
     prompts = (prompt_tool(prompt) for prompt in manifest.prompts.values())
-    resources = (resource_tool(resource) for resource in manifest.resources.values())
+    resources = (resource_tool(one) for one in manifest.resources.values() if not one.binding.reading_tool)
     return MappingProxyType({tool.name: tool for tool in (*prompts, *resources)})
 
 
@@ -60,7 +61,14 @@ def matching_resources(patterns: Sequence[str], manifest: Manifest, document: Ya
     """The URIs of the resources that globs match, and of the templates of which some URI may match. Raises `PolicyError`."""
     found: dict[str, None] = {}
     for index, pattern in enumerate(patterns):
-        matched = [one.uri for one in manifest.resources.values() if overlaps(pattern, one.template)]
+        selected = [one for one in manifest.resources.values() if overlaps(pattern, one.template)]
+        matched = [one.uri for one in selected if not one.binding.reading_tool]
+        if selected and not matched:
+            raise PolicyError(
+                f"'{pattern}' matches no resource but {selected[0].uri}, which the tool {selected[0].binding.reading_tool} reads",
+                where=document.where(*path, index),
+                suggestion="select the tool with tools:, which decides about reads of the resource as well",
+            )
         if not matched:
             known = nearest(pattern, manifest.resources)
             raise PolicyError(f"'{pattern}' matches no resource{known}", where=document.where(*path, index))
@@ -73,5 +81,6 @@ def named_context(given: ToolsetShape, manifest: Manifest, document: YamlDocumen
     prompts = [] if isinstance(given.prompts, msgspec.UnsetType) else given.prompts
     resources = [] if isinstance(given.resources, msgspec.UnsetType) else given.resources
     named = _matched(prompts, manifest.prompts, "prompt", document, (*path, "prompts"))
-    found = _matched(resources, manifest.resources, "resource", document, (*path, "resources"))
+    own = {uri: one for uri, one in manifest.resources.items() if not one.binding.reading_tool}
+    found = _matched(resources, own, "resource", document, (*path, "resources"))
     return frozenset({*(f"{PROMPT}{one}" for one in named), *(f"{RESOURCE}{one}" for one in found)})

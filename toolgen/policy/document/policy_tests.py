@@ -67,9 +67,9 @@ def _context_test(given: TestShape, manifest: Manifest, where: str) -> TestDraft
     """Test of a prompt or resource. Raises `PolicyError`, also for calls before it: no rule about either looks at them."""
     if given.after:
         raise PolicyError("after: belongs to a test of a tool", where=where)
-    if given.expect == "ask":
-        raise PolicyError("nobody is asked about a prompt or resource: expect allow or deny", where=where)
     read, arguments = resolved_context(manifest, given.prompt, given.resource, given.arguments)
+    if given.expect == "ask" and (read is None or read.name not in manifest.tools):
+        raise PolicyError("nobody is asked about a prompt or resource: expect allow or deny", where=where)
     if read is None:
         what = f"prompt '{given.prompt}'{nearest(given.prompt, manifest.prompts)}" if given.prompt else "such resource"
         raise PolicyError(f"there is no {what}", where=where)

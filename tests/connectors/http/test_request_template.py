@@ -51,6 +51,13 @@ BODIES = st.sampled_from(
         HttpBody(
             media_type="application/x-www-form-urlencoded", argument=None, properties={"b0": "x", "b1": "_method"}
         ),
+        HttpBody(media_type="application/x-www-form-urlencoded", properties={"b0": "x y", "b1": "é"}, required=True),
+        HttpBody(media_type="application/x-www-form-urlencoded", properties={"b0": "x[]"}, parts={"x[]": HttpPart()}),
+        HttpBody(
+            media_type="application/x-www-form-urlencoded",
+            properties={"b0": "x", "b1": "y"},
+            parts={"x": HttpPart(style="form", explode=False), "y": HttpPart(content_type="application/json")},
+        ),
         HttpBody(media_type="multipart/form-data", argument=None, properties={"b0": "x"}, parts={"x": HttpPart()}),
         HttpBody(media_type="text/plain", argument="body", properties={}),
     ]

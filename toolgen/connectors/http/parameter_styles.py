@@ -20,6 +20,7 @@ __all__ = [
     "cookie_pairs",
     "encode_json",
     "form_pairs",
+    "form_text",
     "header_text",
     "joined",
     "percent",
@@ -303,11 +304,13 @@ def form_pairs(value: Mapping[str, Json], parts: Mapping[str, HttpPart]) -> list
         if part is not None and styled:
             style, value_ = part.style or "form", joined(item, part.nested)
             explode = part.explode if part.explode is not None else style == "form"
-            pairs += _pairs(_plus(name), value_, style, explode, _reserved_plus if part.allow_reserved else _plus)
+            pairs += _pairs(
+                form_text(name), value_, style, explode, _reserved_plus if part.allow_reserved else form_text
+            )
         elif isinstance(item, Mapping) or (part is not None and "json" in (part.content_type or "")):
-            pairs.append(f"{_plus(name)}={_plus(encode_json(item).decode())}")
+            pairs.append(f"{form_text(name)}={form_text(encode_json(item).decode())}")
         else:
-            pairs += _pairs(_plus(name), item, "form", True, _plus)
+            pairs += _pairs(form_text(name), item, "form", True, form_text)
     return pairs
 
 
@@ -321,7 +324,8 @@ def content(media_type: str, value: Json, parts: Mapping[str, HttpPart]) -> str:
     return scalar(value)
 
 
-def _plus(text: str) -> str:
+def form_text(text: str) -> str:
+    """Return a name or a value as a form has it: a space is `+`. Raises `UnbindableError` for a lone surrogate."""
     if _UNENCODABLE.search(text):
         raise UnbindableError("an argument holds a lone surrogate, which is not Unicode text")
     return quote_plus(text)

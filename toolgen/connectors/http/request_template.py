@@ -1,6 +1,6 @@
 """Request template: the request of an HTTP tool with everything in place that its arguments do not change.
 
-A template makes the request of ordinary calls, with plain values in path, query and headers, and leaves all others to
+A template makes the request of ordinary calls, with plain values in path, query, headers and a form, and leaves all others to
 `request_builder.bind`.
 What it makes equals what `bind` makes.
 """
@@ -8,30 +8,32 @@ What it makes equals what `bind` makes.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from msgspec import UNSET
 
 from toolgen.connectors.http.bodies import encode_body
-from toolgen.connectors.http.parameter_styles import UnbindableError, percent
+from toolgen.connectors.http.parameter_styles import UnbindableError, form_text, percent
 from toolgen.connectors.http.request_builder import Headers, HttpRequest, bind, free_names, path_pieces, settable_header
 from toolgen.model.media_types import JSON
 from toolgen.model.parameter_names import described_override
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import HttpBinding, HttpParameter, Tool
+from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart, Tool
 
 __all__ = ["HttpRequestTemplate", "http_request_template"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9_~-]+\Z").match
 """Values that are sent as they are, and that no server can take for anything else: no dot, no escape, no divider."""
 _HEADER_TEXT = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?\Z").match
+_FORM = "application/x-www-form-urlencoded"
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 class HttpRequestTemplate:
     """Requests of one tool. `url` is a format with a place for each argument in the path."""
 
-    __slots__ = ("_binding", "_headers", "_in_headers", "_others", "_path", "_query", "_schema", "_url")
+    __slots__ = ("_binding", "_form", "_headers", "_in_headers", "_others", "_path", "_query", "_schema", "_url")
 
     def __init__(self, tool: Tool, binding: HttpBinding) -> None:
         """Raises `UnbindableError` for a tool whose requests cannot be made from a template."""
@@ -59,6 +61,7 @@ class HttpRequestTemplate:
         others = [one for one in binding.parameters if one.in_ not in {"path", "query"} and one not in headers]
         self._others = tuple(one.argument for one in others)
         self._headers, self._binding, self._schema = sample.headers, binding, tool.input_schema
+        self._form = None if binding.body is None else _form_fields(binding.body)
 
     def request(self, arguments: JsonObject) -> HttpRequest | None:
         """Return the request of a call, or None if the general way has to make it. Raises `UnbindableError`, as `bind` does."""
@@ -73,16 +76,11 @@ class HttpRequestTemplate:
             if arguments.get(name) is not None:
                 return None
         url = self._url % tuple(values)
-        divider = "?"
-        for name, written in self._query:
-            value = arguments.get(name)
-            if value is None:
-                continue
-            text = _scalar(value)
-            if text is None:
+        if self._query:
+            pairs = _pairs(self._query, arguments, percent)
+            if pairs is None:
                 return None
-            url += divider + written + (text if _PLAIN(text) is not None else percent(text))
-            divider = "&"
+            url += "?" + "&".join(pairs) if pairs else ""
         free: tuple[str, ...] = ()
         if not _SCALARS.issuperset(map(type, arguments.values())):
             free = free_names(binding, arguments, self._schema)
@@ -94,7 +92,12 @@ class HttpRequestTemplate:
             if type(value) is not str or _HEADER_TEXT(value) is None:
                 return None
             headers = _with_header(headers, header, value)
-        if binding.body is not None and (encoded := encode_body(binding.body, arguments)) is not None:
+        if self._form is not None:
+            pairs = _pairs(self._form, arguments, form_text)
+            if not pairs:
+                return None
+            headers, body = (*headers, ("Content-Type", _FORM)), "&".join(pairs).encode("ascii")
+        elif binding.body is not None and (encoded := encode_body(binding.body, arguments)) is not None:
             if not isinstance(encoded.content, bytes):
                 return None
             headers, body = (*headers, ("Content-Type", encoded.media_type)), encoded.content
@@ -109,7 +112,7 @@ def http_request_template(tool: Tool) -> HttpRequestTemplate | None:
     if not all(map(_is_plain, binding.parameters)):
         return None
     body = binding.body
-    if body is not None and (body.file or body.parts or body.others is not None or not JSON.match(body.media_type)):
+    if body is not None and not _is_json(body) and _form_fields(body) is None:
         return None
     names = [name for _, name in path_pieces(binding.path) if name is not None]
     if len({*names}) != len(names) or sorted(names) != sorted(
@@ -120,6 +123,22 @@ def http_request_template(tool: Tool) -> HttpRequestTemplate | None:
         return HttpRequestTemplate(tool, binding)
     except UnbindableError:
         return None
+
+
+def _is_json(body: HttpBody) -> bool:
+    return not body.file and not body.parts and body.others is None and JSON.match(body.media_type) is not None
+
+
+def _form_fields(body: HttpBody) -> tuple[tuple[str, str], ...] | None:
+    """Return the arguments of a flat form, each with its written name and `=`; None for any other body, or where a value is not written as
+    plain text."""
+    if body.media_type != _FORM or body.argument is not None or body.file or body.others is not None:
+        return None
+    for name in body.properties.values():
+        part = body.parts.get(name)
+        if described_override(name) or (part is not None and part != HttpPart()):
+            return None
+    return tuple((argument, f"{form_text(name)}=") for argument, name in body.properties.items())
 
 
 def _is_plain(parameter: HttpParameter) -> bool:
@@ -142,6 +161,19 @@ def _is_plain_header(parameter: HttpParameter) -> bool:
 def _with_header(headers: Headers, name: str, text: str) -> Headers:
     """Return the headers with this one in place of others of its name."""
     return (*(header for header in headers if header[0].lower() != name.lower()), (name, text))
+
+
+def _pairs(fields: Sequence[tuple[str, str]], arguments: JsonObject, escape: Callable[[str], str]) -> list[str] | None:
+    """Return the pairs of a query or a form that arguments are given for; None if one is written in the general way."""
+    pairs = []
+    for name, written in fields:
+        if (value := arguments.get(name)) is None:
+            continue
+        text = _scalar(value)
+        if text is None:
+            return None
+        pairs.append(written + (text if _PLAIN(text) is not None else escape(text)))
+    return pairs
 
 
 def _scalar(value: Json) -> str | None:

@@ -292,7 +292,7 @@ _VOLATILE = frozenset(
     {"seq", "time", "hash", "prev", "call_id", "duration_ms", "stream", "approval_id", "policy_digest", "id"}
 )
 _COUNTER = re.compile(r"(?!process_|toolgen_audit_)\w+_(?:total|count)\b(?<!seconds_total)")
-_IDS = re.compile(r"(?:call|appr)_[0-9a-f]{8,}|[0-9a-f]{32,}|127\.0\.0\.1:\d+|\d+\.\d+ m?s\b")
+_IDS = re.compile(r"(?:call|appr)_[0-9a-f]{8,}|[0-9a-f]{32,}|127\.0\.0\.1:\d+|\d+(?:\.\d+)? m?s\b")
 _TIMES = re.compile(
     r'"(?:duration_ms|audit_seq|age_s|retry_after_s|expires_at|retryAfter|pollInterval|next_cursor|cursor)":\s*("[^"]*"|[\d.]+)'
 )

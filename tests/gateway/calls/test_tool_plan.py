@@ -10,10 +10,16 @@ from msgspec.structs import replace
 
 from tests.catalogs import PETS
 from tests.exhaustive import size
-from toolgen.gateway.calls.tool_plan import OrdinaryArguments
-from toolgen.model.tool import HttpBinding, HttpBody, Tool
+from toolgen.gateway.calls.tool_plan import BoundValues, OrdinaryArguments
+from toolgen.model.call import Principal
+from toolgen.model.tool import Effect, HttpBinding, HttpBody, Tool
 from toolgen.pipeline.input_validation import Meant, meant, no_json
 from toolgen.pipeline.responses.answer_argument import may_have_options
+from toolgen.policy.access import Access
+from toolgen.policy.binding import Binder, BoundArguments, bind
+from toolgen.policy.cel.expression import Expression, compile_expression
+from toolgen.policy.cel.names import CelScope
+from toolgen.policy.rules import Rule
 
 NAMES = ("id", "limit", "answer", "answer_options", "_answer", "_x", "ünder", "body", "requestBody", "name")
 TYPES = ("string", "integer", "number", "boolean", "array", "object", "null", None)
@@ -94,3 +100,49 @@ def test_arguments_of_most_calls_are_ordinary() -> None:
         assert not text.includes(other)
     for other in ({"petId": "5"}, {"petId": None}, {"petId": 5, "extra": 1}, [], None, {"petId": [5]}):
         assert not ordinary.includes(other)
+
+
+def compiled(text: str) -> Expression:
+    attributes = {"pet": frozenset({"integer"}), "none": frozenset({"string"})}
+    return compile_expression(text, CelScope(tools={}, catalog={}, attributes=attributes), where="")
+
+
+BOUND = ("id", "name", "body", "body.name", "limit", "new", "name.first")
+
+
+@settings(max_examples=size("TOOLGEN_PLANS", 500, 50_000), deadline=None)
+@given(
+    tools(),
+    st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5),
+    st.dictionaries(st.sampled_from(BOUND), st.sampled_from(["principal.id", "5", "principal.attributes.none"])),
+)
+def test_bound_arguments_of_a_plan_are_those_of_the_general_preparation(
+    tool: Tool, arguments: dict[str, Any], bound: dict[str, str]
+) -> None:
+    party = Principal(id="ann", roles=frozenset({"user"}))
+    binders = [
+        Binder(rule=f"rule-{number}", argument=path, expression=compiled(text), party=party)
+        for number, (path, text) in enumerate(bound.items())
+    ]
+    ordinary = OrdinaryArguments(tool, frozenset(path.partition(".")[0] for path in bound))
+    alone = bind(binders, tool, {})
+    if alone.denied is not None or not ordinary.includes(arguments):
+        return
+    event("bound" if bound else "nothing bound")
+    assert bind(binders, tool, arguments) == BoundArguments(
+        arguments={**arguments, **alone.arguments}, names=alone.names
+    )
+
+
+def test_bound_values_are_those_of_the_principal_that_calls() -> None:
+    rule = Rule(
+        id="own", roles=frozenset({"user"}), tools=("*",), effects=frozenset({Effect.READ}), names_destructive=False,
+        arguments=None, verdict="allow", where="", bind={"petId": compiled("principal.attributes.pet")},
+    )  # fmt: skip
+    tool = PETS.tools["pets__get_pet"]
+    values = BoundValues(Access([rule], PETS.tools), tool)
+    ann, ben = (
+        Principal(id="staff:1", roles=frozenset({"user"}), attributes={"pet": number}) for number in (1, 2)
+    )  # two tokens of one user
+    assert [values.of(who).arguments for who in (ann, ben, ann)] == [{"petId": 1}, {"petId": 2}, {"petId": 1}]
+    assert values.of(Principal(id="staff:1", roles=frozenset({"user"}))).denied is not None

@@ -297,9 +297,10 @@ class Calls:
             and self._preparation.takes_no_files(plan.tool)
         ):
             caller_connection = caller_connection or CallerConnection()
-            call = plan.call(arguments, principal, session or connection, client, caller_connection)
-            call_context = CallContext(caller_connection=caller_connection)
-            return await self._carried(compiled_policy, call, call_context, WHOLE, last=False, mask=None)
+            made = plan.call(arguments, principal, session or connection, client, caller_connection)
+            if made is not None:
+                call_context = CallContext(caller_connection=caller_connection)
+                return await self._carried(compiled_policy, made, call_context, WHOLE, last=False, mask=None)
         if fault := no_ids(
             session=session, connection=connection, client=client, parent=parent, idempotency_key=idempotency_key
         ):

@@ -1,7 +1,8 @@
 """Tool plan: what a policy settles about the calls of one principal to one tool before they enter the pipeline.
 
 Ordinary arguments are a flat object of plain values, each under a name that the tool lists. The gateway takes them as they are: nothing is
-repaired, renamed, dropped or bound. Any other call is prepared in the general way (`call_preparation.py`).
+repaired, renamed or dropped, and arguments that the policy binds are added. Any other call is prepared in the general way
+(`call_preparation.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from toolgen.model.tool import Tool
 from toolgen.pipeline.middleware import CallerConnection
 from toolgen.pipeline.responses.answer_argument import may_have_options
 from toolgen.policy.access import Access
+from toolgen.policy.binding import BoundArguments
 
 __all__ = ["OrdinaryArguments", "ToolPlan", "ToolPlans"]
 
@@ -36,12 +38,13 @@ class OrdinaryArguments:
 
     __slots__ = ("_numbers", "_texts")
 
-    def __init__(self, tool: Tool) -> None:
+    def __init__(self, tool: Tool, bound: frozenset[str] = frozenset()) -> None:
+        """`bound` are the names of arguments that the gateway sets, which no caller sends."""
         properties = tool.input_schema.get("properties")
         declared = properties if isinstance(properties, Mapping) else {}
         texts, numbers = set[str](), set[str]()
         for name, schema in declared.items():
-            if not name.isascii() or name[:1] == "_" or may_have_options({name: None}):
+            if name in bound or not name.isascii() or name[:1] == "_" or may_have_options({name: None}):
                 continue
             types = _plain_types(schema)
             if "string" in types and "contentMediaType" not in schema:
@@ -73,12 +76,34 @@ def _plain_types(schema: object) -> frozenset[str]:
     return types if types <= _SCALARS else frozenset()
 
 
+class BoundValues:
+    """Arguments of a tool that the policy binds, with their values for the principal that called last: they depend on nothing else.
+
+    A principal is another object for each of its tokens, so that other claims have other values.
+    """
+
+    __slots__ = ("_access", "_found", "_principal", "_tool")
+
+    def __init__(self, access: Access, tool: Tool) -> None:
+        self._access, self._tool = access, tool
+        self._principal: Principal | None = None
+        self._found = BoundArguments(arguments={})
+
+    def of(self, principal: Principal) -> BoundArguments:
+        """Return the bound arguments of a principal's calls, or the denial of all of them."""
+        if principal is not self._principal:
+            self._found = self._access.bind(principal, self._tool, {})
+            self._principal = principal
+        return self._found
+
+
 class ToolPlan(Struct, frozen=True, kw_only=True):
-    """Plan for calls of a principal to a tool that it may see. `withheld` is as of `Call`."""
+    """Plan for calls of a principal to a tool that it may see. `withheld` is as of `Call`, and `bound` is None if no argument is bound."""
 
     tool: Tool
     ordinary: OrdinaryArguments
     withheld: Callable[[Call], Awaitable[Error | None]]
+    bound: BoundValues | None = None
 
     def call(
         self,
@@ -87,12 +112,19 @@ class ToolPlan(Struct, frozen=True, kw_only=True):
         session: str,
         client: str,
         caller_connection: CallerConnection,
-    ) -> Call:
-        """Return the call for the stages with ordinary arguments."""
+    ) -> Call | None:
+        """Return the call for the stages with ordinary arguments; None if an argument that the policy binds has no value."""
+        names: tuple[str, ...] = ()
+        if self.bound is not None:
+            bound = self.bound.of(principal)
+            if bound.denied is not None:
+                return None
+            arguments, names = {**arguments, **bound.arguments}, bound.names
         return Call(
             id=f"call_{secrets.token_hex(12)}",
             tool=self.tool,
             arguments={**arguments},
+            bound=names,
             principal=principal,
             session=session,
             client=client,
@@ -117,13 +149,13 @@ class ToolPlans:
         self._tools, self._access, self._under = tools, access, under
         self._withheld = withheld
         self._known: dict[tuple[str, str, frozenset[str]], ToolPlan] = {}
-        self._ordinary: dict[str, OrdinaryArguments] = {}
+        self._ordinary: dict[tuple[str, frozenset[str]], OrdinaryArguments] = {}
 
     def of(self, principal: Principal, name: str) -> ToolPlan | None:
         """Return the plan for a principal's calls of a tool; None if each call is prepared in the general way.
 
-        That is the case where an argument is bound, or the principal acts for another, has narrowed itself to toolsets, or was let in under
-        another policy. The object is the same as long as the policy is in force.
+        That is the case where the principal acts for another, has narrowed itself to toolsets, or was let in under another policy, and
+        where the policy tells it the values of bound arguments. The object is the same as long as the policy is in force.
         """
         if principal.under is not self._under or principal.on_behalf_of is not None or principal.toolsets:
             return None
@@ -134,13 +166,15 @@ class ToolPlans:
         tool, access = self._tools.get(name), self._access
         if tool is None or name in META_TOOLS or not access.visible(principal, tool):
             return None
-        if access.bound(principal, tool) or access.told(principal):
+        if access.told(principal):
             return None
+        bound = frozenset(one.argument.partition(".")[0] for one in access.bound(principal, tool))
         if len(self._known) >= _MAX_PLANS:
             self._known.clear()
-        ordinary = self._ordinary.get(tool.digest)
+        ordinary = self._ordinary.get((tool.digest, bound))
         if ordinary is None:
-            ordinary = self._ordinary[tool.digest] = OrdinaryArguments(tool)
-        plan = ToolPlan(tool=tool, ordinary=ordinary, withheld=self._withheld)
+            ordinary = self._ordinary[tool.digest, bound] = OrdinaryArguments(tool, bound)
+        values = BoundValues(access, tool) if bound else None
+        plan = ToolPlan(tool=tool, ordinary=ordinary, withheld=self._withheld, bound=values)
         self._known[name, principal.id, principal.roles] = plan
         return plan

@@ -658,7 +658,7 @@ def test_the_gateway_has_a_small_surface() -> None:
             "policy",
             "current",
         ),
-        *("callers", "tool_calls", "context", "operations"),  # the protocols of gateway/protocol.py
+        *("callers", "tool_calls", "context", "operations"),
         *(
             "call",
             "preview",
@@ -676,13 +676,10 @@ def test_the_gateway_has_a_small_surface() -> None:
 @pytest.mark.parametrize(
     ("protocol", "most"),
     [
-        *(
-            (protocol.CallerLookup, 10),
-            (protocol.SupportsToolCalls, 12),
-            (protocol.Operations, 9),
-            (protocol.Facade, 5),
-        ),
-        *((protocol.People, 5), (protocol.AgentGateway, 3), (protocol.Project, 5), (protocol.Administration, 6)),
+        (protocol.Facade, 5),
+        (protocol.AgentGateway, 3),
+        (protocol.Project, 5),
+        (protocol.Administration, 6),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -723,7 +720,7 @@ def test_commands_make_a_gateway_and_hand_on_the_protocols() -> None:
 # Functions that compare an expiry with the time, and what of it expires.
 EXPIRIES = {
     "toolgen.gateway.approvals.validity.is_expired": "a call that waits for an answer",
-    "toolgen.frontends.mcp.messages.open": "a question of a stateless client",
+    "toolgen.frontends.mcp.request_state.open": "a question of a stateless client",
     "toolgen.frontends.console.approvals._filtered": "the filter of the page: what expires soon",
     "toolgen.state.grants._is_good": "a grant, in Redis",
 }

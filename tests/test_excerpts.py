@@ -57,11 +57,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "connectors/http/sigv4.py": ("time[:8]",),
     "connectors/http/tls.py": ("self.digest[:12]",),
     "connectors/inner_calls.py": ("notes[:_MAX_ROW_NOTES]",),
-    "connectors/mcp/child_process.py": (
+    "connectors/mcp/error_log.py": (
         "[value for arguments in self._recent for value in _texts(arguments)][:_MAX_VALUES]",
-        "line[:_EDGE]",
-        "self._held[:_EDGE]",
     ),
+    "connectors/mcp/line_reader.py": ("line[:_EDGE]", "self._held[:_EDGE]"),
     "connectors/mcp/conversation.py": ("str(name or '')[:200]", "str(version or '')[:100]"),
     "connectors/http/oauth/rotation.py": ("sealed[:_NONCE]",),
     "connectors/http/outbound/transport.py": ("found[:_MAX_ADDRESSES]",),
@@ -86,8 +85,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "(fitting or table.columns)[:_MAX_COLUMNS]",
     ),
     "connectors/sql/execution/table_descriptions.py": ("names[:40]", "referring[:_MAX_REFERRING]"),
-    "connectors/sql/execution/postgres_protocol.py": ("raw[:_HEX + self._longest // 2 * 2]",),
-    "connectors/sql/execution/result_rows.py": ("text[:_MAX_LENGTH - 1]",),
+    "connectors/sql/execution/postgres_values.py": ("raw[:_HEX + self._longest // 2 * 2]",),
+    "connectors/sql/execution/value_samples.py": ("text[:_MAX_LENGTH - 1]",),
     "connectors/functions/adopted.py": ("list(_run(server.list_tools()))[:_MAX_TOOLS]", "tools[:_MAX_TOOLS]"),
     "connectors/functions/pydantic_types.py": ("faults[:_MAX_FAULTS]",),
     "gateway/approvals/decisions.py": ("call_id.encode('ascii', 'replace').decode()[:128]",),
@@ -140,7 +139,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "connectors/sql/guard/corrections.py": ("typed[:_MAX_TOLD]",),
     "connectors/sql/guard/enum_types.py": ("sorted(found.labels)[:_MAX_TOLD]",),
     "connectors/sql/guard/grammar.py": ("number[:9]",),
-    "connectors/sql/guard/guard.py": (
+    "connectors/sql/guard/table_samples.py": (
         "[name for name in visible_columns(table, entry, database.dialect) if name not in entry.masks and name not in entry.unsampled][:_MAX_COLUMNS]",  # noqa: E501
     ),
     "connectors/sql/guard/label_comparisons.py": ("column.labels[:_MAX_LABELS]", "[*told.items()][:_MAX_TOLD]"),
@@ -148,7 +147,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "digest([text, *parameters]).removeprefix('sha256:')[:_DIGITS]",
         "text[:_DIGITS]",
     ),
-    "connectors/sql/guard/placeholders.py": ("text[:9]",),
+    "connectors/sql/guard/placeholder_styles.py": ("text[:9]",),
     "connectors/sql/guard/resolve.py": ("known[:20]",),
     "connectors/sql/guard/bounds.py": ("digits[:9]", "exponent.lstrip('+-')[:9]"),
     "connectors/sql/guard/column_sizes.py": ("length[1][:9]",),

@@ -44,7 +44,10 @@ BEHIND_EXTRAS = {
     *(f"toolgen.frontends.adapters.{name}" for name in ("langgraph", "openai_agents", "pydantic_ai")),
     *(
         f"toolgen.connectors.sql.execution.{name}"
-        for name in ("duckdb", "duckdb_values", "mysql", "mysql_protocol", "postgres", "postgres_protocol")
+        for name in (
+            *("duckdb", "duckdb_values", "metered_connection", "mysql", "mysql_protocol"),
+            *("postgres", "postgres_cascades", "postgres_session", "postgres_values"),
+        )
     ),
     *(
         f"toolgen.connectors.sql.reading.{name}"

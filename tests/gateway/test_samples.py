@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.projects import POLICY, make_project
-from toolgen.connectors.sql.execution.result_rows import shape
+from toolgen.connectors.sql.execution.value_samples import shape
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 

@@ -1,6 +1,6 @@
 """Prompts and resources: what a server offers to a model as context besides tools (MCP, server/prompts and server/resources).
 
-To policy, limits, record and redaction each is a read: `tool` of it is the record of that read, with a name that no tool has.
+Each is a read for policy, limits, audit log and redaction: its `Tool` stands for that read there, under a name that no tool has.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.connectors.mcp.child_process import LineReader, LongLine
 from toolgen.connectors.mcp.command import CommandSpec, LocalCommand
+from toolgen.connectors.mcp.line_reader import LineReader, LongLine
 from toolgen.connectors.mcp.process import CommandFault, CommandReply
 from toolgen.core.clock import FixedClock
 from toolgen.model.result import Failed

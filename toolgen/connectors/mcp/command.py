@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from toolgen.connectors.http.response import MAX_ANSWER_SIZE
 from toolgen.connectors.http.scrubber import Scrubber, scrubber_of
-from toolgen.connectors.mcp.child_process import MARK, Descendants, ErrorLog, begun_as_subreaper
+from toolgen.connectors.mcp.child_process import MARK, Descendants, begun_as_subreaper
+from toolgen.connectors.mcp.error_log import ErrorLog
 from toolgen.connectors.mcp.messages import failed
 from toolgen.connectors.mcp.process import CommandFault, CommandReply, ServerProcess, replied
 from toolgen.core.clock import Clock, SystemClock

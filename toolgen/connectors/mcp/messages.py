@@ -76,7 +76,10 @@ class Meeting(Struct, frozen=True, kw_only=True):
 
 
 class SharedSession(Protocol):
-    """A session with a server that several workers use for one caller."""
+    """A session with a server that several workers use for one caller.
+
+    A protocol, because its implementation connects to a supervisor, which a conversation needs only with several workers.
+    """
 
     epoch: int | None
     """That of the session that can be used now."""

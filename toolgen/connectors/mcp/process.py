@@ -13,7 +13,9 @@ from typing import Final
 from msgspec import Struct, field
 
 from toolgen.connectors.http.scrubber import Scrubber
-from toolgen.connectors.mcp.child_process import Descendants, ErrorLog, LineReader, LongLine
+from toolgen.connectors.mcp.child_process import Descendants
+from toolgen.connectors.mcp.error_log import ErrorLog
+from toolgen.connectors.mcp.line_reader import LineReader, LongLine
 from toolgen.connectors.mcp.messages import addressed, claimed, tell_log, tell_progress
 from toolgen.connectors.mcp.server_requests import refusal_of, response_to
 from toolgen.core.json_codec import TooDeepError, decode_json, encode_json

@@ -22,7 +22,10 @@ _OPENING_S: Final = 2.0
 
 
 class RequestWire(Protocol):
-    """Wire to the server whose requests are answered."""
+    """Wire to the server whose requests are answered.
+
+    A protocol, because its implementation imports this module.
+    """
 
     async def tell(self, message: JsonObject, agreed: Agreed, call: Call) -> None:
         """Send a message that has no answer."""

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.engines import ENGINES
+from toolgen.connectors.sql.guard.attribute_kinds import compared_kinds
 from toolgen.connectors.sql.guard.cross_check import AVAILABLE as CROSS_CHECKED
-from toolgen.connectors.sql.guard.grants import find_table
-from toolgen.connectors.sql.guard.scope import check_scope, compared_kinds, row_attributes
+from toolgen.connectors.sql.guard.identifiers import find_table
+from toolgen.connectors.sql.guard.scope import check_scope, row_attributes
 from toolgen.core.errors import PolicyError
 from toolgen.core.units import parse_duration
 from toolgen.core.yaml_file import YamlDocument, decode

@@ -11,7 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolgen.frontends.mcp.messages import INVALID_PARAMS, Caller, ProtocolStyle, RpcFault, States
+from toolgen.frontends.mcp.messages import INVALID_PARAMS, Caller, ProtocolStyle, RpcFault
+from toolgen.frontends.mcp.request_state import States
 from toolgen.frontends.mcp.tasks import QUESTION, Tasks
 from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.protocol import Facade

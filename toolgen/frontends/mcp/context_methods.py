@@ -13,15 +13,14 @@ from msgspec import Struct
 from toolgen.frontends.mcp.client_channel import PendingReplies, StatefulChannel, StatelessChannel, capabilities_of
 from toolgen.frontends.mcp.messages import (
     INVALID_PARAMS,
-    MAX_STATE_LENGTH,
     META_CAPABILITIES,
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
     Caller,
     ProtocolStyle,
     RpcFault,
-    States,
 )
+from toolgen.frontends.mcp.request_state import MAX_STATE_LENGTH, States
 from toolgen.gateway.calls.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls, ReadContent
 from toolgen.gateway.calls.context_policy import Reader
 from toolgen.model.call import parties

@@ -1,11 +1,7 @@
-"""An envelope as MCP's CallToolResult.
-
-MCP resources: the files that calls answered with a link, and nothing else (2025-06-18: Resources; Tools, section Resource Links).
-"""
+"""Envelope of a call as MCP's CallToolResult."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -13,20 +9,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolgen.core.errors import StateError
-from toolgen.frontends.mcp.messages import INVALID_PARAMS, META_ENVELOPE, Caller, ProtocolStyle, RpcFault
+from toolgen.frontends.mcp.messages import INVALID_PARAMS, META_ENVELOPE, ProtocolStyle, RpcFault
 from toolgen.gateway.calls.answer_text import written
 from toolgen.gateway.calls.content_blocks import content_blocks, is_plain, own_data, said_beside, whole_text
 from toolgen.gateway.calls.json_body import encode, envelope_json
 from toolgen.gateway.catalog.tool_lists import STATELESS, WITH_TASKS, ToolListing
-from toolgen.gateway.protocol import Facade
-from toolgen.model.result import Envelope, Error
-from toolgen.model.unavailable import fault_error
+from toolgen.model.result import Envelope
 
-__all__ = ["Rendering", "asked_envelope", "read_resource", "tool_result"]
-
-
-_MAX_RESOURCE_SIZE = 8 * 1024 * 1024
+__all__ = ["Rendering", "asked_envelope", "tool_result"]
 
 
 class Rendering(Struct, frozen=True, kw_only=True):
@@ -71,27 +61,3 @@ def tool_result(envelope: Envelope, name: str, rendering: Rendering) -> dict[str
         shown = envelope_json(msgspec.structs.replace(envelope, data=None))
         result["_meta"] = {META_ENVELOPE: shown}
     return result
-
-
-async def read_resource(gateway: Facade, caller: Caller, uri: str) -> dict[str, object] | Error:
-    """The result of `resources/read`, or why there is nothing for this caller."""
-    fetched = await gateway.tool_calls.files.read(
-        caller.principal, uri, session=caller.session or caller.connection, caller_connection=caller.caller_connection
-    )
-    if isinstance(fetched, Error):
-        return fetched
-    if sum(one.info.size for one in fetched) > _MAX_RESOURCE_SIZE:
-        return Error(
-            code="validation",
-            message=f"the file is longer than the {_MAX_RESOURCE_SIZE} bytes that one message holds",
-            suggestion="read it in parts with read_file, or over REST at /v1/answers",
-        )
-    try:
-        bodies = [await one.read() for one in fetched]
-    except StateError as error:
-        return fault_error(error)
-    contents = [
-        {"uri": uri, "mimeType": one.info.media_type, "blob": base64.b64encode(body).decode()}
-        for one, body in zip(fetched, bodies, strict=True)
-    ]
-    return {"contents": contents}

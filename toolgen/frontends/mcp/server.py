@@ -14,6 +14,7 @@ from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import AuditError, StateError
 from toolgen.frontends.mcp.client_channel import PendingReplies
 from toolgen.frontends.mcp.context_methods import CONTEXT_LISTS, CONTEXT_METHODS, ContextMethods, resource_fault
+from toolgen.frontends.mcp.file_resources import read_resource
 from toolgen.frontends.mcp.log_levels import META_LOG_LEVEL, LogLevels
 from toolgen.frontends.mcp.messages import (
     HANDSHAKE_VERSIONS,
@@ -33,7 +34,6 @@ from toolgen.frontends.mcp.messages import (
     RpcFault,
     RpcMessage,
     RpcReply,
-    States,
     claimed_version,
     client_label,
     envelope_fault,
@@ -42,7 +42,7 @@ from toolgen.frontends.mcp.messages import (
     response,
     trace_of,
 )
-from toolgen.frontends.mcp.results import read_resource
+from toolgen.frontends.mcp.request_state import States
 from toolgen.frontends.mcp.subscriptions import Subscriptions
 from toolgen.frontends.mcp.tasks import Tasks
 from toolgen.frontends.mcp.tool_calls import ToolCalls

@@ -31,12 +31,11 @@ from toolgen.frontends.mcp.messages import (
     TASKS,
     Caller,
     ProtocolStyle,
-    RequestState,
     RpcFault,
-    States,
     declares_tasks,
     missing_capability,
 )
+from toolgen.frontends.mcp.request_state import RequestState, States
 from toolgen.frontends.mcp.results import Rendering, asked_envelope, tool_result
 from toolgen.frontends.mcp.session_tasks import SessionTasks, TaskNotice
 from toolgen.frontends.mcp.task_shapes import error_of, status_of, task_of

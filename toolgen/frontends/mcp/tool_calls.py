@@ -26,7 +26,6 @@ from toolgen.frontends.mcp.log_levels import LogLevels
 from toolgen.frontends.mcp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    MAX_STATE_LENGTH,
     META_CAPABILITIES,
     META_CLIENT,
     META_ENVELOPE,
@@ -36,12 +35,11 @@ from toolgen.frontends.mcp.messages import (
     TASKS,
     Caller,
     ProtocolStyle,
-    RequestState,
     RpcFault,
-    States,
     client_label,
     missing_capability,
 )
+from toolgen.frontends.mcp.request_state import MAX_STATE_LENGTH, RequestState, States
 from toolgen.frontends.mcp.results import Rendering, asked_envelope, tool_result
 from toolgen.frontends.mcp.tasks import TaskPlan, Tasks
 from toolgen.gateway.calls.json_body import encode, identifier

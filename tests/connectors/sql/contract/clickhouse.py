@@ -17,8 +17,10 @@ from sqlglot.tokens import Tokenizer
 from toolgen.connectors.sql.dialects.costs import COMMON, OPERATORS, Cost, table
 from toolgen.connectors.sql.dialects.record import Dialect, words
 from toolgen.connectors.sql.engines import SqlEngine
-from toolgen.connectors.sql.execution.engine import UNKNOWN, CommitState, Reason, StatementWatch, not_a_change, told
-from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector, failed, timed_out
+from toolgen.connectors.sql.execution.commit_state import CommitState
+from toolgen.connectors.sql.execution.engine_errors import UNKNOWN, Reason, failed, not_a_change, timed_out, told
+from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector
+from toolgen.connectors.sql.execution.statement_watch import StatementWatch
 from toolgen.connectors.sql.reading.schema import ReadSchema, Relation, assembled
 from toolgen.core.errors import DescriptionError
 from toolgen.model.call import Statement

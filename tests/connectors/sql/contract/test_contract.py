@@ -23,7 +23,8 @@ from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.functions import FUNCTIONS
 from toolgen.connectors.sql.guard.grammar import GRAMMAR
-from toolgen.connectors.sql.guard.guard import explainable, guard
+from toolgen.connectors.sql.guard.guard import guard
+from toolgen.connectors.sql.guard.plan_disclosure import explainable
 from toolgen.connectors.sql.reading.read import read_rights
 from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.model.call import Statement

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call, statement
-from toolgen.connectors.sql.execution.engine import CommitState
+from toolgen.connectors.sql.execution.commit_state import CommitState
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success

@@ -15,8 +15,8 @@ from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.equivalents import function_advice
 from toolgen.connectors.sql.guard.functions import FUNCTIONS
-from toolgen.connectors.sql.guard.grants import full_name
 from toolgen.connectors.sql.guard.guard import guard
+from toolgen.connectors.sql.guard.identifiers import full_name
 from toolgen.model.database import Database
 from toolgen.model.result import Error, Failed, Success
 from toolgen.model.schema import Json

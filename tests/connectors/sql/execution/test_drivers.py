@@ -28,9 +28,10 @@ def without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     ours = (
         f"toolgen.connectors.sql.execution.{dialect}",
         "toolgen.connectors.sql.execution.mysql_protocol",
-        "toolgen.connectors.sql.execution.postgres_protocol",
-        "toolgen.connectors.sql.execution.postgres_protocol",
-        "toolgen.connectors.sql.execution.postgres_protocol",
+        "toolgen.connectors.sql.execution.metered_connection",
+        "toolgen.connectors.sql.execution.postgres_cascades",
+        "toolgen.connectors.sql.execution.postgres_session",
+        "toolgen.connectors.sql.execution.postgres_values",
     )
     for name in [*sys.modules]:
         if name == driver or name.startswith(f"{driver}."):

@@ -19,7 +19,7 @@ from tests.databases import duckdb_file, sql_call, statement, with_executor
 from tests.exhaustive import EXHAUSTIVE, spread
 from tests.patient import until
 from toolgen.connectors.sql.execution import sandbox_pool
-from toolgen.connectors.sql.execution.engine import CommitState
+from toolgen.connectors.sql.execution.commit_state import CommitState
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.execution.sandbox_pool import FileEngine
 from toolgen.model.call import Call

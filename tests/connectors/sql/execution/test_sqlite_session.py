@@ -17,8 +17,9 @@ import pytest
 from tests.databases import statement
 from tests.exhaustive import EXHAUSTIVE
 from toolgen.connectors.sql.execution import sqlite
-from toolgen.connectors.sql.execution.engine import CommitState, StatementWatch
+from toolgen.connectors.sql.execution.commit_state import CommitState
 from toolgen.connectors.sql.execution.sandbox_pool import FileEngine
+from toolgen.connectors.sql.execution.statement_watch import StatementWatch
 from toolgen.core.clock import SystemClock
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success

@@ -9,7 +9,7 @@ import pytest
 from tests.connectors.sql.guard.analysts import answers, bare, database, location, open_scope
 from tests.databases import mysql_database, statement
 from toolgen.connectors.source import SourceConfig
-from toolgen.connectors.sql.execution.engine import explain_errno
+from toolgen.connectors.sql.execution.engine_errors import explain_errno
 from toolgen.connectors.sql.guard.guard import guard
 from toolgen.connectors.sql.reading.read import read_sql
 from toolgen.model.call import Statement

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.connectors.sql.guard.lab import DATABASE, SCOPE, judge
-from toolgen.connectors.sql.guard.guard import explainable
+from toolgen.connectors.sql.guard.plan_disclosure import explainable
 from toolgen.model.call import Statement
 from toolgen.model.verdict import Deny
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from tests.connectors.sql.guard.analysts import open_scope
 from tests.connectors.sql.guard.honest import Engine, faults_of, honest_statements, open_engine, same_rows
 from tests.exhaustive import part
-from toolgen.connectors.sql.guard.grants import full_name
 from toolgen.connectors.sql.guard.guard import DIALECTS, guard
+from toolgen.connectors.sql.guard.identifiers import full_name
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Table
 from toolgen.model.sql_scope import SqlScope, TableScope

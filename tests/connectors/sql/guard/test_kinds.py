@@ -15,7 +15,7 @@ import pytest
 
 from tests.databases import mysql_database, postgres_database
 from tests.exhaustive import spread
-from toolgen.connectors.sql.guard.scope import compared_kinds, fits
+from toolgen.connectors.sql.guard.attribute_kinds import compared_kinds, fits
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.database import Column, Database, Table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgen.connectors.sql.guard.plan import ResultShape, shape_of
+from toolgen.connectors.sql.guard.query_shape import ResultShape, shape_of
 from toolgen.model.verdict import Deny
 
 

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from tests.connectors.sql.guard.lab import DATABASE, SCOPE, database, scope
-from toolgen.connectors.sql.guard.guard import counting_of, guard
+from toolgen.connectors.sql.guard.guard import guard
 from toolgen.connectors.sql.guard.scope import check_scope, row_attributes, visible
+from toolgen.connectors.sql.guard.table_samples import counting_of
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.sql_scope import SqlScope, TableScope

@@ -37,8 +37,8 @@ from toolgen.connectors.sql.dialects.writers import (
 from toolgen.connectors.sql.guard.marks import CALL
 
 if TYPE_CHECKING:
-    from toolgen.connectors.sql.execution.connections import Reach
     from toolgen.connectors.sql.execution.engine import Engine
+    from toolgen.connectors.sql.execution.server_address import Reach
     from toolgen.connectors.sql.reading.schema import ReadSchema
     from toolgen.core.clock import Clock
     from toolgen.model.call import Statement

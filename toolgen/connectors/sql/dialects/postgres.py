@@ -43,8 +43,8 @@ from toolgen.connectors.sql.dialects.whole_rows import name_fields, read_through
 from toolgen.connectors.sql.dialects.writers import operator, prefix, word, write_power, write_row_test
 
 if TYPE_CHECKING:
-    from toolgen.connectors.sql.execution.connections import Reach
     from toolgen.connectors.sql.execution.engine import Engine
+    from toolgen.connectors.sql.execution.server_address import Reach
     from toolgen.connectors.sql.reading.schema import ReadSchema
     from toolgen.core.clock import Clock
     from toolgen.model.call import Statement

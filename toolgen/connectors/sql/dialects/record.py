@@ -14,8 +14,8 @@ from toolgen.connectors.sql.dialects.costs import Costs
 from toolgen.model.database import DialectName
 
 if TYPE_CHECKING:
-    from toolgen.connectors.sql.execution.connections import Reach
     from toolgen.connectors.sql.execution.engine import Engine
+    from toolgen.connectors.sql.execution.server_address import Reach
     from toolgen.connectors.sql.reading.schema import ReadSchema
     from toolgen.core.clock import Clock
     from toolgen.model.call import Statement

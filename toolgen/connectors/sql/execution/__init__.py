@@ -1,3 +1,4 @@
 """Guarded statements on a database: one module an engine, behind one executor.
 
-The package itself loads nothing: the process that statements on a file run in wants neither HTTP nor keys."""
+The package imports nothing, because it is also imported by the process that runs statements on a file, which needs neither HTTP nor keys.
+"""

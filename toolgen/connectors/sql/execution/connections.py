@@ -1,42 +1,18 @@
-"""A few connections to one server, handed out clean: opened when first needed, replaced when dead or old, never more than a number.
-
-What PostgreSQL and MySQL share: a statement on a pooled session, bounded in time as a whole, and what a lost server is called.
-
-How a database server is reached: its name resolved, every address put to the policy, its password resolved just before it is sent.
-"""
+"""Pool of connections to one database server: opened on demand, reset after use, replaced when broken or old, bounded in number."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from toolgen.connectors.executor import Destination, Permit
-from toolgen.connectors.http.connector import EgressRefusal, Resolver, system_resolver
-from toolgen.connectors.secrets import Secret, SecretReference, SecretResolver
-from toolgen.connectors.sql.execution.result_rows import failed, timed_out, unavailable
 from toolgen.core.clock import Clock
-from toolgen.model.call import Statement
-from toolgen.model.database_url import ServerLocation
-from toolgen.model.result import Delivery, Error, Failed, Success
-from toolgen.model.verdict import Allow, Ask, Deny
 
-__all__ = [
-    "AnswerTooLargeError",
-    "DatabaseUnreachableError",
-    "Driver",
-    "LostConnectionError",
-    "Pool",
-    "PoolExhaustedError",
-    "Reach",
-    "SessionPool",
-    "most_received",
-]
+__all__ = ["Driver", "LostConnectionError", "Pool", "PoolExhaustedError"]
 
 _MAX_AGE_S: Final = 300.0  # a rotated password, a moved server and a changed role are noticed after this long
 _ABANDON_S: Final = 5.0
@@ -212,154 +188,3 @@ class Pool(Generic[C]):
             self._kept -= 1
         else:
             self._free.release()
-
-
-_WAIT_S: Final = 1.0  # for a session while all are in use
-_GRACE_S: Final = 1.0  # beyond the statement's own time, which the server keeps
-_RETRY_S: Final = 1.0
-
-_SLACK: Final = 8_000_000  # bytes: a row may hold more than is given of it, but not any amount
-
-
-class AnswerTooLargeError(Exception):
-    """The server sends more than is read of one answer. What is left of it is on its way, so the connection is of no use."""
-
-
-def most_received(statement: Statement) -> int:
-    """Number of bytes that a server may send at once of what is cut to the statement's limits afterwards."""
-    return 4 * statement.max_bytes + _SLACK
-
-
-class DatabaseUnreachableError(Exception):
-    """No session could be made. `reason` and `suggestion` are our own words, for the caller and the operator."""
-
-    def __init__(self, reason: str, suggestion: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.suggestion = suggestion
-
-
-class SessionPool(Generic[C]):
-    """The sessions of one source. The pool is made at the first statement: it belongs to the loop that runs it."""
-
-    def __init__(self, driver: Driver[C], location: ServerLocation, clock: Clock, *, wait_s: float = _WAIT_S) -> None:
-        self._driver = driver
-        self._location = location
-        self._clock = clock
-        self._wait_s = wait_s
-        self._pool: Pool[C] | None = None
-
-    async def run(
-        self, statement: Statement, work: Callable[[C], Awaitable[Success | Failed]], lost: tuple[type[Exception], ...]
-    ) -> Success | Failed:
-        """Run `work` with a session from the pool and return its result. A session is lost if `work` raises an exception in `lost`."""
-        connect_s = self._location.connect_timeout_s
-        try:
-            async with asyncio.timeout(self._wait_s + connect_s + statement.timeout_s + 2 * _GRACE_S):
-                async with self._opened().session(statement.timeout_s) as session:
-                    async with asyncio.timeout(statement.timeout_s + _GRACE_S):
-                        return await work(session)
-        except PoolExhaustedError:
-            return unavailable(
-                f"all {self._location.pool_size} connections to the database are in use",
-                "the operator can raise pool_size",
-                retry_after_s=_RETRY_S,
-            )
-        except DatabaseUnreachableError as error:
-            return unavailable(error.reason, error.suggestion, retry_after_s=_RETRY_S)
-        except EgressRefusal as refusal:
-            verdict = refusal.verdict
-            return Failed(
-                error=Error(
-                    code="egress_refused", message=verdict.reason, suggestion=verdict.suggestion, rule=verdict.rule
-                )
-            )
-        except LostConnectionError:
-            return unavailable("the database closed the connection", retry_after_s=_RETRY_S)
-        except AnswerTooLargeError:
-            return failed(
-                "response_too_large",
-                f"one row of the answer has more than {most_received(statement) // 1_000_000} MB",
-                "select less of it, for example with substr, or fewer rows in an aggregate",
-                Delivery(sql=statement.sql),
-            )
-        except TimeoutError:
-            return timed_out(statement)
-        except lost:
-            # Whatever ended it may be the statement itself: what made a server give up is not to be sent again as it is.
-            return failed(
-                "upstream_error",
-                "the database ended the connection while the statement ran",
-                "ask for less in one statement; if a small one fails too, tell the operator",
-                Delivery(sql=statement.sql),
-            )
-
-    async def close(self) -> None:
-        """Closes what is idle."""
-        if self._pool is not None:
-            await self._pool.close()
-
-    def _opened(self) -> Pool[C]:
-        if self._pool is None:
-            self._pool = Pool(self._driver, size=self._location.pool_size, wait_s=self._wait_s, clock=self._clock)
-        return self._pool
-
-
-_MAX_ADDRESSES = 8
-
-
-class Reach:
-    """`permit` None lets every address through: for a reader of a schema, which the operator starts by hand."""
-
-    def __init__(
-        self,
-        *,
-        password: SecretReference | None,
-        secrets: SecretResolver,
-        permit: Permit | None,
-        resolver: Resolver = system_resolver,
-    ) -> None:
-        self._password = password
-        self._secrets = secrets
-        self._permit = permit
-        self._resolver = resolver
-
-    async def password(self) -> Secret | None:
-        """Raises `SecretError` when there should be one and it cannot be had."""
-        return await self._secrets.fetch(self._password) if self._password is not None else None
-
-    async def addresses(self, location: ServerLocation) -> Sequence[str]:
-        """Every address of the server, each of them permitted; none for a Unix socket, which is a file of this machine.
-
-        Raises `EgressRefusal`, and `OSError` when the name has no address.
-        """
-        if location.socket:
-            return ()
-        async with asyncio.timeout(location.connect_timeout_s):
-            found = (
-                [location.host] if _is_literal(location.host) else await self._resolver(location.host, location.port)
-            )
-        if not found:
-            raise OSError("the name has no address")
-        for address in found[:_MAX_ADDRESSES]:
-            self._check(Destination(host=location.host, port=location.port, address=address, service="database"))
-        return found[:_MAX_ADDRESSES]
-
-    def _check(self, destination: Destination) -> None:
-        if self._permit is None:
-            return
-        match self._permit(destination):
-            case Allow():
-                return
-            case Deny() as verdict:
-                raise EgressRefusal(verdict)
-            case Ask(rule=rule, reason=reason):
-                raise EgressRefusal(Deny(rule=rule, reason=reason, code="egress_refused"))
-
-
-def _is_literal(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True

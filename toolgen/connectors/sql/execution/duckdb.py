@@ -11,27 +11,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from toolgen.connectors.sql.execution.engine import (
+from toolgen.connectors.sql.execution.commit_state import CommitState
+from toolgen.connectors.sql.execution.engine_errors import (
     BROKEN_RULE,
     CHANGED,
     CONVERT,
     FUNCTION,
     GROUPING,
     UNKNOWN,
-    CommitState,
     Reason,
-    StatementWatch,
-    not_a_change,
-    told,
-)
-from toolgen.connectors.sql.execution.result_rows import (
-    AnswerColumn,
-    RowCollector,
     failed,
+    not_a_change,
     not_a_query,
     timed_out,
+    told,
     unavailable,
 )
+from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector
+from toolgen.connectors.sql.execution.statement_watch import StatementWatch
 from toolgen.core.errors import ConfigError
 from toolgen.model.call import Statement
 from toolgen.model.result import Delivery, Failed, Success

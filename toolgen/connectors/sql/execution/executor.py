@@ -20,11 +20,13 @@ from msgspec.structs import replace
 from toolgen.connectors.executor import Permit
 from toolgen.connectors.secrets import SecretReference, SecretResolver
 from toolgen.connectors.sql.engines import ENGINES, location_of
-from toolgen.connectors.sql.execution.connections import Reach
-from toolgen.connectors.sql.execution.engine import CommitState, Engine
-from toolgen.connectors.sql.execution.result_rows import failed, with_samples
+from toolgen.connectors.sql.execution.commit_state import CommitState
+from toolgen.connectors.sql.execution.engine import Engine
+from toolgen.connectors.sql.execution.engine_errors import failed
 from toolgen.connectors.sql.execution.sandbox_pool import FileEngine
+from toolgen.connectors.sql.execution.server_address import Reach
 from toolgen.connectors.sql.execution.table_descriptions import describe_table, list_tables, with_estimate
+from toolgen.connectors.sql.execution.value_samples import with_samples
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ConfigError
 from toolgen.model.call import Call, Statement

@@ -10,15 +10,12 @@ from typing import Final
 from msgspec import Struct
 
 from toolgen.connectors.secrets import Secret
-from toolgen.connectors.sql.execution.connections import (
-    DatabaseUnreachableError,
-    LostConnectionError,
-    Reach,
-    SessionPool,
-    most_received,
-)
-from toolgen.connectors.sql.execution.engine import CommitState, explain_errno, not_a_change
-from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector, failed, not_a_query
+from toolgen.connectors.sql.execution.commit_state import CommitState
+from toolgen.connectors.sql.execution.connections import LostConnectionError
+from toolgen.connectors.sql.execution.engine_errors import explain_errno, failed, not_a_change, not_a_query
+from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector
+from toolgen.connectors.sql.execution.server_address import Reach
+from toolgen.connectors.sql.execution.session_pool import DatabaseUnreachableError, SessionPool, most_received
 from toolgen.core.clock import Clock
 from toolgen.core.errors import ConfigError
 from toolgen.model.call import Statement

@@ -19,8 +19,8 @@ from pymysql.constants import CLIENT, COMMAND, FIELD_TYPE, FLAG
 from pymysql.err import OperationalError
 from pymysql.protocol import MysqlPacket
 
-from toolgen.connectors.sql.execution.connections import AnswerTooLargeError
 from toolgen.connectors.sql.execution.result_rows import shortest_float
+from toolgen.connectors.sql.execution.session_pool import AnswerTooLargeError
 from toolgen.core.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.schema import Json
 

@@ -12,15 +12,12 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from toolgen.connectors.sql.execution.connections import (
-    DatabaseUnreachableError,
-    LostConnectionError,
-    Reach,
-    SessionPool,
-    most_received,
-)
-from toolgen.connectors.sql.execution.engine import GATHERED, CommitState, explain_sqlstate, not_a_change, told
-from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector, not_a_query
+from toolgen.connectors.sql.execution.commit_state import CommitState
+from toolgen.connectors.sql.execution.connections import LostConnectionError
+from toolgen.connectors.sql.execution.engine_errors import GATHERED, explain_sqlstate, not_a_change, not_a_query, told
+from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector
+from toolgen.connectors.sql.execution.server_address import Reach
+from toolgen.connectors.sql.execution.session_pool import DatabaseUnreachableError, SessionPool, most_received
 from toolgen.core.clock import Clock
 from toolgen.core.errors import ConfigError
 from toolgen.model.call import Statement
@@ -32,19 +29,16 @@ try:
     import psycopg
     from psycopg import pq, sql
 
-    from toolgen.connectors.sql.execution.postgres_protocol import (
+    from toolgen.connectors.sql.execution.metered_connection import MeteredConnection
+    from toolgen.connectors.sql.execution.postgres_cascades import cascades, touched
+    from toolgen.connectors.sql.execution.postgres_session import (
         WORK_MEMORY_KB,
-        MeteredConnection,
-        RowReader,
         SessionRole,
-        adapters,
         begin,
-        cascades,
         role_of,
-        touched,
-        values_of,
         work_memory,
     )
+    from toolgen.connectors.sql.execution.postgres_values import RowReader, adapters, values_of
 except ImportError as error:
     raise ConfigError(
         "the driver of PostgreSQL is not installed", suggestion='install it with: pip install "toolgen[postgres]"'

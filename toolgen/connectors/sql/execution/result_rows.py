@@ -1,7 +1,4 @@
-"""Rows of a statement's result, fetched one by one up to a limit. Every cell becomes JSON, and any loss is stated.
-
-Also samples of a table's values: their shapes, or whole values only if the policy allows it and many rows share each value.
-"""
+"""Rows of a statement's result, fetched one by one up to a limit. Every cell becomes JSON, and any loss is stated."""
 
 from __future__ import annotations
 
@@ -9,38 +6,21 @@ import base64
 import math
 import re
 import struct
-import unicodedata
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
-from toolgen.core.error_codes import ErrorCode
-from toolgen.model.call import Sampling, Statement
-from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Success
+from toolgen.model.call import Statement
+from toolgen.model.result import Delivery, Success
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = [
-    "AnswerColumn",
-    "RowCollector",
-    "exact_number",
-    "failed",
-    "iso_interval",
-    "iso_timestamp",
-    "not_a_query",
-    "shape",
-    "shortest_float",
-    "timed_out",
-    "unavailable",
-    "with_samples",
-]
+__all__ = ["AnswerColumn", "RowCollector", "exact_number", "iso_interval", "iso_timestamp", "shortest_float"]
 
 _MAX_INTEGER: Final = 2**53 - 1  # RFC 8259, section 6: what every reader of JSON takes as it is; larger ones are text
 _MAX_EXACT: Final = 2**53
@@ -302,106 +282,3 @@ def _storage_class(value: object) -> str:
 def _weight(cell: Json) -> int:
     """Size of the cell in JSON."""
     return len(msgspec.json.encode(cell))
-
-
-def failed(code: ErrorCode, message: str, suggestion: str, delivery: Delivery = UNTRIED) -> Failed:
-    """A failure in our own words; nothing an engine said goes into it."""
-    return Failed(error=Error(code=code, message=message, suggestion=suggestion), delivery=delivery)
-
-
-def timed_out(statement: Statement) -> Failed:
-    """The statement's time is up."""
-    return failed(
-        "upstream_timeout",
-        f"the statement took longer than {statement.timeout_s:g} s",
-        "ask for less: filter on indexed columns, or aggregate",
-        Delivery(sql=statement.sql),
-    )
-
-
-def unavailable(message: str, suggestion: str = "", *, retry_after_s: float) -> Failed:
-    """The database takes no statement now; nothing of this one was run."""
-    return Failed(
-        error=Error(code="upstream_unavailable", message=message, suggestion=suggestion, retry_after_s=retry_after_s)
-    )
-
-
-def not_a_query(statement: Statement) -> Failed:
-    """The engine says that what it was given has no rows to give."""
-    return failed("sql_failed", "the statement is not a query", "send a SELECT", Delivery(sql=statement.sql))
-
-
-_MAX_LENGTH: Final = 24  # characters of a shape
-_MAX_SHAPES: Final = 3
-_MAX_VALUES: Final = 8
-_SHARED_BY: Final = 3  # rows, at least: a value that fewer have may be about one of them
-_MAX_VALUE_LENGTH: Final = 64
-
-
-def with_samples(described: Success, read: Success, sampling: Sampling) -> Success:
-    """The description of a table with `samples` at each column that was read and has a value."""
-    table: Any = described.data
-    rows: Any = read.data
-    samples: dict[str, list[Json]] = {}
-    types = {column["name"]: "enum" if "values" in column else column["type"] for column in table["columns"]}
-    for place, name in enumerate(sampling.columns):
-        values = [text for row in rows["rows"] if (text := _text(row[place])) is not None]
-        if values and (shown := _shown(values, sampling.shows, types.get(name, ""))):
-            samples[name] = [*shown]
-    columns = [
-        {**column, "samples": samples[column["name"]]} if column["name"] in samples else column
-        for column in table["columns"]
-    ]
-    delivery = replace(described.delivery, sql=read.delivery.sql, bytes=read.delivery.bytes)
-    return replace(described, data={**table, "columns": columns}, delivery=delivery)
-
-
-def shape(text: str) -> str:
-    """Letters as a and A, digits as 9, ASCII punctuation and spaces as they are, anything else as ?; cut at 24 characters."""
-    cut = text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 1]
-    return "".join(map(_kind, cut)) + ("…" if len(cut) < len(text) else "")
-
-
-def _kind(character: str) -> str:
-    match unicodedata.category(character)[0]:
-        case "L":
-            return "A" if character.isupper() else "a"
-        case "N":
-            return "9"
-        case "P" | "S" | "Z" if character.isascii():
-            return character
-        case _:
-            return "?"
-
-
-def _text(value: Json) -> str | None:
-    """A scalar as text. Null says nothing of a shape; a document or bytes have none."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str() | int() | float():
-            return str(value)
-        case _:
-            return None
-
-
-_SAYS_ITSELF: Final = re.compile(
-    r"(big|small|tiny|medium|u|huge)?(int|serial)|numeric|decimal|float|double|real|money|date|time|bool|uuid|enum|year",
-    re.IGNORECASE,
-)
-
-
-def _shown(values: list[str], shows: str, kind: str) -> list[str]:
-    counted = Counter(values)
-    if (
-        shows == "values"
-        and len(counted) <= _MAX_VALUES
-        and min(counted.values()) >= _SHARED_BY
-        and max(map(len, counted)) <= _MAX_VALUE_LENGTH
-    ):
-        return [value for value, _ in counted.most_common()]
-    if counted.keys() <= {"true", "false"}:
-        return []  # the length of these shapes would be their value
-    if _SAYS_ITSELF.match(kind):
-        return []  # 9999-99-99 says no more than the type
-    return [text for text, _ in Counter(map(shape, values)).most_common(_MAX_SHAPES)]

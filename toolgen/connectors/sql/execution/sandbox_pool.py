@@ -22,8 +22,8 @@ from typing import IO, Final, TypeVar
 
 import msgspec
 
-from toolgen.connectors.sql.execution.engine import CommitState
-from toolgen.connectors.sql.execution.result_rows import failed, timed_out, unavailable
+from toolgen.connectors.sql.execution.commit_state import CommitState
+from toolgen.connectors.sql.execution.engine_errors import failed, timed_out, unavailable
 from toolgen.connectors.sql.execution.sandbox_process import ANSWER, COMMITTING, HEAD, LAST_ANSWER, READY, Order
 from toolgen.core.clock import Clock
 from toolgen.core.core_dumps import ALLOWED

@@ -22,8 +22,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from toolgen.connectors.sql.execution.engine import CommitState, StatementWatch
-from toolgen.connectors.sql.execution.result_rows import failed
+from toolgen.connectors.sql.execution.commit_state import CommitState
+from toolgen.connectors.sql.execution.engine_errors import failed
+from toolgen.connectors.sql.execution.statement_watch import StatementWatch
 from toolgen.core.clock import SystemClock
 from toolgen.core.core_dumps import forbid_core_dumps
 from toolgen.core.pipe_buffer import POLLS_PIPES, PipeBuffer

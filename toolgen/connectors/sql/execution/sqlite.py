@@ -8,17 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from toolgen.connectors.sql.execution.engine import (
+from toolgen.connectors.sql.execution.commit_state import CommitState
+from toolgen.connectors.sql.execution.engine_errors import (
     BROKEN_RULE,
     UNKNOWN,
-    CommitState,
     Reason,
-    StatementWatch,
+    failed,
     not_a_change,
+    not_a_query,
+    timed_out,
     told,
 )
-from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector, failed, not_a_query, timed_out
+from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector
 from toolgen.connectors.sql.execution.sqlite_session import MAX_VALUE_LENGTH, CachedConnection, writer
+from toolgen.connectors.sql.execution.statement_watch import StatementWatch
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade
 from toolgen.model.result import Delivery, Failed, Success

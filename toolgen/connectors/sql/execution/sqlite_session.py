@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from toolgen.connectors.sql.execution.engine import StatementWatch
+from toolgen.connectors.sql.execution.statement_watch import StatementWatch
 from toolgen.model.call import Statement
 
 __all__ = ["MAX_VALUE_LENGTH", "CachedConnection", "writer"]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from toolgen.connectors.sql.execution.result_rows import failed
+from toolgen.connectors.sql.execution.engine_errors import failed
 from toolgen.core.spelling import nearest
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.result import Delivery, Failed, Success

@@ -9,10 +9,14 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from toolgen.connectors.sql.guard.alternatives import name_tools
+from toolgen.connectors.sql.guard.attribute_kinds import Misfit, fits, kind_of
 from toolgen.connectors.sql.guard.changes import guard_change
-from toolgen.connectors.sql.guard.grants import full_name, visible
-from toolgen.connectors.sql.guard.guard import counting_of, explainable, guard, is_seen, sampling_of
-from toolgen.connectors.sql.guard.scope import Misfit, fits, kind_of, row_attributes
+from toolgen.connectors.sql.guard.grants import visible
+from toolgen.connectors.sql.guard.guard import guard, is_seen
+from toolgen.connectors.sql.guard.identifiers import full_name
+from toolgen.connectors.sql.guard.plan_disclosure import explainable
+from toolgen.connectors.sql.guard.scope import row_attributes
+from toolgen.connectors.sql.guard.table_samples import counting_of, sampling_of
 from toolgen.model.call import Call, DatabaseDescription, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.schema import Json

@@ -19,15 +19,14 @@ from toolgen.connectors.sql.guard.cross_check import cross_check
 from toolgen.connectors.sql.guard.filtered_changes import narrowed
 from toolgen.connectors.sql.guard.filters import columns_of, numbered
 from toolgen.connectors.sql.guard.grammar import called, check_grammar
-from toolgen.connectors.sql.guard.grants import (
+from toolgen.connectors.sql.guard.grants import row_notes, visible_columns
+from toolgen.connectors.sql.guard.identifiers import (
     DEFAULT_SCHEMA,
     NameRules,
     find_table,
     fold_column,
     full_name,
     names_of,
-    row_notes,
-    visible_columns,
 )
 from toolgen.connectors.sql.guard.parameter_sizes import Measure, measures
 from toolgen.connectors.sql.guard.placeholders import separate_null_tests

@@ -14,7 +14,7 @@ from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.functions import MODIFIERS
 from toolgen.connectors.sql.guard.placeholders import CALL, RESERVED, SLOT, slot_number
 from toolgen.connectors.sql.guard.prefix_signs import is_sign
-from toolgen.connectors.sql.guard.statement_limits import CLOSING, OPENING
+from toolgen.connectors.sql.guard.token_types import CLOSING, OPENING
 from toolgen.model.database import DialectName
 
 __all__ = ["computed_title", "conceal", "entitle", "entitled", "retitle"]

@@ -1,11 +1,4 @@
-"""Column that each name means among the relations in reach, and the refusal of each that a principal may not see.
-
-Where a name that SELECT gives to a column of its result may be used, by engine; columns of tables come before it, except in ORDER BY.
-
-https://www.postgresql.org/docs/current/sql-select.html#SQL-GROUPBY, https://dev.mysql.com/doc/refman/8.4/en/problems-with-alias.html,
-lookupName in SQLite's src/resolve.c, https://duckdb.org/docs/stable/sql/dialect/friendly_sql.
-tests/connectors/sql/execution/test_names.py asks the engines.
-"""
+"""Column that each name means among the relations in reach, and the refusal of each that a principal may not see."""
 
 from __future__ import annotations
 
@@ -28,9 +21,10 @@ from toolgen.connectors.sql.dialects.duckdb_columns import (
     whole_selection,
 )
 from toolgen.connectors.sql.dialects.whole_rows import ROW_FUNCTIONS
+from toolgen.connectors.sql.guard.alias_scope import alias_answers, is_sorted_by
 from toolgen.connectors.sql.guard.column_names import computed_title
 from toolgen.connectors.sql.guard.corrections import alias_advice
-from toolgen.connectors.sql.guard.grants import NameRules, Names, fold_column, full_name
+from toolgen.connectors.sql.guard.identifiers import NameRules, Names, fold_column, full_name
 from toolgen.connectors.sql.guard.placeholders import CALL, slot_number
 from toolgen.connectors.sql.guard.refusal import refuse, shown
 from toolgen.connectors.sql.guard.relations import QueryRelation, SelectScope
@@ -39,36 +33,6 @@ from toolgen.model.database import DialectName, Table
 from toolgen.model.sql_scope import TableScope
 
 __all__ = ["Columns", "row_ids_of"]
-
-_BARE: Final = frozenset({"order", "group", "distinct"})
-
-
-def alias_answers(identifier: exp.Expr, around: SelectScope, scope: SelectScope, dialect: DialectName) -> bool:
-    """Return True if a name in `scope` can refer to an alias of `around`, which is `scope` itself or a query around it."""
-    record = RECORDS[dialect]
-    if around is not scope:
-        return around.clause in record.alias_subquery_clauses
-    if record.bare_aliases:
-        return around.clause in _BARE and _stands_bare(identifier)
-    if record.window_aliases and around.clause in {"expressions", "windows"}:
-        return isinstance(identifier.find_ancestor(exp.Window, exp.Query), exp.Window)
-    return around.clause in record.alias_clauses
-
-
-def is_sorted_by(identifier: exp.Expr, scope: SelectScope, name: str) -> bool:
-    """Return True if a bare name in ORDER BY or GROUP BY is an alias of a result column of the same query (SQL-92 rule)."""
-    return name in scope.aliases and scope.clause in _BARE and _stands_bare(identifier)
-
-
-def _stands_bare(identifier: exp.Expr) -> bool:
-    """Return True if a name is a whole item of ORDER BY, GROUP BY or DISTINCT ON."""
-    node = identifier.parent
-    while node is not None and isinstance(node.parent, (exp.Paren, exp.Ordered)):
-        node = node.parent
-    holder = node.parent if node is not None else None
-    if isinstance(holder, exp.Tuple) and isinstance(holder.parent, exp.Distinct):
-        holder = holder.parent
-    return isinstance(holder, (exp.Order, exp.Group, exp.Distinct, exp.Rollup, exp.Cube, exp.GroupingSets))
 
 
 _MAX_WRITTEN: Final = 20_000

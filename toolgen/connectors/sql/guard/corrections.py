@@ -14,7 +14,8 @@ from sqlglot import exp
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.equivalents import function_advice
 from toolgen.connectors.sql.guard.grammar import called
-from toolgen.connectors.sql.guard.grants import full_name, scoped_tables
+from toolgen.connectors.sql.guard.grants import scoped_tables
+from toolgen.connectors.sql.guard.identifiers import full_name
 from toolgen.connectors.sql.guard.label_comparisons import labels_told
 from toolgen.connectors.sql.guard.placeholders import CALL, SLOT
 from toolgen.connectors.sql.guard.refusal import shown

@@ -15,7 +15,8 @@ from msgspec import Struct
 from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS
-from toolgen.connectors.sql.guard.grants import DEFAULT_SCHEMA, ByIdentity, visible
+from toolgen.connectors.sql.guard.grants import ByIdentity, visible
+from toolgen.connectors.sql.guard.identifiers import DEFAULT_SCHEMA
 from toolgen.connectors.sql.guard.placeholders import slot_number
 from toolgen.connectors.sql.guard.refusal import refuse, shown
 from toolgen.model.database import Database

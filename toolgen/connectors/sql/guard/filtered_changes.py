@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from toolgen.connectors.sql.guard.grants import NameRules, fold_column
+from toolgen.connectors.sql.guard.identifiers import NameRules, fold_column
 from toolgen.connectors.sql.guard.placeholders import slot_number
 from toolgen.model.database import DialectName, Table
 

@@ -12,7 +12,7 @@ from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.column_names import conceal
 from toolgen.connectors.sql.guard.filtered_changes import conjunction
 from toolgen.connectors.sql.guard.grammar import check_grammar
-from toolgen.connectors.sql.guard.grants import fold_column, full_name
+from toolgen.connectors.sql.guard.identifiers import fold_column, full_name
 from toolgen.connectors.sql.guard.placeholders import SLOT, slot_number
 from toolgen.connectors.sql.guard.refusal import refuse
 from toolgen.connectors.sql.guard.relations import Filtered

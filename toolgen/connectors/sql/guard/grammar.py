@@ -30,7 +30,7 @@ from toolgen.connectors.sql.guard.functions import (
     Cap,
     source_columns,
 )
-from toolgen.connectors.sql.guard.grants import check_name
+from toolgen.connectors.sql.guard.identifiers import check_name
 from toolgen.connectors.sql.guard.placeholders import CALL, RESERVED, SLOT, slot_number
 from toolgen.connectors.sql.guard.prefix_signs import is_sign
 from toolgen.connectors.sql.guard.refusal import refuse, shown

@@ -7,15 +7,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from sqlglot import exp
 
-from toolgen.connectors.sql.guard.grants import (
-    DEFAULT_SCHEMA,
-    ByIdentity,
-    NameRules,
-    find_table,
-    fold_column,
-    full_name,
-    visible_columns,
-)
+from toolgen.connectors.sql.guard.grants import ByIdentity, visible_columns
+from toolgen.connectors.sql.guard.identifiers import DEFAULT_SCHEMA, NameRules, find_table, fold_column, full_name
 from toolgen.model.database import Database, Table
 from toolgen.model.sql_scope import SqlScope, TableScope
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from toolgen.connectors.sql.guard.grants import NameRules
+from toolgen.connectors.sql.guard.identifiers import NameRules
 from toolgen.connectors.sql.guard.relations import QueryRelation, SelectScope
 
 __all__ = ["complete_groups"]

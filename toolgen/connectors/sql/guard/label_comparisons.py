@@ -9,7 +9,8 @@ from msgspec import Struct
 from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS
-from toolgen.connectors.sql.guard.grants import full_name, scoped_tables
+from toolgen.connectors.sql.guard.grants import scoped_tables
+from toolgen.connectors.sql.guard.identifiers import full_name
 from toolgen.connectors.sql.guard.placeholders import slot_number
 from toolgen.connectors.sql.guard.refusal import shown
 from toolgen.model.database import Column, Database, DialectName

@@ -16,7 +16,7 @@ from typing import Final
 from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS
-from toolgen.connectors.sql.guard.grants import NameRules, fold_column
+from toolgen.connectors.sql.guard.identifiers import NameRules, fold_column
 from toolgen.connectors.sql.guard.placeholders import CALL, slot_number
 from toolgen.connectors.sql.guard.relations import Filtered
 from toolgen.model.database import Database

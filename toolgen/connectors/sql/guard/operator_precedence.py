@@ -14,7 +14,7 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.guard.refusal import refuse
-from toolgen.connectors.sql.guard.statement_limits import CLOSING, OPENING
+from toolgen.connectors.sql.guard.token_types import CLOSING, OPENING
 
 __all__ = ["LIKE_SIGNS", "check_chained_tests", "check_match", "check_negations"]
 

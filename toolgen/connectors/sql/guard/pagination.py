@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.functions import TABLE_FUNCTIONS
-from toolgen.connectors.sql.guard.grants import fold_column, full_name
+from toolgen.connectors.sql.guard.identifiers import fold_column, full_name
 from toolgen.connectors.sql.guard.placeholders import CALL, slot_number
 from toolgen.model.database import Database, DialectName, Table
 

@@ -1,7 +1,4 @@
-"""Part of a checked statement that does not depend on values, and the values put into it.
-
-What a trusted query is made of, as far as its text tells: the parameters it has, by name, and the columns it gives.
-"""
+"""Plan of a checked statement: the part that does not depend on values, and the binding of values to it."""
 
 from __future__ import annotations
 
@@ -12,33 +9,18 @@ from types import MappingProxyType
 from typing import NoReturn, TypeAlias
 
 from msgspec import Struct, field
-from sqlglot import exp
 
+from toolgen.connectors.sql.guard.attribute_kinds import Misfit
 from toolgen.connectors.sql.guard.cursors import page_of
 from toolgen.connectors.sql.guard.json_paths import check_path
 from toolgen.connectors.sql.guard.label_comparisons import LabelComparison, label_note
-from toolgen.connectors.sql.guard.placeholders import slot_number
-from toolgen.connectors.sql.guard.refusal import StatementRefusal, refuse, shown
-from toolgen.connectors.sql.guard.scope import Misfit
+from toolgen.connectors.sql.guard.refusal import refuse
 from toolgen.connectors.sql.guard.searches import check_words
-from toolgen.connectors.sql.guard.text import parse
 from toolgen.model.call import Statement
-from toolgen.model.database import DialectName
 from toolgen.model.schema import Json
 from toolgen.model.sql_scope import SqlScope
-from toolgen.model.verdict import Deny
 
-__all__ = [
-    "MAX_OFFSET",
-    "Attribute",
-    "ResultShape",
-    "Sent",
-    "Slot",
-    "StatementPlan",
-    "bound",
-    "shape_of",
-    "slots_of",
-]
+__all__ = ["MAX_OFFSET", "Attribute", "Sent", "Slot", "StatementPlan", "bound", "slots_of"]
 
 MAX_OFFSET = 2**63 - 1
 _MAX_PARAMETERS_LENGTH = 65_536  # characters of all of them
@@ -279,42 +261,3 @@ def _refuse_misfit(name: str, value: Misfit) -> NoReturn:
         f"rows of this table are filtered by the attribute {name!r}, which is {_IN_WORDS[value.kind]} and is compared with {wanted}",
         f"the operator can make the attribute {wanted}, in the policy or the token, or cast what it is compared with in rows:",
     )
-
-
-class ResultShape(Struct, frozen=True, kw_only=True):
-    """`parameters` are the `:name`s in order of their first appearance, `columns` the names of the result's."""
-
-    parameters: tuple[str, ...]
-    columns: tuple[str, ...]
-
-
-def shape_of(sql: str, dialect: DialectName) -> ResultShape | Deny:
-    """Reads a query whose placeholders are `:name`s and whose columns all have a name. Checks nothing else; `guard` does."""
-    try:
-        parsed = parse(sql, dialect)
-        if len(parsed.names) != parsed.asked or parsed.style not in {"", ":name"}:
-            refuse(
-                "parameters", "the placeholders are not written as :name", "write the parameter's name behind a colon"
-            )
-        return ResultShape(parameters=parsed.names, columns=_columns(parsed.root))
-    except StatementRefusal as refusal:
-        return refusal.verdict()
-
-
-def _columns(root: exp.Expr) -> tuple[str, ...]:
-    query = root
-    while isinstance(query, (exp.Subquery, exp.SetOperation)):
-        query = query.this
-    if not isinstance(query, exp.Select):
-        refuse("columns", "the query gives columns without names", "write a SELECT that names its columns")
-    names: list[str] = []
-    for number, item in enumerate(query.expressions, 1):
-        if isinstance(item.this if isinstance(item, exp.Column) else item, exp.Star):
-            refuse("columns", "* would give each caller other columns", "name the columns")
-        named = isinstance(item, exp.Alias) or (isinstance(item, exp.Column) and slot_number(item) is None)
-        if not named or not item.alias_or_name:
-            refuse("columns", f"column {number} of the result has no name", "give it one with AS")
-        if item.alias_or_name in names:
-            refuse("columns", f"two columns are called {shown(item.alias_or_name)}", "give one another name with AS")
-        names.append(item.alias_or_name)
-    return tuple(names)

@@ -13,17 +13,14 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.guard.refusal import refuse
+from toolgen.connectors.sql.guard.token_types import token_types
 
 __all__ = ["enclose_absolutes", "enclose_signs", "is_sign", "is_signed", "operand_end", "value_belongs"]
 
 _SIGNS: Final = frozenset({"+", "@"})
 
 
-def _kinds(names: str) -> frozenset[TokenType]:
-    return frozenset(kind for name in names.split() if (kind := getattr(TokenType, name, None)) is not None)
-
-
-_BEFORE_A_VALUE: Final = _kinds(
+_BEFORE_A_VALUE: Final = token_types(
     """
     L_PAREN COMMA EQ NEQ NULLSAFE_EQ LT GT LTE GTE PLUS DASH STAR SLASH DIV MOD DPIPE PIPE AMP CARET TILDE LT_LT GT_GT ARROW
     DARROW AT_GT LT_AT DAMP HASH_ARROW DHASH_ARROW AND OR XOR NOT IS LIKE ILIKE RLIKE IRLIKE GLOB SIMILAR_TO BETWEEN ESCAPE IN SELECT
@@ -31,15 +28,15 @@ _BEFORE_A_VALUE: Final = _kinds(
     FROM FOR
     """
 )
-_COUNTS: Final = _kinds("FIRST NEXT")
-_BEFORE_A_COUNT: Final = _kinds("LIMIT OFFSET FETCH INTERVAL FIRST NEXT")
-_PREFIXES: Final = _kinds("PLUS DASH TILDE")
-_OPENING: Final = _kinds("L_PAREN L_BRACKET L_BRACE")
-_CLOSING: Final = _kinds("R_PAREN R_BRACKET R_BRACE")
-_VALUES: Final = _kinds("NUMBER STRING NATIONAL_STRING HEX_STRING BIT_STRING IDENTIFIER")
-_NO_OPERANDS: Final = _kinds("SELECT WITH FROM NOT EXISTS INTERVAL CASE DISTINCT ALL ANY SOME")
+_COUNTS: Final = token_types("FIRST NEXT")
+_BEFORE_A_COUNT: Final = token_types("LIMIT OFFSET FETCH INTERVAL FIRST NEXT")
+_PREFIXES: Final = token_types("PLUS DASH TILDE")
+_OPENING: Final = token_types("L_PAREN L_BRACKET L_BRACE")
+_CLOSING: Final = token_types("R_PAREN R_BRACKET R_BRACE")
+_VALUES: Final = token_types("NUMBER STRING NATIONAL_STRING HEX_STRING BIT_STRING IDENTIFIER")
+_NO_OPERANDS: Final = token_types("SELECT WITH FROM NOT EXISTS INTERVAL CASE DISTINCT ALL ANY SOME")
 _AFTER_CALLS: Final = frozenset({"OVER", "FILTER", "WITHIN", "IGNORE", "RESPECT", "COLLATE", "AT"})
-_TIGHTER: Final = _kinds("PLUS DASH STAR SLASH DIV MOD CARET DSTAR DCOLON")
+_TIGHTER: Final = token_types("PLUS DASH STAR SLASH DIV MOD CARET DSTAR DCOLON")
 
 
 def value_belongs(tokens: Sequence[Token], index: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from sqlglot import exp
 
-from toolgen.connectors.sql.guard.grants import Names
+from toolgen.connectors.sql.guard.identifiers import Names
 from toolgen.model.database import Table
 
 __all__ = ["Filtered", "QueryRelation", "SelectScope"]

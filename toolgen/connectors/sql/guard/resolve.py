@@ -20,8 +20,8 @@ from toolgen.connectors.sql.guard.columns import Columns, row_ids_of
 from toolgen.connectors.sql.guard.functions import KEYWORD_ARGUMENTS, source_columns
 from toolgen.connectors.sql.guard.grammar import called
 from toolgen.connectors.sql.guard.granted_tables import GrantedTable, granted
-from toolgen.connectors.sql.guard.grants import DEFAULT_SCHEMA, NameRules, Names, fold, full_name, name_of, renamed
 from toolgen.connectors.sql.guard.grouped_keys import complete_groups
+from toolgen.connectors.sql.guard.identifiers import DEFAULT_SCHEMA, NameRules, Names, fold, full_name, name_of, renamed
 from toolgen.connectors.sql.guard.refusal import refuse, shown
 from toolgen.connectors.sql.guard.relations import Filtered, QueryRelation, SelectScope
 from toolgen.core.spelling import nearest

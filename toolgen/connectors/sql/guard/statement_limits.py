@@ -1,6 +1,6 @@
 """Limits that a statement's text must keep before it is parsed: characters, tokens, nesting and joins without a condition.
 
-They bound the time of the parser, and refuse characters that lexers read differently.
+A limit on size keeps the parse time short; a limit on characters excludes those that lexers read differently.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.guard.placeholders import QUOTED
 from toolgen.connectors.sql.guard.refusal import refuse
+from toolgen.connectors.sql.guard.token_types import CLOSING, OPENING
 
 __all__ = ["MAX_LENGTH", "check_characters", "check_spaces", "check_tokens"]
 
@@ -24,8 +25,6 @@ _MAX_TYPES = 6  # in each other: the parser tries them as types and then again a
 _MAX_PREFIXES = 16  # of NOT, -, + and ~ in a row
 _MAX_CHAIN_LENGTH = 200  # operators in a row, each a level of the tree
 _MAX_OPEN_JOINS = 5  # joins without ON or USING: the parser takes twice as long for each more
-OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
-CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 _ARROWS = frozenset({TokenType.ARROW, TokenType.DARROW, TokenType.HASH_ARROW, TokenType.DHASH_ARROW})
 _PREFIX = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
 _SPACES = frozenset("\t\n\r")

@@ -21,7 +21,7 @@ from toolgen.connectors.sql.dialects.writers import WRITERS
 from toolgen.connectors.sql.guard.alternatives import statement_alternative
 from toolgen.connectors.sql.guard.column_names import entitle, entitled, retitle
 from toolgen.connectors.sql.guard.dialect_rewrites import respelt
-from toolgen.connectors.sql.guard.grants import cut_names
+from toolgen.connectors.sql.guard.identifiers import cut_names
 from toolgen.connectors.sql.guard.literals import check_literals
 from toolgen.connectors.sql.guard.normalize import settle
 from toolgen.connectors.sql.guard.operator_precedence import check_negations

@@ -10,10 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.connectors.source import SourceConfig, SourceReading
-from toolgen.connectors.sql.guard.grants import full_name
 from toolgen.connectors.sql.guard.guard import guard
-from toolgen.connectors.sql.guard.plan import shape_of
-from toolgen.connectors.sql.reading.queries import ResultColumn, finished
+from toolgen.connectors.sql.guard.identifiers import full_name
+from toolgen.connectors.sql.guard.query_shape import shape_of
+from toolgen.connectors.sql.reading.query_tools import ResultColumn, finished
 from toolgen.connectors.sql.reading.read import EngineCheck, prepare, read_sql
 from toolgen.core.spelling import nearest
 from toolgen.model.call import Statement

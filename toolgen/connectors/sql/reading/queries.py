@@ -11,24 +11,21 @@ SELECT id, status FROM orders WHERE customer_id = :customer_id ORDER BY id DESC;
 `name:` begins a query, once; `description:` says when to use it, once; `title:` may stand once; `parameter:` (see `parameters`) as often as
 there are parameters. Comments above the first header, and in the statement, are notes that nobody reads. This module reads headers alone:
 what the statement may be is decided by the guard's own grammar, and by the database.
-
-A tool for each named query, and what it becomes once statement and database are known to fit.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from toolgen.connectors.source import QueryFiles
 from toolgen.connectors.sql.reading.parameters import QueryFault, QueryParameter, read_parameter
-from toolgen.connectors.sql.reading.tools import OPERATIONS, ROWS, with_cursor
+from toolgen.connectors.sql.reading.tools import OPERATIONS
 from toolgen.core.errors import ConfigError
 from toolgen.core.files import read_file
 from toolgen.core.spelling import nearest
@@ -36,10 +33,8 @@ from toolgen.model.database import DialectName
 from toolgen.model.manifest import Problem
 from toolgen.model.names import MAX_NAME_LENGTH, join
 from toolgen.model.prompt_injection import ANY_INVISIBLE
-from toolgen.model.schema import Schema
-from toolgen.model.tool import Effect, SqlBinding, Tool
 
-__all__ = ["Queries", "ResultColumn", "finished", "named_tool", "read_queries"]
+__all__ = ["Queries", "read_queries"]
 
 _MAX_FILE_SIZE: Final = 1024 * 1024
 _MAX_FILES: Final = 500
@@ -272,62 +267,3 @@ def _check_entry(key: str, value: str, source: str) -> None:
             raise QueryFault(f"description: is longer than {_MAX_DESCRIPTION_LENGTH} characters")
         case _:
             return
-
-
-class ResultColumn(Struct, frozen=True, kw_only=True):
-    """A column of a query's result; `type` is the engine's name for it, or ""."""
-
-    name: str
-    type: str
-
-
-def named_tool(source: str, dialect: DialectName, query: NamedQuery) -> Tool:
-    """The tool of a query. Its binding names the parameters as they were declared, until `finished` gives them the statement's order."""
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {parameter.name: parameter.schema for parameter in query.parameters},
-        "additionalProperties": False,
-    }
-    if required := [parameter.name for parameter in query.parameters if parameter.required]:
-        schema["required"] = required
-    return Tool(
-        name=join(source, query.name),
-        title=query.title,
-        description=query.description,
-        input_schema=schema,
-        output_schema=ROWS,
-        effect=Effect.READ,
-        idempotent=True,
-        source=source,
-        origin=f"{query.file}#{query.name}",
-        binding=SqlBinding(
-            dialect=dialect,
-            operation="named",
-            statement=query.sql,
-            parameters=tuple(parameter.name for parameter in query.parameters),
-        ),
-    )
-
-
-def finished(tool: Tool, parameters: tuple[str, ...], columns: Sequence[ResultColumn], *, pages: bool) -> Tool:
-    """Return the tool with its parameters in the statement's order, the columns of its result, and a cursor if it has pages."""
-    assert isinstance(tool.binding, SqlBinding)  # noqa: S101 - a named query's tool
-    return msgspec.structs.replace(
-        tool,
-        binding=msgspec.structs.replace(tool.binding, parameters=parameters),
-        input_schema=with_cursor(tool.input_schema) if pages else tool.input_schema,
-        output_schema=_rows(columns),
-    )
-
-
-def _rows(columns: Sequence[ResultColumn]) -> Schema:
-    """Cells are described and not typed: a mask of the policy is text, and a number too large for JSON is too."""
-    cells = [{"title": column.name, **({"description": column.type} if column.type else {})} for column in columns]
-    count = len(columns)
-    properties = ROWS["properties"]
-    rows = {
-        "type": "array",
-        "items": {"type": "array", "prefixItems": cells, "minItems": count, "maxItems": count},
-    }
-    named = {**properties["columns"], "minItems": count, "maxItems": count}
-    return {**ROWS, "properties": {**properties, "columns": named, "rows": rows}}

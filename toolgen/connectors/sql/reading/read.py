@@ -18,7 +18,8 @@ from toolgen.connectors.source import SourceConfig, SourceReading
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.reading.declared import declared_queries
-from toolgen.connectors.sql.reading.queries import named_tool, read_queries
+from toolgen.connectors.sql.reading.queries import read_queries
+from toolgen.connectors.sql.reading.query_tools import named_tool
 from toolgen.connectors.sql.reading.tools import make_tools
 from toolgen.core.canonical import digest
 from toolgen.core.errors import ConfigError, DescriptionError

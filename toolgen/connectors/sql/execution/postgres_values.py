@@ -1,0 +1,161 @@
+"""Values of PostgreSQL's text format, converted to exact Python types where there is one. Other values stay as the server wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+import psycopg
+from psycopg.abc import Buffer
+from psycopg.adapt import AdaptersMap, Dumper, Loader, Transformer
+from psycopg.pq import Format
+from psycopg.pq.abc import PGresult
+
+from toolgen.connectors.sql.execution.result_rows import exact_number, iso_interval, iso_timestamp
+from toolgen.core.json_codec import MAX_DEPTH, deeper_than
+from toolgen.model.call import Statement
+
+__all__ = ["RowReader", "adapters", "values_of"]
+
+_BYTEA: Final = 17  # its oid
+_HEX: Final = len(rb"\x")
+
+# Everything whose Python type would lose or refuse something: infinity and the years before 1 and after 9999 of dates, months of
+# intervals, the width of a mask. What is not registered here and not known to psycopg comes as text too.
+_AS_TEXT: Final = (
+    *("date", "time", "timetz", "inet", "cidr", "uuid", "record", "name", "xml", "money", "bit", "varbit", "bpchar", "text"),
+    *("varchar", "refcursor", "macaddr", "macaddr8", "tsvector", "tsquery", "jsonpath", "point", "box", "circle", "line"),
+    *("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange"),
+    *("int4multirange", "int8multirange", "nummultirange", "datemultirange", "tsmultirange", "tstzmultirange"),
+)  # fmt: skip
+
+
+class _TextCell(Loader):
+    def load(self, data: Buffer) -> str:
+        return _text(data)
+
+
+class _Timestamp(Loader):
+    """`2024-01-31 10:00:00.500000+00:00`: with six digits when there are any, and minutes in every offset."""
+
+    def load(self, data: Buffer) -> str:
+        return iso_timestamp(_text(data))
+
+
+class _Interval(Loader):
+    """ISO 8601, section 4.4.3, out of `intervalstyle` postgres, which stays so that a cast to text gives what PostgreSQL gives."""
+
+    def load(self, data: Buffer) -> str:
+        return iso_interval(_text(data))
+
+
+_DOCUMENTS: Final = msgspec.json.Decoder(float_hook=exact_number)
+
+
+class _Json(Loader):
+    """JSON document with numbers that a double does not say exactly as texts; one that is not read (too many levels) is text."""
+
+    def load(self, data: Buffer) -> object:
+        document = bytes(data)
+        try:
+            return _text(data) if deeper_than(document, MAX_DEPTH) else _DOCUMENTS.decode(document)
+        except ValueError:
+            return _text(data)
+
+
+class _NullInteger:
+    """Null for a parameter that is declared as an integer."""
+
+
+class _NullNumber:
+    """Null for a parameter that is declared as a number."""
+
+
+class _NullBoolean:
+    """Null for a parameter that is declared as a boolean."""
+
+
+# The type that psycopg gives a small value of this kind: PostgreSQL casts int2 to every other number by itself.
+_NULLS: Final = (
+    ("integer", _NullInteger, 21),
+    ("number", _NullNumber, 701),
+    ("boolean", _NullBoolean, 16),
+)
+_TYPED_NULLS: Final = {kind: null() for kind, null, _ in _NULLS}
+
+
+def values_of(statement: Statement) -> tuple[object, ...]:
+    """The parameters as they are sent: null has the type of its declaration, where there is one."""
+    if not statement.parameter_types:
+        return statement.parameters
+    return tuple(
+        _TYPED_NULLS.get(kind) if value is None else value
+        for value, kind in zip(statement.parameters, statement.parameter_types, strict=True)
+    )
+
+
+def _null_dumper(oid: int) -> type[Dumper]:
+    number = oid
+
+    class NullDumper(Dumper):
+        oid = number
+
+        def dump(self, obj: object) -> None:
+            return None
+
+    return NullDumper
+
+
+def adapters() -> AdaptersMap:
+    """psycopg's own, with our readings in front."""
+    ours = AdaptersMap(psycopg.adapters)
+    for _, null, oid in _NULLS:
+        ours.register_dumper(null, _null_dumper(oid))
+    for name in _AS_TEXT:
+        ours.register_loader(name, _TextCell)
+    for name in ("timestamp", "timestamptz"):
+        ours.register_loader(name, _Timestamp)
+    for name in ("json", "jsonb"):
+        ours.register_loader(name, _Json)
+    ours.register_loader("interval", _Interval)
+    ours.register_loader(0, _TextCell)  # what no oid is registered for
+    return ours
+
+
+class RowReader:
+    """The rows of one result, cell by cell: nothing is parsed that is far over what is given of a cell."""
+
+    def __init__(
+        self, connection: psycopg.AsyncConnection[tuple[object, ...]], result: PGresult, most_cell_bytes: int
+    ) -> None:
+        values = Transformer(connection)
+        self._result = result
+        self._longest = (
+            2 * most_cell_bytes + 16
+        )  # `[1, 2]` is a third longer than `[1,2]`, and hexadecimal digits twice as many
+        self._oids = [result.ftype(index) for index in range(result.nfields)]
+        self._loads = [
+            values.get_loader(oid, Format(result.fformat(index))).load for index, oid in enumerate(self._oids)
+        ]
+        self._raw = [[result.get_value(row, index) for index in range(result.nfields)] for row in range(result.ntuples)]
+        self.size = sum(
+            len(cell) for row in self._raw for cell in row if cell is not None
+        )  # bytes, as the server wrote them
+
+    def rows(self) -> Iterator[list[object]]:
+        """A value is psycopg's, or text where it is too long to be more than the beginning of a text."""
+        for row in self._raw:
+            yield [None if raw is None else self._value(index, raw) for index, raw in enumerate(row)]
+
+    def _value(self, index: int, raw: bytes) -> object:
+        if len(raw) <= self._longest:
+            return self._loads[index](raw)
+        if self._oids[index] == _BYTEA:
+            return self._loads[index](raw[: _HEX + self._longest // 2 * 2])
+        return _text(raw[: self._longest])
+
+
+def _text(data: Buffer) -> str:
+    """A database in SQL_ASCII holds any bytes: what is not UTF-8 is replaced."""
+    return bytes(data).decode("utf-8", "replace")

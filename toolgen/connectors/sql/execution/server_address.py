@@ -1,0 +1,74 @@
+"""Address and password of a database server: every resolved address is checked by the policy, the password is resolved last."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Sequence
+
+from toolgen.connectors.executor import Destination, Permit
+from toolgen.connectors.http.connector import EgressRefusal, Resolver, system_resolver
+from toolgen.connectors.secrets import Secret, SecretReference, SecretResolver
+from toolgen.model.database_url import ServerLocation
+from toolgen.model.verdict import Allow, Ask, Deny
+
+__all__ = ["Reach"]
+
+_MAX_ADDRESSES = 8
+
+
+class Reach:
+    """`permit` None lets every address through: for a reader of a schema, which the operator starts by hand."""
+
+    def __init__(
+        self,
+        *,
+        password: SecretReference | None,
+        secrets: SecretResolver,
+        permit: Permit | None,
+        resolver: Resolver = system_resolver,
+    ) -> None:
+        self._password = password
+        self._secrets = secrets
+        self._permit = permit
+        self._resolver = resolver
+
+    async def password(self) -> Secret | None:
+        """Raises `SecretError` when there should be one and it cannot be had."""
+        return await self._secrets.fetch(self._password) if self._password is not None else None
+
+    async def addresses(self, location: ServerLocation) -> Sequence[str]:
+        """Every address of the server, each of them permitted; none for a Unix socket, which is a file of this machine.
+
+        Raises `EgressRefusal`, and `OSError` when the name has no address.
+        """
+        if location.socket:
+            return ()
+        async with asyncio.timeout(location.connect_timeout_s):
+            found = (
+                [location.host] if _is_literal(location.host) else await self._resolver(location.host, location.port)
+            )
+        if not found:
+            raise OSError("the name has no address")
+        for address in found[:_MAX_ADDRESSES]:
+            self._check(Destination(host=location.host, port=location.port, address=address, service="database"))
+        return found[:_MAX_ADDRESSES]
+
+    def _check(self, destination: Destination) -> None:
+        if self._permit is None:
+            return
+        match self._permit(destination):
+            case Allow():
+                return
+            case Deny() as verdict:
+                raise EgressRefusal(verdict)
+            case Ask(rule=rule, reason=reason):
+                raise EgressRefusal(Deny(rule=rule, reason=reason, code="egress_refused"))
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True

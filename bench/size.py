@@ -161,7 +161,9 @@ def compared_expiries(name: str, nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def single_protocols(modules: list[Module]) -> list[str]:
-    """Protocols with methods that at most one class of the package has all of."""
+    """Protocols with methods that at most one class or module of the package has all of, and that do not say why they are protocols.
+
+    The reason is a sentence of the docstring: "A protocol, because …"."""
     classes = [
         (module.name, node) for module in modules for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)
     ]
@@ -172,19 +174,28 @@ def single_protocols(modules: list[Module]) -> list[str]:
         return own.get(name, set()).union(*(members(base) for base in derived.get(name, ())))
 
     concrete = [members(name) for name, bases in derived.items() if "Protocol" not in bases]
+    concrete += [_bound(module.tree.body) for module in modules]
     return [
         f"{module}.{node.name}"
         for module, node in classes
         if "Protocol" in derived[node.name]
+        and "A protocol, because " not in " ".join((ast.get_docstring(node) or "").split())
         and (asked := members(node.name) - {"__call__"})
         and sum(asked <= one for one in concrete) <= 1
     ]
 
 
+def _bound(body: list[ast.stmt]) -> set[str]:
+    """Names of functions and variables that these statements define."""
+    found = {one.name for one in body if isinstance(one, Function)}
+    targets = [one.target for one in body if isinstance(one, ast.AnnAssign)]
+    targets += [target for one in body if isinstance(one, ast.Assign) for target in one.targets]
+    return found | {one.id for one in targets if isinstance(one, ast.Name)}
+
+
 def _members(node: ast.ClassDef) -> set[str]:
     """Names of methods and attributes, including those that methods assign."""
-    found = {one.name for one in node.body if isinstance(one, Function)}
-    found |= {one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)}
+    found = _bound(node.body)
     for one in ast.walk(node):
         if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store) and ast.unparse(one.value) == "self":
             found.add(one.attr)
@@ -211,7 +222,7 @@ def _print_numbers(modules: list[Module]) -> None:
     print(f"{sum(len(one.titles()) > 0 for one in modules):5} modules of two topics")
     print(f"{len(families(modules)):5} class families across files of one folder")
     single = single_protocols(modules)
-    print(f"{len(single):5} protocols with one implementation in the package: {', '.join(single)}")
+    print(f"{len(single):5} protocols with one implementation and no reason: {', '.join(single)}")
     expiries = [one for module in modules for one in compared_expiries(module.name, ast.walk(module.tree))]
     print(f"{len(expiries):5} functions that compare an expiry: {', '.join(expiries)}")
     print(f"{_nested_mains():5} coroutine functions `main` within functions of tests")

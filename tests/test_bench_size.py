@@ -39,3 +39,16 @@ def test_a_protocol_that_one_class_implements_is_found() -> None:
     redis = module("toolgen.planted.redis", "class Redis:\n    def __init__(self):\n        self.read = None")
     assert single_protocols([asked, files]) == ["toolgen.planted.asked.Store"]
     assert single_protocols([asked, files, redis]) == []
+
+
+def test_a_module_implements_a_protocol() -> None:
+    asked = module("toolgen.planted.asked", "class Engine(Protocol):\n    SIZE: int\n    def run(self): ...")
+    engines = [module(f"toolgen.planted.{name}", "SIZE = 1\ndef run(): ...") for name in ("one", "two")]
+    assert single_protocols([asked, engines[0]]) == ["toolgen.planted.asked.Engine"]
+    assert single_protocols([asked, *engines]) == []
+
+
+def test_a_protocol_may_state_its_reason() -> None:
+    stated = '"""Store.\n\n    A protocol, because\n    it is implemented above."""'
+    asked = module("toolgen.planted.asked", f"class Store(Protocol):\n    {stated}\n    def read(self): ...")
+    assert single_protocols([asked]) == []

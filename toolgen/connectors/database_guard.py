@@ -15,7 +15,10 @@ __all__ = ["DatabaseGuard"]
 
 
 class DatabaseGuard(Protocol):
-    """Pure functions from a call or a statement to the statement that may run, or a refusal."""
+    """Pure functions from a call or a statement to the statement that may run, or a refusal.
+
+    A protocol, because the guard belongs to the connector of SQL, which the pipeline must not import.
+    """
 
     async def verdict(
         self, call: Call, *, database: Database, scope: SqlScope

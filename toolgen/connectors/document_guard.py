@@ -42,7 +42,10 @@ class DocumentRules(Struct, frozen=True, kw_only=True):
 
 
 class DocumentGuard(Protocol):
-    """Guard of the documents of one source."""
+    """Guard of the documents of one source.
+
+    A protocol, because the guard belongs to the connector of GraphQL, which the pipeline must not import.
+    """
 
     async def read(self, call: Call) -> Any:
         """Return a document that was held against the schema, for `judge`, or a refusal."""

@@ -61,7 +61,10 @@ class Answered(Struct, frozen=True, kw_only=True):
 
 
 class FileSink(Protocol):
-    """A file that is being kept for the caller of a call. `discard` must be called in the end; it removes what was not finished."""
+    """A file that is being kept for the caller of a call. `discard` must be called in the end; it removes what was not finished.
+
+    A protocol, because the gateway implements it, and connectors must not import the gateway.
+    """
 
     async def write(self, data: bytes) -> None:
         """Appends bytes. Raises `FileTooLargeError` and `StateError`."""
@@ -75,7 +78,10 @@ class FileSink(Protocol):
 
 class FileSource(Protocol):
     """Files that callers may send, and that are kept for them. `shown` is the most bytes of a picture that a model is given, and `largest`
-    of a file that is kept. `without` has the digests of tools that are known to take no files."""
+    of a file that is kept. `without` has the digests of tools that are known to take no files.
+
+    A protocol, because the gateway implements it, and connectors must not import the gateway.
+    """
 
     shown: int
     largest: int
@@ -89,7 +95,10 @@ class FileSource(Protocol):
 
 
 class InnerCalls(Protocol):
-    """Inner calls that an executor makes on behalf of the call it carries out."""
+    """Inner calls that an executor makes on behalf of the call it carries out.
+
+    A protocol, because the gateway implements it, and connectors must not import the gateway.
+    """
 
     async def call(self, outer: Call, name: str, arguments: JsonObject) -> Answered:
         """A call through the whole pipeline, as itself: the outer call's principal makes it, and the outer call's id is its parent.

@@ -20,7 +20,10 @@ class MockResponse(Struct, frozen=True, kw_only=True):
 
 
 class MockService(Protocol):
-    """Mock that answers each request by itself. `size` operations are answered, `skipped` are too broken to be."""
+    """Mock that answers each request by itself. `size` operations are answered, `skipped` are too broken to be.
+
+    A protocol, because the mock belongs to the connector of OpenAPI, which the command line must not import.
+    """
 
     size: int
     skipped: int

@@ -13,7 +13,10 @@ MAX_MESSAGE_LENGTH = 1000
 
 
 class Masking(Protocol):
-    """Masking of texts that the caller of one call is shown."""
+    """Masking of texts that the caller of one call is shown.
+
+    A protocol, because the policy implements it, which the model must not import.
+    """
 
     def text(self, text: str) -> str:
         """The text with tokens in place of the values that the call was given for them."""

@@ -48,7 +48,10 @@ class SqlShape(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DatabaseSection(Protocol):
-    """Reader of the section, which the connector of databases brings."""
+    """Reader of the section, which the connector of databases brings.
+
+    A protocol, because the connector of SQL implements it, which the policy must not import.
+    """
 
     def read(self, document: YamlDocument, source: str, database: Database) -> SqlScope:
         """Read the section `sql.<source>`. Raises `PolicyError` for content that does not fit the database."""

@@ -49,7 +49,10 @@ class BodyListener(Protocol):
 
 
 class Sink(Protocol):
-    """Takes the body of an answer in parts, where it is a long file."""
+    """Takes the body of an answer in parts, where it is a long file.
+
+    A protocol, because its implementation, a download, imports the HTTP client.
+    """
 
     @property
     def after(self) -> int:

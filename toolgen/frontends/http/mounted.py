@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import Protocol, Self
 
 from toolgen.frontends.http.app import App, AsgiReceive, AsgiSend, Scope
 from toolgen.frontends.http.mount_path import mounted_at, path_of
+from toolgen.gateway.protocol import AgentGateway
 
 __all__ = ["MountedApp"]
-
-
-class _Opened(Protocol):
-    """The part of a gateway that is used here."""
-
-    entered: bool
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 class MountedApp:
@@ -31,7 +18,7 @@ class MountedApp:
     Frameworks do not pass the lifespan on to what they mount. Then the gateway opens with the first request, and the program closes it.
     """
 
-    def __init__(self, gateway: _Opened, app: App) -> None:
+    def __init__(self, gateway: AgentGateway, app: App) -> None:
         self._gateway = gateway
         self._app = app
         self._opening = asyncio.Lock()

@@ -71,7 +71,7 @@ class Gateway:
         middleware: Sequence[object] = (),
         apps: Mapping[str, LocalApp] | None = None,
     ) -> None:
-        """Front ends and adapters use `callers`, `tool_calls` and `operations`, each through a protocol (protocol.py).
+        """Front ends and adapters use `callers`, `tool_calls` and `operations`.
 
         `stand_in` has executors by source, in place of those of the settings: for trial runs that must reach nobody. `above` has the
         sockets of one of several workers to the supervisor. `reader` reads the policy from its files. `middleware` are checks of the
@@ -241,7 +241,7 @@ class Gateway:
         return made
 
     def __enter__(self) -> SyncGateway:
-        self._synchronous = SyncGateway(self)
+        self._synchronous = SyncGateway(self, self.tools)
         return self._synchronous
 
     def __exit__(

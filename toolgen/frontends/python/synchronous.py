@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from toolgen.core.errors import ConfigError
-from toolgen.gateway.calls.call_service import UNNAMED, Callers, Calls, Unnamed
+from toolgen.gateway.calls.call_service import UNNAMED, Unnamed
 from toolgen.gateway.catalog.gateway_tools import GatewayTools, SyncGatewayTools
+from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
@@ -27,25 +27,11 @@ def closed() -> ConfigError:
     )
 
 
-class _AsyncGateway(Protocol):
-    """Gateway members used here: open and close, calls, and added tools."""
-
-    callers: Callers
-    tool_calls: Calls
-    tools: GatewayTools
-
-    async def __aenter__(self) -> Any: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
 class SyncGateway:
     """Blocking gateway that `with gateway as calls:` gives: methods have the names and parameters of `Gateway`, and wait. It can be used
     from any thread; without `principal`, the policy's only one calls."""
 
-    def __init__(self, gateway: _AsyncGateway) -> None:
+    def __init__(self, gateway: AgentGateway, tools: GatewayTools) -> None:
         """Opens the gateway. Raises `ConfigError` inside a running loop, which would stand still, and what opening raises."""
         try:
             asyncio.get_running_loop()
@@ -57,7 +43,7 @@ class SyncGateway:
                 suggestion="use `async with gateway:` and `await gateway.call(…)`",
             )
         self._gateway = gateway
-        self.tools = SyncGatewayTools(gateway.tools, self._wait)
+        self.tools = SyncGatewayTools(tools, self._wait)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="toolgen-gateway", daemon=True)
         self._thread.start()

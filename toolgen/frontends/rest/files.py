@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from email.message import Message
 
 from toolgen.frontends.http.request import Rejected, Request, Response, json_response
+from toolgen.gateway.calls.file_reading import CallerFiles
 from toolgen.gateway.calls.file_uploads import TOO_LARGE
-from toolgen.gateway.protocol import SupportsFiles
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
 
@@ -25,7 +25,7 @@ _BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]\Z
 class RestFiles:
     """The route /v1/files."""
 
-    def __init__(self, files: SupportsFiles) -> None:
+    def __init__(self, files: CallerFiles) -> None:
         self._files = files
 
     async def take(self, request: Request, principal: Principal) -> Response:

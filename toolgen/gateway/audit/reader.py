@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -15,7 +15,7 @@ from toolgen.audit.index.row import RecordFilter
 from toolgen.config.settings import Settings
 from toolgen.core.errors import AuditError, SecretError
 
-__all__ = ["AuditRecords", "ProjectRecords", "Review", "index_file", "index_of"]
+__all__ = ["ProjectRecords", "Review", "index_file", "index_of"]
 
 _logger = logging.getLogger(__name__)
 
@@ -27,49 +27,36 @@ class Review(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-class AuditRecords(Protocol):
-    """Audit log queries for front ends. All of them read the disk, so run them in a thread. Raises `AuditError`."""
-
-    @property
-    def filler(self) -> Filler:
-        """Updater of the index."""
-
-    def entries(self, wanted: RecordFilter, limit: int, after: Cursor | None = None) -> Review:
-        """Entries, newest first. Raises `ConfigError` for a cursor of another listing."""
-
-    def calls(self, wanted: RecordFilter, limit: int, after: Cursor | None = None) -> Review:
-        """Calls, newest first, one row each. Raises `ConfigError` for a cursor of another listing."""
-
-    def find(self, seq: int, stream: str = "") -> list[FoundEntry]:
-        """The entries with a number, held against the log: one, or one a stream that has it."""
-
-    def story(self, call_id: str) -> list[dict[str, Any]]:
-        """Every entry of a call, oldest first."""
-
-
 class ProjectRecords:
-    """Opened for each answer: then no connection is shared between threads, and none is left open."""
+    """Audit log queries for front ends. All of them read the disk, so run them in a thread. They raise `AuditError`.
+
+    The index is opened for each query, so that no connection is shared between threads, and none is left open.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.filler = Filler(self._index, settings.audit_dir)
 
     def entries(self, wanted: RecordFilter, limit: int, after: Cursor | None = None) -> Review:
+        """Return entries, newest first. Raises `ConfigError` for a cursor of another listing."""
         warnings = self.filler.bring_up()
         with self._index() as index:
             return Review(page=index.entries(wanted, limit=limit, after=after), warnings=warnings)
 
     def calls(self, wanted: RecordFilter, limit: int, after: Cursor | None = None) -> Review:
+        """Return calls, newest first, one row each. Raises `ConfigError` for a cursor of another listing."""
         warnings = self.filler.bring_up()
         with self._index() as index:
             return Review(page=index.calls(wanted, limit=limit, after=after), warnings=warnings)
 
     def find(self, seq: int, stream: str = "") -> list[FoundEntry]:
+        """Return the entries with a number, verified against the log: one, or one of each stream that has it."""
         self.filler.bring_up()
         with self._index() as index:
             return index.find(seq, stream)
 
     def story(self, call_id: str) -> list[dict[str, Any]]:
+        """Return every entry of a call, oldest first."""
         self.filler.bring_up()
         with self._index() as index:
             return index.story(call_id)

@@ -123,7 +123,7 @@ class Callers:
     def named(
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
     ) -> Principal:
-        """Return a principal, as `Gateway.principal` does."""
+        """Return a principal by its id, for code that runs the gateway. Raises `ConfigError` if there is none."""
         return self._current.compiled_policy.identity.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
 
     def current(self, principal: Principal) -> Principal | None:
@@ -164,8 +164,7 @@ class Callers:
 
 
 class Calls:
-    """Tools of callers and calls to them (`SupportsToolCalls`): search before the pipeline, and behind it the part of an answer that is
-    shown, and the fallback."""
+    """Tools of callers and calls to them: search before the pipeline; after it the shown part of an answer, and the fallback."""
 
     def __init__(  # noqa: PLR0913 - all that a call passes
         self,
@@ -208,7 +207,8 @@ class Calls:
         return self._current.changed()
 
     def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
-        """The tools this principal may call, in name order; with a session, those of this step. The same object until that changes."""
+        """Return the tools that a principal may call, in name order, with the schemas it is given; with a session, those that a middleware
+        shows in this step. The object is the same until the catalog changes."""
         return self._current.compiled_policy.catalog(principal, session)
 
     def offered(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
@@ -238,7 +238,11 @@ class Calls:
     def pending_after(
         self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
     ) -> float | None:
-        """Return the seconds after which a call that its caller awaits becomes pending, as `SupportsToolCalls.pending_after` has it."""
+        """Return the seconds after which a call that its caller awaits is answered as pending.
+
+        The rules about the tool decide (about the inner tool for a `run_tool`), or the gateway's setting. Infinity: the call may change
+        something, so it is kept if its caller disconnects. None: the caller waits for the answer.
+        """
         compiled_policy, after = self._current.compiled_policy, self._pending_after_s
         tool = compiled_policy.tools.get(name)
         if compiled_policy.access.bounds_waiting and isinstance(caller := compiled_policy.by_now(principal), Principal):
@@ -265,7 +269,7 @@ class Calls:
         """The tools this principal may call that fit a request in words, best first; an error for a caller that searches too often."""
         return await self._discovery.find(principal, self.catalog(principal, session), query, limit)
 
-    async def call(  # noqa: PLR0913 - as the protocol has it
+    async def call(  # noqa: PLR0913 - a call has its fields
         self,
         name: str,
         arguments: JsonObject,
@@ -278,7 +282,10 @@ class Calls:
         idempotency_key: str = "",
         caller_connection: CallerConnection | None = None,
     ) -> Envelope:
-        """Run a call through all pipeline stages. Never raises. If the caller disconnects, a write runs to its end and a read is ended.
+        """Run a call through all pipeline stages. Never raises.
+
+        If the awaiting task is cancelled or the client disconnects (`caller_connection`), a write runs to its end. A read is ended, at the
+        service or database too, and recorded as `cancelled`.
 
         `session` is the conversation that the caller named, whose turns are counted. Without one, rules about earlier calls use the
         transport's own `connection`, which can last as long as the agent.

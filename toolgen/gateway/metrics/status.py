@@ -33,7 +33,10 @@ _logger = logging.getLogger(__name__)
 
 
 class Functions(Protocol):
-    """Runner of the functions of a project."""
+    """Runner of the functions of a project.
+
+    A protocol, because the connector of functions implements it, which the gateway must not import.
+    """
 
     @property
     def counts(self) -> FunctionCounts: ...
@@ -42,7 +45,7 @@ class Functions(Protocol):
 
 
 class Status:
-    """Status of a process (`Operations`). `troubles` are possible faults of state shared by gateways, `functions` runs functions, `cut_off`
+    """Status of a process. `troubles` are possible faults of state shared by gateways, `functions` runs functions, `cut_off`
     ends the running calls, and `waiting` counts approvals. `workers` exchanges the counters of several workers."""
 
     def __init__(  # noqa: PLR0913 - all that a process is made of
@@ -154,7 +157,10 @@ class Status:
                 _logger.warning("ready again")
 
     async def measured(self, detail: Collection[str] = ()) -> bytes:
-        """Return the metrics of this process, and of the other workers, for Prometheus."""
+        """Return the metrics of this process and of the other workers in Prometheus's text format.
+
+        They are without names, for anybody. `detail` has members of `DETAILS` that are added by name, for principals that may review.
+        """
         own = await self._own(detail)
         if self._workers is None:
             return own
@@ -191,8 +197,11 @@ class Status:
         return self._asked[1]
 
     def leave(self) -> Callable[[], None]:
-        """From now on functions have the drain time to end, but for what it takes to record and answer their calls, and to close. Returns
-        what cuts off all calls."""
+        """Prepare the shutdown: the process is no longer ready, and functions must end within the drain time, less the time to record
+        their calls, to answer them, and to close.
+
+        Return a function that ends the calls still running; each is recorded.
+        """
         if self._leaving is None:
             seconds = self.drain_s - min(_CLOSING_S, 0.75 * self.drain_s)
             self._leaving = asyncio.get_running_loop().call_later(seconds, self._functions.give_up)

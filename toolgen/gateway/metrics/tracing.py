@@ -47,7 +47,10 @@ class TracedRequest(Struct, frozen=True, kw_only=True):
 
 
 class Span(Protocol):
-    """Span of a started request. `trace` is its trace context, None if nothing is traced."""
+    """Span of a started request. `trace` is its trace context, None if nothing is traced.
+
+    A protocol, because OpenTelemetry is optional, and its implementation is imported only if it is installed.
+    """
 
     @property
     def trace(self) -> Trace | None: ...

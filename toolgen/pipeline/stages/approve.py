@@ -55,7 +55,10 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class ApprovalQueue(Protocol):
-    """Queue of approval questions. It stores a call and returns its answer, which is `Pending` if a person will look at it."""
+    """Queue of approval questions. It stores a call and returns its answer, which is `Pending` if a person will look at it.
+
+    A protocol, because the gateway implements it, which the pipeline must not import.
+    """
 
     async def ask(self, question: Question) -> Result: ...
 

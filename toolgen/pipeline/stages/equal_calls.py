@@ -41,7 +41,10 @@ _WAITS = frozenset({"approval_required", "deferred"})
 
 
 class StandingCalls(Protocol):
-    """The calls that are kept while they wait."""
+    """The calls that are kept while they wait.
+
+    A protocol, because the gateway implements it, which the pipeline must not import.
+    """
 
     async def joined(self, call_id: str, name: str) -> str | None:
         """The code of the pending answer for who joins a call with this name; "" where it is over, None where it is not kept. Raises

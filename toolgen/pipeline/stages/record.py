@@ -91,7 +91,10 @@ class UserRecorder(Struct, frozen=True, kw_only=True):
 
 
 class Journal(Protocol):
-    """Destination of audit entries. `append` returns stream and number once the entry is durable."""
+    """Destination of audit entries. `append` returns stream and number once the entry is durable.
+
+    A protocol, because tests of the stage use a destination in memory that fails at a chosen entry.
+    """
 
     async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]: ...
 

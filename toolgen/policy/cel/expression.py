@@ -69,6 +69,8 @@ class History(Protocol):
     """Earlier calls, as expressions may ask about them. Each method raises `LookupError` when the answer was forgotten.
 
     `called` counts the calls that succeeded; `count` and `sum` also those that failed or are in flight, as they may have done something.
+
+    A protocol, because the state implements it, which the policy must not import.
     """
 
     def labels(self) -> Sequence[str]: ...

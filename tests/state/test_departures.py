@@ -38,22 +38,6 @@ def note(number: int, at: float = 1000.0) -> Departure:
     return Departure(kind="left", key=f"{number:064x}", call_id=f"call_{number}", at=at)
 
 
-async def test_each_process_reads_each_note_once_in_order(make: Make) -> None:
-    one, two = make(), make()
-    assert list(await two.news()) == []
-    for number in range(3):
-        await one.add(note(number))
-    assert list(await two.news()) == [note(number) for number in range(3)]
-    assert list(await two.news()) == []
-    await two.add(note(3))
-    assert list(await one.news()) == [note(number) for number in range(4)]  # its own too
-    assert list(await two.news()) == [note(3)]
-    late = make()
-    assert list(await late.news()) == [note(number) for number in range(4)]
-    for each in (one, two, late):
-        await each.close()
-
-
 async def test_many_notes_come_in_parts(make: Make) -> None:
     one, two = make(), make()
     for number in range(1500):

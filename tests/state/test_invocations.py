@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -56,25 +55,6 @@ async def kept(store: SqliteInvocations, item: Invocation) -> bool:
     return await store.add(item, each=100, total=100) is not None
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {},
-        {"text": "\u202e\x1b[31m\x00<script>", "deep": {"list": [1, [2, {"a": None}]], "yes": True}},
-        {"whole": 2**80, "zero": -0.0, "small": 1e-300, "large": 1.7976931348623157e308, "float": 1.0},
-        {"b": 1, "a": 2, "emoji 😀": "é"},
-    ],
-)
-async def test_arguments_come_back_exactly(tmp_path: Path, arguments: dict[str, Any]) -> None:
-    async def work(place: Places) -> None:
-        assert await kept(place(), invocation(arguments=arguments))
-        found = await place().get(invocation().id)
-        assert found is not None
-        assert (repr(found.arguments), list(found.arguments)) == (repr(arguments), list(arguments))
-
-    await using(tmp_path / "calls.db", work)
-
-
 async def test_nothing_is_written_before_a_call_has_to_wait(tmp_path: Path) -> None:
     async def work(place: Places) -> None:
         store = place()
@@ -102,24 +82,6 @@ async def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
     await using(path, work)
 
 
-async def test_of_many_who_move_a_call_on_one_does(tmp_path: Path) -> None:
-    async def work(place: Places) -> None:
-        workers = [place() for _ in range(8)]
-        await kept(workers[0], invocation())
-        known = [await worker.get(invocation().id) for worker in workers]
-        claims = [
-            worker.replace(item, msgspec.structs.replace(item, status="running", owner=str(number)))
-            for number, (worker, item) in enumerate(zip(workers, known, strict=True))
-            if item is not None
-        ]
-        won = [item for item in await asyncio.gather(*claims) if item is not None]
-        assert len(won) == 1
-        assert await workers[3].get(invocation().id) == won[0]
-        assert won[0].version == 2
-
-    await using(tmp_path / "calls.db", work)
-
-
 async def test_each_worker_hears_of_what_another_changed(tmp_path: Path) -> None:
     async def work(place: Places) -> None:
         first, second = place(), place()
@@ -132,23 +94,6 @@ async def test_each_worker_hears_of_what_another_changed(tmp_path: Path) -> None
         await second.replace(known, msgspec.structs.replace(known, status="approved"))
         assert [await first.changed(), await second.changed()] == [True, True]
         assert [await first.changed(), await second.changed()] == [False, False]
-
-    await using(tmp_path / "calls.db", work)
-
-
-async def test_a_storm_is_bounded_for_each_principal_and_for_all_together(tmp_path: Path) -> None:
-    async def work(place: Places) -> None:
-        workers = [place() for _ in range(4)]
-        storm = [
-            workers[number % 4].add(invocation(number, principal=f"bot{number % 3}"), each=5, total=12)
-            for number in range(60)
-        ]
-        assert len([one for one in await asyncio.gather(*storm) if one is not None]) == 12
-        waiting = await workers[0].unfinished()
-        assert max(sum(item.principal.id == f"bot{number}" for item in waiting) for number in range(3)) <= 5
-        # What is answered makes room again.
-        assert await workers[0].replace(waiting[0], msgspec.structs.replace(waiting[0], status="ended", ended=5.0))
-        assert await workers[1].add(invocation(90, principal="new"), each=5, total=12)
 
     await using(tmp_path / "calls.db", work)
 
@@ -202,19 +147,3 @@ async def test_a_file_that_is_none_of_ours_is_an_error_with_its_name(tmp_path: P
         assert caught.value.where == str(path)
 
     await using(path, work)
-
-
-async def test_what_ended_is_found_by_when_it_did(tmp_path: Path) -> None:
-    async def work(place: Places) -> None:
-        store = place()
-        assert await store.ended_since(0.0) == ()
-        for number in (3, 1, 2):
-            await kept(store, invocation(number))
-            known = await store.get(invocation(number).id)
-            assert known is not None
-            await store.replace(known, msgspec.structs.replace(known, status="ended", ended=10.0 * number))
-        assert [item.ended for item in await store.ended_since(0.0)] == [10.0, 20.0, 30.0]
-        assert [item.ended for item in await store.ended_since(20.0)] == [20.0, 30.0]
-        assert await store.ended_since(30.5) == ()
-
-    await using(tmp_path / "calls.db", work)

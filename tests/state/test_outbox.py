@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,22 +97,6 @@ async def claimed(outbox: Outbox, receiver: str = "ops") -> MessageLease:
     found = await outbox.claim(receiver, 30)
     assert found is not None
     return found
-
-
-async def test_of_many_workers_one_tells_an_event_and_one_at_a_time_delivers(kept: Kept) -> None:
-    async def work() -> None:
-        workers = [kept.place() for _ in range(6)]
-        assert sum(await asyncio.gather(*(told(worker, 1, "ops", "chat") for worker in workers))) == 1
-        assert (await workers[0].counts("ops")).waiting == (await workers[1].counts("chat")).waiting == 1
-        assert await told(workers[2], 2)
-        claims = await asyncio.gather(*(worker.claim("ops", 30) for worker in workers))
-        (claim,) = [one for one in claims if one is not None]
-        assert (claim.message, claim.attempts) == (message(1), 0)
-        assert (await claimed(workers[3], "chat")).message == message(1, "chat")
-        assert await workers[4].settle(claim, Delivered())
-        assert (await claimed(workers[5])).message == message(2)
-
-    await using(kept, work)
 
 
 async def test_a_worker_whose_lease_lapsed_changes_nothing_any_more(kept: Kept) -> None:

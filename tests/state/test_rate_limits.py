@@ -43,32 +43,11 @@ def test_a_burst_passes_and_the_next_call_waits_for_one_token() -> None:
     assert buckets.take([charge()]) is not None
 
 
-def test_a_refused_call_takes_nothing_from_any_bucket_and_holds_no_place() -> None:
-    buckets = MemoryBuckets(FixedClock())
-    empty, full = charge("empty", burst=1), charge("full", burst=1, concurrency=1)
-    assert buckets.take([empty]) is None
-    assert buckets.take([full, empty]) is not None
-    assert buckets.take([full]) is None
-
-
 def test_the_longest_wait_is_told() -> None:
     buckets = MemoryBuckets(FixedClock())
     slow, fast = charge("slow", per_second=0.1, burst=1), charge("fast", burst=1)
     assert buckets.take([slow, fast]) is None
     assert buckets.take([fast, slow]) == LimitRefusal(limit="slow", retry_after_s=10.0)
-
-
-def test_a_ceiling_counts_calls_in_flight_and_gives_their_places_back() -> None:
-    buckets = MemoryBuckets(FixedClock())
-    two = charge("two", burst=0, concurrency=2)
-    first, second = acquired(buckets, two), acquired(buckets, two)
-    refusal = acquired(buckets, two)
-    assert isinstance(refusal, LimitRefusal)
-    assert (refusal.limit, refusal.reason) == ("two", "crowded")
-    assert isinstance(first, Hold)
-    buckets.release(first)
-    assert isinstance(acquired(buckets, two), Hold)
-    assert isinstance(second, Hold)
 
 
 def test_places_given_back_are_forgotten() -> None:
@@ -78,15 +57,6 @@ def test_places_given_back_are_forgotten() -> None:
         assert isinstance(hold, Hold)
         buckets.release(hold)
     assert buckets._flying == {}
-
-
-def test_a_cost_of_nothing_always_passes_and_takes_nothing() -> None:
-    buckets = MemoryBuckets(FixedClock())
-    for _ in range(3):
-        assert buckets.take([charge()]) is None
-    for _ in range(100):
-        assert buckets.take([charge(cost=0)]) is None
-    assert buckets.take([charge()]) == LimitRefusal(limit="a", retry_after_s=1.0)
 
 
 @pytest.mark.parametrize("cost", [math.nan, math.inf, 3.5])

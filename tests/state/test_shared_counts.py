@@ -71,20 +71,6 @@ def passed(answers: list[Hold | LimitRefusal]) -> int:
     return sum(isinstance(answer, Hold) for answer in answers)
 
 
-async def test_workers_share_a_bucket_and_a_refused_call_takes_nothing() -> None:
-    async def work(server: CountServer, links: list[CountClient]) -> None:
-        one, two = (SharedBuckets(link, SystemClock()) for link in links)
-        assert passed([await buckets.acquire((charge(),)) for buckets in (one, two, one)]) == 3
-        refusal = await two.acquire((charge("b"), charge()))
-        assert isinstance(refusal, LimitRefusal)
-        assert (refusal.limit, refusal.reason, refusal.retry_after_s) == ("a", "spent", 1000.0)
-        assert passed([await one.acquire((charge("b", cost=3),))]) == 1
-        answers = await asyncio.gather(*(buckets.acquire((charge("c", burst=41),)) for buckets in (one, two) * 150))
-        assert passed([*answers]) == 41
-
-    await using(work)
-
-
 async def test_a_place_in_flight_is_of_all_and_is_given_back_once() -> None:
     async def work(server: CountServer, links: list[CountClient]) -> None:
         one, two = (SharedBuckets(link, SystemClock()) for link in links)
@@ -244,22 +230,3 @@ async def test_a_history_that_made_room_has_no_answer(monkeypatch: pytest.Monkey
             await total(three, "bot", "s3")  # the party that was used longest ago, with all it had
 
     await using(work, 3)
-
-
-async def test_a_look_says_what_is_left_for_all_workers_and_takes_nothing() -> None:
-    looked = (
-        LimitCharge(Limit(id="a", per_second=0.001, burst=3), ("a",)),
-        LimitCharge(Limit(id="c", concurrency=2), ("c",)),
-    )
-
-    async def work(_: CountServer, links: list[CountClient]) -> None:
-        one, two = (SharedBuckets(link, SystemClock()) for link in links)
-        assert isinstance(await one.acquire(looked), Hold)
-        for _ in range(2):
-            levels = await two.levels(looked)
-            assert levels is not None
-            assert [(tokens, flying) for tokens, flying in levels] == [(2.0, 0), (0.0, 1)]
-        for buckets in (one, two):
-            await buckets.close()
-
-    await using(work)

@@ -86,16 +86,6 @@ async def total(histories: SharedHistories, session: str = "") -> float:
         return histories.views("bot", session)[0 if session else 1].sum("pay", "cents")
 
 
-async def test_of_many_workers_that_race_no_more_go_through_than_fit(place: RedisServer | None) -> None:
-    async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
-        workers = [worker() for _ in range(6)]
-        racing = [let_through(one, f"{index}-{call}", 40) for index, one in enumerate(workers) for call in range(20)]
-        assert sum(await asyncio.gather(*racing)) == 40
-        assert await total(worker()) == 40
-
-    await using(place, work)
-
-
 async def test_how_calls_ended_is_settled_for_all_and_a_call_that_waited_flies_twice(place: RedisServer | None) -> None:
     async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
         one, two = worker(), worker()

@@ -18,7 +18,7 @@ from toolgen.core.clock import SystemClock
 from toolgen.core.errors import StateError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
-from toolgen.state.idempotency import IdempotencyStore, KeyClaim, RedisLedger, SqliteLedger
+from toolgen.state.idempotency import IdempotencyStore, KeyClaim, RedisLedger
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
 from toolgen.state.store_watch import StoreWatch
@@ -56,14 +56,6 @@ def claim(number: int = 1, **changes: Any) -> KeyClaim:
     return msgspec.structs.replace(made, **changes)
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def places(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], IdempotencyStore]:
-    if request.param == "sqlite":
-        return lambda: SqliteLedger(tmp_path / "keys.db", SystemClock())
-    server = request.getfixturevalue("server")
-    return lambda: shared(server)
-
-
 async def using(
     places: Callable[[], IdempotencyStore], work: Callable[[IdempotencyStore, IdempotencyStore], Awaitable[None]]
 ) -> None:
@@ -76,75 +68,6 @@ async def using(
     finally:
         await one.close()
         await two.close()
-
-
-async def test_a_key_is_its_first_calls_until_it_is_let_go_of(places: Callable[[], IdempotencyStore]) -> None:
-    async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
-        mine, theirs = claim(), claim(call_id="call_other")
-        assert await one.claim(mine, 1.0, most=9) == mine
-        assert await two.claim(theirs, 1.0, most=9) == mine
-        assert await two.of_calls() == {"call_1": mine}
-        await two.release(theirs)  # not theirs to let go of
-        await two.settle(msgspec.structs.replace(theirs, status="ended"))
-        assert await two.claim(theirs, 1.0, most=9) == mine
-        ended = msgspec.structs.replace(mine, status="ended", lease=0.0, outcome=b"\x00out")
-        await one.settle(ended)
-        assert await two.claim(theirs, 1.0, most=9) == ended
-        await two.release(ended)
-        assert await two.claim(theirs, 1.0, most=9) == theirs
-
-    await using(places, work)
-
-
-async def test_of_many_at_once_one_has_the_key(places: Callable[[], IdempotencyStore]) -> None:
-    async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
-        claims = [claim(call_id=f"call_{number}") for number in range(20)]
-        found = await asyncio.gather(
-            *((one, two)[number % 2].claim(each, 1.0, most=9) for number, each in enumerate(claims))
-        )
-        assert len({each.call_id for each in found if each is not None}) == 1
-
-    await using(places, work)
-
-
-async def test_a_claim_that_nobody_renewed_is_lost_and_one_that_somebody_did_is_not(
-    places: Callable[[], IdempotencyStore],
-) -> None:
-    async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
-        await one.claim(claim(), 1.0, most=9)
-        lost = claim(status="ended", outcome=b"lost")
-        await two.lose(lost, 19.0)
-        assert (await two.of_calls())["call_1"].status == "running"
-        await one.settle(claim(lease=40.0))
-        await two.lose(lost, 21.0)
-        assert (await two.of_calls())["call_1"].status == "running"
-        await two.lose(lost, 41.0)
-        assert (await two.of_calls())["call_1"].outcome == b"lost"
-
-    await using(places, work)
-
-
-async def test_keys_expire_and_one_holder_has_so_many(places: Callable[[], IdempotencyStore]) -> None:
-    async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
-        found = [await one.claim(claim(number), 1.0, most=3) for number in range(5)]
-        found.append(await two.claim(claim(9, holder="other"), 1.0, most=3))
-        assert [each is not None for each in found] == [True, True, True, False, False, True]
-        assert await two.claim(claim(7), 1000.0, most=3) is not None
-        assert list(await two.of_calls()) == ["call_7"]
-
-    await using(places, work)
-
-
-async def test_an_outcome_is_never_taken_back(server: RedisServer) -> None:
-    """A renewal may still be on its way on a connection that was given up when the outcome is written on the next."""
-
-    async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
-        await one.claim(claim(), 1.0, most=9)
-        await one.settle(claim(status="ended", outcome=b"out"))
-        await two.settle(claim(lease=60.0))
-        assert (await two.of_calls())["call_1"].outcome == b"out"
-
-    await using(lambda: shared(server), work)
 
 
 async def test_redis_is_told_nothing_and_whoever_writes_there_is_not_believed(server: RedisServer) -> None:

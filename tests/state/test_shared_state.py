@@ -97,50 +97,6 @@ async def test_a_call_comes_back_exactly_and_redis_holds_nothing_that_can_be_rea
     await using(server, tmp_path, work)
 
 
-async def test_of_many_who_move_a_call_on_one_does_and_all_hear_of_it(server: RedisServer, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        workers = [world.store() for _ in range(8)]
-        await kept(workers[0])
-        assert [await workers[1].changed(), await workers[1].changed()] == [True, False]
-        known = [await worker.get(ID) for worker in workers]
-        claims = [
-            worker.replace(item, msgspec.structs.replace(item, status="running", owner=str(number)))
-            for number, (worker, item) in enumerate(zip(workers, known, strict=True))
-            if item is not None
-        ]
-        won = [item for item in await asyncio.gather(*claims) if item is not None]
-        assert [item.version for item in won] == [2]
-        assert await world.store().get(ID) == won[0]
-        assert [await workers[1].changed(), await workers[1].changed()] == [True, False]
-
-    await using(server, tmp_path, work)
-
-
-async def test_a_storm_is_bounded_and_what_ended_is_forgotten(server: RedisServer, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        store = world.store()
-        added = [await store.add(invocation(number), each=2, total=3) for number in range(1, 4)]
-        others = [await store.add(invocation(number, principal="other"), each=2, total=3) for number in (4, 5)]
-        assert ([one is not None for one in added], [one is not None for one in others]) == (
-            [True, True, False],
-            [True, False],
-        )
-        first = await store.get(ID)
-        assert first is not None
-        ended = await store.replace(first, msgspec.structs.replace(first, status="ended", ended=50.0))
-        assert ended is not None
-        assert [item.id for item in await store.unfinished()] == [invocation(2).id, invocation(4).id]
-        assert await store.add(invocation(6), each=2, total=3)
-        await store.forget(50.0)
-        assert await store.get(ID) == ended
-        await store.forget(50.5)
-        assert await store.get(ID) is None
-        with pytest.raises(StateError, match="kept already"):
-            await store.add(invocation(2), each=10, total=10)  # an id is given out once
-
-    await using(server, tmp_path, work)
-
-
 @pytest.mark.parametrize(
     "forge",
     [
@@ -278,17 +234,6 @@ async def test_a_machine_that_lost_its_memory_carries_out_nothing_that_it_took_o
     await using(server, tmp_path, work)
 
 
-async def test_an_ended_call_is_never_replaced(server: RedisServer, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        await kept(world.store())
-        ended = await moved(world.store(), "ended")
-        assert ended is not None
-        assert await world.store().replace(ended, msgspec.structs.replace(ended, owner="another")) is None
-        assert await world.store().get(ID) == ended
-
-    await using(server, tmp_path, work)
-
-
 async def test_the_time_of_redis_is_ahead_by_what_its_answer_took_at_most(server: RedisServer, tmp_path: Path) -> None:
     async def real(world: World) -> float:
         seconds, micros = await world.redis.time()
@@ -371,18 +316,6 @@ async def test_another_key_reads_nothing_and_adds_nothing(server: RedisServer, t
     await using(server, tmp_path, work)
 
 
-async def test_a_redis_that_is_away_is_an_error_and_not_an_empty_place(server: RedisServer, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        store = world.store()
-        await kept(store)
-        server.stop()
-        for ask in (store.get(ID), store.unfinished(), kept(store, number=2), store.changed(), store.forget(1.0)):
-            with pytest.raises(StateError, match="cannot be used"):
-                await ask
-
-    await using(server, tmp_path, work)
-
-
 def pause(name: str) -> Pause:
     return Pause(source=name, since=0.0)
 
@@ -405,19 +338,6 @@ async def test_a_pause_of_one_machine_holds_on_another_until_it_is_resumed(serve
         assert await one.refresh()
         assert names(one) == []
         assert b"shop" not in (await world.redis.dump("toolgen:pauses") or b"")
-
-    await using(server, tmp_path, work)
-
-
-async def test_changes_at_the_same_time_lose_none(server: RedisServer, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
-        async def add(name: str) -> None:
-            await world.pauses().change(lambda known: (*known, pause(name)))
-
-        await asyncio.gather(*(add(f"s{number}") for number in range(8)))
-        reader = world.pauses()
-        assert await reader.refresh()
-        assert names(reader) == [f"s{number}" for number in range(8)]
 
     await using(server, tmp_path, work)
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
 
 import pytest
 
 from tests.redis_server import RedisServer
-from tests.state.test_shared_counts import workers
 from toolgen.core.clock import FixedClock, SystemClock
 from toolgen.state import turn_counter as turns_module
 from toolgen.state.count_connection import Script
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
-from toolgen.state.shared_counts import CountClient, CountServer
-from toolgen.state.turn_counter import FORGOTTEN_S, MAX_CALLS, Excess, MemoryTurns, SharedTurns, TurnCounter
+from toolgen.state.turn_counter import FORGOTTEN_S, Excess, MemoryTurns, SharedTurns, TurnCounter
 
 BOT = ("bot",)
 Scenario = Callable[[Callable[[], TurnCounter]], Awaitable[None]]
@@ -36,116 +32,10 @@ def of_redis(server: RedisServer, prefix: str) -> SharedTurns:
     return SharedTurns(2, RedisLink(where, lambda: ""), SystemClock())
 
 
-@pytest.fixture(params=["memory", "redis", "above"])
-def play(request: pytest.FixtureRequest, redis: RedisServer) -> Callable[[Scenario], None]:
-    """Plays a scenario with two turns a conversation. Each gateway it makes shares the count; in memory there is one."""
-
-    def played(scenario: Scenario) -> None:
-        prefix, memory, made = secrets.token_hex(4), MemoryTurns(2, FixedClock()), list[SharedTurns]()
-
-        links: list[CountClient] = []
-
-        def gateway() -> TurnCounter:
-            if request.param == "memory":
-                return memory
-            made.append(
-                of_redis(redis, prefix) if request.param == "redis" else SharedTurns(2, links.pop(), SystemClock())
-            )
-            return made[-1]
-
-        async def main() -> None:
-            above = CountServer(FixedClock())
-            links.extend(ends := await workers(above, 2))
-            try:
-                async with asyncio.timeout(120):
-                    await scenario(gateway)
-            finally:
-                for one in made:
-                    await one.close()
-                for end in ends:
-                    end.end()
-                await above.close()
-
-        asyncio.run(main())
-
-    return played
-
-
 async def one(turns: TurnCounter, conversation: str = "c", who: tuple[str, ...] = BOT) -> Excess | None:
     """A call that ends before the next."""
     async with turns.join(who, conversation) as turn_lease:
         return await turn_lease.excess()
-
-
-def test_calls_one_after_the_other_are_turns_and_those_in_flight_together_are_one(
-    play: Callable[[Scenario], None],
-) -> None:
-    async def scenario(gateway: Callable[[], TurnCounter]) -> None:
-        here, there = gateway(), gateway()
-        async with here.join(BOT, "c") as first, there.join(BOT, "c") as second:
-            assert [await first.excess(), await second.excess()] == [None, None]
-            assert await one(here) is None
-        assert await one(there) is None
-        refused = await one(here)
-        assert refused is not None
-        assert refused.reason == "spent"
-        assert 0 < refused.retry_after_s <= FORGOTTEN_S
-        assert await one(there) is not None
-
-    play(scenario)
-
-
-def test_callers_and_conversations_have_turns_of_their_own(play: Callable[[Scenario], None]) -> None:
-    async def scenario(gateway: Callable[[], TurnCounter]) -> None:
-        turns = gateway()
-        for _ in range(3):
-            await one(turns)
-        assert await one(turns) is not None
-        assert await one(turns, "other") is None
-        assert await one(turns, who=("bot", "ann")) is None
-        assert await one(turns, who=("eve",)) is None
-
-    play(scenario)
-
-
-def test_a_turn_has_so_many_calls(play: Callable[[Scenario], None]) -> None:
-    async def scenario(gateway: Callable[[], TurnCounter]) -> None:
-        here, there = gateway(), gateway()
-        async with AsyncExitStack() as open_seats:
-            for number in range(MAX_CALLS):
-                turn_lease = await open_seats.enter_async_context((here, there)[number % 2].join(BOT, "c"))
-                assert await turn_lease.excess() is None
-            crowded = await one(here)
-            assert crowded == Excess(reason="crowded", retry_after_s=1.0)
-        assert await one(here) is None
-        assert await one(here) is not None
-
-    play(scenario)
-
-
-def test_a_turn_lasts_as_long_as_a_task_holds_it(play: Callable[[Scenario], None]) -> None:
-    """A caller that leaves cannot begin the next turn beside what it left running."""
-
-    async def scenario(gateway: Callable[[], TurnCounter]) -> None:
-        turns, gate = gateway(), asyncio.Event()
-        task = asyncio.create_task(gate.wait())
-
-        async def call() -> None:
-            async with turns.join(BOT, "c") as turn_lease:
-                await turn_lease.excess()
-                turn_lease.hold(task)
-                raise asyncio.CancelledError
-
-        with pytest.raises(asyncio.CancelledError):
-            await call()
-        for _ in range(5):
-            assert await one(turns) is None  # in the same turn
-        gate.set()
-        await task
-        assert await one(turns) is None
-        assert await one(turns) is not None
-
-    play(scenario)
 
 
 async def test_a_conversation_is_forgotten_an_hour_after_its_last_turn() -> None:

@@ -90,7 +90,7 @@ class IdempotencyStore(Protocol):
         """Keeps a claim where its key is not in use, and returns what is kept now; None where its holder has `most` keys in use."""
 
     async def settle(self, claim: KeyClaim) -> None:
-        """Puts a claim in place of what is kept of the same key and the same call."""
+        """Replace the claim that is kept of the same key and the same call, unless that call has settled it as ended."""
 
     async def lose(self, claim: KeyClaim, now: float) -> bool:
         """End a claim as `claim` says, if its call is running and nobody has said so in time. Its call may still settle it. False where
@@ -120,6 +120,7 @@ CREATE TABLE IF NOT EXISTS claims (
 CREATE INDEX IF NOT EXISTS held ON claims (holder);
 CREATE INDEX IF NOT EXISTS expiring ON claims (expires)
 """
+_LEASE_OF_LOST = -1.0  # of a claim that was ended for its call, which may still settle it
 _COLUMNS = ("id", "call_id", "holder", "tool", "arguments", "status", "lease", "expires", "outcome")
 
 
@@ -145,14 +146,16 @@ class SqliteLedger:
 
     async def settle(self, claim: KeyClaim) -> None:
         await self._write(
-            "UPDATE claims SET status = ?, lease = ?, expires = ?, outcome = ? WHERE id = ? AND call_id = ?",
-            (claim.status, claim.lease, claim.expires, claim.outcome, claim.id, claim.call_id),
+            "UPDATE claims SET status = ?, lease = ?, expires = ?, outcome = ? WHERE id = ? AND call_id = ?"
+            " AND (status <> 'ended' OR lease = ?)",
+            (claim.status, claim.lease, claim.expires, claim.outcome, claim.id, claim.call_id, _LEASE_OF_LOST),
         )
 
     async def lose(self, claim: KeyClaim, now: float) -> bool:
         await self._write(
-            "UPDATE claims SET status = 'ended', outcome = ? WHERE id = ? AND call_id = ? AND status = 'running' AND lease <= ?",
-            (claim.outcome, claim.id, claim.call_id, now),
+            "UPDATE claims SET status = 'ended', lease = ?, outcome = ? WHERE id = ? AND call_id = ? AND status = 'running'"
+            " AND lease <= ?",
+            (_LEASE_OF_LOST, claim.outcome, claim.id, claim.call_id, now),
         )
         return True
 

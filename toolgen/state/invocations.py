@@ -344,7 +344,7 @@ class Invocations(Protocol):
         """Return the calls of any kind that ended at `since` or later, in the order of their ends; a thousand at most."""
 
     async def waiting(self, kind: Kind, principals: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-        """The ids of those of a kind that wait for an answer, by whom of these principals they are counted for, in order."""
+        """Return the ids of calls of a kind that wait for an answer, in order, for each of these principals that they are counted for."""
 
     async def owned(self, principals: Sequence[str], after: float, limit: int) -> tuple[Invocation, ...]:
         """Return the calls that count for one of these principals and were made at `after` or later, the oldest first, `limit` at most."""

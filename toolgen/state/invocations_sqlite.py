@@ -141,7 +141,7 @@ class SqliteInvocations:
                 found[principal] = tuple(row[0] for row in rows)
             return found
 
-        return await self._run(work, absent={})
+        return await self._run(work, absent=dict.fromkeys(principals, ()))
 
     async def owned(self, principals: Sequence[str], after: float, limit: int) -> tuple[Invocation, ...]:
         counted, wanted = (msgspec.json.encode(names).decode() for names in (_COUNTED, list(principals)))

@@ -205,6 +205,19 @@ def test_answers_that_are_none_are_errors_and_the_next_read_works(project: Path,
     with_gateway(project, read)
 
 
+@pytest.mark.parametrize(("said", "told"), [("For Ann\u200b", "For Ann"), (None, ""), (7, "")])
+def test_an_answer_of_a_prompt_has_its_own_description(project: Path, said: Any, told: str) -> None:
+    assert build(project) == 0
+    letter = {"messages": [{"role": "user", "content": {"type": "text", "text": "x"}}], "description": said}
+    tell(project.parent, {**STATE, "answers": {**STATE["answers"], "write-letter": letter}})
+
+    async def read(gateway: Gateway, bot: Reader) -> None:
+        found: Any = await gateway.context.get("far__write-letter", {"to": "Ann"}, bot)
+        assert found.description == told
+
+    with_gateway(project, read)
+
+
 @pytest.mark.parametrize(("answer", "text"), [("flood", "after the flood"), ("other", "own answer")])
 def test_notifications_and_answers_of_other_requests_are_passed_over(project: Path, answer: str, text: str) -> None:
     assert build(project) == 0

@@ -38,7 +38,8 @@ _CLOCK = SystemClock()
 
 
 def prompted(outcome: Success) -> Success | Failed:
-    """Return the messages of a prompt, each with a content block (MCP 2025-11-25, server/prompts)."""
+    """Return the messages of a prompt, each with a content block, and the description of this answer, "" without one (MCP 2025-11-25,
+    server/prompts)."""
     result = outcome.data
     assert isinstance(result, Mapping)  # noqa: S101 - as `result_of` gives it
     messages = result.get("messages")
@@ -51,7 +52,9 @@ def prompted(outcome: Success) -> Success | Failed:
         }
         for one in messages
     ]
-    return Success(data={"messages": made}, delivery=outcome.delivery)
+    said = result.get("description")
+    description = bounded(visible(said), MAX_SAID_LENGTH) if isinstance(said, str) else ""
+    return Success(data={"description": description, "messages": made}, delivery=outcome.delivery)
 
 
 def read_contents(outcome: Success) -> Success | Failed:

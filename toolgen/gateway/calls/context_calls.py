@@ -139,13 +139,14 @@ class ContextCalls:
         if not isinstance(result, Success):
             error = result if isinstance(result, Error) else result.error
             return NO_PROMPT if error.code == "unknown_tool" else error
-        messages = result.data.get("messages") if isinstance(result.data, Mapping) else None
+        data = result.data if isinstance(result.data, Mapping) else {}
+        messages, said = data.get("messages"), data.get("description")
         if not isinstance(messages, list | tuple):
             messages = [{"role": "user", "content": _as_text(result.data)}]
         prompt = compiled_policy.context.prompts[name]
         return PromptMessages(
             call_id=call.id,
-            description=prompt.description,
+            description=said if isinstance(said, str) else prompt.description,
             messages=tuple(one for one in messages if isinstance(one, Mapping)),
         )
 

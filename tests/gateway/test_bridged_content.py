@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,16 @@ def test_blocks_arrive_as_they_were_and_in_order(tmp_path: Path, toolgen: Run) -
     assert "content" not in envelope.to_dict()
 
 
+def test_a_picture_that_is_kept_as_a_file_has_its_annotations(tmp_path: Path, toolgen: Run) -> None:
+    png = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
+    picture = {"type": "image", "data": base64.b64encode(png).decode(), "mimeType": "image/png", **NOTES}
+    [(_, shown)] = answers(tmp_path, toolgen, [{"content": [picture]}])
+    image, named = shown["content"]
+    assert image == picture
+    assert named["annotations"] == NOTES["annotations"]
+    assert "toolgen://answers/" in named["text"]
+
+
 FIVE = {"structuredContent": {"n": 5}}
 TWO = {"a": 1, "b": "x"}
 CASES: list[tuple[dict[str, Any], Any, Any]] = [  # what the server says, `data`, and the blocks over MCP
@@ -96,6 +107,11 @@ CASES: list[tuple[dict[str, Any], Any, Any]] = [  # what the server says, `data`
     ({"content": [], **FIVE}, {"n": 5}, texts('{"n":5}')),
     ({"content": texts("more"), **FIVE}, {"content": texts("more"), **FIVE}, texts("more", '{"n":5}')),
     ({"content": BLOCKS[1:2], **FIVE}, {"content": BLOCKS[1:2], **FIVE}, [*BLOCKS[1:2], *texts('{"n":5}')]),
+    (
+        {"content": BLOCKS[1:2], "structuredContent": {"content": BLOCKS[1:2]}},
+        {"content": BLOCKS[1:2], "structuredContent": {"content": BLOCKS[1:2]}},
+        BLOCKS[1:2],
+    ),
     ({"content": [{"type": "text"}, 5, {"type": "image", "data": 5}]}, None, None),
 ]
 

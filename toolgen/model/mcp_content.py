@@ -43,9 +43,12 @@ def _text_of(block: Json) -> str:
 
 
 def text_repeats(content: Json) -> bool:
-    """Return True if the text blocks of a result repeat its structured content, as MCP asks of servers: as a whole, or member by member."""
-    texts = {_text_of(block) for block in blocks_of(content)}
-    return _is_said(structured_of(content), texts | {_saying(text) for text in texts})
+    """Return True if the blocks of a result repeat its structured content, as MCP asks of servers: as a whole, or member by member. A
+    member may also be another block as it is, such as an image."""
+    blocks = blocks_of(content)
+    texts = {_text_of(block) for block in blocks}
+    others = {_written(block) for block in blocks if isinstance(block, Mapping) and block.get("type") != "text"}
+    return _is_said(structured_of(content), texts | others | {_saying(text) for text in texts})
 
 
 def _is_said(value: Json, said: Set[str]) -> bool:

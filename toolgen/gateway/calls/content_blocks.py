@@ -120,7 +120,8 @@ def _bridged(content: Json, media: Mapping[str, Json] | None = None, *, links: b
             if links:
                 blocks.append(_readable_here(block))
         elif block.get("type") == "resource" and is_reference(block.get("resource")):
-            blocks += _referenced(block["resource"], media)
+            about = {key: block[key] for key in ("annotations", "_meta") if key in block}
+            blocks += [{**made, **about} for made in _referenced(block["resource"], media)]
         else:
             blocks.append(dict(block))
     structured = structured_of(content)

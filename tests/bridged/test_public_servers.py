@@ -1,96 +1,57 @@
-"""Nine public MCP servers: what a client is told of their tools and calls through the gateway is what it is told without it.
+"""Public MCP servers: what a client is told through the gateway is what it is told without it, or a refusal.
 
-`make servers` installs them, pinned. Each is spoken to directly first, and then, with its files as they were, by the same client behind
-`toolgen serve --stdio`.
+`make servers` installs them, pinned. Each is spoken to directly first, and then, with its data as they were, by the same client behind
+`toolgen serve --stdio`: lists, calls of every tool, prompts, resources, completion and progress.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
+import dataclasses
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.types import CallToolResult, Tool, ToolAnnotations
+from mcp import StdioServerParameters
+from mcp.types import Tool
 
+from tests.bridged.comparison import compare, refused
+from tests.bridged.generated_calls import generated, valid
+from tests.bridged.servers import COMMITTING, SERVERS, Server, data_of, free_port, installed, over_http, placed
+from tests.bridged.sessions import Request, Session, Told, shown, spelled
 from tests.services.bridged import POLICY, ROOT, write_project
 
-INSTALLED = ROOT / ".venv-servers"
 CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = json.loads(
     (Path(__file__).parent / "calls.json").read_text(encoding="utf-8")
 )
+RESULTS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "results.json").read_text(encoding="utf-8"))
 DOT = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010804000000b51c0c020000000b4944415478da6364f80f00010501012718e3660000000049454e44ae426082"
 )
 PAGE = """<!doctype html><title>A page</title><h1>Hello</h1><p>Some <b>words</b> to read, and <a href="/">a link</a>.</p>
 <form onsubmit="return false"><label>Name <input id="name"></label>
 <button id="send" onclick="document.querySelector('p').textContent = 'Sent'">Send</button></form>"""
-# What is other from one run to the next, whoever asks: times and durations, and in a browser the names of files for them.
-VARYING = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:[.-]\d+)?(?:Z|[+-]\d\d:\d\d)?"
-    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} \d\d \d{4} [\d:]{8} GMT|\b\d\d?:\d\d:\d\d [AP]M\b|\b\d+(?:\.\d+)?ms\b"
-)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Server:
-    """Where a server is installed, below .venv-servers, and how it is started; @folder is a folder of its own."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row:
+    """What was compared with a server: what it offers, and how many requests were answered equally, refused by both, and refused by the
+    gateway alone."""
 
-    place: str
-    program: str
-    options: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-    def command(self, folder: Path) -> list[str]:
-        path = INSTALLED / self.place / ("node_modules/.bin" if self.place == "node" else "bin") / self.program
-        return [str(path), *(option.replace("@folder", str(folder)) for option in self.options)]
-
-
-NODE, PYTHON, SQLITE = "node", "python", "sqlite"
-IDENTITY = {"AUTHOR": "Ann", "COMMITTER": "Ann"}
-COMMITTING = {
-    **{f"GIT_{who}_NAME": name for who, name in IDENTITY.items()},
-    **{f"GIT_{who}_EMAIL": "ann@example.com" for who in IDENTITY},
-    **{f"GIT_{who}_DATE": "2026-01-02T03:04:05+0000" for who in IDENTITY},
-    "GIT_CONFIG_GLOBAL": os.devnull,
-}
-BROWSER = ("--headless", "--isolated", "--no-sandbox", "--executable-path", shutil.which("chromium") or "chromium")
-SERVERS = {
-    "everything": Server(place=NODE, program="mcp-server-everything"),
-    "filesystem": Server(place=NODE, program="mcp-server-filesystem", options=("@folder",)),
-    "memory": Server(place=NODE, program="mcp-server-memory", environment={"MEMORY_FILE_PATH": "@folder/memory.jsonl"}),
-    "sequential-thinking": Server(place=NODE, program="mcp-server-sequential-thinking"),
-    "playwright": Server(
-        place=NODE,
-        program="playwright-mcp",
-        options=(*BROWSER, "--output-dir", "@folder", "--image-responses", "allow"),
-    ),
-    "git": Server(place=PYTHON, program="mcp-server-git", options=("--repository", "@folder"), environment=COMMITTING),
-    "time": Server(place=PYTHON, program="mcp-server-time", options=("--local-timezone", "UTC")),
-    "fetch": Server(place=PYTHON, program="mcp-server-fetch", options=("--ignore-robots-txt", "--allow-private-ips")),
-    "sqlite": Server(place=SQLITE, program="mcp-server-sqlite", options=("--db-path", "@folder/pets.db")),
-}
-
-
-def installed(name: str) -> Server:
-    server = SERVERS[name]
-    if not (INSTALLED / server.place / ".installed").exists():
-        pytest.skip(f"the public server {name} is not installed: `make servers` does that")
-    if name == "playwright" and shutil.which("chromium") is None:
-        pytest.skip("Chromium is not installed: `make browser` does that")
-    return server
+    offers: dict[str, int]
+    equal: int
+    both: int
+    gateway: int
 
 
 @pytest.fixture(name="url")
@@ -129,91 +90,173 @@ def prepare(folder: Path) -> None:
     (folder / "data.json").write_text('{"a": [1, 2.50, "x"]}\n', encoding="utf-8")
 
 
-def project(root: Path, command: list[str], environment: Mapping[str, str]) -> None:
-    root.mkdir()
-    mcp = {"command": command, "env": environment, "annotations": "trusted"}
-    write_project(root, POLICY, mcp=mcp, timeouts={"connect": "10s", "first_byte": "60s", "total": "60s"})
+def project(root: Path, mcp: Mapping[str, Any]) -> None:
+    """A project that bridges the server, built."""
+    root.mkdir(exist_ok=True)
+    times = {"connect": "10s", "first_byte": "60s", "total": "60s"}
+    mcp = {**mcp, "annotations": "trusted"}
+    settings = {
+        "mcp": mcp,
+        "timeouts": times,
+        "input_schema": "exact",
+        "output_schema": "strict",
+        "answers": {"largest": "8MiB"},
+    }
+    path = write_project(root, **settings)
     done = subprocess.run(
         [sys.executable, "-m", "toolgen", "build"], cwd=root, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+    made = json.loads((root / "generated" / "manifest.json").read_bytes())
+    shown = {kind: ["*"] for kind in ("prompts", "resources") if made.get(kind)}
+    if shown:
+        rule = {"id": "context", "to": ["bot"], "verdict": "allow", **shown}
+        write_project(root, {**POLICY, "rules": [*POLICY["rules"], rule]}, **settings)
+    written = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**written, "gateway": {"mcp": {"resource_links": True}}}), encoding="utf-8")
 
 
-Told = tuple[dict[str, Tool], list[CallToolResult]]
+def requests_of(name: str, server: Server, places: Mapping[str, str], told: Told) -> list[Request]:
+    """The requests that a server is compared by: those of calls.json, then generated ones."""
+    written: list[tuple[str, dict[str, Any]]] = json.loads(placed(json.dumps(CALLS.get(name, [])), places))
+    values: dict[str, Any] = json.loads(placed(json.dumps(dict(server.values)), places))
+    made = [Request("tools/call", tool, arguments) for tool, arguments in written]
+    for tool in told.tools.values():
+        if tool.name not in server.left_out:
+            made += [request_of(tool, one) for one in generated(tool.input_schema, values)]
+    made.append(Request("tools/call", "no_such_tool", {}, valid=False))
+    for prompt in told.prompts.values():
+        names = [one.name for one in prompt.arguments or ()]
+        required = [one.name for one in prompt.arguments or () if one.required]
+        made += [
+            Request("prompts/get", prompt.name, dict.fromkeys(names, "1")),
+            Request("prompts/get", prompt.name, dict.fromkeys(required, "Grüße 😀\n")),
+            Request("prompts/get", prompt.name, dict.fromkeys(names, "1") | {"no_such": "1"}, valid=False),
+            Request("prompts/get", prompt.name, {}, valid=not required),
+        ]
+        if told.completes:
+            made += [
+                Request("completion/complete", f"prompt:{prompt.name}", {"name": one, "value": value, "context": other})
+                for one in names
+                for value in ("", "E", "zzz")
+                for other in (None, {names[0]: "Engineering"})
+            ]
+    made.append(Request("prompts/get", "no_such_prompt", {}, valid=False))
+    made += [Request("resources/read", uri) for uri in told.resources]
+    for template in told.templates:
+        start, _, rest = template.partition("{")
+        variable, _, end = rest.partition("}")
+        made += [Request("resources/read", f"{start}{value}{end}") for value in ("1", "2", "none", "-1")]
+        if told.completes:
+            made += [
+                Request("completion/complete", f"resource:{template}", {"name": variable, "value": value})
+                for value in ("", "1", "zzz")
+            ]
+    made.append(Request("resources/read", "none://such", valid=False))
+    return made
 
 
-async def told(server: StdioServerParameters, calls: list[tuple[str, dict[str, Any]]], prefix: str = "") -> Told:
-    """What a client is told of a server's tools, by their names there, and what it is answered."""
-    async with Client(server, mode="legacy") as client:
-        listed = (await client.list_tools()).tools
-        named = {spelled(tool.name, prefix): tool for tool in listed}
-        return named, [await client.call_tool(named[spelled(name, "")].name, arguments) for name, arguments in calls]
-
-
-def spelled(name: str, prefix: str) -> str:
-    """A tool's name as the gateway spells it."""
-    return name.removeprefix(prefix).replace("-", "_").lower()
+def request_of(tool: Tool, arguments: dict[str, Any]) -> Request:
+    """A call of a tool. The gateway leaves out null for an optional argument that takes none. An argument that a schema neither has nor
+    speaks of is left out of a call that only reads, and any other call with one is refused."""
+    schema = tool.input_schema
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    reads = tool.annotations is not None and bool(tool.annotations.read_only_hint)
+    silent = "additionalProperties" not in schema
+    unknown = silent and not reads and bool(arguments.keys() - properties.keys())
+    sent = {
+        name: value
+        for name, value in arguments.items()
+        if (name in properties or not (silent and reads))
+        and (value is not None or name in required or valid({**schema, "required": []}, {name: None}))
+    }
+    return Request("tools/call", tool.name, arguments, valid=valid(schema, sent) and not unknown, sent=sent)
 
 
 @pytest.mark.parametrize("name", SERVERS)
 async def test_a_public_server_is_the_same_through_the_gateway(name: str, tmp_path: Path, url: str) -> None:
     server, folder = installed(name), tmp_path / "files"
-    command = server.command(folder)
-    environment = {key: value.replace("@folder", str(folder)) for key, value in server.environment.items()}
-    prepare(folder)
-    project(tmp_path / "project", command, environment)
-    written = json.dumps(CALLS[name]).replace("@folder", str(folder)).replace("@url", url)
-    calls: list[tuple[str, dict[str, Any]]] = json.loads(written)
+    places = {"folder": str(folder), "url": url, "port": str(free_port())}
+    root = tmp_path / "project"
+    root.mkdir()
+
+    def started() -> AbstractContextManager[str]:
+        prepare(folder)
+        return over_http(server, places) if server.http else contextlib.nullcontext("")
+
+    command, environment = server.command(places), server.variables(places)
     straight = StdioServerParameters(
-        command=command[0], args=command[1:], env={**environment, "TOOLGEN_COMMAND": "x"}, cwd=tmp_path / "project"
+        command=command[0], args=command[1:], env={**environment, "TOOLGEN_COMMAND": "x"}, cwd=root
     )
     bridge = StdioServerParameters(
-        command=sys.executable, args=["-m", "toolgen", "serve", "--stdio", "--as", "bot"], cwd=tmp_path / "project"
+        command=sys.executable, args=["-m", "toolgen", "serve", "--stdio", "--as", "bot"], cwd=root
     )
+    with data_of(name, folder.parent, places), started() as address:
+        project(root, {"url": address} if address else {"command": command, "env": environment})
+        listed = await Session(address or straight, direct=True).tell([])
+    made = requests_of(name, server, places, listed)
+    with data_of(name, folder.parent, places), started():
+        bridged = await Session(bridge, direct=False).tell(made)
+    answers = dict(zip(made, bridged.answers, strict=True))
+    # What never reached the server comes last, so that the others meet the same data.
+    made = sorted(made, key=lambda request: refused(answers[request], request))
+    with data_of(name, folder.parent, places), started() as address:
+        direct = await Session(address or straight, direct=True).tell(made)
 
-    prepare(folder)
-    direct = await told(straight, calls)
-    prepare(folder)
-    (there, answers), (here, bridged) = direct, await told(bridge, calls, "far__")
-    demanding = {key for key, tool in there.items() if tool.execution and tool.execution.task_support == "required"}
-    assert here.keys() == there.keys() - demanding
-    for key, tool in here.items():
-        assert shown(tool) == shown(there[key])
-    for call, answer, through in zip(calls, answers, bridged, strict=True):
-        found = said(through)
-        if there[spelled(call[0], "")].output_schema is None:  # our envelope, with it as its data
-            found["structured"] = found["structured"].get("data")
-        expected = said(answer)
-        if answer.is_error:  # the gateway says first that it failed; a single line of plain text stands in that
-            first, *found["content"] = found["content"]
-            if not found["content"]:
-                (line,) = expected["content"]
-                assert line["text"] in first["text"]
-                found["content"] = [line]
-        assert found == expected, call
-
-
-def shown(tool: Tool) -> dict[str, Any]:
-    """A tool with what MCP has for each title and hint that a server leaves out (2025-11-25, schema, Tool and ToolAnnotations)."""
-    hints = tool.annotations or ToolAnnotations()
-    reads = bool(hints.read_only_hint)
-    return {
-        "title": tool.title or hints.title or tool.name.removeprefix("far__"),
-        "description": tool.description,
-        "input": tool.input_schema,
-        "output": tool.output_schema,
-        "reads": reads,
-        "destroys": not reads and hints.destructive_hint is not False,
-        "may be repeated": reads or bool(hints.idempotent_hint),
-        "open world": hints.open_world_hint is not False,
-    }
+    different = list(listed_differences(direct, bridged))
+    counted: Counter[str] = Counter()
+    for request, answer in zip(made, direct.answers, strict=True):
+        try:
+            counted[compare(request, answer, answers[request])] += 1
+        except AssertionError as error:
+            different.append(f"{request.method} {request.about} {request.arguments}: {str(error)[:2000]}")
+    if different:
+        pytest.fail(f"{len(different)} differences\n" + "\n".join(different), pytrace=False)
+    row = Row(offers=offers_of(direct), equal=counted["equal"], both=counted["both refuse"], gateway=counted["refused"])
+    assert row == Row(**RESULTS[name]), f"write {json.dumps({name: dataclasses.asdict(row)})} to results.json"
 
 
-def said(answer: CallToolResult) -> Any:
-    """Blocks, structured content and whether it failed."""
-    blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in answer.content]
-    for block in blocks:
-        with contextlib.suppress(KeyError, UnicodeDecodeError):  # a text with the time in it, as base64
-            block["resource"]["blob"] = base64.b64decode(block["resource"]["blob"], validate=True).decode()
-    found = {"content": blocks, "isError": answer.is_error, "structured": answer.structured_content}
-    return json.loads(VARYING.sub("TIME", json.dumps(found)))
+def offers_of(told: Told) -> dict[str, int]:
+    """How many tools, prompts, resources and templates a server has."""
+    found = {kind: len(getattr(told, kind)) for kind in ("tools", "prompts", "resources", "templates")}
+    return {kind: number for kind, number in found.items() if number}
+
+
+def test_the_table_says_what_was_compared() -> None:
+    page = (ROOT / "docs" / "how-to" / "bridging" / "public-servers.md").read_text(encoding="utf-8")
+    for name, row in RESULTS.items():
+        offers = ", ".join(f"{number} {kind}" for kind, number in row["offers"].items())
+        assert f"| {name} | {offers} | {row['equal']} | {row['both']} | {row['gateway']} |" in page
+    assert RESULTS.keys() == SERVERS.keys()
+
+
+def listed_differences(direct: Told, bridged: Told) -> Iterator[str]:
+    """Yield what is listed differently."""
+    for kind in ("tools", "prompts", "resources", "templates"):
+        there, here = getattr(direct, kind), getattr(bridged, kind)
+        if there.keys() != here.keys():
+            yield f"{kind}: {sorted(there.keys() ^ here.keys())}"
+    for key in direct.tools.keys() & bridged.tools.keys():
+        was, now = shown(direct.tools[key]), shown(bridged.tools[key])
+        if was != {**now, "input": without_answer(now["input"])}:
+            yield f"tool {key}: {now} != {was}"
+        if (direct.tools[key].output_schema is None) != (bridged.tools[key].output_schema is None):
+            yield f"output schema of {key}"
+    for kind in ("prompts", "resources", "templates"):
+        for key in getattr(direct, kind).keys() & getattr(bridged, kind).keys():
+            was, now = (plain(getattr(one, kind)[key]) for one in (direct, bridged))
+            if was != now:
+                yield f"{kind} {key}: {now} != {was}"
+
+
+def without_answer(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema without the argument of the gateway by which an agent reads a part of an answer."""
+    properties = {name: value for name, value in schema.get("properties", {}).items() if name != "answer"}
+    return {**schema, "properties": properties} if "properties" in schema else schema
+
+
+def plain(one: Any) -> dict[str, Any]:
+    """A prompt, resource or template as it is listed."""
+    found: dict[str, Any] = one.model_dump(mode="json", by_alias=True, exclude_none=True)
+    found.pop("size", None)  # it changes with the content
+    return {"title": found["name"], **found, "name": spelled(found["name"])}

@@ -130,6 +130,9 @@ BETWEEN = {
 MAX_LINES = 650
 # Who makes what reaches other systems out of what a project says.
 MAKERS = {
+    "toolgen.gateway.accounts.accounts",
+    "toolgen.gateway.accounts.assembled",
+    "toolgen.gateway.accounts.tokens",
     "toolgen.gateway.calls.executors",
     "toolgen.gateway.audit.checkpoint_sinks",
     "toolgen.gateway.identity.identity_providers",
@@ -658,7 +661,7 @@ def test_the_gateway_has_a_small_surface() -> None:
             "policy",
             "current",
         ),
-        *("callers", "tool_calls", "context", "operations"),
+        *("accounts", "callers", "tool_calls", "context", "operations"),
         *(
             "call",
             "preview",
@@ -676,7 +679,7 @@ def test_the_gateway_has_a_small_surface() -> None:
 @pytest.mark.parametrize(
     ("protocol", "most"),
     [
-        (protocol.Facade, 5),
+        (protocol.Facade, 6),
         (protocol.AgentGateway, 3),
         (protocol.Project, 5),
         (protocol.Administration, 6),
@@ -723,6 +726,7 @@ EXPIRIES = {
     "toolgen.frontends.mcp.request_state.open": "a question of a stateless client",
     "toolgen.frontends.console.approvals._filtered": "the filter of the page: what expires soon",
     "toolgen.state.grants._is_good": "a grant, in Redis",
+    "toolgen.gateway.accounts.tokens._read": "an access token",
 }
 
 

@@ -15,6 +15,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.core.background import Background
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import AuditError
+from toolgen.gateway.accounts.accounts import Accounts
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.approvals.role_grants import RoleGrants
@@ -364,6 +365,11 @@ class FakeGateway:
         clock, log = SystemClock(), AuditLog(Path("/nonexistent"), SystemClock())
         store = SqliteGrants(Path("/nonexistent/roles.db"), clock, RoleGrant)
         return RoleGrants(store, log, NO_APPROVERS, clock, lambda _: None, Background())
+
+    @property
+    def accounts(self) -> Accounts:
+        """Accounts of a project without sources that need them."""
+        return cast("Accounts", SimpleNamespace(sources=(), tokens=lambda source: None))
 
     @property
     def devices(self) -> DeviceCalls:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.config.accounts import AccountSettings, GivenAccounts, read_accounts
 from toolgen.config.audit import AuditSettings, GivenAudit, read_audit
 from toolgen.config.bare_specs import described_as, name_for
 from toolgen.config.checks import (
@@ -110,6 +111,7 @@ class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
     middleware: list[str | Annotated[Any, apart(GivenMiddleware)]] = []
     inspect_results: list[str | Annotated[Any, apart(GivenDetector)]] = []
     notify: dict[str, Annotated[Any, apart(GivenNotify)]] = {}
+    accounts: GivenAccounts = msgspec.field(default_factory=GivenAccounts)
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -128,6 +130,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     `resource_links` says whether MCP clients are given links to files as blocks too, beside the text that says how they are read.
     `mcp_servers` are the MCP servers that the gateway is, by the name of their endpoint, "" for that at /mcp.
     `files` is how much is kept of files, and for how long.
+    `accounts` are the keys of accounts that people link.
     `state` is None where what is counted stays in this process's memory.
     """
 
@@ -163,6 +166,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     resource_links: bool = False
     mcp_servers: Mapping[str, McpServerSettings] = MappingProxyType({"": McpServerSettings()})
     files: FileSettings = FileSettings()
+    accounts: AccountSettings = AccountSettings()
 
     @property
     def labels(self) -> frozenset[str]:
@@ -372,6 +376,7 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
         middleware=read_middleware(document, file.middleware, root, warnings),
         inspection=read_inspection(document, file.inspect_results, root),
         notify=read_notify(file.notify, document, console.url or url, warnings),
+        accounts=read_accounts(file.accounts, document),
         warnings=tuple(warnings),
     )
 

@@ -15,6 +15,7 @@ from toolgen.config.poll import PollKeys, read_poll
 from toolgen.config.resilience import read_resilience
 from toolgen.config.resource import of_resource
 from toolgen.config.source_keys import FilterKeys, GivenSource, SourceKeys
+from toolgen.connectors.account_providers import checked_account
 from toolgen.connectors.auth_headers import check_headers
 from toolgen.connectors.base import Connector
 from toolgen.connectors.poll_settings import PollConfig
@@ -24,7 +25,7 @@ from toolgen.connectors.source_entry import SourceEntry
 from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import short
 from toolgen.core.yaml_file import YamlDocument, decode
-from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
+from toolgen.model.auth import AuthError, Form, UserAccount, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import HEADERS
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.secret import SecretReference
@@ -110,6 +111,16 @@ def _poll(document: YamlDocument, name: str) -> PollConfig:
     return read_poll(decode(document, path, PollKeys, ConfigError), document, path)
 
 
+def _check_account(form: Form, connector: Connector) -> None:
+    """Check the account of a form. Raises `ValueError` for one that a source of this kind cannot use, or with an unknown provider."""
+    if isinstance(form, UserAccount):
+        if not connector.takes_accounts:
+            raise ValueError(
+                f"account: does not belong to {connector.kind} sources, which share a session among callers"
+            )
+        checked_account(form)
+
+
 def _filter(given: FilterKeys | None) -> Mapping[str, Any]:
     built = {} if given is None else msgspec.to_builtins(given)
     return MappingProxyType({key: tuple(value) for key, value in built.items()})
@@ -149,7 +160,7 @@ def _auth(
         try:
             parsed[scheme] = parsed_auth(value)
             if connector.names_schemes and not (scheme == HEADERS and isinstance(value, dict)):
-                read_form(parsed[scheme])
+                _check_account(read_form(parsed[scheme]), connector)
         except AuthError as error:
             raise ConfigError(
                 f"{(scheme, *error.path)[-1]} {error.message}",

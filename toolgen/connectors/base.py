@@ -93,6 +93,8 @@ class Connector(ABC):
     """True if a description says how each request is made and which credentials it takes."""
     free_headers: ClassVar[bool] = False
     """True if `auth:` may name headers that no description has."""
+    takes_accounts: ClassVar[bool] = False
+    """True if each call can be made with the account of the person who calls (`account: user`)."""
     networked: ClassVar[bool] = False
     """True if calls go to servers of the network."""
     needs_root: ClassVar[bool] = False

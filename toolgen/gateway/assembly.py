@@ -16,6 +16,8 @@ from toolgen.connectors.functions.signature import FunctionTool
 from toolgen.connectors.health import Monitored, SystemHealth
 from toolgen.core.background import Background
 from toolgen.core.clock import Clock
+from toolgen.gateway.accounts.accounts import Accounts
+from toolgen.gateway.accounts.assembled import make_accounts
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.approvals.requests import ApprovalRequests
@@ -117,6 +119,7 @@ class _Base(Struct, frozen=True, kw_only=True):
     local: Pauses
     shared: Shared
     callers: Callers
+    accounts: Accounts
     above: WorkerSockets | None
 
 
@@ -155,6 +158,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     meaning: SemanticSearch | None
     shared: Shared
     callers: Callers
+    accounts: Accounts
     approvals: Approvals
     devices: DeviceCalls
     answering: ResponseShaper
@@ -238,6 +242,7 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
         meaning=base.meaning,
         shared=shared,
         callers=base.callers,
+        accounts=base.accounts,
         approvals=parts.approvals,
         devices=parts.devices,
         answering=parts.answering,
@@ -287,6 +292,12 @@ def _base(settings: Settings, manifest: Manifest, options: AssemblyOptions) -> _
         local=local,
         shared=share(settings, clock, events.state_changed, local, background, counts),
         callers=Callers(current, events.note, exchanges=bool(exchanges)),
+        accounts=make_accounts(
+            settings,
+            current=current,
+            record=log.append,
+            clock=clock,
+        ),
         above=above,
     )
 
@@ -377,6 +388,7 @@ def _execution(base: _Base, parts: _CallParts, options: AssemblyOptions) -> _Exe
         inner=inner,
         devices=parts.devices,
         files=parts.sent,
+        accounts=base.accounts.tokens,
         apps=options.apps or {},
     )
     make = partial(

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from toolgen.config.settings import Settings
+from toolgen.gateway.accounts.accounts import Accounts
 from toolgen.gateway.approvals.role_grants import RoleGrants
 from toolgen.gateway.calls.call_service import Callers, Calls
 from toolgen.gateway.calls.context_calls import ContextCalls
@@ -52,6 +53,10 @@ class Facade(Protocol):
     @property
     def role_grants(self) -> RoleGrants:
         """Roles that people give for some time."""
+
+    @property
+    def accounts(self) -> Accounts:
+        """Accounts that people link at upstream systems."""
 
     @property
     def context(self) -> ContextCalls:

@@ -23,6 +23,7 @@ __all__ = [
     "Form",
     "OAuth",
     "SigV4",
+    "UserAccount",
     "Value",
     "is_exchange",
     "literals",
@@ -32,13 +33,19 @@ __all__ = [
 
 PLAIN = frozenset(
     {
+        "account",
         "audience",
         "authentication",
+        "authorization_url",
+        "device_url",
         "in",
+        "issuer",
         "key_id",
         "name",
+        "provider",
         "region",
         "resource",
+        "revocation_url",
         "service",
         "subject_token",
         "token_type",
@@ -63,6 +70,9 @@ _CLIENT = frozenset(
         "resource",
     }
 )
+_ACCOUNT_URLS = ("issuer", "authorization_url", "token_url", "revocation_url", "device_url")
+_ACCOUNT = frozenset({"account", "provider", *_ACCOUNT_URLS})
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _TLS = frozenset({"certificate", "key", "authorities"})
 _EXCHANGE = frozenset({"subject_token", "token_type"})
 
@@ -110,6 +120,29 @@ class OAuth(Struct, frozen=True, kw_only=True):
     tls: EndpointTls | None = None
 
 
+class UserAccount(Struct, frozen=True, kw_only=True):
+    """An account of the person who calls, at the authorization server of the system (RFC 6749 section 4.1, RFC 7636).
+
+    `provider` names a preset, `issuer` a server whose metadata says the rest (RFC 8414); addresses that are given count before both.
+    """
+
+    client_id: SecretReference
+    authentication: str
+    client_secret: SecretReference | None = None
+    private_key: SecretReference | None = None
+    key_id: str = ""
+    provider: str = ""
+    issuer: str = ""
+    authorization_url: str = ""
+    token_url: str = ""
+    revocation_url: str = ""
+    device_url: str = ""
+    scopes: tuple[str, ...] = ()
+    audience: str = ""
+    resource: str = ""
+    tls: EndpointTls | None = None
+
+
 class CertificateSecrets(Struct, frozen=True, kw_only=True):
     """A client certificate with its key, both PEM, and the authorities that the server's own certificate may be signed by besides."""
 
@@ -128,7 +161,7 @@ class SigV4(Struct, frozen=True, kw_only=True):
     service: str
 
 
-Form: TypeAlias = Value | Basic | OAuth | CertificateSecrets | SigV4
+Form: TypeAlias = Value | Basic | OAuth | UserAccount | CertificateSecrets | SigV4
 
 
 class AuthError(Exception):
@@ -201,6 +234,8 @@ def read_form(written: object) -> Form:
     if "token" in keys:
         _only(keys, {"token"})
         return Value(value=_reference(written, "token"))
+    if "account" in keys:
+        return _account(written, keys)
     if keys & {"username", "password"}:
         _only(keys, {"username", "password"})
         return Basic(username=_reference(written, "username"), password=_reference(written, "password"))
@@ -226,6 +261,44 @@ def read_form(written: object) -> Form:
 def is_exchange(form: Form) -> bool:
     """Return True if the credential is obtained in exchange for the token of the caller."""
     return isinstance(form, OAuth) and form.grant == "token_exchange"
+
+
+def _account(written: Mapping[str, object], keys: set[str]) -> UserAccount:
+    _only(keys, _CLIENT | _ACCOUNT)
+    if _text(written, "account") != "user":
+        raise ValueError("account: takes the word user: the account of the person who calls")
+    urls = {name: _address(written, name) for name in _ACCOUNT_URLS}
+    both = bool(urls["authorization_url"]) and bool(urls["token_url"])
+    if not (_text(written, "provider") or urls["issuer"] or both):
+        raise ValueError("account: takes a provider, an issuer, or authorization_url and token_url beside it")
+    secret, private, tls = _optional(written, "client_secret"), _optional(written, "private_key"), _tls(written)
+    shown = tls is not None and tls.certificate is not None
+    return UserAccount(
+        client_id=_reference(written, "client_id"),
+        authentication=_method(
+            written, client=True, secret=secret is not None, private=private is not None, shown=shown
+        ),
+        client_secret=secret,
+        private_key=private,
+        key_id=_text(written, "key_id"),
+        provider=_text(written, "provider"),
+        scopes=_scopes(written),
+        audience=_text(written, "audience"),
+        resource=_text(written, "resource"),
+        tls=tls,
+        **urls,
+    )
+
+
+def _address(written: Mapping[str, object], name: str) -> str:
+    """Return an address of an authorization server: https, as people sign in there and tokens come from it; http for loopback alone."""
+    text = _url(written, name)
+    parts = urlsplit(text)
+    if text and (not text.isascii() or not text.isprintable() or " " in text or "\\" in text):
+        raise ValueError(f"{name}: holds a character that no URL has")
+    if text and parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+        raise ValueError(f"{name}: must be https; http is taken for loopback alone")
+    return text
 
 
 def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
@@ -357,13 +430,13 @@ def _is_scope(item: object) -> bool:
     return isinstance(item, str) and bool(item) and all("!" <= one <= "~" and one not in '"\\' for one in item)
 
 
-def _url(written: Mapping[str, object]) -> str:
-    text = _text(written, "token_url")
+def _url(written: Mapping[str, object], name: str = "token_url") -> str:
+    text = _text(written, name)
     try:
         parts = urlsplit(text)
         usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and not parts.fragment
     except ValueError:
         usable = False
     if text and (not usable or parts.username or parts.password):
-        raise ValueError("token_url: is not an http(s) URL without user name and fragment")
+        raise ValueError(f"{name}: is not an http(s) URL without user name and fragment")
     return text

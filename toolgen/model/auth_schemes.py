@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping
 from types import MappingProxyType
 from typing import assert_never
 
-from toolgen.model.auth import Basic, CertificateSecrets, Form, OAuth, SigV4, Value
+from toolgen.model.auth import Basic, CertificateSecrets, Form, OAuth, SigV4, UserAccount, Value
 from toolgen.model.manifest import SecurityScheme
 
 __all__ = ["HEADERS", "SCHEMES", "chosen", "fits", "sendable", "sent", "takes", "with_headers"]
@@ -36,7 +36,7 @@ def fits(scheme: SecurityScheme, form: Form) -> bool:
             return scheme.type == "apiKey" or _takes_bearer(scheme)
         case Basic():
             return scheme.type == "http" and scheme.scheme == "basic"
-        case OAuth():
+        case OAuth() | UserAccount():
             return _takes_bearer(scheme)
         case CertificateSecrets():
             return scheme.type == "mutualTLS"
@@ -73,7 +73,7 @@ def takes(scheme: SecurityScheme) -> str:
         case "mutualTLS":
             return "certificate and key"
         case _ if _takes_bearer(scheme):
-            return "a token, or an OAuth client with client_id and client_secret, refresh_token, or subject_token: principal"
+            return "a token, or an OAuth client with client_id and client_secret, refresh_token, subject_token: principal, or account: user"
         case _:
             return "nothing that toolgen can send (it knows API keys, basic, bearer, OAuth 2.0, mutual TLS and AWS Signature 4)"
 

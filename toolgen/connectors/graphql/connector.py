@@ -32,6 +32,7 @@ class GraphQLConnector(Connector):
     bindings = frozenset({"graphql"})
     free_headers = True
     networked = True
+    takes_accounts = True
     server_key = "endpoint"
     own_keys = frozenset({"trace", "http2"})
     failure_keys = frozenset({"timeouts", "retries", "breaker", "concurrency", "idempotency_key", "answers"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias, assert_never
@@ -12,6 +13,7 @@ from urllib.parse import unquote_plus
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.connectors.http.oauth.account_tokens import AccountRenewal, AccountTokens
 from toolgen.connectors.http.oauth.call_tokens import CallTokens, Renewal
 from toolgen.connectors.http.oauth.tokens import OAuthClients
 from toolgen.connectors.http.parameter_styles import UnbindableError, percent
@@ -21,7 +23,7 @@ from toolgen.connectors.http.tls import ClientCertificate, client_certificate
 from toolgen.connectors.secrets import MASK, SecretReference, SecretResolver
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import SecretError
-from toolgen.model.auth import Basic, CertificateSecrets, Form, OAuth, SigV4, Value, read_form
+from toolgen.model.auth import Basic, CertificateSecrets, Form, OAuth, SigV4, UserAccount, Value, read_form
 from toolgen.model.auth_schemes import chosen, fits
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
@@ -37,6 +39,7 @@ _BETWEEN = re.compile(r"[\s;,=]+")
 _MIN_PART_LENGTH = 8  # shorter ones are words like Bearer
 _CLOCK = SystemClock()
 _MAX_COUNT = 256
+_MAX_ACCOUNT_HEADERS = 4096
 
 Assigned: TypeAlias = Callable[[Principal], Mapping[str, object] | None]
 """What the policy in force gives to a caller in place of a source's `auth:`; the same object each time, and None where it gives nothing."""
@@ -52,7 +55,7 @@ class Signed(Unprinted, frozen=True, kw_only=True):
     request: HttpRequest
     secrets: tuple[str, ...]
     certificate: ClientCertificate | None = None
-    renewal: Renewal | None = None
+    renewal: Renewal | AccountRenewal | None = None
 
 
 class _Shown(Unprinted, frozen=True, kw_only=True):
@@ -76,7 +79,7 @@ class _SignedHeaders(Unprinted, frozen=True, kw_only=True):
 class SourceCredentials:
     """Credentials for one source. `auth` maps a scheme's name to a `SecretReference`, or a mapping of them, from toolgen.yaml or a policy.
 
-    `grants` requests OAuth tokens; without it, none can be requested.
+    `grants` requests OAuth tokens, and `accounts` has those of the person who calls; without them, there are none.
     """
 
     def __init__(
@@ -86,10 +89,14 @@ class SourceCredentials:
         auth: Mapping[str, object],
         secrets: SecretResolver,
         grants: OAuthClients | None = None,
+        accounts: AccountTokens | None = None,
         clock: Clock = _CLOCK,
     ) -> None:
         self._schemes = schemes
         self._secrets = secrets
+        self._accounts = accounts
+        self._account_forms: dict[Security, tuple[str, UserAccount] | None] = {}
+        self._account_headers: OrderedDict[tuple[str, str], _SignedHeaders] = OrderedDict()
         self._tokens = CallTokens(schemes, grants)
         self._clock = clock
         self._forms: dict[str, Form] = {}
@@ -130,7 +137,7 @@ class SourceCredentials:
             self._check_names(request)
         shown: list[_Shown] = []
         certificate: ClientCertificate | None = None
-        renewal: Renewal | None = None
+        renewal: Renewal | AccountRenewal | None = None
         key: AwsKey | None = None
         for name in option:
             form = self._forms[name]
@@ -141,6 +148,9 @@ class SourceCredentials:
                     shown.append(_basic(name, await self._revealed(user), await self._revealed(password)))
                 case OAuth():
                     renewal = await self._tokens.renewal(name, form, request.url, principal)
+                    shown.append(_bearer(renewal.token, name))
+                case UserAccount():
+                    renewal = await self._account(form, principal)
                     shown.append(_bearer(renewal.token, name))
                 case CertificateSecrets():
                     certificate = client_certificate(
@@ -156,6 +166,41 @@ class SourceCredentials:
         if key is not None:
             request, secrets = self._aws_signed(request, key), (*secrets, *_aws_secrets(key))
         return Signed(request=request, secrets=secrets, certificate=certificate, renewal=renewal)
+
+    async def _account(self, form: UserAccount, principal: Principal | None) -> AccountRenewal:
+        """Return the token of the caller's account. Raises as `AccountTokens.fetch`."""
+        if self._accounts is None or principal is None:
+            raise SecretError("a token of an account is there when a person calls, and nobody does here")
+        token = self._accounts.known(form, principal) or await self._accounts.fetch(form, principal)
+        return AccountRenewal(tokens=self._accounts, form=form, principal=principal, token=token)
+
+    def account_signed_now(self, request: HttpRequest, security: Security, principal: Principal) -> Signed | None:
+        """Return what `sign` returns, where the one credential is the caller's account with a token that can be sent at once; else None.
+
+        The signed headers of a token are kept, as of a value.
+        """
+        if self._accounts is None or request.free_names:
+            return None
+        if security not in self._account_forms:
+            option = self.choose(security)
+            form = self._forms[option[0]] if len(option) == 1 else None
+            self._account_forms[security] = (option[0], form) if isinstance(form, UserAccount) else None
+        found = self._account_forms[security]
+        if found is None:
+            return None
+        name, form = found
+        token = self._accounts.known(form, principal)
+        if token is None:
+            return None
+        kept = self._account_headers.get((name, token))
+        if kept is None or kept.unsigned != request.headers:
+            signed, secrets = _together(request, [_bearer(token, name)])
+            kept = _SignedHeaders(values=[], unsigned=request.headers, headers=signed.headers, secrets=secrets)
+            self._account_headers[name, token] = kept
+            if len(self._account_headers) > _MAX_ACCOUNT_HEADERS:
+                self._account_headers.popitem(last=False)
+        renewal = AccountRenewal(tokens=self._accounts, form=form, principal=principal, token=token)
+        return Signed(request=replace(request, headers=kept.headers), secrets=kept.secrets, renewal=renewal)
 
     def signed_now(self, request: HttpRequest, security: Security) -> Signed | None:
         """Return what `sign` returns, where every credential is the value of a header and can be resolved without waiting; else None.
@@ -204,7 +249,7 @@ class SourceCredentials:
                     shown.append(_valued(self._schemes[name], name, MASK))
                 case Basic():
                     shown.append(_Shown(place="header", name="Authorization", value=f"Basic {MASK}", secrets=()))
-                case OAuth():
+                case OAuth() | UserAccount():
                     shown.append(_Shown(place="header", name="Authorization", value=f"Bearer {MASK}", secrets=()))
                 case CertificateSecrets():
                     pass  # it is shown by the connection
@@ -374,10 +419,12 @@ def _taken(shown: _Shown) -> UnbindableError:
 
 
 class Provision(Struct, frozen=True, kw_only=True):
-    """OAuth tokens that the gateway requests for a source, and the credentials that the policy assigns to callers."""
+    """OAuth tokens that the gateway requests for a source, the credentials that the policy assigns to callers, and the tokens of callers'
+    own accounts."""
 
     grants: OAuthClients
     assigned: Assigned
+    accounts: AccountTokens | None = None
 
 
 class CredentialSelector:
@@ -396,6 +443,7 @@ class CredentialSelector:
         self._secrets = secrets
         self._grants = provision.grants if provision is not None else None
         self._assigned = provision.assigned if provision is not None else None
+        self._accounts = provision.accounts if provision is not None else None
         self._clock = clock
         self._own = self._made(auth)
         self._others: dict[int, tuple[Mapping[str, object], SourceCredentials]] = {}
@@ -407,7 +455,12 @@ class CredentialSelector:
 
     def signed_now(self, request: HttpRequest, security: Security, principal: Principal) -> Signed | None:
         """Return what `sign` returns, where that needs no waiting; else None. Raises as `sign` does."""
-        return (self._own if self._assigned is None else self._of(principal)).signed_now(request, security)
+        credentials = self._own if self._assigned is None else self._of(principal)
+        if self._accounts is not None:
+            found = credentials.account_signed_now(request, security, principal)
+            if found is not None:
+                return found
+        return credentials.signed_now(request, security)
 
     def mask(self, request: HttpRequest, security: Security, principal: Principal) -> HttpRequest:
         """Return the request with `***` for every secret of the caller's credentials."""
@@ -437,5 +490,6 @@ class CredentialSelector:
             auth=auth,
             secrets=self._secrets,
             grants=self._grants,
+            accounts=self._accounts,
             clock=self._clock,
         )

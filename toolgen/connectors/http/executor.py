@@ -21,6 +21,7 @@ from toolgen.connectors.http.connector import Dialer, EgressRefusal, Resolver, T
 from toolgen.connectors.http.credentials import CredentialSelector, Provision, Security, Signed
 from toolgen.connectors.http.downloads import AnswerDownload
 from toolgen.connectors.http.message import UndecodableError
+from toolgen.connectors.http.oauth.account_tokens import AuthorizationRequiredError
 from toolgen.connectors.http.oauth.call_tokens import NoTokenError
 from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.connectors.http.redirects import MAX_HOPS, moved
@@ -261,6 +262,12 @@ class HttpExecutor:
                 signed = await selector.sign(request, binding.security, principal)
             target = Target.of(signed.request.url)
             return signed, target, await self._dialer.addresses(target)
+        except AuthorizationRequiredError as fault:
+            return Failed(
+                error=Error(code=fault.code, message=fault.message, suggestion=fault.suggestion, help_url=fault.page)
+            )
+        except StateError as fault:
+            return Failed(error=fault_error(fault, "the accounts of people cannot be read, so nothing was sent"))
         except (UnbindableError, SecretError, NoTokenError) as fault:
             return _failed(fault.code, fault.message, fault.suggestion)
         except ValueError:

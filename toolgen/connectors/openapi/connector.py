@@ -34,6 +34,7 @@ class OpenApiConnector(Connector):
     describes_requests = True
     no_proof = "the tool is declared by its request itself, which is sent as it is written"
     networked = True
+    takes_accounts = True
     server_key = "server"
     renewable = True
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import AuditError, StateError
 from toolgen.frontends.console import (
+    accounts,
     approvals,
     calls,
     grants,
@@ -90,7 +91,12 @@ def _admin(person: Person) -> bool:
 
 
 def _anybody(person: Person) -> bool:
-    """A person who is welcome may see and call what the policy lets it call: that is no matter of the console's roles."""
+    """A person with a role in the console may see and call what the policy lets it call: that is no matter of which role."""
+    return person.member
+
+
+def _linker(person: Person) -> bool:
+    """Everybody may see the accounts that are their own."""
     return person.welcome
 
 
@@ -106,7 +112,14 @@ _ROUTES = (
     _route("GET", "/pauses", pauses.show, _viewer),
     _route("POST", "/pauses", pauses.pause, _admin),
     _route("POST", "/pauses/resume", pauses.resume, _admin),
-    _route("GET", "/waiting", approvals.count, _anybody),
+    _route("GET", "/waiting", approvals.count, _linker),
+    _route("GET", "/accounts", accounts.listed, _linker),
+    _route("POST", "/accounts/unlink", accounts.unlink, _linker),
+    _route("POST", "/accounts/default", accounts.choose, _linker),
+    _route("POST", "/accounts/link", accounts.start, _linker),
+    _route("GET", "/accounts/link/([A-Za-z0-9_-]{20,64})", accounts.opened, _linker),
+    _route("POST", "/accounts/link/([A-Za-z0-9_-]{20,64})", accounts.begin, _linker),
+    _route("GET", "/accounts/callback/([a-z][a-z0-9_]{0,19})", accounts.callback, _linker),
     _route("GET", "/approvals", approvals.listed, _queue),
     _route("GET", f"/approvals/{_CALL_ID}", approvals.one, _approver),
     _route("POST", f"/approvals/{_CALL_ID}", approvals.answer, _approver),
@@ -182,6 +195,8 @@ class Console:
 
     async def _answer(self, request: Request) -> Response | EventStream:
         self._verification.keep_daily()
+        if not request.path.startswith(ROOT):
+            return accounts.landing(request)
         path = request.path.removeprefix(ROOT)
         if request.crowded is not None and await self._signed_in(request) is None:
             raise too_crowded(request.crowded)
@@ -204,7 +219,8 @@ class Console:
             return await self._sign_in.leave(request, person)
         if path in {"", "/"}:
             request.take("GET")
-            return redirect(f"{ROOT}/{'overview' if person.viewer else 'approvals' if person.approver else 'tools'}")
+            own = "tools" if person.member else "accounts"
+            return redirect(f"{ROOT}/{'overview' if person.viewer else 'approvals' if person.approver else own}")
         return await self._routed(request, person, session)
 
     async def _routed(self, request: Request, person: Person, session: SignInSession) -> Response | EventStream:

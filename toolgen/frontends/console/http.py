@@ -438,23 +438,30 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Person(Struct, frozen=True, kw_only=True):
-    """Person in the console. A viewer reads everything, an approver answers for calls, an admin verifies the record besides."""
+    """Person in the console. A viewer reads everything, an approver answers for calls, an admin verifies the record besides, and a linker
+    has accounts of their own."""
 
     principal: Principal
     viewer: bool
     approver: bool
     admin: bool
+    linker: bool = False
+
+    @property
+    def member(self) -> bool:
+        """True if the person has a role in the console."""
+        return self.viewer or self.approver or self.admin
 
     @property
     def welcome(self) -> bool:
-        """True if the person has a role in the console."""
-        return self.viewer or self.approver or self.admin
+        """True if the person may sign in: with a role in the console, or for accounts of their own."""
+        return self.member or self.linker
 
     @property
     def words(self) -> str:
         """Names of the person's roles in the console, separated by commas."""
         named = (("viewer", self.viewer), ("approver", self.approver), ("admin", self.admin))
-        return ", ".join(name for name, holds in named if holds)
+        return ", ".join(name for name, holds in named if holds) or "accounts alone"
 
 
 class ConsoleContext(Struct, frozen=True, kw_only=True):
@@ -478,7 +485,12 @@ class ActionResult(Struct, frozen=True):
     label: str = ""
 
 
-_DONE = frozenset({"paused", "resumed", "revoked", "agreed", "denied", "verified"})
+_DONE = frozenset(
+    {
+        *("paused", "resumed", "revoked", "agreed", "denied", "verified"),
+        *("linked", "unlinked", "removed", "chosen"),
+    }
+)
 _MAC_LENGTH = 32
 TITLES: Mapping[int, str] = MappingProxyType(
     {400: "That cannot be read", 401: "Sign in first", 403: "Not for you", 404: "Nothing here", 405: "Not this way"}
@@ -588,4 +600,5 @@ def person_of(gateway: Administration, settings: ConsoleSettings, principal: Pri
         viewer=admin or (alone and not settings.viewers.isdisjoint(principal.roles)),
         approver=gateway.tool_calls.approvals.may_answer(principal),
         admin=admin,
+        linker=alone and bool(gateway.accounts.sources),
     )

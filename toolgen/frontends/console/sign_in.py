@@ -382,7 +382,14 @@ class SignInPages:
 # Pages of the console alone, in characters that mean nothing else anywhere: no other origin, no credential, and nothing but a path.
 _PAGE = re.compile(r"/console(?:/[A-Za-z0-9_.:-]+)*(?:\?[A-Za-z0-9_.:%&=+*,~/-]*)?\Z")
 _MAX_PAGE_LENGTH = 1000
-_NO_PAGES = ("/console/sign-in", "/console/sign-out", "/console/oidc", "/console/waiting", "/console/live/events")
+_NO_PAGES = (
+    "/console/sign-in",
+    "/console/sign-out",
+    "/console/oidc",
+    "/console/waiting",
+    "/console/live/events",
+    "/console/accounts/callback",
+)
 
 
 def page_asked(text: str) -> str:

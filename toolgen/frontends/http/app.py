@@ -61,6 +61,7 @@ _TOOL = re.compile(r"/v1/tools/([^/]{1,128})\Z")
 _ANSWER = re.compile(r"/v1/answers/([^/]{1,128})/([A-Za-z0-9_-]{64})\Z")
 _ENDPOINT = re.compile(rf"{MCP}/([a-z][a-z0-9-]{{0,39}})/?\Z")
 _CONSOLE = re.compile(r"/console(?:/|\Z)")
+_ACCOUNTS = re.compile(r"/accounts/(?:link/[A-Za-z0-9_-]{20,64}|callback/[a-z][a-z0-9_]{0,19})\Z")
 # Browsers are told to come over https and in no other way (RFC 6797), which they believe where they did: the proxy's TLS.
 _HSTS = ((b"strict-transport-security", b"max-age=31536000"),)
 _MAX_KNOWN_HOSTS = 64
@@ -70,7 +71,7 @@ _MCP_PATHS = frozenset({MCP, MCP + "/"})  # some clients add a slash to the addr
 
 
 class Pages(Protocol):
-    """Web pages below /console: a front end that identifies users by a cookie, not by a credential."""
+    """Web pages below /console, and those that lead there from /accounts: a front end that knows people by a cookie, not a credential."""
 
     async def handle(self, request: Request) -> Answer: ...
 
@@ -202,7 +203,7 @@ class App:
         if request.path == "/readyz":
             request.take("GET")
             return await self._ready(request)
-        if self._console is not None and _CONSOLE.match(request.path):
+        if self._console is not None and (_CONSOLE.match(request.path) or _ACCOUNTS.match(request.path)):
             return await self._console.handle(request)
         if request.path == "/" and self._console is not None and b"text/html" in request.headers.get(b"accept", b""):
             request.take("GET")

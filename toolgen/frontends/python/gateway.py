@@ -91,6 +91,7 @@ class Gateway:
         )
         parts = assemble(settings, manifest, policy, options)
         self.current, self.callers, self.role_grants = parts.current, parts.callers, parts.role_grants
+        self.accounts = parts.accounts
         self.approvals, self.tool_calls, self._tools = parts.approvals, parts.calls, parts.tools
         self.tools = GatewayTools(parts.tools, parts.callers, parts.calls)
         self.operations, self.monitoring = parts.status, parts.monitoring
@@ -300,7 +301,7 @@ class Gateway:
     async def _close(self) -> None:
         self.operations.leave()
         executors = (executor.close for executor in self._reloader.runtime.executors.values())
-        shared = (self._shared.close, self.operations.close, self._answering.close)
+        shared = (self._shared.close, self.operations.close, self._answering.close, self.accounts.close)
         running = (self._running.ended, self.approvals.background.close, self._runtime.key_sets.close)
         await each(*running, *executors, *shared, self._log.close)
 

@@ -128,15 +128,16 @@ def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:
         message, data = without_repetition(error.message, envelope.data)
     parts = [f"{error.code}: {message}"]
     if envelope.status == "pending":
-        stands = "Nothing has been carried out yet" if error.code == "approval_required" else "It has not ended yet"
-        parts.append(f"{stands}; call id {envelope.call_id}.")
+        if error.code != "authorization_required":
+            stands = "Nothing has been carried out yet" if error.code == "approval_required" else "It has not ended yet"
+            parts.append(f"{stands}; call id {envelope.call_id}.")
     elif error.code == "outcome_unknown" and envelope.call_id:
         parts.append(f"The call id is {envelope.call_id}.")
     if error.retry_after_s is not None:
         parts.append(f"Try again in {math.ceil(error.retry_after_s)} s.")
     if error.suggestion and not (error.retry_after_s is not None and error.suggestion in _WAITING):
         parts.append(f"What to do: {error.suggestion}")
-    if error.help_url:
+    if error.help_url and error.help_url not in message:
         parts.append(f"More: {error.help_url}")
     if envelope.status != "refused" and (dropped := dropped_text(envelope)):  # nothing was sent without them
         parts.append(dropped)

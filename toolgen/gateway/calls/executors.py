@@ -18,6 +18,7 @@ from toolgen.connectors.executor import Executor, FileSource, InnerCalls, LocalA
 from toolgen.connectors.functions.executor import FunctionExecutor, FunctionRuntime
 from toolgen.connectors.functions.signature import FunctionTool, forget
 from toolgen.connectors.http.credentials import Provision
+from toolgen.connectors.http.oauth.account_tokens import AccountTokens
 from toolgen.connectors.http.oauth.tokens import OAuthClients
 from toolgen.connectors.poll_settings import PollConfig
 from toolgen.connectors.registry import CONNECTORS
@@ -55,7 +56,7 @@ class ExecutorDependencies(Struct, frozen=True, kw_only=True):
     device requests and, in one of several workers, the client for the commands of MCP servers, which another process runs.
 
     `assigned` is asked with a source and the caller. `inner` makes the calls that calls make. `files` are those that callers may send.
-    `apps` are applications of this process, by source.
+    `accounts` has the tokens of callers' own accounts, by source. `apps` are applications of this process, by source.
     """
 
     assigned: Callable[[str, Principal], Mapping[str, object] | None]
@@ -66,6 +67,7 @@ class ExecutorDependencies(Struct, frozen=True, kw_only=True):
     inner: InnerCalls | None = None
     devices: DeviceQueue | None = None
     files: FileSource | None = None
+    accounts: Callable[[str], AccountTokens | None] = lambda _: None
     apps: Mapping[str, LocalApp] = field(default_factory=dict)
 
 
@@ -138,7 +140,9 @@ def _context(
         permit=permit,
         functions=functions,
         clock=dependencies.clock,
-        provision=Provision(grants=grants, assigned=partial(dependencies.assigned, source)),
+        provision=Provision(
+            grants=grants, assigned=partial(dependencies.assigned, source), accounts=dependencies.accounts(source)
+        ),
         commands=dependencies.commands,
         inner=dependencies.inner,
         devices=dependencies.devices,

@@ -361,10 +361,10 @@ class Identity:
 
     def concerns(self, name: str, parties: Iterable[str]) -> bool:
         """Return True if a principal is a party of a call, under any of its names: equal issuer and subject mean the same person."""
-        named, who = tuple(parties), self._person(name)
-        return name in named or (who is not None and any(self._person(one) == who for one in named))
+        named, who = tuple(parties), self.person(name)
+        return name in named or (who is not None and any(self.person(one) == who for one in named))
 
-    def _person(self, name: str) -> tuple[str, str] | None:
+    def person(self, name: str) -> tuple[str, str] | None:
         """Identity of a principal at its identity provider (issuer and subject); None where it has none."""
         entry = self._entries.get(name)
         if entry is not None:

@@ -15,6 +15,9 @@ from toolgen.config.settings import Settings
 from toolgen.core.background import Background, FaultLog, cancel, each
 from toolgen.core.clock import Clock
 from toolgen.gateway.policies.policy_acceptance import Acceptance
+from toolgen.state.accounts import AccountRows
+from toolgen.state.accounts_redis import RedisAccountRows
+from toolgen.state.accounts_sqlite import SqliteAccountRows
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.count_connection import Link
 from toolgen.state.departures import Departures, RedisDepartures, SqliteDepartures
@@ -44,6 +47,7 @@ __all__ = [
     "UNCOUNTED",
     "Shared",
     "WorkerSockets",
+    "account_rows",
     "outbox_of",
     "pauses_of",
     "seal_file",
@@ -229,6 +233,13 @@ def outbox_of(settings: Settings, clock: Clock) -> Outbox:
     if settings.state is None:
         return SqliteOutbox(settings.state_dir / "notify.db", clock)
     return RedisOutbox(_link(settings.state), cache(_sealing(settings)), tuple(settings.notify.webhooks))
+
+
+def account_rows(settings: Settings, clock: Clock) -> AccountRows:
+    """Storage of the accounts that people link; nothing is opened yet."""
+    if settings.state is None:
+        return SqliteAccountRows(settings.state_dir / "accounts.db", clock)
+    return RedisAccountRows(_link(settings.state))
 
 
 def seal_file(settings: Settings) -> Path:

@@ -28,7 +28,7 @@ from toolgen.policy.rules import DecisionNote
 
 __all__ = ["BROKEN", "Deliver", "Preview", "Promises", "checked_first", "failure"]
 
-_WAITS = frozenset({"input_required", "approval_required", "deferred"})
+_WAITS = frozenset({"input_required", "approval_required", "authorization_required", "deferred"})
 BROKEN = DecisionNote(rule="output_schema", verdict="", status="broken")
 _MAX_LENGTH = 262_144
 

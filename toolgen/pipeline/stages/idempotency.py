@@ -173,8 +173,8 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
     async def _settle(self, ledger: IdempotencyStore, mine: KeyClaim, result: Result, *, idempotent: bool) -> None:
         settled: KeyClaim | None = None  # the key may be used again
         match result:
-            case Pending(error=Error(code="input_required")):
-                pass  # it is made again, with the answer
+            case Pending(error=Error(code="input_required" | "authorization_required")):
+                pass  # nothing was sent: it is made again, with the answer or the account
             case Pending():
                 settled = replace(mine, status="waiting", lease=0.0)
             case Refused() | Cancelled():

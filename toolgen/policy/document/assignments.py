@@ -10,7 +10,7 @@ from msgspec import Struct
 from toolgen.core.errors import PolicyError
 from toolgen.core.spelling import nearest
 from toolgen.core.yaml_file import YamlDocument, decode
-from toolgen.model.auth import AuthError, is_exchange, literals, parsed_auth, read_form
+from toolgen.model.auth import AuthError, UserAccount, is_exchange, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import fits, takes
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
@@ -87,6 +87,12 @@ def read_assignment(document: YamlDocument, index: int, manifest: Manifest) -> A
             )
         if not fits(scheme, form):
             raise PolicyError(f"the security scheme '{name}' takes {takes(scheme)}", where=where)
+        if isinstance(form, UserAccount):
+            raise PolicyError(
+                f"{name}: accounts of people belong to a source",
+                where=where,
+                suggestion="set account: user under auth: of the source in toolgen.yaml",
+            )
         use[name] = parsed
         exchanges |= is_exchange(form)
     return Assignment(source=given.source, roles=frozenset(given.to), use=MappingProxyType(use), exchanges=exchanges)

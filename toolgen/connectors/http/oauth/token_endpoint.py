@@ -8,6 +8,7 @@ import math
 import re
 import secrets as randomness
 from collections.abc import Mapping
+from types import MappingProxyType
 from urllib.parse import parse_qsl, quote_plus, urlencode
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -22,7 +23,7 @@ from toolgen.model.auth import OAuth
 from toolgen.model.excerpt import bounded
 from toolgen.model.secret import Unprinted
 
-__all__ = ["Issued", "ResolvedSecrets", "read_answer", "request"]
+__all__ = ["Issued", "ResolvedSecrets", "members_of", "read_answer", "read_members", "request"]
 
 _TYPES = "urn:ietf:params:oauth:token-type:"
 _EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -34,6 +35,7 @@ _FORM = "application/x-www-form-urlencoded"
 _MAX_FIELDS = 100
 _MAX_DURATION_S = 86_400.0
 _ASSERTED_S = 60
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 # RFC 6749 section 5.2, RFC 8707 section 2, RFC 9449 section 5, and what many say besides. Any other code is the endpoint's own text: it
 # may hold what it was sent, and agents would read it.
 _ERRORS = {
@@ -74,9 +76,11 @@ class Issued(Unprinted, frozen=True, kw_only=True):
     refresh_token: str = ""
 
 
-def request(form: OAuth, endpoint: str, held: ResolvedSecrets, now: float) -> OutboundRequest:
-    """The request for a token. Raises `SecretError` for a private key that signs nothing."""
-    fields: dict[str, str] = {"grant_type": form.grant}
+def request(
+    form: OAuth, endpoint: str, held: ResolvedSecrets, now: float, more: Mapping[str, str] = _NOTHING
+) -> OutboundRequest:
+    """The request for a token, with the fields `more`. Raises `SecretError` for a private key that signs nothing."""
+    fields: dict[str, str] = {"grant_type": form.grant} if form.grant else {}
     match form.grant:
         case "refresh_token":
             fields["refresh_token"] = held.refresh_token
@@ -90,6 +94,7 @@ def request(form: OAuth, endpoint: str, held: ResolvedSecrets, now: float) -> Ou
                 fields["requested_token_type"] = form.token_type
     given = {"scope": " ".join(form.scopes), "audience": form.audience, "resource": form.resource}
     fields |= {name: value for name, value in given.items() if value}
+    fields |= more
     headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
     match form.authentication:
         case "client_secret_basic":
@@ -111,11 +116,15 @@ def read_answer(reply: OutboundResponse, scopes: tuple[str, ...]) -> Issued:
     """The token in an answer. Raises `OutboundError`, with nothing in it that the endpoint could have chosen, for whatever is not one."""
     if 300 <= reply.status < 400:
         raise OutboundError("it redirects, which is not followed: name the endpoint itself as token_url")
-    answer = _object(reply)
+    return read_members(reply.status, members_of(reply), scopes)
+
+
+def read_members(status: int, answer: Mapping[str, object], scopes: tuple[str, ...]) -> Issued:
+    """The token in the members of an answer. Raises as `read_answer`."""
     code = answer.get("error")
-    if reply.status != 200 or (code and "access_token" not in answer):  # GitHub, Slack and others say errors with 200
+    if status != 200 or (code and "access_token" not in answer):  # GitHub, Slack and others say errors with 200
         known = _ERRORS.get(code, "") if isinstance(code, str) else ""
-        raise OutboundError(f"it answered {reply.status}{f': {known}' if known else ''}")
+        raise OutboundError(f"it answered {status}{f': {known}' if known else ''}")
     token, kind = answer.get("access_token"), answer.get("token_type")
     if not isinstance(token, str) or not _TOKEN.match(token):
         raise OutboundError("its answer has no access_token that could be sent in a header")
@@ -149,7 +158,7 @@ def _seconds(value: object) -> float:
     return float(max(0.0, min(value, _MAX_DURATION_S)))
 
 
-def _object(reply: OutboundResponse) -> Mapping[str, object]:
+def members_of(reply: OutboundResponse) -> Mapping[str, object]:
     """The members of an answer in JSON, or of a form where it says that it is one."""
     if reply.content_type.partition(";")[0].strip().lower() == _FORM:
         return _form(reply.body)

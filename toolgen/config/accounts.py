@@ -1,0 +1,43 @@
+"""Settings of the accounts of people in toolgen.yaml: the keys that their tokens are encrypted with."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from toolgen.core.errors import ConfigError, SecretError
+from toolgen.core.yaml_file import YamlDocument
+from toolgen.model.secret import SecretReference, parse_reference
+
+__all__ = ["AccountSettings", "GivenAccounts", "read_accounts"]
+
+
+class GivenAccounts(msgspec.Struct, forbid_unknown_fields=True):
+    """`accounts:` as it is written."""
+
+    keys: list[str] = []
+
+
+class AccountSettings(Struct, frozen=True, kw_only=True):
+    """Key-encryption keys: the first one encrypts, all of them decrypt. Without any, they are in a file of the project."""
+
+    keys: tuple[SecretReference, ...] = ()
+
+
+def read_accounts(given: GivenAccounts, document: YamlDocument) -> AccountSettings:
+    """Read the section `accounts:` of a project. Raises `ConfigError` with file and line."""
+    keys: list[SecretReference] = []
+    for index, text in enumerate(given.keys):
+        where = document.where("accounts", "keys", index)
+        try:
+            reference = parse_reference(text)
+        except SecretError as error:
+            raise ConfigError(f"keys: {error.message}", where=where, suggestion=error.suggestion) from None
+        if reference.provider not in {"env", "file"}:
+            raise ConfigError(
+                "keys: takes references of the environment or of files",
+                where=where,
+                suggestion="write ${env:NAME} or ${file:/path}; 64 hex digits, as `openssl rand -hex 32` prints",
+            )
+        keys.append(reference)
+    return AccountSettings(keys=tuple(keys))

@@ -1,0 +1,134 @@
+"""Metadata of authorization servers (RFC 8414, OpenID Connect Discovery 1.0): found by the issuer, checked, and never believed further.
+
+Every request goes through the egress rules of the policy, so a document that names an inner address opens nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from toolgen.connectors.http.outbound.client import ask
+from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, RefusedError, Via
+from toolgen.model.auth import UserAccount
+
+__all__ = ["ServerMetadata", "discover", "given_metadata"]
+
+_MAX_URL_LENGTH = 2048
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_ENDPOINTS = {
+    "authorization_url": "authorization_endpoint",
+    "token_url": "token_endpoint",
+    "revocation_url": "revocation_endpoint",
+    "device_url": "device_authorization_endpoint",
+}
+_NEEDED = ("authorization_url", "token_url")
+
+
+class ServerMetadata(Struct, frozen=True, kw_only=True):
+    """Endpoints of an authorization server. `says_issuer`: its answers name the issuer (RFC 9207), and one that does not is refused.
+
+    `issuer` is the identifier of the server; where no metadata was read, the origin of its authorization endpoint stands for it, and an
+    answer is not expected to name it.
+    """
+
+    issuer: str
+    authorization_url: str
+    token_url: str
+    revocation_url: str = ""
+    device_url: str = ""
+    says_issuer: bool = False
+    discovered: bool = False
+
+
+def given_metadata(form: UserAccount) -> ServerMetadata | None:
+    """Return the endpoints that the configuration names; None if the metadata of an issuer has to be read."""
+    if form.issuer and not (form.authorization_url and form.token_url):
+        return None
+    parts = urlsplit(form.authorization_url)
+    return ServerMetadata(
+        issuer=form.issuer or f"{parts.scheme}://{parts.netloc}",
+        authorization_url=form.authorization_url,
+        token_url=form.token_url,
+        revocation_url=form.revocation_url,
+        device_url=form.device_url,
+        discovered=bool(form.issuer),
+    )
+
+
+async def discover(form: UserAccount, via: Via) -> ServerMetadata:
+    """Read the metadata of the issuer of an account. Raises `OutboundError` for a document that is not the issuer's own."""
+    fault: OutboundError | None = None
+    for address in _addresses(form.issuer):
+        try:
+            reply = await ask(OutboundRequest(method="GET", url=address, headers={"Accept": "application/json"}), via)
+        except RefusedError:
+            raise
+        except OutboundError as error:
+            fault = error
+            continue
+        if reply.status == 200:
+            return _metadata(form, _object(reply.body))
+        fault = OutboundError(f"its metadata is not there (status {reply.status})")
+    raise fault or OutboundError("its metadata is not there")
+
+
+def _addresses(issuer: str) -> tuple[str, ...]:
+    """Return where the metadata may be: RFC 8414 section 3.1, and OpenID Connect Discovery 1.0 section 4 with the path before and after."""
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    found = (
+        f"{origin}/.well-known/oauth-authorization-server{path}",
+        f"{origin}/.well-known/openid-configuration{path}",
+        f"{origin}{path}/.well-known/openid-configuration",
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _metadata(form: UserAccount, said: Mapping[str, object]) -> ServerMetadata:
+    if said.get("issuer") != form.issuer:  # RFC 8414 section 3.3: identical, or a stranger speaks for the issuer
+        raise OutboundError("its metadata names another issuer than the one that was asked")
+    methods = said.get("code_challenge_methods_supported")
+    if methods is not None and (not isinstance(methods, list) or "S256" not in methods):
+        raise OutboundError("it does not support PKCE with S256 (code_challenge_methods_supported)")
+    kinds = said.get("response_types_supported")
+    if isinstance(kinds, list) and "code" not in kinds:
+        raise OutboundError("it gives out no authorization codes (response_types_supported)")
+    local = urlsplit(form.issuer).scheme == "http"
+    found: dict[str, str] = {}
+    for name, member in _ENDPOINTS.items():
+        value = getattr(form, name) or said.get(member) or ""
+        if value and not _is_endpoint(value, local=local):
+            raise OutboundError(f"its metadata has no usable https address as {member}")
+        if not value and name in _NEEDED:
+            raise OutboundError(f"its metadata has no {member}")
+        found[name] = str(value)
+    says = said.get("authorization_response_iss_parameter_supported") is True
+    return ServerMetadata(issuer=form.issuer, says_issuer=says, discovered=True, **found)
+
+
+def _is_endpoint(value: object, *, local: bool) -> bool:
+    """Return True for an https URL without user name and fragment; http is for servers of this machine that were configured as such."""
+    if not isinstance(value, str) or not value.isascii() or not value.isprintable() or len(value) > _MAX_URL_LENGTH:
+        return False
+    try:
+        parts = urlsplit(value)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    plain = local and parts.scheme == "http" and host in _LOOPBACK
+    clean = not parts.fragment and "@" not in parts.netloc and " " not in value and "\\" not in value
+    return (parts.scheme == "https" or plain) and bool(host) and port != 0 and clean
+
+
+def _object(body: bytes) -> Mapping[str, object]:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        raise OutboundError("its metadata is no JSON") from None
+    if not isinstance(found, dict):
+        raise OutboundError("its metadata is no JSON object")
+    return found

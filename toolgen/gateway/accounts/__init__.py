@@ -1,0 +1,1 @@
+"""Accounts of people at upstream systems: links, tokens, refresh and revocation."""

@@ -1,0 +1,99 @@
+"""Assembly of the accounts of a project: its clients, its store and its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from toolgen.config.settings import Settings
+from toolgen.connectors.executor import SourcePermit
+from toolgen.connectors.http.oauth.account_client import AccountClient
+from toolgen.connectors.registry import CONNECTORS
+from toolgen.connectors.secrets import SecretResolver
+from toolgen.core.clock import Clock
+from toolgen.core.errors import StateError
+from toolgen.gateway.accounts.accounts import AccountDependencies, Accounts
+from toolgen.gateway.policies.compiled_policy import CurrentPolicy
+from toolgen.gateway.state.shared_state import account_rows
+from toolgen.model.auth import UserAccount, read_form
+from toolgen.model.auth_schemes import HEADERS
+from toolgen.state.accounts import AccountStore
+from toolgen.state.key_encryption import FileKeys, GivenKeys, KeyEncryption
+
+__all__ = ["account_forms", "account_keys", "account_store", "make_accounts", "public_address"]
+
+
+def make_accounts(
+    settings: Settings,
+    *,
+    current: CurrentPolicy,
+    record: Callable[[Mapping[str, Any]], Awaitable[object]],
+    clock: Clock,
+) -> Accounts:
+    """Return the accounts of a project. Nothing is opened yet."""
+
+    def identity(name: str) -> tuple[str, str] | None:
+        return current.compiled_policy.identity.person(name)
+
+    permit: SourcePermit = current.permit
+    secrets = SecretResolver(permit=permit, clock=clock)
+    clients = {
+        name: AccountClient(form, secrets=secrets, permit=_of_source(permit, name), clock=clock)
+        for name, form in account_forms(settings).items()
+    }
+    dependencies = AccountDependencies(
+        store=account_store(settings, clock),
+        clients=clients,
+        record=record,
+        identity=identity,
+        clock=clock,
+        url=public_address(settings),
+    )
+    return Accounts(dependencies)
+
+
+def account_forms(settings: Settings) -> Mapping[str, UserAccount]:
+    """Return the account of each source that is called with accounts of people."""
+    found: dict[str, UserAccount] = {}
+    for name, source in settings.sources.items():
+        if CONNECTORS[source.config.kind].takes_accounts:
+            for scheme, written in source.auth.items():
+                form = None if scheme == HEADERS else read_form(written)
+                if isinstance(form, UserAccount):
+                    found[name] = form
+    return found
+
+
+def account_store(settings: Settings, clock: Clock) -> AccountStore:
+    """Return the store of the accounts of a project."""
+    return AccountStore(account_rows(settings, clock), account_keys(settings))
+
+
+def account_keys(settings: Settings) -> KeyEncryption:
+    """Return the key-encryption keys: those that the project names, or a file beside that of its log."""
+    references = settings.accounts.keys
+    if not references:
+        return FileKeys(_key_file(settings))
+    secrets = SecretResolver()
+
+    def read() -> Sequence[str]:
+        found = [secrets.revealed(reference) for reference in references]
+        if None in found:
+            raise StateError("a key-encryption key of accounts.keys cannot be read")
+        return [text.strip() for text in found if text is not None]
+
+    return GivenKeys(read)
+
+
+def public_address(settings: Settings) -> str:
+    """Return the address of the gateway as browsers see it; that of this machine if nobody said it."""
+    return settings.console.url or settings.url or f"http://127.0.0.1:{settings.port}"
+
+
+def _key_file(settings: Settings) -> Path:
+    return settings.audit_dir / "accounts.keys"
+
+
+def _of_source(permit: SourcePermit, source: str) -> Callable[..., Any]:
+    return lambda destination: permit(destination, source=source)

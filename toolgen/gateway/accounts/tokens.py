@@ -1,0 +1,254 @@
+"""Access tokens of accounts: the newest of each person at hand, refreshed ahead of their end, once for all calls and workers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import NoReturn, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolgen.connectors.http.oauth.account_client import AccountClient, RejectedGrantError
+from toolgen.connectors.http.oauth.account_tokens import AuthorizationRequiredError
+from toolgen.connectors.http.outbound.request import OutboundError
+from toolgen.core.clock import Clock
+from toolgen.core.errors import AuditError, SecretError
+from toolgen.model.auth import UserAccount
+from toolgen.model.call import Principal
+from toolgen.state.accounts import Account, AccountStore
+
+__all__ = ["AccountAccess", "SourceTokens"]
+
+_LOOK_S = 5.0  # after which an account is read again: another worker may have unlinked it
+_AHEAD = 0.1  # of the life of a token, before whose end it is refreshed
+_MAX_AHEAD_S = 300.0
+_SPARE_S = 5.0
+_WAIT_S = 20.0
+_PAUSE_S = 0.05
+_MENDED_S = 30.0
+_FAILED_S = 5.0
+_MAX_PEOPLE = 10_000
+
+V = TypeVar("V")
+log = logging.getLogger("toolgen.accounts")
+
+
+class AccountAccess(Struct, frozen=True, kw_only=True):
+    """Dependencies of tokens: the store, the key of a caller's person, the page that a person links an account at, and the record of what
+    happened."""
+
+    store: AccountStore
+    clock: Clock
+    person: Callable[[Principal], str]
+    page: Callable[[Principal, str], Awaitable[str]]
+    note: Callable[[str, Account], Awaitable[None]]
+
+
+class _Warm(Struct, kw_only=True):
+    """Token that can be sent at once until `look`, when the account is read again (monotonic seconds)."""
+
+    token: str
+    look: float
+    refreshable: bool
+
+
+class SourceTokens:
+    """Tokens for the calls of one source (`AccountTokens` of executors)."""
+
+    def __init__(self, source: str, client: AccountClient, access: AccountAccess) -> None:
+        self._source = source
+        self._client = client
+        self._access = access
+        self._monotonic = access.clock.monotonic
+        self._person = access.person
+        self._warm: OrderedDict[str, _Warm] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[_Warm]] = {}
+        self._rejected: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._failed: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self.refreshes = 0
+        """How many refreshes this process asked the authorization server for."""
+
+    def known(self, form: UserAccount, principal: Principal) -> str | None:
+        """Return the token of the person's account if it can be sent at once, or None."""
+        warm = self._warm.get(self._person(principal))
+        return None if warm is None or self._monotonic() >= warm.look else warm.token
+
+    async def fetch(self, form: UserAccount, principal: Principal) -> str:
+        """Return a token. Raises `AuthorizationRequiredError`, `SecretError` and `StateError`. Concurrent calls share one request."""
+        known = self.known(form, principal)
+        if known is not None:
+            return known
+        person = self._person(principal)
+        task = self._asking.get(person)
+        if task is None:
+            task = self._asking[person] = asyncio.get_running_loop().create_task(self._read(person))
+            task.add_done_callback(lambda done: self._done(person, done))
+        try:
+            return (await asyncio.shield(task)).token
+        except _UnlinkedError:
+            await self._require(principal)
+
+    def reject(self, form: UserAccount, principal: Principal, token: str) -> bool:
+        """Take note of a token that the system did not accept; False if another one did not help a moment ago either."""
+        person, now = self._person(principal), self._monotonic()
+        warm = self._warm.get(person)
+        if warm is not None and warm.token != token:
+            return True  # another call has replaced it already
+        last = self._rejected.get(person)
+        if last is not None and last[0] != token and now < last[1] + _MENDED_S:
+            return False
+        self._keep(self._rejected, person, (token, now))
+        self._warm.pop(person, None)
+        return True
+
+    def forget(self, person: str) -> None:
+        """Let go of what is at hand of a person: an account was linked or unlinked."""
+        for found in (self._warm, self._rejected, self._failed):
+            found.pop(person, None)
+
+    async def close(self) -> None:
+        """Give up what is being asked for."""
+        asking = list(self._asking.values())
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    def _done(self, person: str, task: asyncio.Task[_Warm]) -> None:
+        self._asking.pop(person, None)
+        if not task.cancelled():
+            task.exception()  # who waits is told; nobody may wait any more
+
+    async def _read(self, person: str) -> _Warm:
+        """Read the account that calls of a person use, and refresh its token if that is needed."""
+        client = await self._client.client_name()
+        account = await self._current(person, client)
+        rejected = self._rejected.get(person)
+        refused = rejected is not None and rejected[0] == account.access_token
+        now = self._access.clock.now()
+        if refused or (account.expires and now >= _worth_replacing(account)):
+            usable = not refused and now < account.expires - _SPARE_S
+            account = await self._refreshed(account, client, usable=usable)
+        look = self._monotonic() + _LOOK_S
+        if account.expires:
+            left = _worth_replacing(account) - self._access.clock.now()
+            look = min(look, self._monotonic() + max(left, 0.0)) if left > 0 else self._monotonic() + 1.0
+        warm = _Warm(token=account.access_token, look=look, refreshable=bool(account.refresh_token))
+        self._keep(self._warm, person, warm)
+        return warm
+
+    async def _current(self, person: str, client: str) -> Account:
+        for account in await self._access.store.of(person):
+            if account.source == self._source and account.default:
+                if account.client != client or not account.access_token:
+                    break  # its tokens belong to another client or server, or were refused
+                return account
+        raise _UnlinkedError
+
+    async def _refreshed(self, account: Account, client: str, *, usable: bool) -> Account:
+        """Refresh an account, or wait until another worker has. With `usable` the old token does where that fails."""
+        if not account.refresh_token:
+            if usable:
+                return account
+            raise _UnlinkedError
+        failed = self._failed.get(account.person)
+        if failed is not None and self._monotonic() < failed[1]:
+            if usable:
+                return account
+            raise _unavailable(self._source, failed[0])
+        store, holder = self._access.store, secrets.token_hex(16)
+        until = self._monotonic() + _WAIT_S
+        while not await store.lock(account.key, holder):
+            await asyncio.sleep(_PAUSE_S)
+            found = await self._current(account.person, client)
+            if found.access_token != account.access_token:
+                return found
+            if self._monotonic() >= until:
+                raise _unavailable(self._source, "another worker has been refreshing this token for too long")
+        try:
+            found = await self._current(account.person, client)
+            if found.access_token != account.access_token:
+                return found
+            return await self._renewed(found)
+        except RejectedGrantError:
+            await self._refuse(account)
+            raise _UnlinkedError from None
+        except (OutboundError, SecretError) as error:
+            why = error.message if isinstance(error, SecretError) else str(error)
+            self._keep(self._failed, account.person, (why, self._monotonic() + _FAILED_S))
+            log.warning("a token for %s was not refreshed: %s", self._source, why)
+            if usable:
+                return account
+            raise _unavailable(self._source, why) from None
+        finally:
+            await store.unlock(account.key, holder)
+
+    async def _renewed(self, account: Account) -> Account:
+        self.refreshes += 1
+        tokens = await self._client.refresh(account.refresh_token)
+        now = self._access.clock.now()
+        changes = {
+            "access_token": tokens.access_token,
+            "refresh_token": tokens.refresh_token or account.refresh_token,
+            "expires": now + tokens.seconds if tokens.seconds else 0.0,
+            "refreshed": now,
+        }
+        kept, known = None, account
+        while kept is None:  # the keys may be rotated meanwhile, and the new refresh token must not be lost
+            kept = await self._access.store.put(replace(known, **changes))
+            if kept is None:
+                found = await self._access.store.get(account.key)
+                if found is None or found.access_token != account.access_token:
+                    raise _UnlinkedError  # it was unlinked, or linked again
+                known = found
+        self._failed.pop(account.person, None)
+        return kept
+
+    async def _refuse(self, account: Account) -> None:
+        """Take the tokens away from an account that the authorization server does not accept any more; the person may link it again."""
+        found = await self._access.store.get(account.key)
+        if found is not None and found.access_token == account.access_token:
+            await self._access.store.put(replace(found, access_token="", refresh_token="", expires=0.0))
+        try:
+            await self._access.note("refused", account)
+        except AuditError:
+            log.warning("it is not on record that %s refused an account", self._source)
+
+    async def _require(self, principal: Principal) -> NoReturn:
+        page = await self._access.page(principal, self._source)
+        if not page:
+            raise AuthorizationRequiredError(
+                f"{self._source} is called with the account of the person, who has none linked, and the gateway has no page for that",
+                suggestion="the person links it with: toolgen accounts link",
+            )
+        raise AuthorizationRequiredError(
+            f"the person has to link an account at {self._source} first, on this page, signed in as themselves: {page}",
+            suggestion="show the person the link, and make the call again after that; nothing was sent",
+            page=page,
+        )
+
+    def _keep(self, found: OrderedDict[str, V], person: str, value: V) -> None:
+        found[person] = value
+        found.move_to_end(person)
+        if len(found) > _MAX_PEOPLE:
+            found.popitem(last=False)
+
+
+class _UnlinkedError(Exception):
+    """The person has no account that can be used."""
+
+
+def _worth_replacing(account: Account) -> float:
+    """Return the time from which on a token is refreshed (seconds since the epoch)."""
+    life = max(account.expires - account.refreshed, 0.0)
+    return account.expires - max(min(life * _AHEAD, _MAX_AHEAD_S), min(_SPARE_S, life / 2))
+
+
+def _unavailable(source: str, why: str) -> SecretError:
+    return SecretError(
+        f"no token of the person's account at {source} can be had now: {why}",
+        suggestion="try again later; if this goes on, tell the operator of the gateway",
+    )

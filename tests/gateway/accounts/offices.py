@@ -172,6 +172,7 @@ async def office(
         try:
             yield made
         finally:
+            app.end_streams()
             for http in made.browsers.values():
                 await http.aclose()
             await app.close()

@@ -12,6 +12,12 @@ from typing import Any
 import msgspec
 
 from toolgen.core.errors import CanonicalError, StateError
+from toolgen.frontends.mcp.account_links import (
+    AccountLinks,
+    AccountNeeded,
+    caller_without_pages,
+    without_pages,
+)
 from toolgen.frontends.mcp.approval_form import APPROVAL, form_of, said
 from toolgen.frontends.mcp.bridged_calls import BridgedCalls, Wanted
 from toolgen.frontends.mcp.client_channel import (
@@ -109,6 +115,7 @@ class ToolCalls:
         self._mailbox = mailbox
         self._asking_about: set[str] = set()
         self._follower = BridgedCalls(gateway, states, tasks)
+        self._accounts = AccountLinks(gateway.accounts, mailbox)
         self._ordinary_tools: dict[tuple[str, str, ProtocolStyle], _OrdinaryTool] = {}
 
     def converses(self, name: str, meta: Mapping[str, Any], caller: Caller) -> bool:
@@ -117,6 +124,8 @@ class ToolCalls:
         if caller.capabilities and "elicitation" in caller.capabilities and self._gateway.tool_calls.elicits:
             return True
         tool = self._listings.of(caller.principal).tool(name)
+        if tool is not None and self._accounts.may_ask(tool, caller.capabilities):
+            return True
         if tool is None or not (_speaks(tool) or tool.reports_progress):
             return False
         if META_PROGRESS in meta or (bool(caller.capabilities) and (_speaks(tool) or bool(tool.caller_requests))):
@@ -203,7 +212,22 @@ class ToolCalls:
             and (plan is None or not plan.at_once)
         ):
             return await self._elicit(request, envelope, protocol_style, caller)
+        if code == "authorization_required" and plan is None:
+            return await self._linked(envelope, request, params, meta, caller)
         return await self._result(envelope, request, caller)
+
+    async def _linked(
+        self, envelope: Envelope, request: _Request, params: Mapping[str, Any], meta: Mapping[str, Any], caller: Caller
+    ) -> dict[str, object] | RpcFault:
+        """Ask the person to link an account, and make the call again, through every stage, once that is done."""
+        result = await self._result(envelope, request, caller)
+        needed = self._accounts.needed(envelope, request.tool, request.capabilities, result)
+        if not isinstance(needed, AccountNeeded):
+            return result
+        settled = await self._accounts.settled(needed, params.get("inputResponses"), request.protocol_style, caller)
+        if settled is None:
+            return await self.answer(params, without_pages(meta), request.protocol_style, caller_without_pages(caller))
+        return self._asking(request, caller.principal, settled.questions) if isinstance(settled, Wanted) else settled
 
     async def _bridged(
         self, request: _Request, protocol_style: ProtocolStyle, caller: Caller, after: float | None
@@ -347,6 +371,8 @@ class ToolCalls:
             return request
         if envelope.error is not None and envelope.error.code == "approval_required" and caller_connection.elicits:
             return await self._elicit(request, envelope, protocol_style, caller)
+        if envelope.error is not None and envelope.error.code == "authorization_required":
+            return await self._linked(envelope, request, params, meta, caller)
         return await self._result(envelope, request, caller)
 
     async def _made(

@@ -308,15 +308,19 @@ class Accounts:
             await self._store.put(replace(others[0], default=True))
         return revoked
 
-    async def is_linked(self, principal: Principal, source: str) -> bool:
-        """Return True if the person has an account at a source that calls can use."""
-        return await self._has(self.person(principal), source)
+    def now(self) -> float:
+        """Return the time in seconds since the epoch."""
+        return self._clock.now()
 
-    async def linked(self, principal: Principal, source: str, *, within: float, left: Callable[[], bool]) -> bool:
-        """Wait until the person has linked an account, on any worker; False after `within` seconds, or once the caller has `left`."""
+    async def linked(
+        self, principal: Principal, source: str, *, within: float, left: Callable[[], bool], since: float = 0.0
+    ) -> bool:
+        """Wait until the person has linked an account `since` a time, on any worker; False after `within` seconds, or once the caller has
+        `left`."""
         loop = asyncio.get_running_loop()
         until = loop.time() + within
-        while not await self.is_linked(principal, source):
+        person = self.person(principal)
+        while not await self._has(person, source, since=since):
             rest = until - loop.time()
             if rest <= 0 or left():
                 return False
@@ -349,9 +353,10 @@ class Accounts:
         """Return the redirect URI, which differs for each source, so that no server can pass the answer of another one for its own."""
         return f"{self._url}/accounts/callback/{source}"
 
-    async def _has(self, person: str, source: str, *, other_than: str = "") -> bool:
+    async def _has(self, person: str, source: str, *, other_than: str = "", since: float = 0.0) -> bool:
         return any(
-            one.source == source and one.access_token and one.name != other_than for one in await self._store.of(person)
+            one.source == source and one.access_token and one.name != other_than and one.linked >= since
+            for one in await self._store.of(person)
         )
 
     async def _only_default(self, account: Account) -> None:

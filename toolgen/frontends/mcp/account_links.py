@@ -1,0 +1,138 @@
+"""Calls that need an account of the person: the client shows the page for that by URL-mode elicitation, and the call is made again.
+
+MCP 2025-11-25, client/elicitation (request, error -32042, notifications/elicitation/complete) and 2026-07-28 (input_required).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from asyncio import QueueFull
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from toolgen.frontends.mcp.bridged_calls import Wanted
+from toolgen.frontends.mcp.client_channel import MAX_QUESTION_S, PendingReplies
+from toolgen.frontends.mcp.messages import META_CAPABILITIES, Caller, ProtocolStyle, RpcFault
+from toolgen.gateway.accounts.accounts import Accounts
+from toolgen.gateway.calls.json_body import encode
+from toolgen.model.call import parties
+from toolgen.model.result import Envelope
+from toolgen.model.tool import Tool
+
+__all__ = ["ACCOUNT", "AccountLinks", "AccountNeeded", "caller_without_pages", "without_pages"]
+
+ACCOUNT: Final = "account"
+"""Key of the question in `inputRequests` (2026-07-28)."""
+_PAGES_REQUIRED: Final = -32042
+_CAPABILITY: Final = "elicitation_url"
+_LINKED_S: Final = 300.0  # how long a client of 2026-07-28 waits whose person was shown the page
+
+
+class AccountNeeded(Struct, frozen=True, kw_only=True):
+    """Outcome of a call for which the person has no account: the page for that, and the result for a client that shows none."""
+
+    source: str
+    page: str
+    result: dict[str, object]
+
+
+class AccountLinks:
+    """Asks the person at a caller's client to link an account."""
+
+    def __init__(self, accounts: Accounts, mailbox: PendingReplies) -> None:
+        self._accounts, self._mailbox = accounts, mailbox
+
+    def may_ask(self, tool: Tool, capabilities: frozenset[str]) -> bool:
+        """Return True if calls of a tool may need an account, and the client can show a page."""
+        return _CAPABILITY in capabilities and tool.source in self._accounts.sources
+
+    def needed(
+        self,
+        envelope: Envelope,
+        tool: Tool | None,
+        capabilities: frozenset[str],
+        result: dict[str, object] | RpcFault,
+    ) -> dict[str, object] | RpcFault | AccountNeeded:
+        """Return that a call needs an account, if the client can show its person the page for that; otherwise its result."""
+        error = envelope.error
+        if error is None or error.code != "authorization_required" or tool is None or isinstance(result, RpcFault):
+            return result
+        if not error.help_url or not self.may_ask(tool, capabilities):
+            return result
+        return AccountNeeded(source=tool.source, page=error.help_url, result=result)
+
+    async def settled(
+        self, needed: AccountNeeded, answers: object, style: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault | Wanted | None:
+        """Ask the person, or take the answer that a client of 2026-07-28 came back with. Return None once an account is linked, what is to
+        be asked by a result, or the answer to a client whose person links none. Raises `StateError`."""
+        if isinstance(answers, Mapping) and ACCOUNT in answers:
+            return None if await self._awaited(answers[ACCOUNT], needed, caller) else needed.result
+        params: dict[str, Any] = {"mode": "url", "message": self._message(needed), "url": needed.page}
+        if style is ProtocolStyle.STATELESS:
+            return Wanted({ACCOUNT: {"method": "elicitation/create", "params": params}})
+        params["elicitationId"] = secrets.token_hex(16)
+        if caller.send is None:
+            return RpcFault(code=_PAGES_REQUIRED, message=self._message(needed), data={"elicitations": [params]})
+        if not await self._shown(needed, params, caller):
+            return needed.result
+        done = {"elicitationId": params["elicitationId"]}
+        with suppress(QueueFull):
+            caller.send(encode({"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": done}))
+        return None
+
+    async def _awaited(self, answer: object, needed: AccountNeeded, caller: Caller) -> bool:
+        """Wait until the person whose client accepted to show the page has linked an account, for five minutes at most."""
+        if not isinstance(answer, Mapping) or answer.get("action") != "accept":
+            return False
+        left = caller.caller_connection.disconnected
+        return await self._accounts.linked(caller.principal, needed.source, within=_LINKED_S, left=left)
+
+    async def _shown(self, needed: AccountNeeded, params: dict[str, Any], caller: Caller) -> bool:
+        """Have the client show the page, and wait for the account itself: the answer may come to another worker, and proves nothing."""
+        if caller.send is None:
+            return False
+        question, answer = self._mailbox.open(parties(caller.principal))
+        disconnected, since = caller.caller_connection.disconnected, self._accounts.now()
+
+        def left() -> bool:
+            return disconnected() or (answer.done() and not _accepted(answer))
+
+        try:
+            caller.send(encode({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": params}))
+            return await self._accounts.linked(
+                caller.principal, needed.source, within=MAX_QUESTION_S, left=left, since=since
+            )
+        except QueueFull:
+            return False
+        finally:
+            self._mailbox.close(question)
+
+    def _message(self, needed: AccountNeeded) -> str:
+        return f"Link your account at {self._accounts.title(needed.source)}: your agent needs it for this call."
+
+
+def caller_without_pages(caller: Caller) -> Caller:
+    """Return the caller as one whose client shows no pages: it is not asked twice."""
+    return msgspec.structs.replace(caller, capabilities=caller.capabilities - {_CAPABILITY})
+
+
+def without_pages(meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the `_meta` of a request of 2026-07-28 without the capability to show pages."""
+    given = meta.get(META_CAPABILITIES)
+    modes = given.get("elicitation") if isinstance(given, Mapping) else None
+    if not isinstance(given, Mapping) or not isinstance(modes, Mapping) or "url" not in modes:
+        return meta
+    others = {mode: value for mode, value in modes.items() if mode != "url"}
+    kept = {name: value for name, value in given.items() if name != "elicitation"}
+    return {**meta, META_CAPABILITIES: {**kept, **({"elicitation": others} if others else {})}}
+
+
+def _accepted(answer: asyncio.Future[Any]) -> bool:
+    said = answer.result()
+    return isinstance(said, Mapping) and said.get("action") == "accept"

@@ -157,13 +157,13 @@ def open_engine(dialect: str, folder: Path) -> Iterator[Engine]:
 
 
 @contextmanager
-def open_server(dialect: str, script: Path) -> Iterator[Engine]:
+def open_server(dialect: str, script: Path, digits: int = 0) -> Iterator[Engine]:
     """A fresh database of PostgreSQL or MariaDB, with the schema that a build reads from it; skips where there is no server."""
     made = script.read_text(encoding="utf-8")
     with (postgres_database if dialect == "postgres" else mysql_database)(made) as place:
         known = RECORDS[dialect].read(location_of(place), "").database
         with closing(connection_to(dialect, place)) as connection:
-            yield Engine(dialect=dialect, database=known, connection=connection)
+            yield Engine(dialect=dialect, database=known, connection=connection, digits=digits)
 
 
 def _title(name: str) -> str:

@@ -378,6 +378,7 @@ DIALECT: Final = Dialect(
     values_columns=("column_", 0),
     later_ctes="recursive",
     later_ctes_hide=True,
+    recursion_keeps_types=True,
     sequence_tables=is_sequence,
     titles_by_text=True,
     titles_by_value=True,

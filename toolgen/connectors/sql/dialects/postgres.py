@@ -210,6 +210,7 @@ DIALECT: Final = Dialect(
         **dict.fromkeys(words("json_each json_each_text jsonb_each jsonb_each_text"), ("key", "value")),
         **dict.fromkeys(words("json_to_record json_to_recordset jsonb_to_record jsonb_to_recordset"), ()),
     },  # chapter 9.26
+    unnested_columns={"tsvector": ("lexeme", "positions", "weights")},
     scalars_in_from=frozenset(POSTGRES_FUNCTIONS) - _OF_MANY_ROWS,
     special_calls=words("cast extract position overlay trim substring json_object interval"),
     named_arguments=words("make_date make_interval make_time make_timestamp make_timestamptz"),
@@ -231,6 +232,7 @@ DIALECT: Final = Dialect(
     ),
     interval_units=_UNITS,
     query_starts=frozenset({TokenType.TABLE}),
+    declared_records=True,
     typed_json_arrows=True,
     array_comparisons=True,
     fields_may_be_calls=True,

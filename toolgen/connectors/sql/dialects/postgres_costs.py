@@ -15,12 +15,12 @@ POSTGRES_FUNCTIONS: Final = table(
             Cost(),
             """
             acosd acosh age array_position array_dims array_length array_lower array_ndims array_upper ascii asind asinh atan2d atand
-            atanh bit_and bit_count bit_length bit_or bit_xor bool_and bool_or cardinality char_length
+            atanh bit_and bit_count bit_length bit_or bit_xor bool bool_and bool_or cardinality char_length
             character_length clock_timestamp corr cosd cosh cot cotd covar_pop covar_samp current_time
-            current_timestamp date date_add date_bin date_part date_subtract erf erfc every extract family
+            current_timestamp date date_add date_bin date_part date_subtract erf erfc every extract family float4 float8
             gen_random_uuid generate_series generate_subscripts get_bit get_byte grouping host hostmask
             hashtext hashtextextended inet_merge pg_column_size regr_sxx regr_sxy regr_syy
-            inet_same_family isempty isfinite json_array_length json_typeof jsonb_array_length jsonb_typeof
+            inet_same_family int2 int4 int8 isempty isfinite json_array_length json_typeof jsonb_array_length jsonb_typeof
             justify_days justify_hours localtime localtimestamp lower_inc lower_inf make_date make_interval make_time
             make_timestamp make_timestamptz masklen netmask network now num_nonnulls num_nulls numnode octet_length
             pg_size_bytes pg_size_pretty pg_typeof random regr_avgx regr_avgy regr_count regr_intercept regr_r2
@@ -49,7 +49,7 @@ POSTGRES_FUNCTIONS: Final = table(
             abbrev abs array_append array_cat array_positions array_prepend array_remove avg broadcast
             ceil ceiling convert_from date_trunc datemultirange daterange decode floor int4multirange int4range
             int8range json_extract_path json_extract_path_text justify_interval left min_scale multirange
-            nummultirange numrange range_intersect_agg range_merge reverse right row set_bit set_byte sum to_ascii
+            nummultirange numrange range_intersect_agg range_merge reverse right row set_bit set_byte sum text to_ascii
             to_number trim_array trim_scale tsmultirange tsrange tstzmultirange tstzrange unistr
             """,
         ),

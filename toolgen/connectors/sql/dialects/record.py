@@ -128,6 +128,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     max_row_memory: float = 50e6  # bytes that the values of one row may take
     uninterruptible: bool = False  # a server that does not look at its clock inside of a function
     table_functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # allowed in FROM, with their columns
+    unnested_columns: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # what unnest gives for a type that is no list
     scalars_in_from: frozenset[str] = frozenset()  # functions of one value that may stand in FROM as one row
     special_calls: frozenset[str] = frozenset()  # calls with a grammar of their own, which the parser reads as itself
     named_arguments: frozenset[str] = frozenset()  # functions that may be called with names of arguments
@@ -153,6 +156,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         default_factory=dict
     )  # special calls that are also functions: whether arguments from a place on are those of the standard
     json_tables: bool = False  # JSON_TABLE declares columns
+    declared_records: bool = False  # an alias declares columns: `jsonb_to_record(x) AS r(a int)`
     converts_to_types: bool = False  # `CONVERT(x, CHAR(10))`
     comprehensions: bool = False  # `[x FOR x IN l IF …]`
     lambdas: bool = False  # an arrow makes a function; elsewhere it reads JSON
@@ -213,6 +217,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     later_ctes: Literal["", "recursive", "always"] = ""  # where a query sees common table expressions behind it
     later_ctes_hide: bool = False  # one behind hides one of a query around
     implicit_recursion: bool = False  # WITH without RECURSIVE may be recursive
+    recursion_keeps_types: bool = False  # columns of a recursion have the types of its first query; longer values fail
     groups_by_key: bool = False  # a table grouped by its key has all of its columns
     sequence_tables: Callable[[str], bool] | None = None  # True for a name that is a list of numbers
     # names of columns of the result

@@ -18,6 +18,7 @@ from toolgen.model.database import DialectName
 __all__ = ["alias_answers", "is_sorted_by"]
 
 _BARE: Final = frozenset({"order", "group", "distinct"})
+_GROUPS: Final = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
 def alias_answers(identifier: exp.Expr, around: SelectScope, scope: SelectScope, dialect: DialectName) -> bool:
@@ -43,6 +44,6 @@ def _stands_bare(identifier: exp.Expr) -> bool:
     while node is not None and isinstance(node.parent, (exp.Paren, exp.Ordered)):
         node = node.parent
     holder = node.parent if node is not None else None
-    if isinstance(holder, exp.Tuple) and isinstance(holder.parent, exp.Distinct):
+    if isinstance(holder, exp.Tuple) and isinstance(holder.parent, (exp.Distinct, *_GROUPS)):
         holder = holder.parent
-    return isinstance(holder, (exp.Order, exp.Group, exp.Distinct, exp.Rollup, exp.Cube, exp.GroupingSets))
+    return isinstance(holder, (exp.Order, exp.Group, exp.Distinct, *_GROUPS))

@@ -47,6 +47,7 @@ class Bound(NamedTuple):
     `depth`: brackets that open in it. `large`: gathered from rows, and bounded while it is. `digits`: of the numbers with an
     exponent in a text, when they are written out. `json`: a document. `built`: put together by the statement, and not as a table has it.
     `element`: size of the largest value in a gathered list; negative if it is not known. `fixed`: a number of a type with a fixed size.
+    `wild`: the statement or a parameter may have put a sign of LIKE into it, `%`, `_` or a backslash.
     """
 
     size: float
@@ -59,6 +60,7 @@ class Bound(NamedTuple):
     built: bool = True
     element: float = -1.0
     fixed: bool = False
+    wild: bool = False
 
     def merged(self, other: Bound) -> Bound:
         """The larger of both in each respect."""
@@ -73,6 +75,7 @@ class Bound(NamedTuple):
             self.built or other.built,
             max(self.element, other.element) if min(self.element, other.element) >= 0 else -1.0,
             self.fixed and other.fixed,
+            self.wild or other.wild,
         )
 
 
@@ -106,6 +109,8 @@ _FIXED: Final = frozenset(
 )
 _OF_FIXED: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.Case, exp.If)
 """What has a number of a fixed size if all of its operands are such numbers; engines fail where it does not fit."""
+_LISTING: Final = frozenset({"array_agg", "range_agg", "range_intersect_agg"})
+_LIMITS: Final = frozenset({"lower", "upper"})  # of a range, which is made of its elements
 _NUMBERS: Final = _FIXED | {exp.DType.DECIMAL}
 
 
@@ -116,8 +121,11 @@ def narrowed(node: exp.Expr, value: Bound, values: Bounds) -> Bound:
     if isinstance(node, _OF_FIXED) and all(one.fixed for one in values):
         return value._replace(size=NUMBER, fixed=True)
     first = values[0]
-    if called_name(node) == "array_agg":
+    name = called_name(node)
+    if name in _LISTING:
         return value if first.large else value._replace(element=first.size)
+    if name in _LIMITS and first.element >= 0:
+        return value._replace(size=first.element, large=False)
     if isinstance(node, _HOLDERS):
         return value._replace(element=first.element, fixed=first.fixed)
     if isinstance(node, exp.Bracket):

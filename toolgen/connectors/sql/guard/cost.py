@@ -36,9 +36,11 @@ from toolgen.connectors.sql.guard.column_names import computed_title, named_quer
 from toolgen.connectors.sql.guard.column_sizes import TEXT, column_sizes
 from toolgen.connectors.sql.guard.functions import source_columns
 from toolgen.connectors.sql.guard.json_paths import cost_of_path
+from toolgen.connectors.sql.guard.like_patterns import WILD, beginning, keeps_signs
 from toolgen.connectors.sql.guard.parameter_sizes import ORDINARY, Measure, written_digits
 from toolgen.connectors.sql.guard.patterns import is_linear, repetitions, states
 from toolgen.connectors.sql.guard.placeholders import CALL, slot_number
+from toolgen.connectors.sql.guard.recursion_sizes import first_sizes
 from toolgen.connectors.sql.guard.refusal import refuse, shown
 from toolgen.connectors.sql.guard.result_sizes import DECIMAL, RESULT_SIZES, Arguments, gathered_size, series_length
 from toolgen.model.database import Database, DialectName
@@ -272,12 +274,13 @@ class _Row:
         if not node.is_string:
             return Bound(digits_of(node), fixed=text.isdigit() and len(text) <= _WHOLE_DIGITS)
         size = len(text) if text.isascii() else len(text.encode(errors="replace"))
-        return Bound(size, depth=text.count("[") + text.count("{"), digits=written_digits(text))
+        wild = any(sign in text for sign in WILD)
+        return Bound(size, depth=text.count("[") + text.count("{"), digits=written_digits(text), wild=wild)
 
     def _column(self, node: exp.Expr) -> Bound:
         if isinstance(node, exp.Column) and (slot := slot_number(node)) is not None:
             measure = self._measured[slot] if slot < len(self._measured) else ORDINARY
-            return Bound(measure.size, depth=measure.depth, digits=measure.digits)
+            return Bound(measure.size, depth=measure.depth, digits=measure.digits, wild=True)
         name = node.name.lower()
         if name in self._variables and not node.args.get("table"):
             return self._variables[name]
@@ -298,6 +301,7 @@ class _Row:
         large = any(value.large for value in values)
         work = sum(value.work for value in values)
         memory = sum(value.memory for value in values)
+        wild = any(value.wild for value in values) or not keeps_signs(node)
         if not cost.work and not cost.memory:
             built = any(value.built for value in values)
             return Bound(
@@ -309,6 +313,7 @@ class _Row:
                 sum(value.digits for value in values),
                 any(value.json for value in values),
                 built,
+                wild=wild,
             )
         json = cost.result in _DOCUMENTS
         if cost.result == "cast":
@@ -352,18 +357,23 @@ class _Row:
             work, memory = 2 * work, 2 * memory  # arguments are worked out once more, to be counted
         self._check(work, memory)
         built = cost.result in _BUILDERS or sum(value.size for value in values if value.built) > NUMBER
-        return Bound(size, work, memory, depth, large, self._digits(node, cost, values), json, built)
+        return Bound(size, work, memory, depth, large, self._digits(node, cost, values), json, built, wild=wild)
 
     def _work_of(self, node: exp.Expr, cost: Cost, values: Bounds, weight: float, large: bool) -> float:
         work = cost.work * weight
         if large:
             work = max(work, min(cost.work, _SMALL_WORK) * _LARGE)
-        if cost.pairs and len(values) > 1 and not subtracts_numbers(node):
+        if cost.pairs and len(values) > 1 and not subtracts_numbers(node) and not self._is_beginning(node):
             first, *others = (max(value.size, _LARGE * value.large) for value in values)
             work += cost.pairs * first * max(others)
         if cost.square and values and not (cost.result == "replace" and _shrinks(node)):
             work += cost.square * max(value.size for value in values) ** 2
         return work
+
+    def _is_beginning(self, node: exp.Expr) -> bool:
+        """Return True for `x LIKE y || '%'` where no other sign of LIKE is in the pattern: it is compared from left to right."""
+        parts = beginning(node)
+        return bool(parts) and not any(self._column(part).wild for part in parts)
 
     def _digits(self, node: exp.Expr, cost: Cost, values: Bounds) -> float:
         """Digits of the numbers in a text, where they are written out."""
@@ -489,6 +499,7 @@ class _Row:
                 whole.digits + given.digits,
                 whole.json or given.json,
                 whole.built or given.built,
+                wild=whole.wild or given.wild,
             )
             if select.parent is not None:
                 names = renamed[place : place + 1] if by_place else renamed
@@ -534,8 +545,18 @@ class _Row:
             return
         for cte in clause.expressions:
             steps = _STEPS if _is_recursive(cte) else 1
+            known = {name: value.size for name, value in self._columns.items()}
+            fixed = first_sizes(cte) if steps > 1 and self._dialect.recursion_keeps_types else {}
+            work, memory = self._work, self._memory
             for _ in range(steps):
+                self._work, self._memory = (
+                    work,
+                    memory,
+                )  # a server looks at its clock between steps, and the last is the largest
                 self._spend(self._value(cte.this))
+                for name, size in fixed.items():
+                    most = max(size, known.get(name, 0))
+                    self._columns[name] = self._columns[name]._replace(size=min(self._columns[name].size, most))
             self._common_rows[cte.alias.lower()] = self._rows_of(cte.this)
             if steps > 1:
                 self._deepen()

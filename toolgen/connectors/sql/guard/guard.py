@@ -25,6 +25,7 @@ from toolgen.connectors.sql.guard.pagination import complete_order
 from toolgen.connectors.sql.guard.parameter_sizes import Measure, measures
 from toolgen.connectors.sql.guard.placeholders import CALL, separate_null_tests, slot_number
 from toolgen.connectors.sql.guard.plan import StatementPlan, bound, slots_of
+from toolgen.connectors.sql.guard.populated_records import declare_records, may_populate
 from toolgen.connectors.sql.guard.refusal import StatementRefusal, refuse
 from toolgen.connectors.sql.guard.resolve import Resolver
 from toolgen.connectors.sql.guard.searches import check_filtered_search, searched_parameters
@@ -104,6 +105,8 @@ def _plan(
         refuse("dialect", f"SQL of the dialect {dialect!r} is not understood", "use another source")
     record = RECORDS[dialect]
     parsed = parse(sql, dialect)
+    if record.declared_records and may_populate(sql):
+        declare_records(parsed.root, database, scope)
     check_grammar(parsed.root, dialect, scope.functions, frozenset(database.functions), EnumTypes(database, scope))
     paths = check_cost(parsed.root, database, scope, measured)
     root = _query_root(parsed.root)

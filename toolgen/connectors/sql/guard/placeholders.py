@@ -186,7 +186,20 @@ def _declares_type(tokens: Sequence[Token], index: int, record: Dialect) -> bool
     """Return True at a part of JSON_TABLE, and at the type of `CONVERT(x, CHAR(10))`."""
     if record.json_tables and _declares_columns(tokens, index):
         return True
+    if record.declared_records and _follows_a_name(tokens, index):
+        return True
     return record.converts_to_types and tokens[index].token_type in Parser.TYPE_TOKENS and _is_converted(tokens, index)
+
+
+def _follows_a_name(tokens: Sequence[Token], index: int) -> bool:
+    """Return True at the type of a column of a record: `jsonb_to_record(x) AS r(code char(3), at timestamp(0))`."""
+    if index < 2 or tokens[index].token_type not in Parser.TYPE_TOKENS:
+        return False
+    name, before = tokens[index - 1], tokens[index - 2]
+    return name.token_type in {TokenType.VAR, TokenType.IDENTIFIER} and before.token_type in {
+        TokenType.L_PAREN,
+        TokenType.COMMA,
+    }
 
 
 def _declares_columns(tokens: Sequence[Token], index: int) -> bool:

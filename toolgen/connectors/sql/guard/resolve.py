@@ -433,7 +433,26 @@ class Resolver:
         ordinality = (
             self._spelling.column(counter) if isinstance(counter, exp.Identifier) else "ordinality" * bool(counter)
         )
-        self._function_relation(node, "unnest", tuple("unnest" for _ in call.expressions), scope, ordinality)
+        names = tuple(name for value in call.expressions for name in self._unnested(value, scope))
+        self._function_relation(node, "unnest", names, scope, ordinality)
+
+    def _unnested(self, value: exp.Expr, scope: SelectScope) -> tuple[str, ...]:
+        """The columns that unnest gives for a value: several for a document that is searched."""
+        sought = self._record.unnested_columns
+        if not sought:
+            return ("unnest",)
+        written = value.unnest()
+        if isinstance(written, exp.Cast):
+            kind = written.to.args.get("kind")
+            return sought.get(str(kind.name if isinstance(kind, exp.Identifier) else kind).lower(), ("unnest",))
+        if isinstance(written, exp.Anonymous):
+            return sought.get(called(written).removeprefix("to_"), ("unnest",))
+        if isinstance(written, exp.Column):
+            for relation in (one for around in scope.chain() for one in around.relations):
+                for column in relation.table.columns if relation.table is not None else ():
+                    if column.name == written.name and written.table.lower() in {"", relation.alias.lower()}:
+                        return sought.get(column.type, ("unnest",))
+        return ("unnest",)
 
     def _function_relation(self, node: exp.Expr, name: str, names: Names, scope: SelectScope, ordinality: str) -> None:
         alias_node = node.args.get("alias")

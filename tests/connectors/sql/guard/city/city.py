@@ -25,4 +25,4 @@ def city_statements(dialect: str) -> list[Honest]:
 
 def open_city(dialect: str) -> AbstractContextManager[Engine]:
     """A fresh database of the city; skips where there is no server."""
-    return open_server(dialect, FOLDER / f"schema_{dialect}.sql")
+    return open_server(dialect, FOLDER / f"schema_{dialect}.sql", digits=12)

@@ -15,7 +15,8 @@ from sqlglot.errors import SqlglotError
 
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.bounds import called_name
-from toolgen.connectors.sql.guard.grants import DEFAULT_SCHEMA, visible
+from toolgen.connectors.sql.guard.grants import visible
+from toolgen.connectors.sql.guard.identifiers import DEFAULT_SCHEMA
 from toolgen.connectors.sql.guard.placeholders import CALL
 from toolgen.connectors.sql.guard.refusal import refuse, shown
 from toolgen.model.database import Column, Database, Table

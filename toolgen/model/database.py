@@ -137,7 +137,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A column as the engine names and types it. `computed`: an update may change it without setting it (GENERATED, ON UPDATE).
     `invisible`: `*` does not stand for it (MariaDB, MySQL).
 
-    `labels` are the only values of an enum; `default` is the expression that gives a value where an INSERT has none.
+    `labels` are the only values of an enum, and `enum` is its name with its schema where `type` is not. `default` is the expression that
+    gives a value where an INSERT has none.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     default: str = ""
     labels: tuple[str, ...] = ()
     invisible: bool = False
+    enum: str = ""
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, order=True):

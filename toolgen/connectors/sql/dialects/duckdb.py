@@ -21,6 +21,7 @@ from toolgen.connectors.sql.dialects.duckdb_costs import DUCKDB_FUNCTIONS, DUCKD
 from toolgen.connectors.sql.dialects.duckdb_pivots import PIVOTED, rewrite_pivots
 from toolgen.connectors.sql.dialects.duckdb_series import bound_series
 from toolgen.connectors.sql.dialects.equivalents import DUCKDB_EQUIVALENTS
+from toolgen.connectors.sql.dialects.factorial_signs import call_factorials
 from toolgen.connectors.sql.dialects.record import Dialect, RowEstimate, TokenRewrite, TreeRewrite, words
 from toolgen.connectors.sql.dialects.reserved_names import quote_reserved_names, reserved_names
 from toolgen.connectors.sql.dialects.token_rewrites import (
@@ -314,6 +315,7 @@ DIALECT: Final = Dialect(
             "absolutes",
             "dotted_calls",
             "excluded_names",
+            "factorial_signs",
             "interval_texts",
             "nulls_inside",
             "sample_methods",
@@ -334,6 +336,7 @@ DIALECT: Final = Dialect(
         TokenRewrite(TokenType.VALUES, select_from_values),
         TokenRewrite(TokenType.ARROW, enclose_ordered_arrows),
         TokenRewrite("COLUMNS", unpack_columns),
+        TokenRewrite("!", call_factorials),
         TokenRewrite("PLACING", partial(separate_by_commas, function="OVERLAY", words=("PLACING", "FROM", "FOR"))),
         *(TokenRewrite(name, rename_list_functions) for name in ("APPLY", "FILTER")),
         *(
@@ -403,6 +406,7 @@ DIALECT: Final = Dialect(
     titles_by_text=True,
     titles_respelt=True,
     number_mark="$",
+    named_enums=True,
     read=_read,
     prepare=_prepare,
     sandbox="toolgen.connectors.sql.execution.duckdb",

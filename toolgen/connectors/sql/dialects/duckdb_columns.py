@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Final, NoReturn, TypeAlias
 
 from msgspec import Struct
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.guard.marks import CALL
@@ -312,22 +314,46 @@ def replaced(item: exp.Expr, selection: ColumnSelection, column: exp.Column) -> 
     return copy
 
 
-def unnested_fields(item: exp.Expr) -> tuple[exp.Identifier, ...]:
-    """Return the columns that `unnest({'a': 1, 'b': 2})` gives, also of a list of such structs with `recursive := true`; () for others."""
-    if not isinstance(item, exp.Explode):
+def unnested_fields(item: exp.Expr, type_of: Callable[[exp.Column], str]) -> tuple[exp.Identifier, ...]:
+    """Return the columns that `unnest({'a': 1, 'b': 2})` gives, also of a list of such structs with `recursive := true`; () for others.
+
+    `type_of` gives the type of a column of a table, "" for other columns.
+    """
+    if isinstance(item, exp.Explode):
+        value, given = item.this, item.expressions
+    elif isinstance(item, exp.Anonymous) and item.this == f"{CALL}unnest" and item.expressions:
+        value, *given = item.expressions
+    else:
         return ()
-    options = {
-        option.this.name.lower(): option.expression for option in item.expressions if isinstance(option, exp.PropertyEQ)
-    }
+    options = {option.this.name.lower(): option.expression for option in given if isinstance(option, exp.PropertyEQ)}
     recursive = isinstance(options.get("recursive"), exp.Boolean) and bool(options["recursive"].this)
-    if len(item.expressions) != len(options) or options.keys() - {"recursive"}:
+    if len(given) != len(options) or options.keys() - {"recursive"}:
         return ()
-    struct = (
-        item.this.expressions[0]
-        if recursive and isinstance(item.this, exp.Array) and item.this.expressions
-        else item.this
-    )
+    if isinstance(value, exp.Column) and isinstance(value.this, exp.Identifier):
+        return tuple(exp.to_identifier(name) for name in _typed_fields(type_of(value), recursive))
+    struct = value.expressions[0] if recursive and isinstance(value, exp.Array) and value.expressions else value
     return tuple(_fields(struct, recursive)) if isinstance(struct, exp.Struct) else ()
+
+
+@cache
+def _typed_fields(declared: str, recursive: bool) -> tuple[str, ...]:
+    """The fields of a STRUCT as the catalog writes its type, and of those inside of it and of lists of it if `recursive`."""
+    if not declared.upper().startswith("STRUCT("):
+        return ()
+    try:
+        kind = exp.DataType.build(declared, dialect="duckdb")
+    except (SqlglotError, ValueError, RecursionError):
+        return ()
+    return tuple(_type_fields(kind, recursive))
+
+
+def _type_fields(kind: exp.Expr, recursive: bool) -> Iterator[str]:
+    while recursive and kind.args.get("nested") and kind.this in {exp.DType.ARRAY, exp.DType.LIST} and kind.expressions:
+        kind = kind.expressions[0]
+    for field in kind.expressions if kind.this is exp.DType.STRUCT else ():
+        inner = field.args.get("kind")
+        found = [*_type_fields(inner, recursive)] if recursive and inner is not None else []
+        yield from found or [field.name]
 
 
 def _fields(struct: exp.Struct, recursive: bool) -> Iterator[exp.Identifier]:

@@ -15,7 +15,7 @@ DUCKDB_FUNCTIONS: Final = table(
             Cost(),
             """
             acosh add age ago array_negative_dot_product array_negative_inner_product current_localtime current_localtimestamp
-            list_negative_dot_product list_negative_inner_product roundbankers struct_has struct_indexof struct_position
+            enum_code list_negative_dot_product list_negative_inner_product roundbankers struct_has struct_indexof struct_position
             uuid_extract_timestamp uuid_extract_version approx_count_distinct array_contains array_cosine_distance array_cosine_similarity
             array_distance array_dot_product array_has array_has_all array_has_any array_indexof array_inner_product
             array_length array_position ascii asinh atanh bit_and bit_count bit_length bit_or bit_position bit_xor

@@ -7,6 +7,7 @@ rows: such a statement is left as it is, and refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Final, TypeAlias
@@ -17,6 +18,7 @@ from sqlglot import exp
 from toolgen.connectors.sql.dialects.duckdb_columns import each_column, is_selector, titles_of_columns
 from toolgen.connectors.sql.dialects.record import words
 from toolgen.connectors.sql.guard.marks import CALL, SLOT
+from toolgen.connectors.sql.guard.refusal import refuse, shown
 
 __all__ = ["PIVOTED", "rewrite_pivots"]
 
@@ -27,6 +29,7 @@ PIVOTED: Final = (
 """What to write instead of a PIVOT whose columns depend on rows."""
 _ALIAS: Final = "pivoted"
 _MAX_COLUMNS: Final = 500
+_DAY: Final = re.compile(r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])")
 # Allowed aggregates of DuckDB: https://duckdb.org/docs/stable/sql/functions/aggregates
 _AGGREGATES: Final = words(
     """
@@ -74,6 +77,7 @@ def _select(pivot: exp.Expr, source: exp.Expr) -> exp.Select | None:
         return None
     fields = pivot.args.get("fields")
     values = fields or pivot.expressions
+    _refuse_unlisted(pivot, source)
     if not values or not all(isinstance(value, exp.In) and _is_of_columns(value.this) for value in values):
         return None
     group = pivot.args.get("group")
@@ -85,6 +89,24 @@ def _select(pivot: exp.Expr, source: exp.Expr) -> exp.Select | None:
             aggregates=pivot.expressions if fields else pivot.args.get("using") or (),
             grouped=group.expressions if group is not None else (),
         )
+    )
+
+
+def _refuse_unlisted(pivot: exp.Expr, source: exp.Expr) -> None:
+    """Refuses `PIVOT t ON name` without values, whose columns are those of the rows, and says which values to ask for."""
+    unlisted = [value for value in pivot.expressions if isinstance(value, exp.Column) and _is_name(value)]
+    if pivot.args.get("fields") or not unlisted:
+        return
+    read = shown(source.name) if isinstance(source, exp.Table) else "(…)"
+    names = ", ".join(shown(value.name) for value in unlisted)
+    listed = " ".join(
+        f"{shown(value.name)} IN ('…', '…')" for value in pivot.expressions if isinstance(value, exp.Column)
+    )
+    refuse(
+        "pivot",
+        f"the columns of PIVOT are the values of {names}, which are not listed",
+        f"first send SELECT DISTINCT {names} FROM {read}, then write the values: PIVOT {read} ON {listed} USING …, or an aggregate with"  # noqa: S608 - advice
+        f" FILTER (WHERE {shown(unlisted[0].name)} = '…') for each",
     )
 
 
@@ -156,7 +178,11 @@ def _value(value: exp.Expr) -> tuple[str, str] | None:
 
 
 def _text(value: exp.Expr) -> str | None:
-    """A text or a whole number as a text."""
+    """A text, a day, a truth value or a whole number as a text."""
+    if isinstance(value, exp.Boolean):
+        return "true" if value.this else "false"
+    if isinstance(value, exp.Cast) and value.to.this is exp.DType.DATE and value.this.is_string:
+        return value.this.name if _DAY.fullmatch(value.this.name) else None
     sign, number = ("-", value.this) if isinstance(value, exp.Neg) else ("", value)
     if not isinstance(number, exp.Literal):
         return None

@@ -45,6 +45,7 @@ Spelling: TypeAlias = Literal[
     "catalog_prefix",  # `pg_catalog.lower(x)`
     "dotted_calls",  # `x.upper()` is upper(x), and arrows have the precedence of operators
     "dual",  # `FROM DUAL` is no FROM
+    "factorial_signs",  # `n!` is factorial(n)
     "excluded_names",  # `* EXCLUDE name`
     "group_separators",  # GROUP_CONCAT has a separator where none is written
     "hex_numbers",  # `0x0A` is a number beside numbers, and `X'0A'` a text

@@ -54,7 +54,22 @@ def select_rows(root: exp.Expr) -> None:
 
 
 _SHOWING: Final = frozenset(
-    CALL + name for name in ("array_agg", "json_group_array", "list", "struct_extract", "to_json")
+    CALL + name
+    for name in (
+        *(
+            "any_value",
+            "arbitrary",
+            "arg_max",
+            "arg_max_null",
+            "arg_min",
+            "arg_min_null",
+            "argmax",
+            "argmin",
+            "array_agg",
+            "first",
+        ),
+        *("json_group_array", "last", "list", "max_by", "min_by", "struct_extract", "to_json"),
+    )
 )
 
 

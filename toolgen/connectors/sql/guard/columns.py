@@ -469,7 +469,9 @@ class Columns:
             self.use_all(relation)
 
     def output_names(self, item: exp.Expr, scope: SelectScope) -> Names:
-        if self._record.struct_fields and (fields := unnested_fields(item.unalias())):
+        if self._record.struct_fields and (
+            fields := unnested_fields(item.unalias(), lambda column: _type_in(column, scope, self._spelling))
+        ):
             return tuple(map(self._spelling.column, fields))
         match item:
             case exp.Alias():
@@ -484,6 +486,16 @@ class Columns:
                 return (computed_title(item),)
             case _:
                 return (None,)
+
+
+def _type_in(node: exp.Column, scope: SelectScope, spelling: NameRules) -> str:
+    """The type of a column of one table of the query itself; "" for other columns."""
+    name, qualifier = spelling.column(node.this), node.args.get("table")
+    alias = spelling.relation(qualifier) if qualifier is not None else None
+    found = [one for one in scope.relations if name in one.names and alias in {None, one.alias}]
+    table = found[0].table if len(found) == 1 and len(node.parts) <= 2 else None
+    columns = table.columns if table is not None else ()
+    return next((one.type for one in columns if spelling.column(exp.to_identifier(one.name, quoted=True)) == name), "")
 
 
 def _invisible(relation: QueryRelation) -> frozenset[str]:

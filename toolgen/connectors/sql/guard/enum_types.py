@@ -26,6 +26,7 @@ __all__ = ["EnumTypes"]
 
 _NAME: Final = r'([a-z_][a-z0-9_$]*|"(?:[^"]|"")+")'
 _QUALIFIED: Final = re.compile(rf"{_NAME}\.{_NAME}(?:\([0-9, ]*\))?")
+_PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*", re.IGNORECASE)
 _MAX_TOLD: Final = 20
 
 
@@ -41,6 +42,11 @@ class EnumType(Struct, frozen=True, kw_only=True):
         parts = (exp.to_identifier(part, quoted=True) for part in (self.schema, self.name))
         return exp.Dot(this=next(parts), expression=next(parts))
 
+    def plain_name(self) -> str:
+        """The name as it is sent for a dialect whose parser leaves names of types without quotes; "" for one that needs quotes."""
+        name = f"{self.schema}.{self.name}"
+        return name if _PLAIN.fullmatch(name) else ""
+
 
 class EnumTypes:
     """The enum types of the columns that a scope opens."""
@@ -51,11 +57,13 @@ class EnumTypes:
 
     def accepts(self, node: exp.Expr) -> bool:
         """Return True for the name of an enum type in a cast of its labels, which becomes the full name. Raises `StatementRefusal`."""
-        found = self._known().get(_written(node.args.get("kind")))
-        if found is None:
+        keeps_case = RECORDS[self._database.dialect].keeps_quoted_case
+        kind = node.args.get("kind")
+        found = self._known().get(_written(kind, keeps_case=keeps_case))
+        if found is None or (isinstance(kind, str) and not found.plain_name()):
             return False
         cast = node.parent
-        listed = isinstance(cast, exp.DataType) and cast.this is exp.DType.ARRAY
+        listed = isinstance(cast, exp.DataType) and cast.this in {exp.DType.ARRAY, exp.DType.LIST}
         if listed:
             cast = cast.parent if cast is not None else None
         if not isinstance(cast, exp.Cast) or not _is_of(cast.this, found.labels, listed=listed):
@@ -65,7 +73,7 @@ class EnumTypes:
                 f"a value that is no label is converted to {shown(found.name)}",
                 f"write one of {told}, or compare column::text with a text",
             )
-        node.set("kind", found.identifier())
+        node.set("kind", found.plain_name() if isinstance(kind, str) else found.identifier())
         return True
 
     def _known(self) -> Mapping[tuple[str, str], EnumType]:
@@ -86,28 +94,33 @@ def _enum_types(database: Database, scope: SqlScope) -> dict[tuple[str, str], En
         return found
     for table in visible(database, scope).tables:
         for column in table.columns:
-            if not column.labels or (match := _QUALIFIED.fullmatch(column.type)) is None:
+            if not column.labels or (match := _QUALIFIED.fullmatch(column.enum or column.type)) is None:
                 continue
             schema, name = (part[1:-1].replace('""', '"') if part.startswith('"') else part for part in match.groups())
             known = EnumType(schema=schema, name=name, labels=frozenset(column.labels))
+            if not RECORDS[database.dialect].keeps_quoted_case:
+                schema, name = schema.lower(), name.lower()
             found[schema, name] = known
             if schema == DEFAULT_SCHEMA[database.dialect]:
                 found["", name] = known
     return found
 
 
-def _written(kind: object) -> tuple[str, str]:
+def _written(kind: object, *, keeps_case: bool) -> tuple[str, str]:
     """The schema and the name of a type as the engine folds them."""
     match kind:
         case exp.Identifier():
-            return "", _folded(kind)
+            return "", _folded(kind, keeps_case=keeps_case)
         case exp.Dot(this=exp.Identifier() as schema, expression=exp.Identifier() as name):
-            return _folded(schema), _folded(name)
+            return _folded(schema, keeps_case=keeps_case), _folded(name, keeps_case=keeps_case)
+        case str():
+            schema_name, _, type_name = kind.rpartition(".")
+            return schema_name.lower(), type_name.lower()
     return "", ""
 
 
-def _folded(name: exp.Identifier) -> str:
-    return str(name.name) if name.args.get("quoted") else str(name.name).lower()
+def _folded(name: exp.Identifier, *, keeps_case: bool) -> str:
+    return str(name.name) if name.args.get("quoted") and keeps_case else str(name.name).lower()
 
 
 def _is_of(value: exp.Expr, labels: frozenset[str], *, listed: bool) -> bool:

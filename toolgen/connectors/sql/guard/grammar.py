@@ -157,7 +157,7 @@ _TYPES = _arguments(
     INT4MULTIRANGE INT8MULTIRANGE NUMMULTIRANGE TSMULTIRANGE TSTZMULTIRANGE DATEMULTIRANGE
     """
 )
-_NESTED_TYPES = frozenset({"MAP", "STRUCT"})
+_NESTED_TYPES = frozenset({"MAP", "STRUCT", "UNION"})
 _TYPE_ADVICE: Final = {
     "mysql": "convert it to CHAR, SIGNED, DOUBLE, DECIMAL(12, 2), DATE, DATETIME or TIME",
     "postgres": "convert it to TEXT, INTEGER, NUMERIC, DATE, TIMESTAMP, INTERVAL, JSONB or an array of these",

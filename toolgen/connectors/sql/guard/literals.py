@@ -15,6 +15,7 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.dialects import RECORDS, Dialect
+from toolgen.connectors.sql.dialects.factorial_signs import factorial_operand
 from toolgen.connectors.sql.guard.dialect_rewrites import PLAIN_NUMBER
 from toolgen.connectors.sql.guard.operator_precedence import LIKE_SIGNS, check_chained_tests, check_match
 from toolgen.connectors.sql.guard.prefix_signs import is_signed, operand_end
@@ -58,6 +59,8 @@ def check_literals(sql: str, tokens: Sequence[Token], dialect: DialectName) -> N
         elif kind is TokenType.NOT and token.text == "!" and not record.exclamation_negates:
             if record.tilde_operators and _is_doubled(tokens, place):
                 continue  # `!!` of a search
+            if "factorial_signs" in record.spellings and factorial_operand(tokens, place) is not None:
+                continue
             if not (record.tilde_operators and following is not None and following.text.startswith("~")):
                 refuse("literal", "! is no operator here", "write NOT x, or factorial(x)")
             check_match(tokens, place + 1)

@@ -228,9 +228,7 @@ class Resolver:
             if isinstance(source.parent, exp.Join) and source.parent.args.get("kind") in _TESTED_JOINS:
                 tested += scope.relations[known:]
         scope.aliases = frozenset(
-            self._spelling.column(item.args["alias"])
-            for item in node.expressions
-            if isinstance(item, exp.Alias) and item.args.get("alias")
+            self._spelling.column(alias) for item in node.expressions for alias in _aliases_of(item)
         )
         scope.computed = any(None in self._columns.output_names(item, scope) for item in node.expressions)
         scope.clause = "on"
@@ -562,6 +560,17 @@ class Resolver:
 
 
 _TESTED_JOINS: Final = frozenset({"SEMI", "ANTI"})
+
+
+def _aliases_of(item: exp.Expr) -> Iterator[exp.Expr]:
+    """The names that an item of a SELECT list gives: one of its own, and those of `* RENAME (a AS b)`."""
+    star = item.this if isinstance(item, exp.Column) else item
+    given = (
+        [item] if isinstance(item, exp.Alias) else star.args.get("rename") or () if isinstance(star, exp.Star) else ()
+    )
+    for named in given:
+        if isinstance(named, exp.Alias) and (alias := named.args.get("alias")):
+            yield alias
 
 
 def _is_tested_for_rows(query: exp.Select) -> bool:

@@ -61,6 +61,10 @@ _CHECKS: Final = """
 SELECT schema_name, table_name, constraint_type, constraint_column_names, coalesce(expression, '')
 FROM duckdb_constraints() WHERE database_name = current_database() AND constraint_type IN ('UNIQUE', 'CHECK')
 """
+_ENUMS: Final = """
+SELECT labels, schema_name, type_name FROM duckdb_types()
+WHERE database_name = current_database() AND logical_type = 'ENUM' AND NOT internal ORDER BY schema_name DESC, type_name DESC
+"""
 _MACROS: Final = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE NOT internal ORDER BY 1"
 
 
@@ -83,6 +87,7 @@ def _found(connection: duckdb.DuckDBPyConnection) -> ReadSchema:
         (schema, name): Relation(schema="" if schema == "main" else schema, name=name, view=view, comment=comment)
         for schema, name, view, comment in connection.execute(_RELATIONS).fetchall()
     }
+    enums = _enum_names(connection)
     columns = [
         (
             relations[schema, table].full,
@@ -93,7 +98,8 @@ def _found(connection: duckdb.DuckDBPyConnection) -> ReadSchema:
                 comment=comment,
                 computed=bool(generated),
                 default="" if generated else plain_default(default),
-                labels=enum_labels(kind),
+                labels=(labels := enum_labels(kind)),
+                enum=enums.get(labels, "") if labels else "",
             ),
         )
         for schema, table, name, kind, nullable, comment, generated, default in connection.execute(_COLUMNS).fetchall()
@@ -114,6 +120,18 @@ def _found(connection: duckdb.DuckDBPyConnection) -> ReadSchema:
     macros = [name for (name,) in connection.execute(_MACROS).fetchall()]
     extras = _extras(connection, relations, columns)
     return ReadSchema(database=assembled("duckdb", relations.values(), columns, keys, references, macros, extras))
+
+
+def _enum_names(connection: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, ...], str]:
+    """Enum types by their labels. The catalog gives the labels of a column's type, and not its name."""
+    return {
+        tuple(labels): f"{_quoted(schema)}.{_quoted(name)}"
+        for labels, schema, name in connection.execute(_ENUMS).fetchall()
+    }
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _extras(

@@ -83,13 +83,15 @@ _VERB = re.compile(
 )
 
 
+# Words that begin a clause in place of a title: "Which certificates a command means."
+_QUESTION = re.compile(r"(What|Which|Whose|Who|How|Whether)\b")
+
+
 def _is_title(paragraph: str) -> bool:
     sentence, _, more = paragraph.partition(". ")
+    verbless = not _VERB.search(re.split(r"[:,;]", sentence)[0])
     return (
-        not more
-        and len(paragraph) < 160
-        and not _VERB.search(re.split(r"[:,;]", sentence)[0])
-        and paragraph.endswith(".")
+        not more and len(paragraph) < 160 and paragraph.endswith(".") and (verbless or bool(_QUESTION.match(paragraph)))
     )
 
 

@@ -19,6 +19,7 @@ def module(name: str, text: str) -> Module:
         ("Token buckets.", []),
         ("Token buckets.\n\nQuotas: how much may be used in a day.", ["Quotas: how much may be used in a day."]),
         ("Token buckets.\n\nA bucket is full at the start.", []),
+        ("Token buckets.\n\nHow quotas are counted.", ["How quotas are counted."]),
     ],
 )
 def test_a_second_title_is_found(docstring: str, titles: list[str]) -> None:

@@ -79,7 +79,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "columns[:_MAX_TOLD]",
         "node[:_MAX_LOOKED_AT]",
     ),
-    "connectors/sql/execution/connections.py": ("found[:_MAX_ADDRESSES]",),
+    "connectors/sql/execution/server_address.py": ("found[:_MAX_ADDRESSES]",),
     "connectors/sql/execution/executor.py": (
         "tuple(dict.fromkeys(_words(query)))[:_MAX_WORDS]",
         "(fitting or table.columns)[:_MAX_COLUMNS]",

@@ -64,7 +64,7 @@ BEHIND_EXTRAS = {
 READS_SQL = ("toolgen.connectors.sql.guard", "toolgen.connectors.sql.dialects", "toolgen.connectors.sql.reading")
 USES_SQL = {
     *(
-        "toolgen.connectors.sql.accounts",
+        *(f"toolgen.connectors.sql.{name}" for name in ("account_needs", "accounts", "fitting_account")),
         "toolgen.quality.doctor.sql_trials",
     ),
     "toolgen.connectors.sql.policy_section",

@@ -14,7 +14,8 @@ from tests.catalogs import PETS
 from toolgen.model.call import Principal
 from toolgen.model.tool import Effect, GraphQLSchemaBinding, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
-from toolgen.policy.access import Access, Rule, Toolset
+from toolgen.policy.access import Access, Rule
+from toolgen.policy.toolsets import Toolset
 
 
 def rule(

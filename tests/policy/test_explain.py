@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from tests.catalogs import PETS
 from tests.policy.test_access import BOT, BOT_FOR_USER, USER, rule
 from toolgen.model.call import Principal
-from toolgen.policy.access import Access, Rule, Toolset
+from toolgen.policy.access import Access, Rule
 from toolgen.policy.explain import why_hidden
+from toolgen.policy.toolsets import Toolset
 
 GET = PETS.tools["pets__get_pet"]
 FOR_BOTH = [rule("bots"), rule("users", to="user")]

@@ -12,12 +12,13 @@ from toolgen.model.call import Principal
 from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.tool import Effect
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
-from toolgen.policy.access import Access, Rule, Toolset
+from toolgen.policy.access import Access, Rule
 from toolgen.policy.credentials import ApiKey, PolicyCredentials, PrincipalEntry, TokenRule
 from toolgen.policy.document.approvals import Approval
 from toolgen.policy.limits import Limit
 from toolgen.policy.narrowing import NarrowedAccess, _approval, _limits, _plain, _scope, narrowed_credentials
 from toolgen.policy.redact import UnredactedArguments
+from toolgen.policy.toolsets import Toolset
 
 ROLES = ("a", "b", "c")
 TOOLS = catalog(

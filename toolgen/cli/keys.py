@@ -1,191 +1,28 @@
-"""`toolgen keys`: who may show what, given out and taken away.
-
-Which client certificates `toolgen keys revoke --certificate` means.
-
-What `toolgen keys revoke` takes away, written down whatever state the rest of the project is in.
-"""
+"""`toolgen keys`: creates, lists and revokes keys of principals."""
 
 from __future__ import annotations
 
 import math
-import os
 import re
 import sys
-from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import click
-from cryptography import x509
-from cryptography.hazmat.primitives.hashes import SHA256
-from msgspec.structs import replace
 
+from toolgen.cli.key_revocation import Revoker
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
-from toolgen.config.environment import PREFIX, in_force
-from toolgen.config.policies import load_policy
-from toolgen.config.settings import GivenFile, Settings
+from toolgen.cli.revoked_certificates import certificate_entry
 from toolgen.config.settings import load as load_settings
-from toolgen.core.errors import ConfigError, PolicyError, ToolgenError
-from toolgen.core.files import read_file
+from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.core.spelling import nearest
-from toolgen.core.yaml_file import YamlDocument, read
-from toolgen.gateway.catalog.served_catalog import catalog_of
+from toolgen.core.yaml_file import read
 from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.document.policy import load_credentials
 from toolgen.policy.document.principals import instant
 from toolgen.policy.key_list import add_key, new_key
-from toolgen.policy.key_list import revoke as add_revocation
-
-__all__ = []
-
-_HEX = re.compile(r"[0-9a-f]+\Z")
-_FINGERPRINT = 64
-_MAX_SIZE = 262_144
-
-
-def certificate_entry(text: str, issuer: str | None) -> dict[str, str]:
-    """Return the entry under `certificate:` of a revocation. A fingerprint or serial may be written as openssl does, `AB:CD:…`.
-
-    Raises `ConfigError` for a file that holds no certificate.
-    """
-    if text.startswith("@"):
-        entry = {"fingerprint": f"sha256:{_fingerprint(Path(text[1:]))}"}
-    elif text.startswith("sha256:"):
-        digits = _digits(text.removeprefix("sha256:"))
-        if len(digits) != _FINGERPRINT:
-            raise click.BadParameter("a fingerprint is sha256: and 64 hex digits", param_hint="--certificate")
-        entry = {"fingerprint": f"sha256:{digits}"}
-    elif text.startswith("serial:"):
-        entry = {"serial": _digits(text.removeprefix("serial:")).lstrip("0") or "0"}
-    elif "=" in text:
-        entry = {"subject": text}
-    else:
-        message = "takes sha256:FINGERPRINT, serial:HEX, a subject like CN=bot,O=Acme, or @FILE"
-        raise click.BadParameter(message, param_hint="--certificate")
-    return entry if issuer is None else {**entry, "issuer": issuer}
-
-
-def _digits(text: str) -> str:
-    digits = text.replace(":", "").lower()
-    if not _HEX.match(digits):
-        raise click.BadParameter(f"'{text[:80]}' is no number in hex", param_hint="--certificate")
-    return digits
-
-
-def _fingerprint(path: Path) -> str:
-    try:
-        return x509.load_pem_x509_certificate(read_file(path, _MAX_SIZE)).fingerprint(SHA256()).hex()
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise ConfigError(f"{path} holds no certificate in PEM") from error
-
-
-_USUAL = "policies/"
-
-
-def _policies(document: YamlDocument) -> object:
-    """`policies:` as the file and the environment say it, whatever is wrong with the rest of either. Raises `ConfigError`."""
-    data = document.data if isinstance(document.data, dict) else {}
-    alone = replace(document, data={key: value for key, value in data.items() if key == "policies"})
-    others = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
-    own = {name: os.environ[name] for name in (f"{PREFIX}POLICIES",) if name in os.environ}
-    return in_force(alone, GivenFile, others | own).document.data.get("policies", _USUAL)
-
-
-class Revoker:
-    """Writes revocations into the policy of one project. `complete` is False where nobody can say whether that is the gateway's policy."""
-
-    def __init__(self, config: str) -> None:
-        """Raises `ConfigError` where there is no toolgen.yaml, or no policy beside one that cannot be read."""
-        self._settings: Settings | None = None
-        self.complete = True
-        try:
-            self._settings = load_settings(config)
-            self.directory = self._settings.policies
-        except ConfigError as error:
-            self.directory = self._guessed(Path(config).absolute(), error)
-
-    def _guessed(self, path: Path, fault: ConfigError) -> Path:
-        """Path of the policy by what can be read of toolgen.yaml; a revocation does not wait for the rest of it."""
-        if not path.is_file():
-            raise fault
-        click.echo(f"warning: {fault}", err=True)
-        try:
-            given = _policies(read(path, path.name, ConfigError))
-        except ConfigError:
-            given, self.complete = _USUAL, False
-        directory = path.parent / (given if isinstance(given, str) else _USUAL)
-        if not self.complete:
-            if not directory.is_dir():
-                raise fault
-            message = f"nobody can say where the policy is; {directory.name}/ is taken, and any other stays open"
-            click.echo(f"warning: {message}", err=True)
-        return directory
-
-    def principal(self, name: str) -> str:
-        """Takes away what a principal was given until now. Returns what was done, in a sentence; raises `ToolgenError`."""
-        found = self._credentials()
-        issuer = name.partition(":")[0]
-        if found is not None and name not in found.principals and issuer not in found.issuers and self._usable():
-            raise ConfigError(f"'{name}' has no key, and is nobody", suggestion="see `toolgen keys list`")
-        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        revocation = {"principal": name, "before": now}
-        gone = add_revocation(self.directory, revocation, lambda entry: entry.get("principal") == name)
-        keys = {str(entry["hash"]).removeprefix("sha256:") for entry in gone}
-        if found is not None and name in found.principals:
-            keys |= {key.sha256 for key in found.principals[name].keys}
-        return _said(keys) or f"revoked whatever '{name}' was given before {now}"
-
-    def key(self, beginning: str) -> str:
-        """Takes a key away by how its hash begins. Returns and raises as `principal` does."""
-        found = self._credentials()
-        entries = tuple(found.principals.values()) if found is not None else ()
-        keys = {key.sha256 for entry in entries for key in entry.keys if key.sha256.startswith(beginning)}
-        if not keys and found is not None and self._usable():
-            raise ConfigError(f"no key's hash begins with {beginning}", suggestion="see `toolgen keys list`")
-        if len(keys) > 1:
-            raise ConfigError(f"{len(keys)} keys begin with {beginning}", suggestion="give more of the id")
-        digest = f"sha256:{next(iter(keys), beginning)}"
-        owners = [entry.id for entry in entries for key in entry.keys if key.sha256 in keys]
-        revocation = {"key": digest, **({"of": owners[0]} if len(set(owners)) == 1 else {})}
-        add_revocation(self.directory, revocation, lambda entry: str(entry.get("hash", "")).startswith(digest))
-        return _said(keys) or f"revoked every key whose hash begins with {beginning}"
-
-    def other(self, revocation: Mapping[str, Any]) -> None:
-        """Takes tokens or certificates away. Raises as `principal` does."""
-        add_revocation(self.directory, revocation, lambda _: False)
-
-    def warn(self) -> None:
-        """Says where the policy cannot be used as it stands: the revocation holds all the same."""
-        try:
-            load_credentials(self.directory)
-        except PolicyError as error:
-            click.echo(f"warning: the policy cannot be used as it stands: {error}", err=True)
-
-    def _credentials(self) -> PolicyCredentials | None:
-        try:
-            return load_credentials(self.directory)
-        except PolicyError:
-            return None
-
-    def _usable(self) -> bool:
-        """Return True if a gateway would accept the policy. If not, an earlier policy may be in force, with keys that are in no file any
-        more."""
-        settings = self._settings
-        try:
-            return settings is not None and bool(load_policy(self.directory, catalog_of(settings), settings.labels))
-        except ToolgenError:
-            return False
-
-
-def _said(keys: Collection[str]) -> str:
-    listed = ", ".join(sorted(key[:12] for key in keys))
-    return f"revoked {len(keys)} key{'s' if len(keys) > 1 else ''}: {listed}" if keys else ""
-
 
 _DURATION = re.compile(r"(\d{1,5})(m|h|d|w)\Z")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

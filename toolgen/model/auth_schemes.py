@@ -1,7 +1,4 @@
-"""Which credentials go with which security scheme of a description.
-
-How a GraphQL service is shown credentials: its description says nothing about them, so these are the ways `auth:` can name.
-"""
+"""Security schemes of descriptions, the schemes that `auth:` names without a description, and the credentials that fit each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tools made of tools: the steps of a workflow, as a build checked them and as an executor goes through them.
+"""Workflow tools: the steps of a workflow, as a build checked them and as an executor runs them.
 
-Values are written as a workflow's file has them: what in them stands for others is read by `expressions.py` and `conditions.py`.
+Values are written as in the workflow's file; `expressions.py` and `conditions.py` parse the references in them.
 """
 
 from __future__ import annotations

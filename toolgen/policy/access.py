@@ -1,13 +1,9 @@
-"""Access of callers to tools: deny by default, the strictest verdict wins, for the caller and for whom it acts alike.
-
-Named sets of tools: what an audience may see at most, and what a caller may narrow itself to. A set never adds anything.
-"""
+"""Access of callers to tools: deny by default; the strictest verdict wins, for the caller and for the user it acts for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
@@ -25,23 +21,9 @@ from toolgen.policy.readings.call import Readings, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
 from toolgen.policy.rule_index import RuleIndex
 from toolgen.policy.rules import CompiledRule, DecisionNote, Rule
+from toolgen.policy.toolsets import NO_TOOLSETS, Toolset, audience
 
-__all__ = ["NOWHERE", "UNKNOWN", "Access", "Decision", "EvaluationContext", "Rule", "Toolset", "audience"]
-
-
-class Toolset(Struct, frozen=True, kw_only=True):
-    """The names of the tools in a set, and the roles that see no tool outside of their sets. `context` are the reads of its prompts and
-    resources."""
-
-    tools: frozenset[str]
-    roles: frozenset[str]
-    context: frozenset[str] = frozenset()
-
-
-def audience(toolsets: Mapping[str, Toolset], roles: frozenset[str]) -> frozenset[str] | None:
-    """The tools that principals with these roles may see at most, or None where no set is theirs."""
-    mine = [toolset.tools for toolset in toolsets.values() if toolset.roles & roles]
-    return frozenset().union(*mine) if mine else None
+__all__ = ["NOWHERE", "UNKNOWN", "Access", "Decision", "EvaluationContext", "Rule"]
 
 
 UNKNOWN = Deny(
@@ -64,7 +46,7 @@ class EvaluationContext(msgspec.Struct, frozen=True, kw_only=True):
     user: EvaluationContext | None = None
 
     def each(self, principal: Principal) -> Iterator[tuple[Principal, EvaluationContext]]:
-        """The parties of a call, each with what its own rules may ask."""
+        """Return the parties of a call, each with its own evaluation context."""
         yield principal, self
         party = principal.on_behalf_of
         while party is not None:
@@ -76,11 +58,11 @@ NOWHERE = EvaluationContext()
 DESCRIBES = "types-of-callable-tools"
 """The rule by which the types of a GraphQL source are shown, where the policy says nothing of the tool that shows them."""
 _MAX_ENTRIES = 500_000  # about 100 bytes each
-NO_TOOLSETS: Mapping[str, Toolset] = MappingProxyType({})
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on a call, and what else the record should know. `readings` are those of its arguments, None where there is one."""
+    """Verdict on a call, with details for the audit log. `readings` are the interpretations of its arguments; None if there is one
+    only."""
 
     verdict: Verdict
     notes: tuple[DecisionNote, ...] = ()
@@ -133,7 +115,7 @@ class Access:
         self._same: dict[tuple[bool, tuple[int, ...]], _About] = {}
 
     def _compiled_for(self, tools: Mapping[str, Tool]) -> dict[str, CompiledRule]:
-        """The compiled rules by name; none where they are about other tools."""
+        """Return the compiled rules by name; none if they are about other tools."""
         return {one.rule.id: one for one in self._rules} if self._tools is tools else {}
 
     def visible(self, principal: Principal, tool: Tool) -> bool:
@@ -177,8 +159,8 @@ class Access:
         circumstances: EvaluationContext,
         judged: Decision,
     ) -> Allowances:
-        """Return what the server of a tool may request of the caller of a call that was `judged`: what rules that apply allow to each
-        party."""
+        """Return the requests to the caller that the server of a tool may make during a call that was `judged`: those that the
+        applicable rules allow each party."""
         parties: list[dict[RequestKind, RequestAllowance]] = []
         for party, around in circumstances.each(principal):
             about, found = self._about(party, tool), dict[RequestKind, RequestAllowance]()
@@ -197,8 +179,8 @@ class Access:
         return None if self._shadowed else self._about(principal, tool).settled
 
     def bound(self, principal: Principal, tool: Tool) -> tuple[Binder, ...]:
-        """The arguments of a tool that the gateway sets for a principal and whom it acts for: those of every rule about the tool,
-        whether it speaks about a call or not."""
+        """Return the arguments of a tool that the gateway sets for a principal and the user it acts for: those of every rule about the
+        tool, whether or not the rule applies to a call."""
         return tuple(
             Binder(rule=rule.id, argument=argument, expression=expression, party=party, told=argument in rule.tell)
             for party in _parties(principal)
@@ -214,7 +196,7 @@ class Access:
         return bind(binders, tool, arguments) if binders else BoundArguments(arguments=arguments)
 
     def shown(self, principal: Principal, tool: Tool) -> Tool:
-        """A visible tool as the principal sees it, without the arguments that are bound; with their values where the policy tells them."""
+        """Return a visible tool as the principal sees it: without bound arguments, or with their values if the policy discloses them."""
         bound = self.bound(principal, tool)
         if not bound:
             return tool
@@ -222,7 +204,8 @@ class Access:
         return without_bound(with_told(tool, dict(sorted(told.items()))), sorted({one.argument for one in bound}))
 
     def told(self, principal: Principal) -> tuple[str, ...]:
-        """The values of bound arguments that a principal is told, which its tools differ by; empty where the policy tells none."""
+        """Return the values of bound arguments that are disclosed to a principal, by which its tools differ; empty if the policy
+        discloses none."""
         if not self._telling:
             return ()
         return tuple(
@@ -383,7 +366,7 @@ def _compiled(rule: Rule, tools: Mapping[str, Tool], known: CompiledRule | None)
 
 
 def _describes(tool: Tool, roles: frozenset[str]) -> CompiledRule:
-    """A principal that may call a tool of a GraphQL source may read the types of what it takes, where no rule speaks of that."""
+    """Return the rule for types: a principal that may call a tool of a GraphQL source may read its types, unless a rule is about that."""
     rule = Rule(
         id=DESCRIBES,
         roles=roles,
@@ -431,7 +414,7 @@ def _said(speaking: Iterable[CompiledRule], tool: Tool) -> Verdict:
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    """Deny beats Ask beats Allow; the first of a kind speaks for it. No verdict at all is a Deny."""
+    """Return the strictest verdict: Deny before Ask before Allow, the first of each kind. No verdict at all is a Deny."""
     asked: list[Ask] = []
     allowed: Allow | None = None
     for verdict in verdicts:
@@ -448,7 +431,7 @@ def strictest(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _together(asked: Sequence[Ask]) -> Ask:
-    """Several that ask, as one: what each of them wants is wanted, and the first speaks for all."""
+    """Combine several Ask verdicts: all of their requirements apply, under the rule of the first."""
     if len(asked) == 1:
         return asked[0]
     return replace(asked[0], consents=tuple(dict.fromkeys(consent for ask in asked for consent in ask.wanted)))
@@ -499,7 +482,7 @@ def _parties(principal: Principal) -> Iterator[Principal]:
 
 
 def _unmet(about: Iterable[CompiledRule], arguments: JsonObject, readings: Readings | None) -> Deny:
-    """Nothing spoke, but something could have: say what the arguments would have to be."""
+    """Return the Deny for a call that no rule matched although some could have: it states the arguments that they require."""
     waiting = ""
     for compiled in about:
         if compiled.rule.verdict == "deny":

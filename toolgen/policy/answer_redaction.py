@@ -1,6 +1,5 @@
-"""Redaction of answers: by where they stand in what an executor gives, in JSON inside of strings, and wherever a value is repeated.
-
-Values that were hidden in one place of an answer, masked wherever else in it they stand: in an error that quotes them, in a link.
+"""Redaction of answers: by path in the data of an executor, in JSON within strings, and by value wherever a hidden value is repeated,
+as in errors and links.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from toolgen.policy.redact import DEEPER, Redaction, closed, opened, replace_nam
 
 __all__ = ["WITHHELD", "AnswerRedactor", "Hidden", "redactor"]
 
-_MIN_LENGTH = 3  # shorter ones, and numbers of fewer digits than four, stand in any text by chance
+_MIN_LENGTH = 3  # shorter texts, and numbers of fewer than four digits, occur by chance
 _MIN_DIGITS = 4
 _ANYWHERE = 6  # from this length on they are masked inside of words too
 _MAX_LENGTH = 4096
@@ -33,7 +32,7 @@ _FEW = 64
 
 
 class Hidden:
-    """The values that were hidden, each with what stands in its place."""
+    """Hidden values, each with its replacement."""
 
     def __init__(self) -> None:
         self._masks: dict[str, str] = {}
@@ -51,7 +50,7 @@ class Hidden:
         for text in _scalars(value):
             if len(self._masks) < _MAX_COUNT:
                 self._masks.setdefault(text, mask)
-                if len(text) >= _ANYWHERE:  # as it stands in a link or a page
+                if len(text) >= _ANYWHERE:  # as written in a link or a page
                     for form in (quote(text, safe=""), escape(text)):
                         self._masks.setdefault(form, mask)
 
@@ -63,7 +62,7 @@ class Hidden:
         self._lengths = {begin: sorted(lengths, reverse=True) for begin, lengths in found.items()}
 
     def masked(self, value: Any) -> Any:
-        """A value without them; what `opened` made of strings is changed where it is."""
+        """Return a value without hidden values, also in strings that were `opened`."""
         match value:
             case str():
                 return self.text(value)
@@ -107,7 +106,7 @@ class Hidden:
 
 
 def _scalars(value: Json) -> Iterator[str]:
-    """The texts and numbers in a value, also in JSON that stands in a text, that say enough to be looked for."""
+    """Return the texts and numbers in a value, also in JSON within texts, that are long enough to be searched for."""
     todo: list[Json] = [value]
     while todo:
         match item := todo.pop():
@@ -132,7 +131,7 @@ def _scalars(value: Json) -> Iterator[str]:
 
 WITHHELD = "[withheld: the policy redacts fields of this tool's answers, and this answer is not JSON]"
 _ABOUT = "[withheld: this error is about a field that the policy redacts]"
-_URI = "withheld:"  # of a document: one may hold what its text does
+_URI = "withheld:"  # of a document: one may contain its text
 _LIKE_JSON = re.compile(r"\s*(?:\{\s*[\"']|\[\s*[\"'{\[])")
 _FILE = frozenset({"base64", "media_type", "filename"})
 _DOCUMENT = frozenset({"uri", "media_type", "text"})
@@ -170,10 +169,10 @@ class _Changes(Struct, frozen=True, kw_only=True):
 
 
 class AnswerRedactor:
-    """Takes fields out of answers, each path with what stands in the place of what it finds.
+    """Removes fields from answers; each path has its replacement.
 
-    Text that is not JSON is withheld, and so is binary: nobody can tell what is in it. What is said beside an answer has no paths that
-    a policy could know, so there a name that a path ends with is hidden wherever it stands, and all of it for a path that ends otherwise.
+    Text that is not JSON is withheld, and so is binary data, because its content is unknown. Text beside an answer has no paths that a
+    policy could name, so there a name at the end of a path is hidden everywhere; for other paths the whole text is hidden.
     """
 
     def __init__(self, rules: Iterable[tuple[tuple[str, ...], str]]) -> None:
@@ -187,7 +186,7 @@ class AnswerRedactor:
                 self._named |= dict.fromkeys(names or (), mask)
 
     def __call__(self, data: Json, shape: Shape = Shape.WHOLE) -> Json:
-        """The data without what is hidden; the original stays as it was."""
+        """Return the data without hidden fields; the original is not changed."""
         if data is None:
             return None
         from toolgen.core.json_path import JsonPathError  # noqa: PLC0415 - takes long to import, and is by now: the paths are compiled
@@ -205,7 +204,7 @@ class AnswerRedactor:
         return shown
 
     def _framed(self, hidden: Hidden, data: Json, shape: Shape) -> Json:
-        """Paths that begin at the root may mean what is around the answer too, as the tool's output schema has it."""
+        """Redact by paths from the root, which may match the frame of an answer too: the tool's output schema describes it."""
         if shape in {Shape.WHOLE, Shape.FAULT}:
             return data
         inside: Any = opened(data, str)
@@ -233,7 +232,7 @@ class AnswerRedactor:
         return self._answer(hidden, closed(inside))
 
     def _error(self, error: Json) -> Json:
-        """An error of GraphQL without its words, where it is about a field that is hidden (spec October 2021, section 7.1.2)."""
+        """Return a GraphQL error without its message if it is about a hidden field (spec October 2021, section 7.1.2)."""
         path = error.get("path") if isinstance(error, Mapping) else None
         if not isinstance(path, list) or not path or not self._hides(path):
             return error
@@ -258,13 +257,13 @@ class AnswerRedactor:
         return False
 
     def _unread(self, text: str) -> Json:
-        """A text that begins with a bracket or a quote and is no JSON stays where nothing in it looks like what is hidden."""
+        """Return a text that is not valid JSON; withhold it if it looks like JSON or contains the name of a hidden field."""
         suspect = self._nameless or _LIKE_JSON.match(text) or any(name in text for name in self._named)
         return WITHHELD if suspect else text
 
 
 def _parts(data: Json, shape: Shape, changes: _Changes) -> Json:
-    """The data with each part of it changed as what it is."""
+    """Return the data with each of its parts redacted by its kind."""
     match shape:
         case Shape.WHOLE:
             return changes.answer(data)
@@ -275,7 +274,7 @@ def _parts(data: Json, shape: Shape, changes: _Changes) -> Json:
         case Shape.PARTS:
             return [_part(one, changes) for one in data] if isinstance(data, list | tuple) else _part(data, changes)
         case Shape.GRAPHQL | Shape.EVENTS | Shape.CONTENT:
-            if not isinstance(data, Mapping):  # a path of the policy was all of it
+            if not isinstance(data, Mapping):  # a path of the policy matched all of it
                 return _content(str(data)) if shape is Shape.CONTENT else data
             members = {"data": changes.answer, "errors": changes.beside, "structuredContent": changes.answer}
             members["events"] = partial(_each, changes.answer)
@@ -296,7 +295,7 @@ def _part(part: Json, changes: _Changes) -> Json:
 
 
 def _block(block: Json, changes: _Changes) -> Json:
-    """A block of MCP's content. What no path leads into, pictures and links, is withheld: it may show what is hidden."""
+    """Return an MCP content block. Pictures and links, which no path can match, are withheld, because they may show hidden values."""
     resource = block.get("resource") if isinstance(block, Mapping) else None
     if isinstance(block, Mapping) and isinstance(block.get("text"), str):
         changed = {**block, "text": changes.answer(block["text"])}

@@ -42,8 +42,8 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 class ApiKey(Struct, frozen=True, kw_only=True):
     """Accepted API key of a principal: its SHA-256 in hex, its creation and its expiry (seconds since the epoch).
 
-    `where` is its file and line. `managed` is True if it is in the list that `toolgen keys` writes. Whoever shows it sees what is in one of
-    its `toolsets`; everything that the principal may see if it has none.
+    `where` is its file and line. `managed` is True if it is in the list that `toolgen keys` writes. Its caller sees only the tools of its
+    `toolsets`; without toolsets, all tools of the principal.
     """
 
     sha256: str
@@ -113,10 +113,10 @@ class PrincipalEntry(Struct, frozen=True, kw_only=True):
 
 
 class IssuerEntry(Struct, frozen=True, kw_only=True):
-    """An identity provider whose every user is a principal, `name:subject`.
+    """Identity provider whose every user is a principal, `name:subject`.
 
-    Each has `roles`, and those that `grants` (claim -> value -> roles) gives for what its claims say; `attributes` are read from claims.
-    A claim is a name, or a JSON pointer when it begins with a slash.
+    Each user has `roles`, and those that `grants` (claim -> value -> roles) maps from its claims; `attributes` are read from claims. A
+    claim is a name, or a JSON pointer if it begins with a slash.
     """
 
     name: str
@@ -132,7 +132,7 @@ class IssuerEntry(Struct, frozen=True, kw_only=True):
 
 
 class Revocation(Struct, frozen=True, kw_only=True):
-    """Tokens that are accepted no more: those that fit everything it says. `before` is a time of issue, in seconds since the epoch."""
+    """Revoked tokens: those that match all of its fields. `before` is a time of issue, in seconds since the epoch."""
 
     issuer: str = ""
     jwt_id: str = ""
@@ -148,7 +148,7 @@ class Revocation(Struct, frozen=True, kw_only=True):
 
 
 class CertificateRevocation(Struct, frozen=True, kw_only=True):
-    """Client certificates that are accepted no more: those that fit everything it says, in the words of `ShownCertificate`."""
+    """Revoked client certificates: those that match all of its fields, in the form of `ShownCertificate`."""
 
     fingerprint: str = ""
     serial: str = ""
@@ -164,9 +164,9 @@ class CertificateRevocation(Struct, frozen=True, kw_only=True):
 class PolicyCredentials(Struct, frozen=True, kw_only=True):
     """Principals and credentials of a policy.
 
-    `revoked_keys` are hex SHA-256 digests of API keys, or how some begin, and `revoked_owners` has the principals of some of them.
-    `revoked_principals` says of principals until when (seconds
-    since the epoch) what they were given counts no more: keys, tokens and certificates alike.
+    `revoked_keys` are hex SHA-256 digests of API keys, or prefixes of them, and `revoked_owners` has the principals of some of them.
+    `revoked_principals` maps principals to the time (seconds since the epoch) before which their keys, tokens and certificates are
+    revoked.
     """
 
     principals: Mapping[str, PrincipalEntry]
@@ -202,7 +202,7 @@ class PolicyCredentials(Struct, frozen=True, kw_only=True):
         return before is not None and (given is None or given < before)
 
     def key_check(self) -> Callable[[str, ApiKey], bool]:
-        """Return a function that tells whether a key of a principal, by its id, is accepted no more."""
+        """Return a function that checks if a key of a principal, by its id, is revoked."""
         lengths = {len(text) for text in self.revoked_keys}
 
         def is_revoked(name: str, key: ApiKey) -> bool:
@@ -211,7 +211,7 @@ class PolicyCredentials(Struct, frozen=True, kw_only=True):
         return is_revoked
 
     def keys_revoked(self) -> frozenset[str]:
-        """The digests of the principals' keys that are accepted no more."""
+        """Return the digests of the principals' keys that are revoked."""
         is_revoked = self.key_check()
         return frozenset(
             key.sha256 for entry in self.principals.values() for key in entry.keys if is_revoked(entry.id, key)
@@ -242,7 +242,7 @@ class PolicyCredentials(Struct, frozen=True, kw_only=True):
         )
 
 
-_ALWAYS = ("sub", "aud", "scope", "scp")  # whose token it is, and whether it would be let in
+_ALWAYS = ("sub", "aud", "scope", "scp")  # the owner of a token, and whether it would be accepted
 _MAX_SUBJECT_LENGTH = 128
 _MAX_VALUE_LENGTH = 1024
 _MAX_VALUES = 1000
@@ -250,7 +250,7 @@ _MAX_SIZE = 2**53 - 1  # what every reader of JSON reads exactly (RFC 8259, sect
 
 
 class ClaimsError(ValueError):
-    """Claims that make nobody. The text says why in a fixed sentence, with nothing of the claims in it."""
+    """Claims that identify no principal. The text gives the reason in a fixed sentence, without any claim."""
 
 
 def audience_fits(audience: frozenset[str], claims: Mapping[str, Any]) -> bool:
@@ -266,7 +266,7 @@ def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 def subject_of(claims: Mapping[str, Any]) -> str:
-    """The `sub` claim. Raises `ClaimsError` for what cannot name anybody."""
+    """Return the `sub` claim. Raises `ClaimsError` for a value that cannot be a subject."""
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_LENGTH or not subject.isprintable():
         raise ClaimsError(f"its subject is not 1 to {_MAX_SUBJECT_LENGTH} printable characters")
@@ -274,9 +274,9 @@ def subject_of(claims: Mapping[str, Any]) -> str:
 
 
 def user_of(issuer: IssuerEntry, claims: Mapping[str, Any]) -> Principal:
-    """The principal that a user of an issuer is: the id begins with the issuer's name, so it is nobody else's.
+    """Return the principal of an issuer's user: its id begins with the issuer's name, so no other issuer can have it.
 
-    Raises `ClaimsError`. A role comes only from what the policy lists; claims that nobody listed mean nothing.
+    Raises `ClaimsError`. A role comes only from the policy's lists; other claims have no effect.
     """
     roles = set(issuer.roles)
     for path, granted in issuer.grants.items():
@@ -291,8 +291,8 @@ def user_of(issuer: IssuerEntry, claims: Mapping[str, Any]) -> Principal:
 
 
 def origin_of(issuer: IssuerEntry | None, iss: str, claims: Mapping[str, Any], *, sign_in: bool) -> Origin:
-    """Source of a principal with these verified claims: what it takes to derive it again, and no more of the claims. `issuer` is
-    None for a principal of the policy, which a token only leads to."""
+    """Return the origin of a principal with these verified claims: the data to derive it again, without other claims. `issuer` is None
+    for a principal that is defined in the policy."""
     kept = {_pointer(path): _keepable(_claim(claims, path)) for path in (*_ALWAYS, *_paths(issuer))}
     mapping = "" if issuer is None else _mapping(issuer, claims)
     return Origin(issuer=iss, mapping=mapping, claims=kept, sign_in=sign_in)
@@ -311,7 +311,7 @@ def origin_by_hand(issuer: IssuerEntry, claims: Mapping[str, Any]) -> Origin:
 
 
 def claims_again(origin: Origin, issuer: IssuerEntry | None) -> Mapping[str, Any]:
-    """The claims that `origin_of` kept, for an entry that may be another by now. Raises `ClaimsError` where it reads others."""
+    """Return the claims that `origin_of` stored, for an entry that may have changed. Raises `ClaimsError` if it reads other claims."""
     if origin.by_hand:
         return origin.claims
     if any(_pointer(path) not in origin.claims for path in _paths(issuer)):
@@ -328,7 +328,7 @@ def claims_again(origin: Origin, issuer: IssuerEntry | None) -> Mapping[str, Any
 
 
 def _mapping(issuer: IssuerEntry, claims: Mapping[str, Any]) -> str:
-    """The digest of what an issuer's entry makes of these claims: of what it gives for other values, nothing is in it."""
+    """Return the digest of the result of an issuer's entry for these claims. Results for other values are not part of it."""
     granted = {
         path: {value: sorted(values[value]) for value in sorted(set(_values(_claim(claims, path))) & values.keys())}
         for path, values in issuer.grants.items()
@@ -344,7 +344,7 @@ def _mapping(issuer: IssuerEntry, claims: Mapping[str, Any]) -> str:
 
 
 def claims_read(issuer: IssuerEntry) -> frozenset[str]:
-    """The names of the claims that say anything of a user, those that hold what a JSON pointer leads to included."""
+    """Return the names of the claims that an entry reads, including those that contain the target of a JSON pointer."""
     return frozenset(_steps(path)[0] for path in _paths(issuer))
 
 
@@ -396,7 +396,7 @@ def _texts(value: Any, name: str) -> list[str]:
 
 
 def _attribute(value: Any) -> Json:
-    """Text, a number, a truth value, or a list of those; anything else would not be what the policy's author had in mind."""
+    """Return a text, a number, a boolean, or a list of those; other values are refused, because rules could not compare them."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, (int, float)) and -_MAX_SIZE <= value <= _MAX_SIZE:  # 1e999 is none

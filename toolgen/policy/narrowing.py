@@ -17,17 +17,7 @@ from toolgen.model.call import Principal
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Allow, Deny
-from toolgen.policy.access import (
-    NO_TOOLSETS,
-    NOWHERE,
-    UNKNOWN,
-    Access,
-    Decision,
-    EvaluationContext,
-    Rule,
-    Toolset,
-    strictest,
-)
+from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Decision, EvaluationContext, Rule, strictest
 from toolgen.policy.credentials import (
     ApiKey,
     CertificateRule,
@@ -41,6 +31,7 @@ from toolgen.policy.document.approvals import Approval
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.limits import Limit
 from toolgen.policy.redact import UnredactedArguments
+from toolgen.policy.toolsets import NO_TOOLSETS, Toolset
 from toolgen.policy.value_tokens import TokenGrant
 
 if TYPE_CHECKING:

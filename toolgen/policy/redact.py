@@ -1,6 +1,6 @@
 """Paths of a policy: fields that are replaced, and arguments that are recorded in plain text or only as keyed digests.
 
-Paths also lead into JSON inside of strings: it is parsed, and put back exactly as it was written if no part of it changed.
+JSON within strings is parsed, so that paths match in it, and restored exactly if no part of it changed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Place = tuple[Any, ...]
 
 
 class Redaction(Struct, frozen=True, kw_only=True):
-    """Fields (JSONPath, RFC 9535) of the answers of some tools, and what stands there instead."""
+    """Fields (JSONPath, RFC 9535) of the answers of some tools, and their replacement."""
 
     tools: tuple[str, ...]
     fields: tuple[str, ...]
@@ -103,7 +103,8 @@ def replace_within(value: Any, paths: Iterable[str], replacement: _Replace) -> A
 
 
 def places_of(value: Any, paths: Iterable[str]) -> frozenset[Place]:
-    """Every place that one of the paths finds in a value, also below another such place; the whole where that takes too long."""
+    """Return every place that one of the paths matches in a value, also below another match; the whole value if matching takes too
+    long."""
     named, others = _told_apart(paths)
     if not others:
         return frozenset(_under(value, named) if named else ())
@@ -117,7 +118,7 @@ def places_of(value: Any, paths: Iterable[str]) -> frozenset[Place]:
 
 
 def replace_places(own: Any, places: Iterable[Place], replacement: _Replace) -> Any:
-    """The caller's own value with these places replaced, what is deeper first."""
+    """Replace these places in the caller's own copy of a value, the deepest first."""
     for parts in sorted(places, key=len, reverse=True):
         if not parts:
             return replacement(own)
@@ -147,7 +148,7 @@ def _under(value: Any, names: frozenset[str]) -> Iterator[Place]:
 
 
 def replace_named(value: Any, named: Mapping[str, _Replace]) -> None:
-    """Replaces what stands under a name, wherever in the value that is."""
+    """Replace the values of a member name everywhere in a value."""
     todo = [value]
     while todo:
         match item := todo.pop():
@@ -162,7 +163,7 @@ def replace_named(value: Any, named: Mapping[str, _Replace]) -> None:
 
 
 def _told_apart(paths: Iterable[str]) -> tuple[frozenset[str], list[str]]:
-    """The names that are meant wherever they stand, and the other paths."""
+    """Return the names that match everywhere, and the other paths."""
     named, others = set(), []
     for path in paths:
         found = _ANYWHERE.match(path)
@@ -175,14 +176,14 @@ def _told_apart(paths: Iterable[str]) -> tuple[frozenset[str], list[str]]:
 
 @lru_cache(maxsize=1024)
 def above(path: str) -> tuple[str, ...]:
-    """The paths of what a path leads through, for paths of names, indexes and wildcards."""
+    """Return the paths of the parents of a path, for paths of names, indexes and wildcards."""
     steps = _STEP.findall(path)
     whole = "$" + "".join(steps) == path
     return tuple("$" + "".join(steps[:count]) for count in range(1, len(steps))) if whole else ()
 
 
 def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], digest: _Replace) -> JsonObject:
-    """Arguments with what is sensitive by its name put out of the GraphQL that an agent wrote in them: its values and its variables."""
+    """Return arguments with sensitive names concealed in the GraphQL that an agent wrote: its values and its variables."""
     key = tool.binding.code_argument
     text = arguments.get(key)
     if not (tool.takes_documents or tool.selects_fields) or not isinstance(text, str):
@@ -195,7 +196,7 @@ def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], d
     concealed: dict[str, Json] = {**arguments, key: written}
     variables = arguments.get("variables")
     if tool.takes_documents and isinstance(variables, Mapping):
-        # `$..name` finds what is called so among the variables by itself; the others say where it stands in a tool's own arguments.
+        # `$..name` matches variables by itself; other paths describe a tool's own arguments.
         others = [path for path in sensitive if not _ANYWHERE.match(path)]
         paths = [f"$..{name}" for path in others for name in last_names(path) or ()]
         kept = {
@@ -207,7 +208,7 @@ def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], d
 
 
 def _copied(value: Json, named: frozenset[str], replacement: _Replace, depth: int) -> Any:
-    """A copy of the containers, with what stands under one of the names replaced."""
+    """Return a copy of the containers, with the values of some member names replaced."""
     if isinstance(value, Mapping):
         if depth > MAX_DEPTH:
             return replacement(value)
@@ -223,7 +224,7 @@ def _copied(value: Json, named: frozenset[str], replacement: _Replace, depth: in
 
 
 def _set(copied: Any, parts: tuple[Any, ...], replacement: _Replace) -> None:
-    """Replaces one place of a copy; a place whose container was itself replaced is gone already."""
+    """Replace one place of a copy; a place whose container was replaced before no longer exists."""
     for part in parts[:-1]:
         try:
             copied = copied[part]
@@ -252,9 +253,9 @@ class UnredactedArguments(Struct, frozen=True, kw_only=True):
 
 
 def all_but(arguments: JsonObject, concealed: JsonObject, fields: Collection[str], digest: _ReplacePlain) -> JsonObject:
-    """Arguments with the digest of every value in its place, but for what stands at one of the `fields` or below.
+    """Return arguments with every value replaced by its digest, except at the `fields` and below them.
 
-    `concealed` is the same arguments with what is sensitive replaced, and what is plain is taken from there: so sensitive beats plain.
+    `concealed` is the same arguments with sensitive values replaced; plain values are taken from it, so that sensitive wins over plain.
     """
     from toolgen.core.json_path import JsonPathError  # noqa: PLC0415 - as above
 
@@ -296,7 +297,7 @@ def withheld(_: Json) -> Json:
 
 
 class _OpenedObject(dict[str, Json]):
-    """An object that stood in a string. `text` is that string, `was` what it held, `layers` how many strings were around it."""
+    """Object that was in a string. `text` is that string, `was` its parsed value, `layers` the number of strings around it."""
 
     __slots__ = ("layers", "text", "was")
     layers: int
@@ -314,9 +315,9 @@ class _OpenedList(list[Json]):
 
 
 def opened(value: Json, unread: Unread, deeper: Deeper = withheld, depth: int = 0, layers: int = 0) -> Any:
-    """A copy of a value whose strings that hold an object or array are that object or array. `closed` puts them back.
+    """Return a copy of a value in which strings that contain an object or array are replaced by it. `closed` restores them.
 
-    Parts nested more than `MAX_DEPTH` levels deep are what `deeper` makes of it.
+    Parts nested more than `MAX_DEPTH` levels deep are replaced by the result of `deeper`.
     """
     match value:
         case str():
@@ -369,7 +370,7 @@ def as_text(value: Json, _: str, layers: int) -> Json:
 
 
 def closed(value: Any, rewritten: Rewritten = as_text) -> Json:
-    """The value with what was opened as text again: as it was written, or as JSON where something in it was replaced."""
+    """Return the value with opened strings as text again: unchanged, or as JSON if a part of it was replaced."""
     match value:
         case dict():
             built: Json = {name: closed(item, rewritten) for name, item in value.items()}

@@ -24,8 +24,8 @@ from toolgen.policy.arguments import Validator, check_schema
 from toolgen.policy.caller_requests import RequestAllowance
 from toolgen.policy.cel.expression import ConditionVariables, Expression, Unevaluated
 from toolgen.policy.null_arguments import refusing_null
+from toolgen.policy.readings.alike import alike
 from toolgen.policy.readings.call import CallInterpretations, Readings, Weight
-from toolgen.policy.readings.values import alike
 
 __all__ = ["CompiledRule", "Condition", "DecisionNote", "Rule", "arguments_of", "conditions_of", "fault_of", "matching"]
 

@@ -9,8 +9,9 @@ from markupsafe import Markup
 
 from toolgen.core.clock import FixedClock
 from toolgen.frontends.console.charts import bars, lines
-from toolgen.frontends.console.http import Verification, moment, pretty, shown
-from toolgen.frontends.console.records import Figures, TimeBucket
+from toolgen.frontends.console.figures import Figures, TimeBucket
+from toolgen.frontends.console.log_verifier import Verification
+from toolgen.frontends.console.text_format import moment, pretty, shown
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from toolgen.core.clock import FixedClock
-from toolgen.frontends.console.records import TallyCache
+from toolgen.frontends.console.figures import TallyCache
 
 DAY = 86_400.0
 

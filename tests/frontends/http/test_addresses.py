@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from toolgen.frontends.http.connections import client_of, counted_as
+from toolgen.frontends.http.client_address import client_of, counted_as
 
 PROXIES = tuple(ip_network(text) for text in ("10.0.0.0/8", "fd00::/8"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolgen.core.clock import FixedClock
-from toolgen.frontends.http.authentication import FailureBuckets
+from toolgen.frontends.http.failure_buckets import FailureBuckets
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 

@@ -28,7 +28,8 @@ from toolgen.config.settings import ClientCertificates
 from toolgen.core.clock import FixedClock
 from toolgen.frontends.http import authentication
 from toolgen.frontends.http.app import App
-from toolgen.frontends.http.authentication import FailureBuckets, TurnQueue
+from toolgen.frontends.http.authentication import TurnQueue
+from toolgen.frontends.http.failure_buckets import FailureBuckets
 from toolgen.frontends.http.request import ANY_HOST, EventStream, Request, Response
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.identity import DisclosedReason, Identity, KeySets, TokenRejected, principals

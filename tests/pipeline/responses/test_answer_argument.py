@@ -10,18 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolgen.model.tool import Effect, HttpBinding, Tool
-from toolgen.pipeline.responses.answer_argument import (
-    FORMER,
-    Position,
-    cut,
-    may_have_options,
-    option_name,
-    path_text,
-    size_of,
-    size_within,
-    taken,
-)
+from toolgen.pipeline.responses.answer_argument import FORMER, may_have_options, option_name, taken
 from toolgen.pipeline.responses.pagination import Pagings
+from toolgen.pipeline.responses.pieces import Position, cut, path_text, size_of, size_within
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=200),

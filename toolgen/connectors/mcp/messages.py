@@ -1,6 +1,6 @@
 """The messages of MCP that a client of tools needs, of both eras: those that begin with a handshake, and 2026-07-28.
 
-Whose answer a message is that cannot be taken as one: told from its `id`, so that its caller need not wait for the timeout.
+The caller of an invalid answer is found by its `id`, so that it need not wait for the timeout.
 """
 
 from __future__ import annotations

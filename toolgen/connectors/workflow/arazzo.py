@@ -1,6 +1,6 @@
 """Arazzo 1.0 documents: workflows over the operations of OpenAPI descriptions, and over other workflows.
 
-What Arazzo has no key for stands under `x-toolgen`: `when`, `for_each`, `at_most`, `at_once` and `undo`; of a workflow, `timeout`.
+Features without a key in Arazzo are below `x-toolgen`: `when`, `for_each`, `at_most`, `at_once` and `undo`; for a workflow, `timeout`.
 """
 
 from __future__ import annotations

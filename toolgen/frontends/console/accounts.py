@@ -6,7 +6,8 @@ import hashlib
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from toolgen.frontends.console.http import Cookie, Visit, cookie_header, cookies, page
+from toolgen.frontends.console.http import Cookie, Visit, cookie_header, cookies
+from toolgen.frontends.console.rendering import page
 from toolgen.frontends.http.request import Rejected, Request, Response
 from toolgen.gateway.accounts.accounts import ACCOUNT_NAME, DEFAULT_NAME, AccountLinkError, Accounts
 from toolgen.model.tool import Effect

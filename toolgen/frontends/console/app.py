@@ -31,21 +31,12 @@ from toolgen.frontends.console import (
     story,
     tools,
 )
-from toolgen.frontends.console.http import (
-    TITLES,
-    ConsoleContext,
-    Person,
-    Verification,
-    Visit,
-    asset,
-    check_origin,
-    form_of,
-    page,
-    person_of,
-    redirect,
-)
+from toolgen.frontends.console.http import TITLES, ConsoleContext, Person, Visit, check_origin, form_of, person_of
+from toolgen.frontends.console.identity_provider import Provider
+from toolgen.frontends.console.log_verifier import Verification
 from toolgen.frontends.console.records import IndexRecords
-from toolgen.frontends.console.sign_in import Provider, SignInPages
+from toolgen.frontends.console.rendering import asset, page, redirect
+from toolgen.frontends.console.sign_in import SignInPages
 from toolgen.frontends.http.authentication import Authentication
 from toolgen.frontends.http.request import EventStream, Rejected, Request, Response, too_crowded
 from toolgen.gateway.identity.identity_providers import make_asker

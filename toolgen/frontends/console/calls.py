@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from toolgen.audit.reports import csv_line
 from toolgen.core.json_codec import encode_json
-from toolgen.frontends.console.http import Visit, download, shown
+from toolgen.frontends.console.http import Visit
 from toolgen.frontends.console.records import MAX_COUNTED, STATUSES, Filters, Row
+from toolgen.frontends.console.rendering import download
+from toolgen.frontends.console.text_format import shown
 from toolgen.frontends.http.request import Rejected, Response
 
 __all__ = ["exported", "filters_of", "known_names", "search"]

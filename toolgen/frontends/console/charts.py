@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from toolgen.frontends.console.http import figure
-from toolgen.frontends.console.records import STATUSES, Figures
+from toolgen.frontends.console.figures import Figures
+from toolgen.frontends.console.records import STATUSES
+from toolgen.frontends.console.text_format import figure
 
 __all__ = ["Bars", "PercentileLines", "Tick", "bars", "lines"]
 

@@ -1,6 +1,6 @@
-"""The newest calls as they come: for everybody who watches one look a second, and only while somebody does.
+"""Live list of the newest calls: one query a second for all viewers together, and none without viewers.
 
-Who watches may ask for a tool, a principal or an ending: listeners that ask for the same share what is found.
+A viewer may filter by tool, principal or outcome; viewers with the same filter share the results.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from msgspec import Struct, field
 from toolgen.core.background import cancel
 from toolgen.core.errors import AuditError, StateError
 from toolgen.frontends.console.calls import filters_of, known_names
-from toolgen.frontends.console.http import Visit, render
+from toolgen.frontends.console.http import Visit
 from toolgen.frontends.console.records import STATUSES, Filters, IndexRecords
+from toolgen.frontends.console.rendering import render
 from toolgen.frontends.http.mount_path import mount_path, mounted_at
 from toolgen.frontends.http.request import EventStream, Rejected, Response
 

@@ -10,7 +10,8 @@ from msgspec import Struct
 from toolgen.audit.files import segments, stream_names
 from toolgen.audit.keys import public_keys
 from toolgen.core.errors import AuditError
-from toolgen.frontends.console.http import Verified, Visit
+from toolgen.frontends.console.http import Visit
+from toolgen.frontends.console.log_verifier import Verified
 from toolgen.frontends.http.request import Response
 
 __all__ = ["show", "verdict_of", "verify"]

@@ -1,6 +1,6 @@
-"""The policy in force: its rules and their text, its tests and how they end, and why a call would be decided as it is.
+"""Pages of the policy in force: its rules and their text, its tests and their results, and the explanation of a decision.
 
-What a rule says in its author's own words: its lines of policies/, or a sentence for the rules that are the gateway's own.
+The text of a rule is its lines of policies/, or a sentence for the gateway's own rules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The policies that decided the calls on record: when, and what changed from each to the next.
+"""Pages of the policies that decided recorded calls: their times, and the changes between them.
 
-What a policy said is kept by every gateway of this machine from when it came into force, without what is secret in it.
+Every gateway of this machine stores the text of a policy when it comes into force, without its secrets.
 """
 
 from __future__ import annotations

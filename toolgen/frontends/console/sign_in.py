@@ -1,169 +1,24 @@
-"""Signing in to the console, with a key or at an identity provider, and out of it.
-
-What signing in at an identity provider asks of it: where to send the browser, and the token for the code it comes back with.
-"""
+"""Sign-in to the console with a key or at an identity provider, and sign-out."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
-import json
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
-from urllib.parse import urlencode, urlsplit
 
-from toolgen.config.console import SignIn
 from toolgen.core.clock import Clock
-from toolgen.frontends.console.http import (
-    Cookie,
-    Header,
-    Person,
-    check_origin,
-    cookie_header,
-    cookies,
-    form_of,
-    page,
-    person_of,
-    redirect,
-)
+from toolgen.frontends.console.http import Cookie, Person, check_origin, cookie_header, cookies, form_of, person_of
+from toolgen.frontends.console.identity_provider import Provider, ProviderError
+from toolgen.frontends.console.rendering import Header, page, redirect
 from toolgen.frontends.http.authentication import Authentication
 from toolgen.frontends.http.request import LOOPBACK_HOSTS, Rejected, Request, Response
 from toolgen.gateway.identity.jwt import RefusedTokenError, read_token
 from toolgen.gateway.operations.kept_principals import party_of
 from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
-from toolgen.model.secret import Secret
 from toolgen.state.sessions import SignInAttempt, SignInSession, SignInSessions
 
-__all__ = ["Ask", "Provider", "SignInPages", "page_asked"]
-
-Ask: TypeAlias = Callable[[str, bytes | None, Mapping[str, str]], Awaitable[tuple[int, bytes]]]
-"""A URL, a form or None to get it, and headers in; status and body out. Raises `OSError` when there is no answer."""
-
-_MAX_CODE_LENGTH = 4096
-
-
-class ProviderError(Exception):
-    """A provider that cannot be used. The text is for the person who signs in, and holds nothing the provider sent."""
-
-
-class Provider:
-    """An OpenID provider, found by its issuer (OpenID Connect Discovery 1.0, section 4). `secret` is resolved when it is sent."""
-
-    def __init__(self, settings: SignIn, ask: Ask, secret: Callable[[], Awaitable[Secret | None]]) -> None:
-        self._settings = settings
-        self._ask = ask
-        self._secret = secret
-        self._found: Mapping[str, str] | None = None
-        self.name = urlsplit(settings.issuer).hostname or settings.issuer
-
-    async def begin(self, attempt: SignInAttempt) -> str:
-        """The address to send the browser to. Raises `ProviderError`."""
-        where = (await self._endpoints())["authorization_endpoint"]
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode("ascii")).digest()).rstrip(b"=")
-        query = {
-            "response_type": "code",
-            "client_id": self._settings.client_id,
-            "redirect_uri": attempt.redirect,
-            "scope": " ".join(self._settings.scopes),
-            "state": attempt.state,
-            "nonce": attempt.nonce,
-            "code_challenge": challenge.decode("ascii"),
-            "code_challenge_method": "S256",
-        }
-        return f"{where}{'&' if '?' in where else '?'}{urlencode(query)}"
-
-    def check_issuer(self, said: str) -> None:
-        """Refuses an answer that says it is another provider's (RFC 9207). Raises `ProviderError`."""
-        if said and said != self._settings.issuer:
-            raise ProviderError("the answer came from somebody else")
-
-    async def token(self, code: str, attempt: SignInAttempt) -> str:
-        """The id token for a code, which is this attempt's; whose it is, is for `Identity` to verify. Raises `ProviderError`."""
-        where = (await self._endpoints())["token_endpoint"]
-        if len(code) > _MAX_CODE_LENGTH:
-            raise ProviderError("its code is longer than any")
-        form = {
-            "grant_type": "authorization_code",
-            "code": code,
-            "redirect_uri": attempt.redirect,
-            "client_id": self._settings.client_id,
-            "code_verifier": attempt.verifier,
-        }
-        headers = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
-        try:
-            secret = await self._secret()
-        except OSError as error:
-            raise ProviderError("the gateway's own secret for it cannot be had") from error
-        if secret is not None:  # RFC 6749, section 2.3.1
-            pair = urlencode({"": self._settings.client_id})[1:] + ":" + urlencode({"": secret.reveal()})[1:]
-            headers["authorization"] = "Basic " + base64.b64encode(pair.encode("ascii")).decode("ascii")
-        answer = await self._object(where, urlencode(form).encode("ascii"), headers)
-        token = answer.get("id_token")
-        if not isinstance(token, str):
-            raise ProviderError("its answer has no id token")
-        try:
-            claims = read_token(token).claims
-        except RefusedTokenError as error:
-            raise ProviderError("its id token cannot be read") from error
-        self._check(claims, attempt)
-        return token
-
-    def _check(self, claims: Mapping[str, Any], attempt: SignInAttempt) -> None:
-        """Check the claims that `Identity` does not check: nonce, issuer, audience and authorized party of the ID token.
-
-        The token came from the provider itself; its signature is verified afterwards (OpenID Connect Core 1.0, section 3.1.3.7).
-        """
-        nonce, client = claims.get("nonce"), self._settings.client_id
-        if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), attempt.nonce.encode()):
-            raise ProviderError("its id token answers another attempt")
-        if claims.get("iss") != self._settings.issuer:
-            raise ProviderError("its id token is by somebody else")
-        audience = claims.get("aud")
-        audiences = audience if isinstance(audience, list) else [audience]
-        if client not in audiences or (len(audiences) > 1 and claims.get("azp") != client):
-            raise ProviderError("its id token is for somebody else")
-        if claims.get("azp", client) != client:
-            raise ProviderError("its id token is for somebody else")
-
-    async def _endpoints(self) -> Mapping[str, str]:
-        if self._found is None:
-            address = f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration"
-            said = await self._object(address, None, {"accept": "application/json"})
-            if said.get("issuer") != self._settings.issuer:
-                raise ProviderError("it describes itself as another issuer")
-            self._found = {name: _address(said, name) for name in ("authorization_endpoint", "token_endpoint")}
-        return self._found
-
-    async def _object(self, url: str, form: bytes | None, headers: Mapping[str, str]) -> Mapping[str, Any]:
-        try:
-            status, body = await self._ask(url, form, headers)
-        except OSError as error:
-            raise ProviderError("there was no answer") from error
-        if status != 200:
-            raise ProviderError(f"it answered with status {status}")
-        try:
-            found = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise ProviderError("its answer is no JSON") from error
-        if not isinstance(found, dict):
-            raise ProviderError("its answer is no JSON object")
-        return found
-
-
-def _address(said: Mapping[str, Any], name: str) -> str:
-    value = said.get(name)
-    try:
-        parts = urlsplit(value) if isinstance(value, str) else None
-    except ValueError:
-        parts = None
-    plain = parts is not None and (parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"})
-    if not isinstance(value, str) or not plain or not value.isascii() or not value.isprintable() or "#" in value:
-        raise ProviderError("it does not say over https where to sign in")
-    return value
+__all__ = ["SignInPages", "page_asked"]
 
 
 _SESSION = Cookie(name="toolgen_session", path="/console")

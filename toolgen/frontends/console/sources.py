@@ -17,8 +17,9 @@ from toolgen.connectors.health import SystemHealth
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.rotated_tokens import Rotated, rotated_tokens
 from toolgen.connectors.source import SourceSettings
+from toolgen.frontends.console.figures import Figures
 from toolgen.frontends.console.http import Visit
-from toolgen.frontends.console.records import Figures, Filters, Row
+from toolgen.frontends.console.records import Filters, Row
 from toolgen.frontends.http.request import Rejected, Response
 from toolgen.generator.emit.writer import MANIFEST
 from toolgen.model.manifest import Manifest, Problem

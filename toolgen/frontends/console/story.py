@@ -11,11 +11,12 @@ from toolgen.core.canonical import decoded, texts
 from toolgen.core.errors import ConfigError
 from toolgen.core.json_codec import decode_json
 from toolgen.core.units import in_words
-from toolgen.frontends.console.http import Visit, pretty, seconds_of
+from toolgen.frontends.console.http import Visit
 from toolgen.frontends.console.policies import RuleText, rule_text
 from toolgen.frontends.console.records import Row
 from toolgen.frontends.console.refusals import refusal_of
 from toolgen.frontends.console.seen_calls import seen_calls
+from toolgen.frontends.console.text_format import pretty, seconds_of
 from toolgen.frontends.http.request import Rejected, Response
 from toolgen.gateway.approvals.view import recorded_rows
 from toolgen.gateway.operations.call_rows import ValueRow, escaped

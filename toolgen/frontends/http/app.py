@@ -1,5 +1,6 @@
-"""The one application: where a request goes, who it comes from, and what every answer has in common. Two adapters bring it requests: the
-connections of our own server (`connection.py`), and ASGI, for whatever server or test client has it."""
+"""HTTP application: routes a request to its front end, identifies its sender, and adds the common headers. Two adapters pass requests to
+it: the connections of the gateway's own server (`connection.py`), and ASGI for any other server or test client.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +14,12 @@ from urllib.parse import quote, urlsplit
 from toolgen.config.gateway import Networks, contains
 from toolgen.config.settings import ClientCertificates
 from toolgen.core.errors import AuditError, StateError, place_of
-from toolgen.frontends.http.authentication import MCP, WELL_KNOWN, Authentication
-from toolgen.frontends.http.connections import InFlight, client_of
+from toolgen.frontends.http.authentication import Authentication
+from toolgen.frontends.http.client_address import client_of
+from toolgen.frontends.http.connections import InFlight
 from toolgen.frontends.http.cross_origin import CrossOrigin
 from toolgen.frontends.http.mount_path import mount_path
+from toolgen.frontends.http.protected_resource import MCP, WELL_KNOWN
 from toolgen.frontends.http.request import (
     LOOPBACK_HOSTS,
     Answer,
@@ -62,7 +65,7 @@ _ANSWER = re.compile(r"/v1/answers/([^/]{1,128})/([A-Za-z0-9_-]{64})\Z")
 _ENDPOINT = re.compile(rf"{MCP}/([a-z][a-z0-9-]{{0,39}})/?\Z")
 _CONSOLE = re.compile(r"/console(?:/|\Z)")
 _ACCOUNTS = re.compile(r"/accounts/(?:link/[A-Za-z0-9_-]{20,64}|callback/[a-z][a-z0-9_]{0,19})\Z")
-# Browsers are told to come over https and in no other way (RFC 6797), which they believe where they did: the proxy's TLS.
+# HSTS (RFC 6797): browsers use only https from now on. They ignore it unless the request came over the proxy's TLS.
 _HSTS = ((b"strict-transport-security", b"max-age=31536000"),)
 _MAX_KNOWN_HOSTS = 64
 _PLAIN = "/!$&'()*+,;=:@\\%"
@@ -71,7 +74,10 @@ _MCP_PATHS = frozenset({MCP, MCP + "/"})  # some clients add a slash to the addr
 
 
 class Pages(Protocol):
-    """Web pages below /console, and those that lead there from /accounts: a front end that knows people by a cookie, not a credential."""
+    """Web pages below /console and /accounts: a front end that identifies users by a cookie, not by a credential.
+
+    A protocol, because the console implements it, which imports this module.
+    """
 
     async def handle(self, request: Request) -> Answer: ...
 
@@ -85,11 +91,11 @@ class Pages(Protocol):
 
 
 class App:
-    """MCP at /mcp and REST below /v1, over one gateway.
+    """App: MCP at /mcp and REST below /v1, over one gateway.
 
-    `hosts` are the names this gateway answers to in the Host header; `ANY_HOST` for a gateway whose names are not known.
-    `certificates` names the proxies whose word on a client's certificate is believed, `proxies` those whose word on a client's address is.
-    `url` is the origin that agents know it by. `cross_origin` names the web pages of other origins that may use it.
+    `hosts` are the permitted names in the Host header; `ANY_HOST` for a gateway whose names are not known. `certificates` names the proxies
+    that are trusted to state a client's certificate, `proxies` those that are trusted to state a client's address. `url` is the public
+    origin of the gateway. `cross_origin` names the web pages of other origins that may use it.
     """
 
     def __init__(
@@ -129,12 +135,12 @@ class App:
         self._https = self._https or url.startswith("https://")
 
     async def close(self) -> None:
-        """Lets go of what the console holds."""
+        """Close the resources of the console."""
         if self._console is not None:
             await self._console.close()
 
     def end_streams(self) -> None:
-        """Ends what would otherwise never end: streams that clients listen to. Calls in flight go on."""
+        """End streams that have no end of their own. Calls in flight continue."""
         self._mcp.close()
         self._events.close()
         self._devices.close()
@@ -277,7 +283,7 @@ class App:
         return narrowed if seen or context.templates(narrowed) else None
 
     async def _measured(self, request: Request) -> Response:
-        """Sums are for anybody. Names, which `?detail=sources,tools` asks for, are for those who may read the record."""
+        """Return metrics: sums for every client; the names of `?detail=sources,tools` only for principals that may read the audit log."""
         asked = request.parameters("detail").get("detail") if request.query else None
         if asked is None:
             return Response(body=await self._gateway.operations.measured(), media_type=MEDIA_TYPE)

@@ -1,116 +1,22 @@
-"""Sender of a request: its credential, the number of its failed attempts, and the user that it says it acts for.
-
-How often an address may fail to say who it is. Kept in memory, bounded, and forgotten with time.
-
-What an OAuth client is told, so that it finds where its user signs in: the metadata of RFC 9728, and challenges of RFC 6750.
-"""
+"""Authentication of a request: its credential, its failed attempts, and the user that it says it acts for."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
-from collections import OrderedDict
-from collections.abc import Iterable
 from typing import NoReturn
 
 from toolgen.config.settings import ClientCertificates
 from toolgen.core.clock import Clock, SystemClock
-from toolgen.frontends.http.connections import counted_as
-from toolgen.frontends.http.request import Rejected, Request, Response, json_response, too_crowded
+from toolgen.frontends.http.failure_buckets import FailureBuckets
+from toolgen.frontends.http.protected_resource import ProtectedResource
+from toolgen.frontends.http.request import Rejected, Request, too_crowded
 from toolgen.gateway.identity import DisclosedReason, TokenRejected
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal
 
-__all__ = ["MCP", "WELL_KNOWN", "Authentication", "FailureBuckets", "ProtectedResource", "TurnQueue"]
-
-_BURST = 30
-_PER_SECOND = 1.0
-_MAX_PEERS = 4096
-
-
-class FailureBuckets:
-    """A bucket of failures for each peer, as `counted_as` counts them."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._peers: OrderedDict[str, tuple[float, float]] = OrderedDict()  # failures, and the time they are as of
-
-    def wait(self, peer: str) -> float:
-        """Seconds until this peer may fail again; 0.0 when it may now."""
-        if not self._peers:
-            return 0.0
-        return max(0.0, (self._failures(counted_as(peer)) - _BURST + 1) / _PER_SECOND)
-
-    def failed(self, peer: str) -> None:
-        """Counts a failure."""
-        name = counted_as(peer)
-        failures = min(self._failures(name) + 1, float(_BURST))
-        self._peers[name] = (failures, self._clock.monotonic())
-        self._peers.move_to_end(name)
-        if len(self._peers) > _MAX_PEERS:
-            self._peers.popitem(last=False)
-
-    def _failures(self, name: str) -> float:
-        known = self._peers.get(name)
-        if known is None:
-            return 0.0
-        return max(0.0, known[0] - (self._clock.monotonic() - known[1]) * _PER_SECOND)
-
-
-MCP = "/mcp"
-WELL_KNOWN = "/.well-known/oauth-protected-resource"
-
-
-class ProtectedResource:
-    """/mcp as a protected resource. `url` is the gateway's public origin, "" where nobody said it: then nothing is told, because an
-    address taken from a request is one that its sender chose."""
-
-    def __init__(self, gateway: Facade, url: str) -> None:
-        self._gateway = gateway
-        self._url = url
-
-    def metadata(self, request: Request) -> Response:
-        """The metadata, for anybody: at the resource's own well-known address, and at the one without a path, where older clients look.
-
-        Raises `Rejected` where there is none, as no user of an identity provider is known.
-        """
-        request.take("GET")
-        issuers = sorted({rule.issuer for rule in self._gateway.callers.providers})
-        if not self._told():
-            raise Rejected(404, "not_found", "no identity provider is announced here", suggestion="use an API key")
-        scopes = _scopes(self._gateway)
-        return json_response(
-            {
-                "resource": self._url + MCP,
-                "resource_name": "toolgen",
-                "authorization_servers": issuers,
-                **({"scopes_supported": scopes} if scopes else {}),
-                "bearer_methods_supported": ["header"],
-            }
-        )
-
-    def challenge(self, request: Request, error: str = "", scopes: Iterable[str] = ()) -> tuple[bytes, bytes]:
-        """The `WWW-Authenticate` header of a refusal (RFC 6750 section 3, RFC 9728 section 5.1).
-
-        `scopes` are what a token must have; of a request without a good one, every provider's.
-        """
-        told = (request.path == MCP or request.path.startswith(f"{MCP}/")) and self._told()
-        wanted = sorted(scopes) or (_scopes(self._gateway) if told else [])
-        parts = {
-            "error": error,
-            "scope": " ".join(wanted),
-            "resource_metadata": f"{self._url}{WELL_KNOWN}{MCP}" if told else "",
-        }
-        said = ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)
-        return b"www-authenticate", f"Bearer {said}".strip().encode("ascii")
-
-    def _told(self) -> bool:
-        return bool(self._url and self._gateway.callers.providers)
-
-
-def _scopes(gateway: Facade) -> list[str]:
-    return sorted(frozenset[str]().union(*(rule.scopes for rule in gateway.callers.providers)))
+__all__ = ["Authentication", "TurnQueue"]
 
 
 _BEARER = re.compile(r"bearer +([\x21-\x7e]{1,16384})\Z", re.IGNORECASE)
@@ -123,11 +29,12 @@ log = logging.getLogger("toolgen.gateway")
 
 
 class Authentication:
-    """Authenticates requests. `certificates` says whose word on a client's certificate is believed; nobody's where it is None. `url` is
-    the gateway's public address, at which clients are told where their users sign in.
+    """Authenticates requests. `certificates` names the proxies that are trusted to state a client's certificate; None if there are none.
+    `url` is the gateway's public address, which challenges contain.
 
-    An address that was wrong too often waits, but only with what is wrong: others may share it, so a credential is looked up or verified
-    first. Its tokens are then verified one after the other, between the requests of everybody else.
+    An address with too many failed attempts is delayed, but only for wrong credentials: other clients may share the address, so a
+    credential is looked up or verified first. Tokens from such an address are verified one at a time, between the requests of other
+    clients.
     """
 
     def __init__(
@@ -176,7 +83,7 @@ class Authentication:
         return principal
 
     async def credential_in_url(self, request: Request) -> None:
-        """Says in the log and in the audit that somebody sent one, as often as that can be of use, and never what it was."""
+        """Log and audit that a credential was sent in a URL, at a limited rate and without its value."""
         if self._attempts.wait(request.client) or self._attempts.wait(_EVERYBODY):
             return
         self._attempts.failed(request.client)
@@ -215,7 +122,7 @@ class Authentication:
         return self.accepted(request, self._gateway.callers.certified(certificate))
 
     def accepted(self, request: Request, answer: Principal | TokenRejected) -> Principal:
-        """The principal that a credential led to. Raises `Rejected` as `enter` does where it led to nobody."""
+        """Return the principal of an accepted credential. Raises `Rejected`, like `enter`, if there is none."""
         if isinstance(answer, TokenRejected):
             self._refuse(request, answer)
         return answer
@@ -261,7 +168,7 @@ class Authentication:
         return narrowed
 
     async def _acting(self, request: Request, principal: Principal, user: str) -> Principal:
-        """Whom the caller says it acts for, by name, or proves with a token of theirs, as far as the policy lets it."""
+        """Return the user that the caller acts for: named, or proved by a token of that user. The policy must permit it."""
         acting = self._gateway.callers.acting_for(principal, user)
         if acting is None and _TOKEN.match(user):
             acting = self._gateway.callers.acting_for(principal, await self.admit(request, user))

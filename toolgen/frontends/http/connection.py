@@ -1,5 +1,4 @@
-"""Our own HTTP/1.1 connections: strict about what a request is, bounded in what they hold and for how long, and with a word for each
-request on whether its client is still there."""
+"""HTTP/1.1 server connections: strict parsing, bounded memory and time, and a disconnect signal for each request."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ class _Exchange:
         body = self._receive if whole is None else whole
         self.request = Request(line, head.lines, head.headers, head.repeated, body, connection.peer)
         self.request.caller_connection.has_own_task = (
-            True  # nobody cancels its task: a client that leaves is told to its presence
+            True  # its task is not cancelled: a disconnect is signalled to `CallerConnection`
         )
         self.expects = head.expects_continue
         self.more = whole is None
@@ -79,7 +78,7 @@ class _Exchange:
         """Has the request answered."""
         try:
             await server.handlers.serve(self.request, self._send)
-        except Exception as error:  # noqa: BLE001  (what the handlers' own boundary lets through is a fault of the answer itself)
+        except Exception as error:  # noqa: BLE001  (an error that passes the handlers' own boundary)
             log.error("an answer could not be sent: %s", place_of(error))  # noqa: TRY400  (its text may hold anything)
             self._connection.failed(self)
         finally:
@@ -171,9 +170,8 @@ class _Exchange:
 
 
 class HttpConnection(asyncio.Protocol):
-    """Takes requests one by one: what comes behind one that is not answered yet is kept unread, a little of it, and so cannot be answered
-    before it. A client that sends or takes bytes too slowly is cut off; neither needs a credential.
-    """
+    """Reads requests one at a time. Data after an unanswered request is buffered up to a limit, and not parsed before the answer. A client
+    that sends or receives bytes too slowly is disconnected, with or without a credential."""
 
     __slots__ = (
         "__weakref__",
@@ -201,15 +199,15 @@ class HttpConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._reader = RequestReader()
         self._timer: asyncio.TimerHandle | None = None
-        self._due = _NEVER  # when what is waited for is overdue
+        self._due = _NEVER  # deadline of the current wait
         self._untaken: asyncio.TimerHandle | None = None
-        self.drained: asyncio.Future[None] | None = None  # where what was written is not taken
+        self.drained: asyncio.Future[None] | None = None  # set while the client does not read
         self._reading = True
         self._transport: asyncio.Transport
-        self._exchange: _Exchange | None = None  # what is being answered
+        self._exchange: _Exchange | None = None  # the request that is being answered
         self._crowded: LimitedResource | None = None
         self._last = False
-        self._lingers = 0  # how much of a body is still dropped behind its answer; 0 where none is
+        self._lingers = 0  # bytes of a body still to be dropped after its answer; 0 for none
         self._used = False
         self.peer = ""
         self.proven = False
@@ -287,8 +285,9 @@ class HttpConnection(asyncio.Protocol):
         return not exchange.request.accepted and (exchange.more or self.drained is not None)
 
     def give_way(self) -> None:
-        """Closes it. Who had begun a request is told why; on a connection that rests, an answer would be taken for that to another."""
-        if self._lingers or self._transport.get_write_buffer_size():  # which nobody takes
+        """Close the connection. A client that had begun a request gets an answer; on an idle connection, an answer could be taken for that
+        to a later request."""
+        if self._lingers or self._transport.get_write_buffer_size():  # and is ignored
             self._transport.abort()
         elif self._exchange is None and not self._reader.unread and self._used:
             self._close()
@@ -298,7 +297,7 @@ class HttpConnection(asyncio.Protocol):
     # Requests
 
     def _advance(self) -> None:
-        """Reads as far as what has come allows: not beyond a request that is being answered."""
+        """Parse the received data, but not beyond a request that is being answered."""
         reader = self._reader
         try:
             while not self._transport.is_closing():
@@ -317,14 +316,14 @@ class HttpConnection(asyncio.Protocol):
                 elif exchange is not None and event is Marker.END:
                     exchange.more = False
                     exchange.wake()
-                    self.resume_reading()  # or nobody would see the client leave
+                    self.resume_reading()  # otherwise a disconnect would not be noticed
                 elif exchange is not None and isinstance(event, bytes) and exchange.take(event) > MAX_UNREAD:
                     self._pause_reading()
         except BadRequest as error:
             self._refuse(Rejected(400, "bad_request", str(error), suggestion="the connection is closed; send it again"))
 
     def _begin(self, head: RequestHead) -> None:
-        """A request whose headers are here. The list of them is the application's own: nothing that comes later is ever added."""
+        """Start a request whose headers are complete. The application owns the list of headers; it does not change later."""
         self._due = _NEVER
         self._used = True
         exchange = self._exchange = _Exchange(self, head, None if head.expects_continue else self._reader.whole())
@@ -338,7 +337,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Takes more of what the client sends."""
+        """Continue to read from the client."""
         if not self._reading and not self._transport.is_closing():
             self._reading = True
             self._transport.resume_reading()
@@ -346,12 +345,12 @@ class HttpConnection(asyncio.Protocol):
     # Answers
 
     def write(self, data: bytes) -> None:
-        """Puts bytes on the wire, where it is still open."""
+        """Write bytes if the connection is still open."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
     async def writable(self) -> None:
-        """Returns when what was written before is taken, or will never be."""
+        """Return when the written data was accepted by the client, or never will be."""
         if self.drained is not None:
             await asyncio.shield(self.drained)
 
@@ -399,7 +398,7 @@ class HttpConnection(asyncio.Protocol):
     # The end
 
     def _refuse(self, rejected: Rejected) -> None:
-        """Answers what is no request, or comes at a bad time, and closes. Nothing is written into an answer that has begun."""
+        """Answer an invalid or late request and close. Nothing is written into an answer that has begun."""
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.leave()
@@ -410,15 +409,16 @@ class HttpConnection(asyncio.Protocol):
         self._close()
 
     def _close(self) -> None:
-        """Closes once what was written is taken; not waiting for ever for that."""
+        """Close after the written data was accepted, but within a time limit."""
         self._transport.close()
         if self._untaken is None:
             self._untaken = self._loop.call_later(SLOWEST_READER_S, self._transport.abort)
 
     def _linger(self) -> None:
-        """Closes behind an answer that came before its request was whole.
+        """Close after an answer that was sent before its request was complete.
 
-        A client that sends its whole body first would lose the answer to a reset: what it still sends is read and dropped, for a while.
+        A client that sends its whole body first would lose the answer to a connection reset, so the rest of the body is read and dropped
+        for some time.
         """
         if self._transport.is_closing():
             return
@@ -431,7 +431,8 @@ class HttpConnection(asyncio.Protocol):
         self.resume_reading()
 
     def _wait(self, seconds: float, *, from_first: bool = False) -> None:
-        """Begins to wait for a head: for its beginning, or (`from_first`) for the rest of one whose first bytes are here."""
+        """Start the deadline for a request head: for its first byte, or (`from_first`) for the rest of a head whose first bytes were
+        received."""
         due = self._loop.time() + seconds
         self._due = min(self._due, due) if from_first else due
         if self._timer is None:
@@ -441,7 +442,7 @@ class HttpConnection(asyncio.Protocol):
             self._timer = self._loop.call_at(self._due, self._look)
 
     def _look(self) -> None:
-        """Closes a connection whose head is overdue. One timer serves many heads: each only moves the time on, and costs no timer."""
+        """Close a connection whose request head is overdue. One timer serves many heads: each head only moves the deadline."""
         self._timer = None
         if self._due == _NEVER or self._transport.is_closing():
             return

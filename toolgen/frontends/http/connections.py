@@ -1,130 +1,22 @@
-"""Limits of connections from one address and in all, which of them give way, and their end with their server.
-
-Which address a request comes from, and what counts as one address.
-"""
+"""Limits of connections per address and in total, the connections that are closed for others, and the shutdown of their server."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from email.utils import formatdate
-from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Protocol
 
 from toolgen.config.gateway import Networks, contains
+from toolgen.frontends.http.client_address import counted_as
 from toolgen.frontends.http.request import Handlers, LimitedResource
 
-__all__ = ["Connections", "CountedConnection", "HttpServer", "InFlight", "client_of", "counted_as"]
+__all__ = ["Connections", "CountedConnection", "HttpServer", "InFlight"]
 
 log = logging.getLogger("toolgen.gateway")
-
-_MAX_HOPS = 32
-_WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_VALUE = rf'(?:{_WORD}|"(?:[^"\\\x00-\x1f\x7f]|\\[\t\x20-\x7e])*")'
-_PAIR = re.compile(rf"({_WORD})=({_VALUE})")
-_NODE = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?|([0-9.]+)(?::[0-9]{1,5})?")
-
-
-def counted_as(peer: str) -> str:
-    """The address that a peer is counted as. An IPv6 network of /64 is one, since a client with one address there has them all."""
-    try:
-        address = ip_address(peer.partition("%")[0])
-    except ValueError:
-        return peer
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ip_network((int(address) >> 64 << 64, 64)))
-    return peer
-
-
-def client_of(peer: str, headers: Iterable[tuple[bytes, bytes]], proxies: Networks) -> str:
-    """Client of a connection: `peer`, unless that is a trusted proxy. Then the rightmost address in `X-Forwarded-For` or `Forwarded`
-    (RFC 7239) that is no trusted proxy's; what stands left of it is the client's own word.
-
-    A proxy sets one of the two and may pass the other on as its client wrote it, so both have to say the same. Where they do not, or one
-    is malformed before that address is found, the proxy itself is who asks.
-    """
-    if not proxies or not contains(proxies, peer):
-        return peer
-    lines = [(name, value.decode("latin-1")) for name, value in headers if name in {b"x-forwarded-for", b"forwarded"}]
-    said = []
-    if plain := [value for name, value in lines if name == b"x-forwarded-for"]:
-        said.append(_rightmost(_plain_hops(",".join(plain)), proxies))
-    if standard := [value for name, value in lines if name == b"forwarded"]:
-        said.append(_rightmost(_standard_hops(",".join(standard)), proxies))
-    found = said[0] if said else None
-    return peer if found is None or any(one != found for one in said) else found
-
-
-def _rightmost(hops: Iterator[str | None], proxies: Networks) -> str | None:
-    """The first address from the right that is not a proxy's, the leftmost where all are; None where one of them is no address."""
-    last = None
-    for count, hop in enumerate(hops):
-        if hop is None or count == _MAX_HOPS:
-            return None
-        last = hop
-        if not contains(proxies, hop):
-            break
-    return last
-
-
-def _plain_hops(text: str) -> Iterator[str | None]:
-    """The addresses of `X-Forwarded-For`, from the right."""
-    while text:
-        text, _, hop = text.rpartition(",")
-        yield _address(hop.strip(" \t"), bare_ipv6=True)
-
-
-def _standard_hops(text: str) -> Iterator[str | None]:
-    """The `for` of each element of `Forwarded`, from the right. One quote left open would swallow what a proxy added, so all is read."""
-    hops: list[str | None] = []
-    for element in _elements(text):
-        pairs = [_PAIR.fullmatch(pair) for pair in element]
-        values = [pair[2] for pair in pairs if pair is not None and pair[1].lower() == "for"]
-        good = None not in pairs and len(values) == 1
-        hops.append(_address(_unquoted(values[0]), bare_ipv6=False) if good else None)
-    yield from reversed(hops)
-
-
-def _elements(text: str) -> Iterator[list[str]]:
-    """The parameters of each element, split where neither `,` nor `;` is within quotes."""
-    element, start, quoted, escaped = list[str](), 0, False, False
-    for at, character in enumerate(text + ","):
-        if escaped or (quoted and character == "\\"):
-            escaped = not escaped
-        elif character == '"':
-            quoted = not quoted
-        elif character in ",;" and (not quoted or at == len(text)):
-            element.append(text[start:at].strip(" \t"))
-            start = at + 1
-            if character == ",":
-                yield element
-                element = []
-
-
-def _unquoted(value: str) -> str:
-    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
-
-
-def _address(text: str, *, bare_ipv6: bool) -> str | None:
-    """An address without its port; None for a name, `unknown`, `_hidden` and whatever else is none."""
-    found = _NODE.fullmatch(text)
-    if found is not None:
-        text = found[1] or found[2]
-    elif not bare_ipv6 or ":" not in text:
-        return None
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return None
-    if found is not None and (address.version == 6) != (found[1] is not None):
-        return None
-    return None if "%" in text else str(getattr(address, "ipv4_mapped", None) or address)
 
 
 MAX_COUNT = 4_096
@@ -169,7 +61,7 @@ class _PeerConnections:
         self.known.pop(connection, None)
 
     def expendable(self) -> CountedConnection | None:
-        """The connection that gives way: first those nobody is known on. One that is busy is asked again when it has rested."""
+        """Return the connection to close for another: unauthenticated clients first. A busy connection is considered again when idle."""
         for line in (self.unknown, self.known):
             while line:
                 connection, _ = line.popitem(last=False)
@@ -179,11 +71,11 @@ class _PeerConnections:
 
 
 class Connections:
-    """The connections of one process. Where there are too many, one that rests gives way to one that comes, of the same address if that
-    has too many itself. Where none rests, what comes is let into a small reserve, in which health and callers that were accepted before
-    are answered, and everybody else is told to come later.
+    """Connections of one process. At the limit, an idle connection is closed for a new one, of the same address if that address is at its
+    own limit. If none is idle, the new connection uses a small reserve: there, only health checks and callers that were accepted before
+    are answered, and all others get a retry answer.
 
-    A trusted proxy's connections are not those of one address; what it says of its clients is counted request by request (`InFlight`).
+    Connections of a trusted proxy are not counted as one address; the clients that it names are counted by request (`InFlight`).
     """
 
     def __init__(
@@ -208,7 +100,7 @@ class Connections:
         return self._all.count + self._reserve.count
 
     def enter(self, connection: CountedConnection) -> LimitedResource | None:
-        """Counts a new connection; what there are too many of, where it is let into the reserve."""
+        """Count a new connection; return the exceeded limit if it uses the reserve."""
         address = None if contains(self._proxies, connection.peer) else counted_as(connection.peer)
         place = _PeerConnections() if address is None else self._addresses.setdefault(address, _PeerConnections())
         crowded = None
@@ -316,7 +208,7 @@ class HttpServer:
             await self.break_off(cut_off)
 
     async def break_off(self, cut_off: Callable[[], None]) -> None:
-        """Ends what has not ended. A call that `cut_off` ends is still answered: that its outcome is unknown."""
+        """Cancel the remaining requests. A call that `cut_off` ends is still answered, with an unknown outcome."""
         cut_off()
         if self.tasks:
             await asyncio.wait(self.tasks, timeout=_ENDING_S)

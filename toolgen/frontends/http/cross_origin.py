@@ -34,9 +34,9 @@ class CrossOrigin(Struct, frozen=True, kw_only=True):
         return request.headers.get(b"origin") in self.origins and _COVERED.match(request.path) is not None
 
     def preflight(self, request: Request) -> Response:
-        """Answer what a browser asks before a request of such a page. It has no credential by the standard, and tells nothing.
+        """Answer a browser's preflight request for such a page. It has no credential by the standard, and the answer reveals nothing.
 
-        Raises `Rejected` for an OPTIONS that is no preflight.
+        Raises `Rejected` for an OPTIONS request that is no preflight.
         """
         if not request.text(b"access-control-request-method"):
             raise Rejected(405, "bad_request", "OPTIONS is for a browser's preflight", headers=((b"allow", _METHODS),))

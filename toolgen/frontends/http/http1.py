@@ -1,7 +1,7 @@
-"""HTTP/1.1 requests out of the bytes of one connection: each is read in one way, or refused (RFC 9112). Without any I/O.
+"""Parser of HTTP/1.1 requests in the bytes of one connection (RFC 9112), without I/O. A request has exactly one reading or is refused.
 
-A proxy in front of the gateway has read the same bytes before. Where two readers could differ about where a request ends, or
-what its headers are, one of them can be made to see a request that the other never saw; so nothing is corrected and nothing guessed.
+A proxy in front of the gateway has parsed the same bytes before. If two parsers could differ about the end of a request or its headers, one
+of them could see a request that the other never saw. So nothing is corrected or guessed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Header: TypeAlias = tuple[bytes, bytes]
 _CRLF = b"\r\n"
 _NO_CONTROLS = bytes((*b"\t\r\n", *range(0x20, 0x7F), *range(0x80, 0x100)))
 _TOKEN = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_METHOD = rb"(?!CONNECT )[A-Z]{1,32}"  # any of letters: what the application does not take it answers 405 itself
+_METHOD = rb"(?!CONNECT )[A-Z]{1,32}"  # any letters: the application answers 405 for methods that it does not support
 _REQUEST_LINE = re.compile(rb"(" + _METHOD + rb") ([\x21\x22\x24-\x7e]+) HTTP/(1\.[01])")
 _ABSOLUTE = re.compile(rb"(https?)://([^/?]+)(/[^?]*)?(\?.*)?", re.IGNORECASE)
 _LENGTH = re.compile(rb"0|[1-9][0-9]{0,14}")
@@ -50,7 +50,7 @@ _KNOWN_NAMES = MappingProxyType(
 """Names as clients spell them, in lower case: a look-up costs a third of reading one."""
 
 
-class BadRequest(Exception):  # noqa: N818 - what it says of the request, not of us
+class BadRequest(Exception):  # noqa: N818 - an error of the request
     """Bytes that are no request, or could be taken for two. The text is a fixed sentence for the client."""
 
 
@@ -64,8 +64,8 @@ class Marker(Enum):
 class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
     """Request line and headers, names in lower case.
 
-    `path` is as it was sent. `lines` are all headers in their order, `headers` the first of each name, and `repeated` the names that come
-    more than once. `length` is that of the body; None where it comes in chunks.
+    `path` is unchanged from the request. `lines` are all headers in order, `headers` the first of each name, and `repeated` the names that
+    occur more than once. `length` is the length of the body; None for a chunked body.
     """
 
     method: str
@@ -85,23 +85,22 @@ Event: TypeAlias = RequestHead | bytes | Marker
 
 
 class RequestReader:
-    """Reads one request after the other, until one is the last (RFC 9112, section 9.6): what comes behind that is nothing. After a
-    `BadRequest` nothing more can be read, since nobody knows where the next one begins. `unread` is what has come and is not read.
-    """
+    """Parses one request after another, until one is the last (RFC 9112, section 9.6); later data is ignored. After a `BadRequest` parsing
+    stops, because the start of the next request is unknown. `unread` is received data that is not parsed yet."""
 
     __slots__ = ("_blank", "_chunks", "_earlier", "_in_body", "_last", "_left", "unread")
 
     def __init__(self) -> None:
         self.unread = b""
         self._in_body = False
-        self._left = 0  # bytes of a body whose length was told
+        self._left = 0  # bytes of a body with a content length
         self._chunks: _Chunked | None = None
         self._blank = False
         self._last = False
         self._earlier: tuple[bytes, RequestHead] | None = None  # a client mostly repeats its head
 
     def feed(self, data: bytes) -> None:
-        """Takes what has come."""
+        """Add received data."""
         if self._last and not self._in_body:
             return
         self.unread = self.unread + data if self.unread else data
@@ -127,7 +126,7 @@ class RequestReader:
         return Marker.END
 
     def whole(self) -> bytes | None:
-        """Behind a head: its whole body, where that is here and its length was told; then there is no more of this request to be read."""
+        """Return the whole body after a head, if its length is known and all of it was received; then the request is complete."""
         left = self._left
         if self._chunks is not None or len(self.unread) < left:
             return None
@@ -162,8 +161,8 @@ class RequestReader:
 
 
 class _Chunked:
-    """A body in chunks (RFC 9112, section 7.1), without extensions: nothing here would read them, and readers differ in where they end.
-    The fields behind the last chunk are read and dropped: what a proxy decided about headers, it did not decide about them."""
+    """Chunked body (RFC 9112, section 7.1), without extensions: they are not used, and parsers differ about where they end. Trailer fields
+    are parsed and dropped, because a proxy that checked the headers did not check them."""
 
     __slots__ = ("_at_trailer", "_behind_data", "_fields", "_left", "_trailer", "done")
 
@@ -308,7 +307,7 @@ def _authority(text: bytes, scheme: bytes) -> bytes:
 
 
 def _read_length(headers: dict[bytes, bytes], repeated: frozenset[bytes], version: str) -> int | None:
-    """Length of the body; None where it comes in chunks (RFC 9112, section 6.3)."""
+    """Return the length of the body; None for a chunked body (RFC 9112, section 6.3)."""
     length, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
     if coding is not None:
         if b"transfer-encoding" in repeated or coding.lower() != b"chunked":
@@ -332,7 +331,7 @@ def _check_text(data: bytes, lines: int = 0) -> None:
 
 
 def _check_beginning(data: bytes) -> None:
-    """Refuses what no end could make a request: nobody should wait for it."""
+    """Refuse data that cannot become a request, so that no client waits for the rest."""
     whole = data.removesuffix(b"\r")
     _check_text(whole, whole.count(_CRLF))
     line, ended, _ = whole.partition(_CRLF)

@@ -1,4 +1,4 @@
-"""HTTP without a framework: a request, an answer, and the checks every request passes before anybody reads it."""
+"""HTTP requests and responses without a framework, and the checks that every request passes before its body is used."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventStream(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer of Server-Sent Events, of which nobody knows how many there will be."""
+    """Response of Server-Sent Events, of unknown length."""
 
     events: AsyncIterator[bytes]
     status: int = 200
@@ -145,7 +145,7 @@ class LimitedResource(Enum):
     ALL = "there are too many connections"
 
 
-class Rejected(Exception):  # noqa: N818  (an answer on its way out, not a fault of ours)
+class Rejected(Exception):  # noqa: N818  (an answer, not an error of the server)
     """A request that goes no further. The text is for the client and never repeats a value it sent."""
 
     def __init__(
@@ -170,7 +170,7 @@ class Rejected(Exception):  # noqa: N818  (an answer on its way out, not a fault
 
     @classmethod
     def of(cls, status: int, error: Error) -> Rejected:
-        """A refusal that tells an error as it is."""
+        """Return a rejection with the fields of an error."""
         return cls(status, error.code, error.message, suggestion=error.suggestion, retry_after_s=error.retry_after_s)
 
     @classmethod
@@ -193,14 +193,14 @@ class CredentialInUrl(Rejected):
 
 
 class Request:
-    """A request, whichever adapter took it. `headers` holds the first of each name, in lower case; `repeated` the names that came twice;
+    """Request from either adapter. `headers` holds the first of each name, in lower case; `repeated` the names that occur more than once;
     `lines` all of them.
 
-    `peer` is the address at the other end of the connection, whatever headers say; `client` the one that counts as who asks, which a
-    trusted proxy may have said. `caller_connection` says whether the client still waits, `crowded` what there are too many of, so that only
-    health and callers that were accepted before are answered, and `accepted` whether a credential was: a known client gives way last.
-    `shared` says that a web page of another origin asks that may read the answer.
-    `body` is the whole of it, where that is here, and otherwise what there is to ask for its pieces; `unread` says that nobody has asked.
+    `peer` is the address at the other end of the connection, whatever headers contain; `client` the address that counts as the sender,
+    which a trusted proxy may have stated. `caller_connection` is the connection of the client, `crowded` the exceeded limit: then only
+    health checks and callers that were accepted before are answered. `accepted` is True after an accepted credential: such connections are
+    closed last. `shared` is True for a web page of another origin that may read the answer. `body` is the whole body if it was received,
+    otherwise the source of its parts; `unread` is True until they are read.
     """
 
     __slots__ = (
@@ -241,7 +241,7 @@ class Request:
         self.unread = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
     def finish(self, answer: Answer, more: Headers = ()) -> Answer:
-        """The answer with these headers, and the end of the connection where a body was not read: nobody may hold it open with one."""
+        """Return the answer with these headers. The connection ends if the body was not read, so that no client holds it open with one."""
         if self.unread and isinstance(answer, Response) and _CLOSE[0] not in answer.headers:
             more = (*_CLOSE, *more)
         return msgspec.structs.replace(answer, headers=(*answer.headers, *more)) if more else answer
@@ -277,7 +277,7 @@ class Request:
         return found
 
     def trace(self) -> Trace | None:
-        """The trace that the headers say this belongs to; None where they name none, or two."""
+        """Trace context of the headers; None if they contain none or two."""
         if b"traceparent" not in self.headers or b"traceparent" in self.repeated:
             return None
         state = "" if b"tracestate" in self.repeated else self.text(b"tracestate")
@@ -338,10 +338,10 @@ class Request:
 
 @lru_cache(maxsize=512)
 def read_path(text: str) -> str:
-    """Decode the path of a request. Raises `Rejected` for a spelling that another reader may take for another path.
+    """Decode the path of a request. Raises `Rejected` for a spelling that another parser may take for another path.
 
-    A proxy in front decides by path who may come in. `/%6detrics`, `//metrics`, `/x/../metrics` and `/metrics;x` are `/metrics` to some
-    readers and not to others, so there is one spelling of each path: an octet is encoded only where it has to be.
+    A proxy in front may authorise by path. `/%6detrics`, `//metrics`, `/x/../metrics` and `/metrics;x` are `/metrics` for some parsers and
+    not for others, so each path has one spelling: an octet is encoded only if it must be.
     """
     if text == "*":  # OPTIONS (RFC 9112, section 3.2.4)
         return text
@@ -366,7 +366,7 @@ class Handlers(Protocol):
 
 
 async def _read(receive: Receive) -> bytes:
-    """All pieces of a body, up to the first beyond what is taken."""
+    """Return the body, read up to the first byte beyond its limit."""
     received, more = bytearray(), True
     while more and len(received) <= MAX_BODY_SIZE:
         piece = await receive()
@@ -391,7 +391,8 @@ async def read_json_body(request: Request) -> bytes:
 
 
 def header_key(request: Request) -> str:
-    """The header's key, "" without one. Raises `Rejected` for what is no key: a client that names one relies on it."""
+    """Return the key of the header, "" if there is none. Raises `Rejected` for an invalid key, because a client that sends one relies on
+    it."""
     if KEY_HEADER not in request.headers:
         return ""
     text = request.text(KEY_HEADER)
@@ -423,7 +424,7 @@ def agreed_key(request: Request, said: str, pointer: str) -> str:
 def check_host(request: Request, hosts: frozenset[str], *, shared: bool = False) -> None:
     """Refuse a Host that is not this gateway's (421), and a web page of another origin (403) unless it is `shared` with that page.
 
-    Together they end DNS rebinding: a page that had its own name pointed at this address still says so in Host and Origin.
+    Together they end DNS rebinding: a page whose own name was pointed at this address still sends that name in Host and Origin.
     """
     host, port = _netloc(request.text(b"host"))
     if not host or not ("*" in hosts or host in hosts):

@@ -11,15 +11,7 @@ from msgspec.structs import replace
 from toolgen.core.clock import Clock
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Call, Principal
-from toolgen.model.context import (
-    PROMPT,
-    RESOURCE,
-    Prompt,
-    PromptArgument,
-    Resource,
-    completion_tool,
-    resource_tool,
-)
+from toolgen.model.context import PROMPT, RESOURCE, Prompt, PromptArgument, Resource, completion_tool, resource_tool
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Error
@@ -30,10 +22,11 @@ from toolgen.model.uri_variables import allowed_texts
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.middleware import CallerConnection
 from toolgen.pipeline.stages.approve import STALE
-from toolgen.policy.access import Access, EvaluationContext, Toolset
+from toolgen.policy.access import Access, EvaluationContext
 from toolgen.policy.document.context_selectors import context_tools
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.narrowing import NarrowedAccess
+from toolgen.policy.toolsets import Toolset
 
 __all__ = ["ContextPolicy", "Reader", "ReadingCall"]
 

@@ -34,20 +34,11 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, Tool
 from toolgen.model.unavailable import fault_error, unavailable
 from toolgen.pipeline.middleware import CallContext, CallerConnection, Next
-from toolgen.pipeline.responses.answer_argument import (
-    WHOLE,
-    AnswerOptions,
-    Position,
-    cut,
-    may_offer,
-    option_name,
-    path_text,
-    size_of,
-    size_within,
-)
+from toolgen.pipeline.responses.answer_argument import WHOLE, AnswerOptions, may_offer, option_name
 from toolgen.pipeline.responses.choice import ChoiceError, located, paths_in
 from toolgen.pipeline.responses.more import has_cursor, joined_lists, more_behind, more_of_page
 from toolgen.pipeline.responses.pagination import Paging, items_of, joined, next_link
+from toolgen.pipeline.responses.pieces import Position, cut, path_text, size_of, size_within
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.stored_answers import KEY_BYTES, StoredAnswers
 
@@ -105,7 +96,7 @@ class ResponseShaper:
         reading: AnswerOptions,
         caller_connection: CallerConnection,
     ) -> Success | Failed:
-        """The part of an answer that is shown now. More pages are read for as long as `caller_connection` says that the caller waits."""
+        """Return the part of an answer that is shown now. More pages are read while the client of `caller_connection` waits."""
         if result.shape is Shape.STORED:
             return await self.files.referenced(compiled_policy, call, result)
         if reading is not WHOLE and result.shape is Shape.CONTENT:
@@ -247,12 +238,13 @@ class ResponseShaper:
         return uri_of(tool, key)
 
     async def close(self) -> None:
-        """Closes what is kept."""
+        """Close the stores."""
         await self._store.close()
         await self.files.store.close()
 
     async def _refusal(self, compiled_policy: CompiledPolicy, principal: Principal, tool: Tool) -> Error | None:
-        """Why what was answered before is not read on now: the caller may not call the tool any more, or it is paused."""
+        """Return the reason why an earlier answer may not be read on now: the caller may not call the tool any more, or the tool is
+        paused."""
         if not compiled_policy.access.visible(principal, tool):
             return _GONE
         if self._pauses.stale and not await self._pauses.refresh():  # what cannot be read pauses everything
@@ -296,9 +288,9 @@ class ResponseShaper:
         most: int,
         caller_connection: CallerConnection,
     ) -> Success:
-        """The answer with as many pages as were asked for, and with what there is behind the last one.
+        """Return the answer with the requested number of pages, and the cursor after the last one.
 
-        Each page after the first is a call of its own with the first one's id as its parent: limited, judged and recorded like it.
+        Each page after the first is a call of its own, with the first call as its parent: it is limited, judged and recorded.
         """
         tool = call.tool
         paging = compiled_policy.pagings.of(tool) if tool.effect is Effect.READ else None
@@ -351,7 +343,7 @@ class ResponseShaper:
 
 
 def _follows_cursor(call: Call, result: Success) -> bool:
-    """Return True for an answer of GraphQL or SQL with one list, whose next items a cursor leads to that the caller may set."""
+    """Return True for an answer of GraphQL or SQL with one list and a cursor that the caller may set."""
     if call.tool.effect is not Effect.READ or result.shape is not Shape.WHOLE or not has_cursor(call.tool):
         return False
     more = more_behind(call.tool, result)
@@ -369,7 +361,7 @@ def _changes(paging: Paging | None, tool: Tool, arguments: JsonObject, page: Suc
 
 
 def _continues(outcome: Success, first: Json, *, cursor: bool) -> bool:
-    """Return True for a page whose items can be put behind those of the first one."""
+    """Return True for a page whose items can be appended to those of the first page."""
     if cursor and (outcome.shape is not Shape.WHOLE or located(outcome.data) is None):
         return False
     return type(_plain(outcome)) is type(first)
@@ -385,7 +377,7 @@ def _items(paging: Paging | None, page: Json) -> Sequence[Json]:
 
 
 def chosen(tool: Tool, result: Success, reading: AnswerOptions) -> Success:
-    """The items and fields of an answer that were asked for. Raises `ChoiceError` where it has nothing of the kind."""
+    """Return the chosen items and fields of an answer. Raises `ChoiceError` if it has none of them."""
     if reading is WHOLE:
         return result
     if result.shape is Shape.GRAPHQL and isinstance(result.data, Mapping):  # with errors beside it
@@ -407,7 +399,7 @@ def chosen(tool: Tool, result: Success, reading: AnswerOptions) -> Success:
 
 
 def _plain(result: Success) -> Json:
-    """The data of a page; of an MCP server's answer what it holds, also where that is JSON that is written as text."""
+    """Return the data of a page; for an MCP server's answer its content, decoded if it is JSON in a text."""
     if result.shape is not Shape.CONTENT:
         return result.data
     data = plain_data(result.data)
@@ -424,7 +416,7 @@ def _read_on_with(tool: Tool, result: Success) -> Success:
 
 
 def _piece(result: Success, value: Json, start: Position, key: bytes, bound: bytes) -> Success:
-    """A piece of a value, with the cursor of the next one where it is kept."""
+    """Return a piece of a value, with the cursor of the next one if it is stored."""
     part = cut(value, SHOWN, start, longer=not start)
     if part.after is None:
         return replace(result, data=part.value)

@@ -1,6 +1,6 @@
-"""Schemas within what a model can be asked to read: as they are listed, and as describe_tool shows them.
+"""Schemas within the size that a model can read: in listings, and in the answers of describe_tool.
 
-What is cut accepts whatever the whole accepts, and more. Calls are checked against the whole.
+A shortened schema accepts every value that the whole one accepts, and more. Calls are validated against the whole schema.
 """
 
 from __future__ import annotations

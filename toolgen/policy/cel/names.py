@@ -1,4 +1,4 @@
-"""Check of the names and literals in an expression: a condition on a name that does not exist would silently be false.
+"""Check of the names and literals in an expression: a condition on a name that does not exist would never match, without a warning.
 
 Literals that no call can use are reported too: an invalid time zone, time, duration or pattern.
 """

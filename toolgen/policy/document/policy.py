@@ -23,7 +23,7 @@ from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Tool
-from toolgen.policy.access import Rule, Toolset
+from toolgen.policy.access import Rule
 from toolgen.policy.cel.names import CelScope
 from toolgen.policy.credentials import PolicyCredentials, PrincipalEntry
 from toolgen.policy.disclosure import Disclosure
@@ -46,6 +46,7 @@ from toolgen.policy.explain import SelfTest
 from toolgen.policy.limits import Limit
 from toolgen.policy.redact import Redaction, UnredactedArguments, column_of, compile_path
 from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles, RoleGrantRule, read_role_grant, roles_of
+from toolgen.policy.toolsets import Toolset
 from toolgen.policy.value_tokens import TokenGrant
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.caller_requests import REQUEST_KINDS, RequestKind
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect, Tool
-from toolgen.policy.access import Toolset
 from toolgen.policy.arguments import repair
 from toolgen.policy.binding import bind_fault
 from toolgen.policy.caller_requests import RequestAllowance
@@ -25,18 +24,12 @@ from toolgen.policy.cel.expression import Expression, compile_expression
 from toolgen.policy.cel.names import CelScope
 from toolgen.policy.document.approvals import read_consent
 from toolgen.policy.document.context_selectors import named_context
-from toolgen.policy.document.schema import (
-    AllowanceShape,
-    EarlierShape,
-    LabelShape,
-    RuleShape,
-    TestShape,
-    ToolsetShape,
-)
+from toolgen.policy.document.schema import AllowanceShape, EarlierShape, LabelShape, RuleShape, TestShape, ToolsetShape
 from toolgen.policy.document.selectors import matched, selected
 from toolgen.policy.explain import EarlierCall
 from toolgen.policy.limits import Limit, parse_rate
 from toolgen.policy.rules import NO_REQUESTS, Rule, fault_of
+from toolgen.policy.toolsets import Toolset
 
 __all__ = ["RuleCache", "RuleDraft", "earlier_call", "finished", "read_labels", "read_rule", "read_toolset"]
 

@@ -11,10 +11,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import (
-    Tool,
-)
-from toolgen.policy.readings.shape import SchemaShape, coerced, is_coerced, is_open
+from toolgen.model.tool import Tool
+from toolgen.policy.readings.coercion import coerced, is_coerced, is_open
+from toolgen.policy.readings.shape import SchemaShape
 from toolgen.policy.readings.values import distinct
 from toolgen.policy.readings.wire import ABSENT, MAX_COUNT, ReadValue, TooManyReadingsError, WireForm, meanings, places
 

@@ -1,22 +1,18 @@
-"""A place in a tool's schema as readings need it: which types it leaves open, what is below it, and what an absent member becomes.
-
-What a GraphQL service makes of a value before it looks at it (spec, section 3, input coercion), and may make of its own scalars.
-"""
+"""Shape of a place in a schema: the types that it permits, the places below it, and the value of an absent member."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import Enum, auto
 from functools import cached_property
 from typing import Any
 
 import jsonschema_rs
 
-from toolgen.model.schema import Json, JsonObject, Schema, json_type
+from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.policy.arguments import Validator
-from toolgen.policy.readings.values import SCALARS, distinct, kinds, number_of, referred, text_of
+from toolgen.policy.readings.values import SCALARS, kinds, referred
 
-__all__ = ["LiteralForms", "SchemaShape", "coerced", "is_coerced", "is_open"]
+__all__ = ["SchemaShape"]
 
 _MAX_DEPTH = 64
 _REFERENCES = 16
@@ -169,51 +165,3 @@ def _applied(schema: object, root: Schema, depth: int) -> Iterator[Mapping[str, 
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-class LiteralForms(Enum):
-    """The ways to write what stands for a number and for text."""
-
-    MEANT = auto()  # as the type has it: an ID is text, a scalar of large numbers is a number
-    TEXT = auto()
-    NUMBER = auto()
-
-
-def coerced(shape: SchemaShape, value: Json) -> list[Json]:
-    """The value as a service takes it, and then in its other spellings."""
-    return distinct(_spelled(shape, value, spelling) for spelling in LiteralForms)
-
-
-def is_coerced(shape: SchemaShape) -> bool:
-    """Return True if a part of the values of this shape has a second spelling."""
-    return any(one.twofold for one in shape.below())
-
-
-def is_open(shape: SchemaShape) -> bool:
-    """Return True if a part of the values has two spellings and the description does not say which one is meant."""
-    return any(one.twofold and not one.identifies and not one.counts for one in shape.below())
-
-
-def _spelled(shape: SchemaShape, value: Json, spelling: LiteralForms) -> Json:
-    match value:
-        case bool() | None:
-            return value
-        case Mapping():
-            made = {name: _spelled(shape.member(name), item, spelling) for name, item in value.items()}
-            return made if any(made[name] is not item for name, item in value.items()) else value
-        case str() | int() | float():
-            return _scalar(shape, value, spelling) if shape.twofold else value
-        case _:
-            items = [_spelled(shape.items, item, spelling) for item in value]
-            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
-
-
-def _scalar(shape: SchemaShape, value: str | int | float, spelling: LiteralForms) -> Json:
-    text = spelling is LiteralForms.TEXT or (spelling is LiteralForms.MEANT and shape.identifies)
-    if text:
-        whole = int(value) if isinstance(value, float) and value.is_integer() else value
-        return value if isinstance(value, str) else text_of(whole)
-    if spelling is LiteralForms.MEANT and not shape.counts:
-        return value
-    number = number_of(value) if isinstance(value, str) else value
-    return value if number is None or json_type(number) not in shape.kinds else number

@@ -1,7 +1,4 @@
-"""Values as text and text as values, the types a schema leaves open, and integral numbers as integers.
-
-A rule's schema for values whose number and text are one: what names `"7"` names 7 as well, and the other way round.
-"""
+"""Conversions between values and texts, the types that a schema permits, and integral numbers as integers."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import msgspec
 from toolgen.core.json_codec import MAX_DEPTH, deeper_than, file_json, with_integers
 from toolgen.model.schema import Json, Schema, json_type
 
-__all__ = ["ALL", "SCALARS", "alike", "distinct", "kinds", "number_of", "parsed", "text_of"]
+__all__ = ["ALL", "SCALARS", "distinct", "kinds", "number_of", "parsed", "text_of"]
 
 ALL = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 SCALARS = frozenset({"string", "integer", "number", "boolean"})
@@ -140,72 +137,3 @@ def distinct(values: Iterable[Json]) -> list[Json]:
     for value in values:
         found.setdefault((json_type(value), text_of(value)), value)
     return [*found.values()]
-
-
-_SCHEMAS = frozenset(
-    {
-        "not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames", "unevaluatedItems",
-        "unevaluatedProperties", "allOf", "anyOf", "oneOf", "prefixItems",
-    }
-)  # fmt: skip
-_MAPS = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
-
-
-def alike(schema: Schema) -> dict[str, Any]:
-    """The schema with both spellings of every value that `const` and `enum` name, and numbers wherever text of any kind will do.
-
-    What it says of a number's size, and of a text's form, stays: each spelling is held against its own.
-    """
-    made = {keyword: _below(keyword, value) for keyword, value in schema.items()}
-    if "const" in made:
-        named = _both(made.pop("const"))
-        made["enum"] = [value for value in named if value in made["enum"]] if "enum" in made else named
-    elif isinstance(made.get("enum"), list):
-        made["enum"] = distinct(spelled for value in made["enum"] for spelled in _both(value))
-    declared = made.get("type")
-    types = [declared] if isinstance(declared, str) else [*(declared or ())]
-    if "string" in types and "number" not in types:
-        made["type"] = [*(one for one in types if one != "integer"), "number"]
-    return made
-
-
-def _below(keyword: str, value: Any) -> Any:
-    if keyword in _MAPS and isinstance(value, Mapping):
-        return {name: _schema(one) for name, one in value.items()}
-    if keyword in _SCHEMAS:
-        return [_schema(one) for one in value] if isinstance(value, list) else _schema(value)
-    return value
-
-
-def _schema(value: Any) -> Any:
-    return alike(value) if isinstance(value, Mapping) else value
-
-
-def _both(value: Json) -> list[Json]:
-    """A value, and the same with text for every number in it, and with numbers for every text that says one."""
-    return distinct([value, _texts(value), _numbers(value)])
-
-
-def _texts(value: Json) -> Json:
-    match value:
-        case bool() | None | str():
-            return value
-        case int() | float():
-            return text_of(value)
-        case Mapping():
-            return {name: _texts(item) for name, item in value.items()}
-        case _:
-            return [_texts(item) for item in value]
-
-
-def _numbers(value: Json) -> Json:
-    match value:
-        case str():
-            number = number_of(value)
-            return value if number is None else number
-        case Mapping():
-            return {name: _numbers(item) for name, item in value.items()}
-        case list() | tuple():
-            return [_numbers(item) for item in value]
-        case _:
-            return value

@@ -1,0 +1,65 @@
+"""Metadata of the protected resource (RFC 9728) and challenges (RFC 6750): they show an OAuth client where its user signs in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from toolgen.frontends.http.request import Rejected, Request, Response, json_response
+from toolgen.gateway.protocol import Facade
+
+__all__ = ["MCP", "WELL_KNOWN", "ProtectedResource"]
+
+MCP = "/mcp"
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+
+
+class ProtectedResource:
+    """/mcp as a protected resource. `url` is the gateway's public origin, "" if it is not configured: then no metadata is published,
+    because the sender of a request chooses the address in it."""
+
+    def __init__(self, gateway: Facade, url: str) -> None:
+        self._gateway = gateway
+        self._url = url
+
+    def metadata(self, request: Request) -> Response:
+        """Return the metadata, without a credential: at the resource's own well-known address, and at the one without a path for older
+        clients.
+
+        Raises `Rejected` if there is none, because no identity provider is configured.
+        """
+        request.take("GET")
+        issuers = sorted({rule.issuer for rule in self._gateway.callers.providers})
+        if not self._told():
+            raise Rejected(404, "not_found", "no identity provider is announced here", suggestion="use an API key")
+        scopes = _scopes(self._gateway)
+        return json_response(
+            {
+                "resource": self._url + MCP,
+                "resource_name": "toolgen",
+                "authorization_servers": issuers,
+                **({"scopes_supported": scopes} if scopes else {}),
+                "bearer_methods_supported": ["header"],
+            }
+        )
+
+    def challenge(self, request: Request, error: str = "", scopes: Iterable[str] = ()) -> tuple[bytes, bytes]:
+        """Return the `WWW-Authenticate` header of a refusal (RFC 6750 section 3, RFC 9728 section 5.1).
+
+        `scopes` are those that a token must have; without a valid token, the scopes of every provider.
+        """
+        told = (request.path == MCP or request.path.startswith(f"{MCP}/")) and self._told()
+        wanted = sorted(scopes) or (_scopes(self._gateway) if told else [])
+        parts = {
+            "error": error,
+            "scope": " ".join(wanted),
+            "resource_metadata": f"{self._url}{WELL_KNOWN}{MCP}" if told else "",
+        }
+        said = ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)
+        return b"www-authenticate", f"Bearer {said}".strip().encode("ascii")
+
+    def _told(self) -> bool:
+        return bool(self._url and self._gateway.callers.providers)
+
+
+def _scopes(gateway: Facade) -> list[str]:
+    return sorted(frozenset[str]().union(*(rule.scopes for rule in gateway.callers.providers)))

@@ -33,7 +33,8 @@ from toolgen.gateway.state.shared_state import shared_acceptance
 from toolgen.model.call import Principal
 from toolgen.model.context import PROMPT, RESOURCE, resolved_context
 from toolgen.model.manifest import Manifest, Problem
-from toolgen.model.schema import Json
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Tool
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.access import imagined
 from toolgen.policy.access import EvaluationContext
@@ -163,7 +164,6 @@ def explain_call(
     known = gateway.manifest.tools.get(tool)
     if known is None:
         raise ConfigError(f"there is no tool '{tool}'{nearest(tool, gateway.manifest.tools)}")
-    access = gateway.current.compiled_policy.access
     seen = meant(known, read_arguments(gateway, tool, given, pairs))
     told = SelfTest(
         caller=who,
@@ -176,11 +176,25 @@ def explain_call(
         after=tuple(_earlier(text, gateway.manifest) for text in earlier),
     )
     circumstances = imagined(told, gateway.manifest.tools, gateway.policy.labels, SystemClock())
-    judged = asyncio.run(gateway.current.compiled_policy.judge(who, known, seen.arguments, circumstances))
+    _explain_judged(gateway, who, known, seen.arguments, circumstances, as_json=as_json)
+
+
+def _explain_judged(
+    gateway: Project,
+    who: Principal,
+    tool: Tool,
+    arguments: JsonObject,
+    circumstances: EvaluationContext,
+    *,
+    as_json: bool,
+) -> None:
+    """Judge the call and print the verdict, the rules and the statement that would run."""
+    compiled_policy, manifest = gateway.current.compiled_policy, gateway.manifest
+    judged = asyncio.run(compiled_policy.judge(who, tool, arguments, circumstances))
     arguments, rule, reason = judged.arguments, judged.verdict.rule, judged.reason
-    rules = [*explain(access, who, known, arguments, circumstances)]
-    readings = readings_shown(known, arguments)
-    hidden = why_hidden(access, who, known)
+    rules = [*explain(compiled_policy.access, who, tool, arguments, circumstances)]
+    readings = readings_shown(tool, arguments)
+    hidden = why_hidden(compiled_policy.access, who, tool)
     if as_json:
         shown: dict[str, object] = {
             "verdict": judged.word,
@@ -190,7 +204,7 @@ def explain_call(
             "statement": judged.statement,
         }
         if hidden:
-            missing = missing_rule(gateway.current.compiled_policy, gateway.manifest, who, tool, arguments)
+            missing = missing_rule(compiled_policy, manifest, who, tool.name, arguments)
             shown |= {"hidden": True, "why_hidden": hidden, "suggested": missing}
         print_json({**shown, "readings": readings, "rules": [rule.to_dict() for rule in rules]})
         return
@@ -199,7 +213,7 @@ def explain_call(
         click.echo(f"runs     {printable(judged.statement)}")
     click.echo(f"{judged.word} by {rule}{f': {reason}' if reason else ''}")
     if hidden:
-        click.echo(f"hidden: {hidden_note(gateway.current.compiled_policy, gateway.manifest, who, tool, arguments)}")
+        click.echo(f"hidden: {hidden_note(compiled_policy, manifest, who, tool.name, arguments)}")
 
 
 def _reading_call(gateway: Project, about: str) -> tuple[str, str] | None:

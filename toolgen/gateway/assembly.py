@@ -14,7 +14,7 @@ from toolgen.config.settings import Settings
 from toolgen.connectors.executor import Executor, LocalApp
 from toolgen.connectors.functions.signature import FunctionTool
 from toolgen.connectors.health import Monitored, SystemHealth
-from toolgen.core.background import Background
+from toolgen.core.background import Background, FaultLog
 from toolgen.core.clock import Clock
 from toolgen.gateway.accounts.accounts import Accounts
 from toolgen.gateway.accounts.assembled import make_accounts
@@ -190,49 +190,16 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
     catalog = _catalog(base, execution, reloader)
     tools = runtime_tools(catalog, shared, settings, log.append, base.clock, in_process=options.in_process)
     role_grants = RoleGrants(shared.roles, log, current, base.clock, reloader.give, background)
-    runner = Runner(
-        calls=parts.waiting,
-        current=current,
-        requests=parts.requests,
-        suspended=parts.suspended,
-        background_calls=parts.approvals.background,
-        departed=parts.approvals.departed,
-        recoveries={"device": parts.devices.recover},
-        pauses=shared.pauses,
-        clock=base.clock,
-        carry_out=parts.calls.carry_out,
-        background=background,
-        watch=shared.watch,
-        lost=base.events.store_lost,
-    )
+    runner = _runner(base, parts)
     monitoring = Monitoring(
         history=PolicyHistory(SeenPolicies(settings.state_dir / "seen.db"), current, base.clock, background),
         buckets=shared.buckets,
         systems=lambda: _systems_of(reloader.runtime.executors),
         notifier=_notifier(base, parts.approvals, role_grants) if settings.notify else None,
     )
-    status = Status(
-        log=log,
-        background=background,
-        events=base.events,
-        metrics=base.metrics,
-        troubles=(
-            *(runner.trouble, parts.devices.trouble, role_grants.trouble, tools.trouble),
-            *(*shared.troubles, *monitoring.troubles),
-        ),
-        functions=execution.functions,
-        cut_off=base.running.cut_off,
-        waiting=parts.requests.waiting,
-        shared=shared,
-        current=current,
-        reloader=reloader,
-        catalog=catalog,
-        monitoring=monitoring,
-        workers=None if options.above is None else WorkerMetrics(settings.state_dir / "metrics"),
-        drain_s=settings.drain_s,
-        spans=load_spans() if settings.spans else None,
-        records=ProjectRecords(settings),
-    )
+    own_troubles = (runner.trouble, parts.devices.trouble, role_grants.trouble, tools.trouble)
+    troubles = (*own_troubles, *shared.troubles, *monitoring.troubles)
+    status = _status(base, parts, execution, reloader, catalog, monitoring, troubles)
     return GatewayParts(
         current=current,
         log=log,
@@ -267,6 +234,55 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
         monitoring=monitoring,
         tools=tools,
         status=status,
+    )
+
+
+def _runner(base: _Base, parts: _CallParts) -> Runner:
+    return Runner(
+        calls=parts.waiting,
+        current=base.current,
+        requests=parts.requests,
+        suspended=parts.suspended,
+        background_calls=parts.approvals.background,
+        departed=parts.approvals.departed,
+        recoveries={"device": parts.devices.recover},
+        pauses=base.shared.pauses,
+        clock=base.clock,
+        carry_out=parts.calls.carry_out,
+        background=base.background,
+        watch=base.shared.watch,
+        lost=base.events.store_lost,
+    )
+
+
+def _status(
+    base: _Base,
+    parts: _CallParts,
+    execution: _Execution,
+    reloader: PolicyReloader,
+    catalog: CatalogReloader,
+    monitoring: Monitoring,
+    troubles: tuple[FaultLog, ...],
+) -> Status:
+    settings = base.settings
+    return Status(
+        log=base.log,
+        background=base.background,
+        events=base.events,
+        metrics=base.metrics,
+        troubles=troubles,
+        functions=execution.functions,
+        cut_off=base.running.cut_off,
+        waiting=parts.requests.waiting,
+        shared=base.shared,
+        current=base.current,
+        reloader=reloader,
+        catalog=catalog,
+        monitoring=monitoring,
+        workers=None if base.above is None else WorkerMetrics(settings.state_dir / "metrics"),
+        drain_s=settings.drain_s,
+        spans=load_spans() if settings.spans else None,
+        records=ProjectRecords(settings),
     )
 
 
@@ -330,38 +346,9 @@ def _call_parts(base: _Base) -> _CallParts:
         run=base.running.run,
     )
     sent, uploads = GatewayFiles(files, current, shared.pauses), FileUploads(files, log.append)
-    links = settings.resource_links
-    discovery = Discovery(
-        above=settings.search_above,
-        clock=clock,
-        meaning=base.meaning,
-        operation=current.operation_of,
-        graph=current.graph_of,
-    )
-    results = CallResults(waiting, clock)
+    links, file_arguments = settings.resource_links, FileArguments(sent, uploads, settings.files.roots)
     caller_files = CallerFiles(answering, current, clock, uploads=uploads, sent=sent, resource_links=links)
-    preparation = CallPreparation(
-        discovery=discovery,
-        results=results,
-        files=caller_files,
-        answer_files=files,
-        file_arguments=FileArguments(sent, uploads, settings.files.roots),
-        clock=clock,
-    )
-    calls = Calls(
-        running=base.running,
-        answering=answering,
-        discovery=discovery,
-        approvals=approvals,
-        devices=devices,
-        clock=clock,
-        current=current,
-        turns=shared.turns,
-        make_seal=lambda: seal_of(seal_file(settings)),
-        files=caller_files,
-        preparation=preparation,
-        results=results,
-    )
+    preparation, calls = _calls(base, waiting, approvals, devices, answering, caller_files, file_arguments)
     return _CallParts(
         waiting=waiting,
         approvals=approvals,
@@ -373,6 +360,49 @@ def _call_parts(base: _Base) -> _CallParts:
         preparation=preparation,
         calls=calls,
     )
+
+
+def _calls(
+    base: _Base,
+    waiting: WaitingCalls,
+    approvals: Approvals,
+    devices: DeviceCalls,
+    answering: ResponseShaper,
+    files: CallerFiles,
+    file_arguments: FileArguments,
+) -> tuple[CallPreparation, Calls]:
+    settings, clock, current = base.settings, base.clock, base.current
+    discovery = Discovery(
+        above=settings.search_above,
+        clock=clock,
+        meaning=base.meaning,
+        operation=current.operation_of,
+        graph=current.graph_of,
+    )
+    results = CallResults(waiting, clock)
+    preparation = CallPreparation(
+        discovery=discovery,
+        results=results,
+        files=files,
+        answer_files=answering.files,
+        file_arguments=file_arguments,
+        clock=clock,
+    )
+    calls = Calls(
+        running=base.running,
+        answering=answering,
+        discovery=discovery,
+        approvals=approvals,
+        devices=devices,
+        clock=clock,
+        current=current,
+        turns=base.shared.turns,
+        make_seal=lambda: seal_of(seal_file(settings)),
+        files=files,
+        preparation=preparation,
+        results=results,
+    )
+    return preparation, calls
 
 
 def _execution(base: _Base, parts: _CallParts, options: AssemblyOptions) -> _Execution:

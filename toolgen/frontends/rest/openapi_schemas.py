@@ -176,6 +176,19 @@ def _device_schemas() -> Node:
 
 
 def _approval_schemas() -> Node:
+    status: Node = {"enum": ["approved", "ended", "pending"]}
+    decided: Node = {"id": TEXT, "decision": {"enum": ["approve", "deny"]}, "status": status}
+    granted: Node = {"grant": {**TEXT, "description": "Id of the grant that the answer brought."}}
+    return {
+        "Approval": described(_approval(), "id", "principal", "tool", "arguments", "expires"),
+        "Approvals": described({"approvals": {"type": "array", "items": ref("Approval")}}, "approvals"),
+        "Decision": {**described(_decision(), "decision"), "additionalProperties": False},
+        "Decided": described(decided | granted, *decided),
+    }
+
+
+def _approval() -> Node:
+    """Properties of a call that waits for approval."""
     texts = ("id", "principal", "on_behalf_of", "tool", "effect", "sql", "rule", "digest", "asked", "expires")
     approval: Node = dict.fromkeys((*texts, "session", "client", "parent"), TEXT)
     refusal = described({"code": TEXT, "message": TEXT}, "code", "message")
@@ -188,7 +201,8 @@ def _approval_schemas() -> Node:
         "note": {**TEXT, "description": "Who set the value, or that the schema does not know it."},
     }
     rows: Node = {"type": "array", "items": described(row, "name", "text")}
-    shown: Node = {
+    return {
+        **approval,
         "arguments": _ANYTHING,
         "request": {**_ANYTHING, "description": "What would be sent now, secrets masked, as a dry run shows it."},
         "refusal": {**refusal, "description": "In place of `request`: why the call would not be sent now."},
@@ -205,6 +219,10 @@ def _approval_schemas() -> Node:
             "description": "The call as people are shown it: a row for each value, in the schema's order, short ones first.",
         },
     }
+
+
+def _decision() -> Node:
+    """Properties of an answer to a call that waits for approval."""
     replaced = "In place of those that were asked for: checked, and put to the policy again."
     decision: Node = {
         "decision": {"enum": ["approve", "deny"]},
@@ -232,15 +250,7 @@ def _approval_schemas() -> Node:
         "anyOf": [{**described(remember), "additionalProperties": False}, {"type": "null"}],
         "description": "For which later calls the answer counts too, as far as the policy lets it.",
     }
-    status: Node = {"enum": ["approved", "ended", "pending"]}
-    decided: Node = {"id": TEXT, "decision": {"enum": ["approve", "deny"]}, "status": status}
-    granted: Node = {"grant": {**TEXT, "description": "Id of the grant that the answer brought."}}
-    return {
-        "Approval": described({**approval, **shown}, "id", "principal", "tool", "arguments", "expires"),
-        "Approvals": described({"approvals": {"type": "array", "items": ref("Approval")}}, "approvals"),
-        "Decision": {**described(decision, "decision"), "additionalProperties": False},
-        "Decided": described(decided | granted, *decided),
-    }
+    return decision
 
 
 def _grant_schemas() -> Node:

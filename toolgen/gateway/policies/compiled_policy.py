@@ -574,19 +574,7 @@ class CompiledPolicy:
                 secret=runtime.ledger_key,
                 scope_hash=self.scope_hash,
             ),
-            approve=ApproveStage(
-                policy_digest=policy.digest,
-                scope_hash=self.scope_hash,
-                roles=policy.approval.roles,
-                expires_s=policy.approval.expires_s,
-                answerable=self._answerable,
-                exchanged=runtime.exchanged,
-                approvals=runtime.approvals,
-                check=partial(checked_first, runtime.executors),
-                elicits=policy.approval.elicits,
-                quorum=policy.approval.quorum,
-                remembers=policy.approval.remember is not None,
-            ),
+            approve=self._approve_stage(runtime),
             meter=MeterStage(limits=limits, buckets=runtime.buckets, upstreams=runtime.upstreams),
             current=CurrentStage(stands=self._stands),
             redact=redact,
@@ -602,11 +590,24 @@ class CompiledPolicy:
             results=checks.results(self.earlier, runtime.vault, runtime.ledger_key) if checks else None,
         )
 
-    def _users(self) -> UserRecorder:
-        return UserRecorder(
-            named=self.policy.principals,
-            conceal=self.concealing.said,
+    def _approve_stage(self, runtime: GatewayDependencies) -> ApproveStage:
+        approval = self.policy.approval
+        return ApproveStage(
+            policy_digest=self.policy.digest,
+            scope_hash=self.scope_hash,
+            roles=approval.roles,
+            expires_s=approval.expires_s,
+            answerable=self._answerable,
+            exchanged=runtime.exchanged,
+            approvals=runtime.approvals,
+            check=partial(checked_first, runtime.executors),
+            elicits=approval.elicits,
+            quorum=approval.quorum,
+            remembers=approval.remember is not None,
         )
+
+    def _users(self) -> UserRecorder:
+        return UserRecorder(named=self.policy.principals, conceal=self.concealing.said)
 
     def _digest_of(self, value: Json) -> Json:
         return keyed_digest(self._log.key, value)

@@ -1,4 +1,4 @@
-"""The way back to the client that waits for a call: what a function may say or ask while it runs."""
+"""Client channel: messages and questions of a running call to the client that waits for it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Protocol
 
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["LOG_LEVELS", "ClientChannel", "InputNeeded", "Unasked"]
+__all__ = ["LOG_LEVELS", "ClientChannel", "ForwardingChannel", "InputNeeded", "Unasked"]
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Levels of log messages, as RFC 5424 has them, from the least on."""
 
 
-class Unasked(Exception):  # noqa: N818 - what a caller is, not a fault of ours
-    """The caller cannot be asked this: it never said that it could answer, or the policy does not allow it."""
+class Unasked(Exception):  # noqa: N818 - a state of the client, not an error of ours
+    """The client does not support this request, or the policy does not allow it."""
 
 
 class InputNeeded(BaseException):
-    """The call cannot go on before its caller has answered; it is then made again, with the answer.
+    """The call cannot continue before its caller has answered. It is then made again, with the answer.
 
-    No `Exception`: a function that catches whatever went wrong must not take a question for an error.
+    It is no `Exception`, so that a function that catches every error does not catch a question.
     """
 
 
 class ClientChannel(Protocol):
-    """Channel to a caller while it waits for a call."""
+    """Channel to the client that waits for a call."""
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -35,16 +35,48 @@ class ClientChannel(Protocol):
         """True if the client wants progress notifications."""
 
     def disconnected(self) -> bool:
-        """True if the client does not wait any more."""
+        """Return True if the client has disconnected."""
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Says how far the call has come. Costs nothing where nobody asked to be told."""
+        """Report the progress of the call. It costs nothing if the client did not ask for progress."""
 
     def partial(self, data: Json) -> None:
-        """Gives a piece of the answer that is there already, where the caller can take one before the whole."""
+        """Send a part of the answer, if the client accepts parts before the whole answer."""
 
     def log(self, level: str, text: str) -> None:
         """Send a log message to a client that asked for messages of this level."""
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
-        """The caller's answer to a request. Raises `Unasked` and `InputNeeded`."""
+        """Return the caller's answer to a request. Raises `Unasked` and `InputNeeded`."""
+
+
+class ForwardingChannel:
+    """Client channel that forwards everything to `line` and supports some of its `capabilities`. Subclasses check or drop messages."""
+
+    __slots__ = ("_capabilities", "_line")
+
+    def __init__(self, line: ClientChannel, capabilities: frozenset[str]) -> None:
+        self._line, self._capabilities = line, capabilities
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self._capabilities
+
+    @property
+    def listens(self) -> bool:
+        return self._line.listens
+
+    def disconnected(self) -> bool:
+        return self._line.disconnected()
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        self._line.progress(done, total, message)
+
+    def partial(self, data: Json) -> None:
+        self._line.partial(data)
+
+    def log(self, level: str, text: str) -> None:
+        self._line.log(level, text)
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        return await self._line.ask(key, method, params)

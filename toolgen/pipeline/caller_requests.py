@@ -1,4 +1,4 @@
-"""Governance of what the MCP server behind a tool requests of the tool's caller: policy, budgets and record."""
+"""Requests of an MCP server to the caller of a tool: policy, budgets and audit record."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from msgspec import Struct
 from toolgen.core.errors import AuditError, CanonicalError
 from toolgen.model.call import Call
 from toolgen.model.caller_requests import RequestKind, request_kind
-from toolgen.model.client_channel import ClientChannel, InputNeeded, Unasked
+from toolgen.model.client_channel import ClientChannel, ForwardingChannel, InputNeeded, Unasked
 from toolgen.model.excerpt import bounded, current_masking
 from toolgen.model.schema import Json, JsonObject
-from toolgen.pipeline.filtered_channel import STRANGER, FilteredChannel, masked
+from toolgen.pipeline.filtered_channel import EXTERNAL, FilteredChannel, masked
 from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.stages.record import Journal
 from toolgen.policy.caller_requests import Allowances, RequestAllowance, admits_url
@@ -28,59 +28,33 @@ _NONE: Final[frozenset[str]] = frozenset()
 
 
 class CallerRequests(Struct, frozen=True, kw_only=True):
-    """Governs the requests of servers. `digest` makes the keyed digest that the record has of a request and its answer."""
+    """Policy, budgets and audit record of servers' requests. `digest` makes the keyed digests of requests and answers for the record."""
 
     journal: Journal
     buckets: Buckets
     digest: Callable[[Json], Json]
 
     def channel(self, line: ClientChannel, call: Call, call_context: CallContext) -> ClientChannel:
-        """Return the channel that the client of a server is given: it passes on what the policy allows to request."""
+        """Return the channel for a call to a server: it forwards requests that the policy allows."""
         if call_context.redacts:
-            return FilteredChannel(line, STRANGER)
+            return FilteredChannel(line, EXTERNAL)
         if not line.capabilities:
-            return line  # there is nobody to ask
+            return line  # the client answers no requests
         return _GovernedChannel(line, call, call_context, self)
 
 
-class _GovernedChannel:
+class _GovernedChannel(ForwardingChannel):
     """Client channel of one call to a server."""
 
-    __slots__ = ("_call", "_capabilities", "_counts", "_governance", "_line", "_masks", "_refusals", "_requests")
+    __slots__ = ("_call", "_counts", "_governance", "_masks", "_refusals", "_requests")
 
     def __init__(self, line: ClientChannel, call: Call, call_context: CallContext, governance: CallerRequests) -> None:
-        self._line, self._call, self._governance = line, call, governance
         self._requests: Allowances = call_context.requests
-        self._masks = call_context.inspected
+        self._line, self._call, self._governance = line, call, governance
         self._capabilities = line.capabilities & self._requests.keys() if self._requests else _NONE
+        self._masks = call_context.inspected
         self._counts: dict[str, int] = {}
         self._refusals = 0
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Kinds of requests that the policy allows and the caller's client supports."""
-        return self._capabilities
-
-    @property
-    def listens(self) -> bool:
-        """True if the client wants progress."""
-        return self._line.listens
-
-    def disconnected(self) -> bool:
-        """Return True if the client has disconnected."""
-        return self._line.disconnected()
-
-    def progress(self, done: float, total: float | None, message: str) -> None:
-        """Forward progress."""
-        self._line.progress(done, total, message)
-
-    def partial(self, data: Json) -> None:
-        """Forward a part of the answer."""
-        self._line.partial(data)
-
-    def log(self, level: str, text: str) -> None:
-        """Forward a log message."""
-        self._line.log(level, text)
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """The caller's answer to a request that is allowed, recorded before it is passed on. Raises `Unasked` for any other."""

@@ -1,4 +1,4 @@
-"""Client channel of a call whose policy hides something: it drops what could hold that."""
+"""Client channel of a call with redaction: it drops messages that could contain hidden values."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolgen.model.client_channel import ClientChannel, Unasked
+from toolgen.model.client_channel import ClientChannel, ForwardingChannel, Unasked
 from toolgen.model.excerpt import Masking
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["INSPECTED", "REDACTED", "STRANGER", "ChannelFilter", "FilteredChannel", "masked"]
+__all__ = ["EXTERNAL", "INSPECTED", "REDACTED", "ChannelFilter", "FilteredChannel", "masked"]
 
 
 class ChannelFilter(Struct, frozen=True, kw_only=True):
@@ -22,47 +22,34 @@ class ChannelFilter(Struct, frozen=True, kw_only=True):
 
 
 REDACTED = ChannelFilter(texts=True, questions=True)
-"""For the project's own functions: what the policy hides is found in the whole answer alone."""
+"""For the project's own functions: redaction applies to the whole answer only."""
 INSPECTED = ChannelFilter(texts=False, questions=True)
-"""For the project's own functions whose answers detectors look at: a text of progress could contain what these hide."""
-STRANGER = ChannelFilter(texts=False, questions=False)
-"""For programs that are not the project's own."""
+"""For the project's own functions whose answers detectors inspect: a progress text could contain values that these hide."""
+EXTERNAL = ChannelFilter(texts=False, questions=False)
+"""For programs outside the project."""
 
 
-class FilteredChannel:
-    """Client channel that forwards to `line` what a filter lets through. Questions have tokens in place of values if there is a `mask`."""
+class FilteredChannel(ForwardingChannel):
+    """Client channel that forwards only messages that its filter permits. With a `mask`, questions have tokens in place of values."""
 
-    __slots__ = ("_filter", "_line", "_mask")
+    __slots__ = ("_filter", "_mask")
 
     def __init__(self, line: ClientChannel, channel_filter: ChannelFilter, mask: Masking | None = None) -> None:
         self._line, self._filter, self._mask = line, channel_filter, mask
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Capabilities of the wrapped channel; none where questions are not forwarded."""
-        return self._line.capabilities if self._filter.questions else frozenset()
-
-    @property
-    def listens(self) -> bool:
-        """True if the client of the wrapped channel wants progress."""
-        return self._line.listens
-
-    def disconnected(self) -> bool:
-        """Return True if the client of the wrapped channel has disconnected."""
-        return self._line.disconnected()
+        self._capabilities = line.capabilities if channel_filter.questions else frozenset()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Forward the numbers, and the text if the filter lets it through."""
+        """Forward the numbers, and the text if the filter permits it."""
         self._line.progress(done, total, message if self._filter.texts else "")
 
     def partial(self, data: Json) -> None:
         """Drop the partial answer."""
 
     def log(self, level: str, text: str) -> None:
-        """Drop the message, which may hold what the policy hides."""
+        """Drop the message, which may contain hidden values."""
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
-        """Pass the question on, masked. Raises `Unasked` where questions are not forwarded."""
+        """Forward the question, masked. Raises `Unasked` if questions are not forwarded."""
         if not self._filter.questions:
             raise Unasked
         return await self._line.ask(key, method, params if self._mask is None else masked(params, self._mask))

@@ -19,7 +19,7 @@ from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.mcp.answers import content_block
 from toolgen.core.json_codec import encode_json
 from toolgen.model.caller_requests import SERVER_REQUESTS, RequestKind, request_kind
-from toolgen.model.client_channel import ClientChannel, Unasked
+from toolgen.model.client_channel import ClientChannel, ForwardingChannel, Unasked
 from toolgen.model.excerpt import bounded
 from toolgen.model.prompt_injection import visible
 from toolgen.model.schema import Json, JsonObject
@@ -91,40 +91,14 @@ class CallTime:
             await asyncio.wait({work}, timeout=left)
 
 
-class ServerRequests:
-    """Client channel that checks what a server requests of the caller, and what the caller answers. `offered` are the kinds that the
-    source allows."""
+class ServerRequests(ForwardingChannel):
+    """Client channel that checks a server's requests to the caller, and the caller's answers. `offered` are the kinds of requests that
+    the source allows."""
 
     def __init__(self, line: ClientChannel, offered: frozenset[str], time: CallTime) -> None:
-        self._line, self._time = line, time
-        self._capabilities = line.capabilities & offered
+        super().__init__(line, line.capabilities & offered)
+        self._time = time
         self._count = self._open = 0
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Kinds of requests that the source and the policy allow and the client supports."""
-        return self._capabilities
-
-    @property
-    def listens(self) -> bool:
-        """True if the client wants progress."""
-        return self._line.listens
-
-    def disconnected(self) -> bool:
-        """Return True if the client has disconnected."""
-        return self._line.disconnected()
-
-    def progress(self, done: float, total: float | None, message: str) -> None:
-        """Forward progress."""
-        self._line.progress(done, total, message)
-
-    def partial(self, data: Json) -> None:
-        """Forward a part of the answer."""
-        self._line.partial(data)
-
-    def log(self, level: str, text: str) -> None:
-        """Forward a log message."""
-        self._line.log(level, text)
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """The caller's answer. Raises `BadRequestError` for a request that cannot be passed on, and `Unasked`."""

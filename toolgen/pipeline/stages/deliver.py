@@ -19,7 +19,7 @@ from toolgen.model.excerpt import current_masking
 from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.tool import Effect, Tool
 from toolgen.pipeline.caller_requests import CallerRequests
-from toolgen.pipeline.filtered_channel import INSPECTED, REDACTED, STRANGER, FilteredChannel
+from toolgen.pipeline.filtered_channel import EXTERNAL, INSPECTED, REDACTED, FilteredChannel
 from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.broken_off import not_awaited
@@ -34,13 +34,13 @@ _MAX_LENGTH = 262_144
 
 
 class Promises:
-    """Output schemas, each compiled at the first answer. Longer answers than are looked at in a moment are not looked at."""
+    """Output schemas, each compiled at the first answer. Answers above a size limit are not validated."""
 
     def __init__(self) -> None:
         self._validators: dict[str, jsonschema_rs.Validator | None] = {}
 
     def kept(self, tool: Tool, result: Success) -> bool:
-        """False for an answer that breaks its promise; True also where there is none to break."""
+        """Return False for an answer that violates its output schema; True also if there is no schema."""
         if tool.output_schema is None or not tool.sends_request or result.truncated:
             return True
         size = result.delivery.bytes
@@ -61,8 +61,8 @@ def _compiled(tool: Tool) -> jsonschema_rs.Validator | None:
 
 
 class Deliver(Struct, frozen=True, kw_only=True):
-    """Carries the call out with the executor of its source: a read for as long as its caller waits for it, and a write, once begun, to
-    its end. A call whose caller left before is not begun."""
+    """Executes the call with the executor of its source. A read is ended if its caller disconnects; a write that has begun runs to its
+    end. A call whose caller has disconnected before is not begun."""
 
     executors: Mapping[str, Executor]
     policy_digest: str = ""
@@ -107,17 +107,17 @@ class Deliver(Struct, frozen=True, kw_only=True):
                     call,
                     line=call.line
                     if caller_connection.line is None
-                    else FilteredChannel(caller_connection.line, STRANGER),
+                    else FilteredChannel(caller_connection.line, EXTERNAL),
                     storable="none" if call_context.withholds else "binary",
                 )
         elif call.tool.runs_function:
             call = _with_line(call, _line_of_function(caller_connection.line or caller_connection, call_context))
-        elif call.tool.runs_on_device:  # what it asks is kept with what let it through
+        elif call.tool.runs_on_device:  # the request is stored with the rule that allowed it
             return await self._ask_device(replace(call, rule=call_context.rule, line=None), call_context)
-        elif call.tool.is_bridged:  # its executor tells the server that the caller left, and ends early only what reads
+        elif call.tool.is_bridged:  # its executor tells the server of a disconnect, and ends only reads early
             line = caller_connection.line or caller_connection
             governed = None if self.requests is None else self.requests.channel(line, call, call_context)
-            call = _with_line(call, governed or FilteredChannel(line, STRANGER))
+            call = _with_line(call, governed or FilteredChannel(line, EXTERNAL))
             ends_early = True
         return await self._execute(call, call_context, self.executors[call.tool.source].execute, ends_early=ends_early)
 
@@ -154,7 +154,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
         return _failed(result, call) if isinstance(result, Failed) else result
 
     async def _ask_device(self, call: Call, call_context: CallContext) -> Result:
-        """Keep what a device is asked: the call is over here, and its caller may come back for the answer."""
+        """Store a request to a device. The call ends here, and its caller may return for the answer."""
         if call_context.caller_connection.cancel_requested:
             return not_awaited(call, cancel_requested=True, begun=False)
         try:
@@ -165,7 +165,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    """Says what would be sent, and sends nothing."""
+    """Returns the request that would be sent, and sends nothing."""
 
     executors: Mapping[str, Executor]
 

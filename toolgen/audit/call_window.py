@@ -89,18 +89,18 @@ class _Seen:
 
 
 class _StreamWindow(Struct):
-    """The part of a stream that is in a window: `count` lines of the segment that begins with entry `start` and of later ones.
+    """Part of a stream that is in a window: `count` lines of the segment that begins with entry `start` and of later ones.
 
-    `loose` are calls that end in it and may have begun before it, `strangers` the callers that it does not say the roles of in time, and
-    `before` what was recorded earlier of both. `kept` are its lines, where those of the whole window are few enough to be held, and `calls`
-    the call that each of these is about, `_READ_AGAIN` for a line that the second pass reads in any case.
+    `loose` are calls that end in it and may have begun before it, `roleless` the callers whose roles it does not contain in time, and
+    `before` the earlier entries about both. `kept` are its lines, if those of the whole window fit into memory, and `calls` the call of
+    each line, `_READ_AGAIN` for a line that the second pass reads in any case.
     """
 
     name: str
     start: int
     count: int = -1
     loose: set[str] = msgspec.field(default_factory=set)
-    strangers: set[str] = msgspec.field(default_factory=set)
+    roleless: set[str] = msgspec.field(default_factory=set)
     before: list[Entry] = msgspec.field(default_factory=list)
     kept: list[list[bytes]] | None = None
     calls: list[str] = msgspec.field(default_factory=list)
@@ -209,7 +209,7 @@ class CallWindow:
             self._survey_stream(stream, seen, codes)
         for stream in self._streams:
             stream.loose &= self._apart
-            if self._since > 0 and (stream.loose or stream.strangers):
+            if self._since > 0 and (stream.loose or stream.roleless):
                 self._look_back(stream)
 
     def _survey_stream(self, stream: _StreamWindow, seen: _Seen, codes: Container[str]) -> None:
@@ -231,7 +231,7 @@ class CallWindow:
                         if name and name not in told:
                             told.add(name)
                             if self._has_users(name):
-                                stream.strangers.add(name)
+                                stream.roleless.add(name)
                 case "outcome":
                     survey.end(brief)
                 case "decision" if brief.code is not UNSET:
@@ -339,7 +339,7 @@ class CallWindow:
     def _look_back(self, stream: _StreamWindow) -> None:
         """Reads earlier segments, the newest first, for the last intent of calls that end in the window and began again elsewhere, and for
         the last word on the roles of callers."""
-        calls, names = stream.loose - self._begun_in(stream, stream.loose), set(stream.strangers)
+        calls, names = stream.loose - self._begun_in(stream, stream.loose), set(stream.roleless)
         with segments(self._directory, stream.name) as found:
             within = [segment for segment, _ in _from(found, stream.start)]
             for segment, file in reversed(found):

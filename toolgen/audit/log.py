@@ -35,12 +35,12 @@ _BEGINNING_BYTES = 2 * ENDING_BYTES  # an intent of usual size, and the room tha
 
 
 class AuditLog:
-    """Appends entries to the first stream of a directory that no other process is writing.
+    """Appends entries to the first stream of a directory that no other process writes.
 
-    A call that is alone in flight is written in place, which costs less than handing it to a thread; when several wait they share one
-    sync in a thread, and the loop goes on. A failed write acknowledges nothing, and the next append tries to go on from the last entry
-    that was acknowledged; so does a timer, for a gateway that is sent no calls while it is not ready. With each intent room is kept for
-    its ending, so that a full disk refuses a call before it is made, and never what became of it.
+    An entry that waits alone is written in place, which costs less than a thread; several that wait share one sync in a thread, while the
+    event loop continues. A failed write acknowledges nothing, and the next append continues from the last acknowledged entry; so does a
+    timer, for a gateway that gets no calls while it is not ready. Each intent reserves space for its outcome, so that a full disk refuses
+    a call before it is made, and never the record of its outcome.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class AuditLog:
         return replace(made, unsigned=unsigned, undelivered_s=undelivered_s)
 
     def probe(self) -> None:
-        """Looks, where nothing is written just now, whether a call could be recorded: `fault` says so before one is refused for it."""
+        """Check whether a call could be recorded, if no write is in progress; `fault` has the result before a call is refused for it."""
         segment = self._segment
         if self._writing or segment is None or self._broken is not None or self._full:
             return
@@ -136,7 +136,7 @@ class AuditLog:
 
     def open(self) -> None:
         """Opens a stream, recovering it where a crash tore it. Raises `AuditError` when that cannot be done."""
-        with contextlib.suppress(RuntimeError):  # opened where no loop runs: the first append knows it
+        with contextlib.suppress(RuntimeError):  # opened without an event loop: the first append sets it
             self._loop = asyncio.get_running_loop()
         self._open(None)
 
@@ -236,7 +236,7 @@ class AuditLog:
         if self._segment is None or self._broken is not None or self._segment.changed():
             try:
                 self._open(self._acknowledged)
-            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait are told
+            except Exception as error:  # noqa: BLE001 - every error is passed to the waiters
                 known = (
                     error if isinstance(error, AuditError) else AuditError(f"the audit log cannot be opened: {error!r}")
                 )
@@ -294,7 +294,7 @@ class AuditLog:
                 self._idle = None
 
     def _sealed(self, waiting: list[Waiting]) -> Batch:
-        """The batch chained behind the head as lines; what is no JSON fails alone."""
+        """Return the batch as lines, chained to the head; an entry that is not valid JSON fails alone."""
         segment = self._segment
         assert segment is not None  # noqa: S101 - _begin has just opened it
         now = self._clock.now()
@@ -308,7 +308,7 @@ class AuditLog:
             event = item[0].get("event")
             try:
                 if event == "intent" and self._maintenance is not None and (why := self._maintenance.blocked()):
-                    raise AuditError(why)  # noqa: TRY301 - those who wait are told of it, as of every other fault
+                    raise AuditError(why)  # noqa: TRY301 - passed to the waiters like every other error
                 sealed, line = seal(item[0], seq=seq + 1, stream=self._stream, time=time, prev=digest)
                 if len(line) > MAX_LINE_LENGTH:
                     raise AuditError("it would be longer than any entry may be")  # noqa: TRY301 - as above
@@ -394,7 +394,8 @@ class AuditLog:
             self._maintenance.note(head.seq + 1, (digest,))
 
     def _held_stream(self, mark: SegmentMark | None) -> tuple[Segment, str] | None:
-        """The stream this process writes already, opened again from what was acknowledged; None where there is none or it was taken."""
+        """Return the stream that this process writes already, reopened after the last acknowledged entry; None if there is none or
+        another process took it."""
         if self._segment is None:
             return None
         try:
@@ -434,7 +435,7 @@ class AuditLog:
         raise AuditError(f"all {_STREAMS} audit streams are in use", where=str(self._directory))
 
     def _look_after(self) -> None:
-        """Has somebody look after this stream, from the first time it is open."""
+        """Start the maintenance of this stream when it is first opened."""
         if self._maintenance is not None and self._maintenance.stream != self._stream:
             self._maintenance.leave()
             self._maintenance = None
@@ -474,7 +475,7 @@ class AuditLog:
 
 
 def _key(directory: Path) -> bytes:
-    """The key of the digests that stand for sensitive values; made once for a directory and readable by its owner alone."""
+    """Return the key for digests of sensitive values; it is created once for a directory, and only its owner can read it."""
     path = directory / "hmac.key"
     try:
         return kept_key(path)

@@ -1,8 +1,8 @@
-"""Call plan: what is left of the pipeline for calls of principals with the same roles to one tool under one policy.
+"""Call plan: the remaining stages for calls of principals with the same roles to one tool under one policy.
 
-When a plan is made, each stage says by its method `prepared` what it has to do for such calls: nothing, a plain function, or `GENERAL`, if
-it has to see each call as in the general pipeline. The plan runs the functions in the order of the stages, without a coroutine for each of
-them. A function that meets anything unusual answers `GENERAL`; then its own stage and all that follow run as in the general pipeline.
+When a plan is made, the method `prepared` of each stage returns its work for such calls: nothing, a plain function, or `GENERAL` if it
+needs each call as in the general pipeline. The plan runs the functions in the order of the stages, without a coroutine for each of them.
+If a function returns `GENERAL`, its own stage and all that follow run as in the general pipeline.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Guards and stages and how they are put together: a guard judges the call, a stage acts on its way in and on its way out.
+"""Guards and stages of the pipeline and their composition. A guard judges a call; a stage also acts before and after it.
 
-The client may leave before there is an answer; what only reads for it is ended then, on the server too, and recorded so.
+A call that only reads is ended if its client disconnects, at the server too, and recorded as cancelled.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class CallerConnection:
         "under_way",
     )
 
-    # As a client channel: nobody asked to be told, and nobody can be asked.
+    # As a client channel without progress, messages or questions.
     capabilities: ClassVar[frozenset[str]] = frozenset()
     listens: ClassVar[bool] = False
 
@@ -165,7 +165,7 @@ class CallerConnection:
         return ended and task.cancelling() <= 1
 
     def exit_executor(self, task: asyncio.Task[Any]) -> None:
-        """The executor is done with the call, also where it answered in spite of a cancellation."""
+        """Note that the executor has returned, even after a cancellation."""
         if self._left and task.cancelling() and (self.cancel_requested or task in self._tasks):
             task.uncancel()
         self._executing = None
@@ -203,12 +203,12 @@ class CallerConnection:
         try:
             return await work
         except asyncio.CancelledError:
-            if not self.disconnected() or task.cancelling() > 1:  # by somebody else (too)
+            if not self.disconnected() or task.cancelling() > 1:  # by another cause (too)
                 raise
             return None
         finally:
             self._tasks = tuple(one for one in self._tasks if one is not task)
-            if self.disconnected():  # the one cancellation that was ours, also when `work` ended in spite of it
+            if self.disconnected():  # the cancellation that was made here, also if `work` ended normally
                 task.uncancel()
 
 
@@ -222,18 +222,18 @@ class CallContext(msgspec.Struct):
     turn_lease: TurnLease | None = None
     verdict: str = ""
     rule: str = ""
-    consents: tuple[Consent, ...] = ()  # what the rules that ask want
+    consents: tuple[Consent, ...] = ()  # requirements of the rules that ask
     outcome_seq: int | None = None
     sql: str = ""  # the statement that would run
-    replays: str = ""  # the call that this one repeats, and is told the outcome of
+    replays: str = ""  # the call that this one repeats; it gets the outcome of that call
     labels: Sequence[Json] = ()  # of the session
     notes: tuple[DecisionNote, ...] = ()
     redacts: bool = False  # something of the answer is hidden from this caller
-    inspected: bool = False  # detectors look at the answer
+    inspected: bool = False  # detectors inspect the answer
     withholds: bool = False  # fields of the answer are redacted, so a file that it is would be withheld
     http_status: int | None = None  # of the system's answer
-    requests: Allowances = NO_ALLOWANCES  # what the server of the tool may request of the caller
-    judged: Call | None = None  # of a dry run, and of a call that is explained: the call as its guards left it
+    requests: Allowances = NO_ALLOWANCES  # requests to the caller that the server of the tool may make
+    judged: Call | None = None  # of a dry run or an explained call: the call after its guards
 
 
 Next: TypeAlias = Callable[[Call, CallContext], Coroutine[Any, Any, Result]]
@@ -241,13 +241,13 @@ Next: TypeAlias = Callable[[Call, CallContext], Coroutine[Any, Any, Result]]
 
 
 class InFlightCalls:
-    """The calls under way: each runs to its end if its caller disconnects, unless its trail says that its caller's absence ends it."""
+    """Calls in flight. A call runs to its end if its caller disconnects, unless its `CallContext` permits an early end."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def begin(self, call: Call, call_context: CallContext) -> asyncio.Task[Any] | None:
-        """A call sets out, in the task that it has `has_own_task` already, until its `end`; None where it has none, and has to be `run`."""
+        """Start a call in its own task (`has_own_task`), until its `end`; None if it has no task, so that it needs `run`."""
         call_context.caller_connection.under_way = call
         task = asyncio.current_task() if call_context.caller_connection.has_own_task else None
         if task is not None:
@@ -268,7 +268,7 @@ class InFlightCalls:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            call_context.caller_connection.leave()  # the caller that is cancelled here waits no more
+            call_context.caller_connection.leave()  # the caller that is cancelled here does not wait any longer
             raise
 
     def cut_off(self) -> None:
@@ -277,7 +277,7 @@ class InFlightCalls:
             task.cancel()
 
     async def ended(self) -> None:
-        """Returns when none of those that are under way now is."""
+        """Return when all calls that are in flight now have ended."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 

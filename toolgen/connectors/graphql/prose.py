@@ -28,7 +28,7 @@ _EMPTY = frozenset(
 
 
 def prose(text: str | None, *, limit: int = MAX_DESCRIPTION_LENGTH) -> str:
-    """A description from a stranger as plain text: no control or bidi characters, at most `limit` characters."""
+    """Return an untrusted description as plain text: no control or bidi characters, at most `limit` characters."""
     if not text:
         return ""
     kept = visible(text).replace("\r", "").strip()

@@ -1,6 +1,6 @@
-"""Requests to one origin at one checked address: its connections are opened to that address alone, and kept while they are good.
+"""HTTP client for one origin at one checked address: connections are opened to that address only, and reused while they are valid.
 
-There is no proxy, no redirect and no cookie: nothing but what the caller gives is sent, and to nobody else.
+There is no proxy, no redirect and no cookie: nothing but the request is sent, and to no other address.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class OriginClient(Protocol):
 
 
 class Http1Client:
-    """HTTP/1.1. `tls` is asked for the context of a connection where the scheme is https."""
+    """HTTP/1.1 client. `tls` returns the context of a connection if the scheme is https."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Http1Client:
                 last=last,
                 more=None if stream is None else stream.parts(),
             )
-            del data, request  # while the answer is awaited, nobody needs what was sent
+            del data, request  # the request data is not needed while the answer is awaited
             return await answer
         finally:
             self._busy.discard(connection)

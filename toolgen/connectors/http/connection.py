@@ -30,7 +30,7 @@ MAX_IDLE_S = 30.0
 
 _MAX_HEADS_SIZE = 131_072
 _FRAMING = 8  # bytes of chunked coding for one of the body: more than the smallest chunks need
-_ON_THE_WAY_S = 1.0  # how much sooner than its server a resting connection is let go of
+_ON_THE_WAY_S = 1.0  # how much earlier than the server an idle connection is closed
 _KEEP_ALIVE = re.compile(r"(?:^|[,\s])timeout=(\d{1,6})(?![^\s,])", re.IGNORECASE)
 
 _PARSED = frozenset({"content-encoding", "keep-alive", "proxy-connection", "trailer", "transfer-encoding", "upgrade"})
@@ -38,9 +38,9 @@ _PARSED = frozenset({"content-encoding", "keep-alive", "proxy-connection", "trai
 
 
 class ClientConnection(asyncio.Protocol):
-    """Sends requests one after the other and reads their answers.
+    """Sends requests one after another and reads their answers.
 
-    `read_s` is the longest pause, in seconds, before and within an answer. `watch` is what the connections of a client share.
+    `read_s` is the longest pause, in seconds, before and within an answer. `watch` is shared by the connections of a client.
     """
 
     __slots__ = (
@@ -85,7 +85,7 @@ class ClientConnection(asyncio.Protocol):
         self._due = self._until = self._heard = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self._active = False
-        self._drained: asyncio.Future[None] | None = None  # where what was written is not taken
+        self._drained: asyncio.Future[None] | None = None  # set while the server does not read
         self._begin("", 0, None, None)
 
     def _begin(self, method: str, limit: int, listener: BodyListener | None, sink: Sink | None) -> None:
@@ -96,7 +96,7 @@ class ClientConnection(asyncio.Protocol):
         self._sink = sink
         self._streams = self._complete = self._waits = False
         self._parser: httptools.HttpResponseParser | None = None
-        self._pending: bytearray | None = None  # what has come of a head
+        self._pending: bytearray | None = None  # received part of a head
         self._heads_size = self._received = self._carried = 0
         self._head: ResponseHead | None = None
         self._body: BodyReader | None = None
@@ -115,7 +115,7 @@ class ClientConnection(asyncio.Protocol):
         transport = self._transport
         if self._active or transport is None or transport.is_closing():
             return False
-        # What the system has received already, the loop may still have to deliver: the end of the connection, or somebody else's answer.
+        # Received data that the event loop has not delivered yet: the end of the connection, or an unexpected answer.
         if self._loop.time() - self._heard >= self._idle_s:
             return False
         return not self._watch.poll.readable(transport.get_extra_info("socket").fileno())
@@ -133,12 +133,12 @@ class ClientConnection(asyncio.Protocol):
         last: bool = False,
         more: AsyncIterator[bytes] | None = None,
     ) -> RawResponse:
-        """Sends the bytes of one request and returns its answer, with at most `limit` bytes of body, before `until` (the loop's time).
+        """Send the bytes of one request and return its answer, with at most `limit` bytes of body, before `until` (the loop's time).
 
-        A long file is given to `sink` in parts as fast as it takes them; then the answer has what is left to be taken. `more` is the
-        rest of the request's body, which is sent as the server takes it. With `last` the connection is not used again. Raises
-        `UnsentError` where the connection had ended before, `BrokenError`, `TimedOutError` and `UndecodableError`; after each of them, and
-        when it is cancelled, the connection is closed.
+        A long file is passed to `sink` in parts, at its speed; then the answer has the rest. `more` is the rest of the request's body,
+        which is sent as the server reads it. With `last` the connection is not used again. Raises `UnsentError` if the connection had
+        ended before, `BrokenError`, `TimedOutError` and `UndecodableError`; after each of them, and after a cancellation, the connection
+        is closed.
         """
         transport = self._transport
         if transport is None or transport.is_closing() or self._active:
@@ -146,7 +146,7 @@ class ClientConnection(asyncio.Protocol):
         self._begin(method, limit, listener, sink)
         self._active = True
         self._heard, self._until = self._loop.time(), until
-        if self._step is None or until < self._due:  # whose limit only ever moved on, until now
+        if self._step is None or until < self._due:  # whose deadline was only ever moved later
             self.look()
         rest: asyncio.Task[None] | None = None
         try:
@@ -165,21 +165,21 @@ class ClientConnection(asyncio.Protocol):
                     await self._pass_on(self._body, self._head)
             if isinstance(outcome, Exception):
                 raise outcome  # noqa: TRY301 - one frame less for each call under way
-            return outcome  # noqa: TRY300 - what is below is said of every ending
+            return outcome  # noqa: TRY300 - the code below applies to every outcome
         except BaseException:
             self.close()
             raise
         finally:
             if rest is not None:
                 rest.cancel()
-            # A server that answers before it has read a request may take what is left of it for the next one.
+            # A server that answers before it has read a request may take the rest of it for the next one.
             if last or not self._keep or transport.get_write_buffer_size():
                 self.close()
             if self._turn:
                 places.release()
             self._active = False
             self._heard = self._loop.time()
-            # The parser and this hold each other: what they have would stay until the collector comes.
+            # The parser and this object refer to each other: without this, they would stay in memory until a garbage collection.
             self._parser = self._body = self._outcome = self._waiter = self._listener = self._sink = self._pending = (
                 None
             )
@@ -194,7 +194,7 @@ class ClientConnection(asyncio.Protocol):
                 self._heard = self._loop.time()
                 if self._drained is not None:
                     await self._drained
-        except StateError:  # a part of it cannot be read: the server is not told that the request is whole
+        except StateError:  # a part of the body cannot be read: the request stays incomplete for the server
             self._settle(BrokenError())
 
     def pause_writing(self) -> None:
@@ -218,7 +218,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     async def _pass_on(self, body: BodyReader, head: ResponseHead | None) -> None:
-        """Lets the sink decide about a long body, and take what is held of it while its server waits."""
+        """Let the sink decide about a long body and take the received part, while its server waits."""
         sink, transport = self._sink, self._transport
         self._waits = True
         try:
@@ -296,10 +296,10 @@ class ClientConnection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             if self._outcome is None:
                 self._settle(BrokenError())
-            self._keep = False  # what stands behind the answer is none
+            self._keep = False  # data after the answer is no answer
 
     def _read_heads(self, data: bytes) -> None:
-        """Reads up to the head of the answer, which interim ones may stand in front of (RFC 9110, section 15.2)."""
+        """Read up to the head of the answer, which interim responses may precede (RFC 9110, section 15.2)."""
         if (pending := self._pending) is None:
             pending = self._pending = bytearray()
         searched = max(0, len(pending) - 3)
@@ -346,9 +346,10 @@ class ClientConnection(asyncio.Protocol):
         return True
 
     def _is_whole(self, head: ResponseHead) -> bool:
-        """Settle the exchange if its whole answer is here and the stated length alone frames it: then no parser has to find its end.
+        """Settle the exchange if its whole answer was received and is framed by its content length only: then no parser has to find its
+        end.
 
-        Nothing may stand behind it, it is short enough to be kept in memory, and no header says more about its framing or coding.
+        No data may follow it, it must be short enough for memory, and no header may add to its framing or coding.
         """
         length, pending = head.length, self._pending
         if length is None or pending is None or len(pending) != length or length > min(ORDINARY, self._limit):
@@ -362,14 +363,14 @@ class ClientConnection(asyncio.Protocol):
     def _read_body(self, data: bytes) -> None:
         parser, outcome = self._parser, self._outcome
         if parser is None or outcome is not None or self._complete:
-            self._keep = False  # it stands behind the answer
+            self._keep = False  # it follows the answer
             return
         self._received += len(data)
         parser.feed_data(data)
         if self._outcome is not None or self._complete:
             self._keep = self._keep and self._ends_with(data)
             return
-        # Extensions of chunks and trailers: none of it goes on for ever.
+        # Extensions of chunks and trailers are bounded.
         if self._received - self._carried > _MAX_HEADS_SIZE + _FRAMING * self._carried:
             raise BrokenError
         body = self._body
@@ -391,7 +392,7 @@ class ClientConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._outcome is not None or self._complete:
-            self._keep = False  # an answer to nothing stands behind it
+            self._keep = False  # an answer without a request follows it
 
     def on_body(self, data: bytes) -> None:
         body, head = self._body, self._head
@@ -412,7 +413,7 @@ class ClientConnection(asyncio.Protocol):
             self._end()
 
     def _end(self) -> None:
-        """The answer is whole, or as much of it as is read."""
+        """Finish the answer, or the part of it that is read."""
         body, head = self._body, self._head
         if self._outcome is not None or head is None:
             return
@@ -435,7 +436,7 @@ class ClientConnection(asyncio.Protocol):
     on_message_complete = _end
 
     def _settle(self, outcome: RawResponse | Exception | None) -> None:
-        """The exchange has ended, if one is under way; the first outcome counts. With None it goes on, and has to take its turn."""
+        """Settle the exchange in progress, if there is one; the first outcome counts. With None it continues."""
         if self._active and self._outcome is None:
             self._outcome = outcome
             if self._waiter is not None and not self._waiter.done():

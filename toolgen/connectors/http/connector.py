@@ -1,4 +1,4 @@
-"""Connections: the name is resolved, every address is put to the policy, and only a checked address is connected to."""
+"""Connections to hosts: the name is resolved, the policy decides about every address, and only a permitted address is connected to."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Dialer:
             def done(task: asyncio.Task[Sequence[str]]) -> None:
                 self._asking.pop(key, None)
                 if not task.cancelled():
-                    task.exception()  # nobody may be waiting any more
+                    task.exception()  # the waiters may be gone
 
             asking.add_done_callback(done)
         return asking
@@ -164,14 +164,14 @@ class Dialer:
     def streaming_client(
         self, target: Target, address: str, certificate: ClientCertificate | None = None
     ) -> StreamingClient:
-        """A client for one answer that is read for as long as it goes on."""
+        """Return a client for one streamed answer."""
         from toolgen.connectors.http.streaming_client import StreamingClient  # noqa: PLC0415 - slow to import, and for subscriptions alone
 
         context = self._tls() if certificate is None else tls_context(certificate)
         return StreamingClient(address, self._timeouts, context if target.scheme == "https" else None)
 
     def _let_go(self) -> None:
-        """Closes what was used longest ago and is idle, where there is too much."""
+        """Close the least recently used idle clients above the limit."""
         idle = [key for key, client in self._clients.items() if client.idle][:-1]
         for key in idle[: max(0, len(self._clients) - _MAX_CLIENTS)]:
             self._clients.pop(key).close()

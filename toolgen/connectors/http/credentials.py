@@ -47,9 +47,9 @@ Security: TypeAlias = tuple[tuple[str, ...], ...]
 
 
 class Signed(Unprinted, frozen=True, kw_only=True):
-    """A request with its credentials. `secrets` is every form in which an answer could echo one; none of it is ever printed.
+    """Request with its credentials. `secrets` is every form in which an answer could echo one; none of it is ever printed.
 
-    `certificate` is what the connection itself has to show, `renewal` the token in the request that can be replaced.
+    `certificate` is presented by the connection, `renewal` is the token in the request that can be refreshed.
     """
 
     request: HttpRequest
@@ -379,7 +379,7 @@ def _sendable(secret: str, place: str, name: str) -> None:
 
 
 def _put(request: HttpRequest, shown: _Shown) -> HttpRequest:
-    """Adds a credential. An argument that already says what may be the same name is refused: the server might believe either."""
+    """Add a credential. An argument that may have the same name is refused, because the server might use either."""
     match shown.place:
         case "header":
             if _header_is_taken(shown.name, tuple(dict(request.headers))):
@@ -468,7 +468,7 @@ class CredentialSelector:
         return credentials.mask(request, credentials.choose(security))
 
     async def close(self) -> None:
-        """Gives up what is being asked for."""
+        """Cancel token requests in progress."""
         if self._grants is not None:
             await self._grants.close()
 
@@ -476,7 +476,7 @@ class CredentialSelector:
         given = None if self._assigned is None else self._assigned(principal)
         if given is None:
             return self._own
-        # By identity, which is what the policy promises: what a mapping holds would have to be hashed at every call.
+        # By identity, which the policy guarantees: hashing the mapping at every call would cost more.
         found = self._others.get(id(given))
         if found is None:
             if len(self._others) >= _MAX_COUNT:

@@ -33,8 +33,8 @@ _MAX_REASON = 300
 
 
 class Point(Protocol):
-    """Service that is asked: `question` is what a call comes to, `decided` is True if it may be made, and a reason, "" for none. Raises
-    `OSError`."""
+    """External decision point: `question` makes the question about a call, `decided` returns True if it may be made, and a reason or
+    "". Raises `OSError`."""
 
     def question(self, call: CallView) -> Mapping[str, Any]: ...
 
@@ -43,7 +43,7 @@ class Point(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class DecisionPointMiddleware(Middleware):
-    """Refuses what its point does not allow. A decision is used again for `cache_s` seconds for the very same question."""
+    """Refuses calls that its decision point does not allow. A decision is reused for `cache_s` seconds for an identical question."""
 
     point: Point
     cache_s: float
@@ -51,7 +51,7 @@ class DecisionPointMiddleware(Middleware):
     _kept: OrderedDict[str, tuple[float, bool, str]] = field(default_factory=OrderedDict)
 
     async def before(self, call: CallView) -> Before:
-        """Raises `OSError` where there is no decision, and whatever a question cannot be made of: the call is refused then."""
+        """Decide about a call. Raises `OSError` without a decision, and errors of making the question: the call is refused then."""
         question = self.point.question(call)
         try:
             key = digest(encodable(question))
@@ -197,7 +197,7 @@ class CedarPoint(Struct, frozen=True, kw_only=True):
     run: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
 
     def question(self, call: CallView) -> Mapping[str, Any]:
-        """Request and entities of a call, with what the files are by now."""
+        """Request and entities of a call, with the current content of the files."""
         tool, person = call.tool, call.principal
         context: dict[str, Any] = {
             "arguments": _plain(call.arguments),
@@ -265,7 +265,7 @@ def _plain(value: Any) -> Any:
     """Values as Cedar has them: no null, which is left out, and numbers with a fraction as text, which it compares as text."""
     match value:
         case Mapping():
-            # A member of this name means something to Cedar, which is not for an agent to say.
+            # A member of this name has a meaning in Cedar, which an agent must not control.
             return {
                 name: _plain(item) for name, item in value.items() if item is not None and not name.startswith("__")
             }

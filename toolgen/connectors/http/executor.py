@@ -85,10 +85,10 @@ class HttpExecutor:
     """Sends the calls of one source.
 
     `schemes` are the source's security schemes, `auth` its credentials as parsed from toolgen.yaml: a `SecretReference` per scheme, or a
-    mapping of them (`username` and `password`, or `token`). `permit` is asked about every address, and whether an answer may redirect to
-    its own origin. `reader` makes a result of an answer.
-    `listen` makes what hears the body of a call's answer, where anything is to. `files` are those that calls send; with `downloads` a
-    long file that is answered is kept there. `app` is the application of this process that the source is, None for any other.
+    mapping of them (`username` and `password`, or `token`). `permit` decides about every address, and whether an answer may redirect to
+    its own origin. `reader` makes a result of an answer. `listen` makes the listener for the body of a call's answer, if there is one.
+    `files` are those that calls send; with `downloads` long files in answers are stored there. `app` is the application of this process
+    that is the source, None for any other source.
     """
 
     def __init__(  # noqa: PLR0913 - everything a source is made of
@@ -137,7 +137,7 @@ class HttpExecutor:
         )
 
     async def execute(self, call: Call) -> Success | Failed:
-        """Never raises for what the other system does. A request that cannot be bound is Failed with the code `validation`."""
+        """Never raises for faults of the other system. A request that cannot be bound is Failed with the code `validation`."""
         binding = call.tool.binding
         if not isinstance(binding, HttpBinding):
             raise _unbound(call)
@@ -176,7 +176,7 @@ class HttpExecutor:
         return replace(call, arguments=await with_open_files(body, call.arguments, opened))
 
     def _templated(self, binding: HttpBinding, call: Call) -> HttpRequest:
-        """Return the unsigned request of a call, from the template of its tool where there is one. Raises `UnbindableError`."""
+        """Return the unsigned request of a call, from the template of its tool if there is one. Raises `UnbindableError`."""
         tool = call.tool
         known = self._templates.get((tool.digest, binding.security))
         if known is None or known[0] is not tool:
@@ -196,7 +196,7 @@ class HttpExecutor:
         return traced(request, call) if self._traces else request
 
     def _further(self, request: HttpRequest, outcome: Success | Failed) -> HttpRequest | None:
-        """The request that an answer redirects to, where the policy lets it."""
+        """Return the request for a redirect, if the policy permits it."""
         status, location = outcome.delivery.status or 0, outcome.delivery.location
         further = moved(request, status, location, self._query_names)
         if further is None:
@@ -214,7 +214,7 @@ class HttpExecutor:
         if isinstance(prepared, Failed):
             return prepared
         signed, target, addresses = prepared
-        # While an answer is awaited nobody needs what was sent: each address is given the request, which is not kept.
+        # The request is not kept while its answer is awaited: each address gets it anew.
         requests, renewal, certificate = [signed.request] * len(addresses), signed.renewal, signed.certificate
         scrubber = scrubber_of(signed.secrets)
         listener = None if self._listen is None else self._listen(course.call, scrubber)
@@ -286,7 +286,7 @@ class HttpExecutor:
             return _failed("upstream_unavailable", message, "try again later", _UNSENT)
 
     async def _kept(self, reply: RawResponse, download: AnswerDownload) -> Success | Failed:
-        """Outcome of a call whose answer is a file that was kept, or begun to be."""
+        """Outcome of a call whose answer is a file that was stored, completely or in part."""
         answer = self._read(reply, html=False)
         delivery = Delivery(attempts=1, status=answer.status, rates=answer.rates or None, lifetime_s=0.0)
         return await download.finish(reply.body, delivery)
@@ -364,7 +364,7 @@ def pieces_of(call: Call, scrubber: Scrubber) -> Pieces | None:
 
 
 def _named_files(binding: HttpBinding, call: Call) -> JsonObject:
-    """The arguments with a text that names it in place of each file that stands there by its URI."""
+    """Return the arguments with a description in place of each file URI."""
 
     def named(file: Mapping[str, Json]) -> Mapping[str, Json]:
         if "uri" not in file:
@@ -400,7 +400,7 @@ def _failed(code: ErrorCode, message: str, suggestion: str, delivery: Delivery =
 
 
 def _unreached(cause: UnsentError | None, target: Target) -> Failed:
-    """Outcome of a call that was sent to none of its addresses; `cause` is why not to the last of them."""
+    """Outcome of a call that was sent to none of its addresses; `cause` is the error of the last one."""
     place = f"{target.host}:{target.port}"
     if cause is not None and cause.late:
         message = f"{place} did not accept a connection in time; nothing was sent"

@@ -1,6 +1,6 @@
 """HTTP/2 connection to an upstream (RFC 9113), with many exchanges at a time.
 
-A request that is cancelled, or whose answer is not read to its end, is reset at once. The other requests of the connection go on.
+A request that is cancelled, or whose answer is not read to its end, is reset at once. The other requests of the connection continue.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _BODILESS = frozenset({204, 304})
 
 
 class RefusedStreamError(Exception):
-    """The server, or the end of the connection, says that the request was not processed (RFC 9113, section 8.7)."""
+    """The request was not processed, by the server's statement or the end of the connection (RFC 9113, section 8.7)."""
 
 
 class Http2Connection(asyncio.Protocol):
@@ -65,7 +65,7 @@ class Http2Connection(asyncio.Protocol):
         self._most = _LAST_STREAM  # requests at a time
         self._window = self._initial_window = 65_535
         self._unacknowledged = 0
-        self._block: bytearray | None = None  # a header block that goes on
+        self._block: bytearray | None = None  # an incomplete header block
         self._block_frame = Frame(Kind.HEADERS, 0, 0, b"")
         self._block_parts = 0
         self._draining = False
@@ -106,7 +106,7 @@ class Http2Connection(asyncio.Protocol):
         try:
             first = self._next == 3
             if first:
-                block = b"\x20" + block  # an encoder without a dynamic table says so (RFC 7541, section 6.3)
+                block = b"\x20" + block  # an encoder without a dynamic table declares it (RFC 7541, section 6.3)
             self._write(headers_frames(stream.identifier, block, ends=body == b""))
             if body == b"":
                 stream.sent = True
@@ -165,7 +165,7 @@ class Http2Connection(asyncio.Protocol):
             self._idle_timer = self._loop.call_later(MAX_IDLE_S, self._look_idle)
 
     def _retire(self) -> None:
-        """Close a connection that takes no further request."""
+        """Close a connection that accepts no further request."""
         if self._transport is not None and not self._transport.is_closing():
             self._write(frame(Kind.GOAWAY, 0, 0, number(0) + number(ErrorCode.NO_ERROR)))
             if self._transport.get_write_buffer_size():
@@ -201,7 +201,7 @@ class Http2Connection(asyncio.Protocol):
     async def _read(
         self, stream: Stream, body: BodyReader, headers: Mapping[str, str], reading: Reading, sink: Sink | None
     ) -> tuple[bytes, bool]:
-        """Return what the sink did not take of a body, and True if the body goes on."""
+        """Return the part of a body that the sink did not take, and True if the body is incomplete."""
         listener, streams, placed = reading.listener, False, False
         if listener is not None and not listener.wants(headers):
             listener = None
@@ -258,7 +258,7 @@ class Http2Connection(asyncio.Protocol):
         return True
 
     def _taken(self, stream: Stream, body: BodyReader) -> None:
-        """Read what has come of a body, and let the server send as much again."""
+        """Take the received part of a body, and let the server send as much again."""
         for chunk in stream.chunks:
             body.feed(chunk)
             if body.full:
@@ -304,7 +304,7 @@ class Http2Connection(asyncio.Protocol):
                     at += most
             if not stream.over:
                 self._send_data(stream, b"", ends=True)
-        except StateError:  # a part of it cannot be read: the server is not told that the request is whole
+        except StateError:  # a part of the body cannot be read: the request stays incomplete for the server
             stream.fail(BrokenError())
 
     # Events of the transport.
@@ -392,7 +392,7 @@ class Http2Connection(asyncio.Protocol):
             case Kind.WINDOW_UPDATE:
                 self._window_update(received)
             case Kind.PUSH_PROMISE:
-                raise ProtocolViolation  # it was told not to
+                raise ProtocolViolation  # its settings forbid it
             case _:
                 pass  # priorities, and extensions (RFC 9113, section 5.5)
 
@@ -405,7 +405,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _data(self, received: Frame) -> None:
         stream, size = self._known(received), len(received.payload)
-        self._unacknowledged += size  # a stream's own window bounds what is held
+        self._unacknowledged += size  # the window of the stream bounds the buffer
         data = unpadded(received)
         if stream is None or stream.failure is not None:
             return
@@ -433,12 +433,12 @@ class Http2Connection(asyncio.Protocol):
             and head.length not in {None, stream.received}
             and (stream.received or head.status not in _BODILESS)  # 304 states the length of a body that is not there
         ):
-            stream.failure = BrokenError()  # of an answer to HEAD, nobody asks for the body
+            stream.failure = BrokenError()  # an answer to HEAD has no body
         stream.ended = True
         stream.wake()
 
     def _malformed(self, stream: Stream) -> None:
-        """End a stream whose server breaks the rules of messages (RFC 9113, section 8.1.1)."""
+        """End a stream whose server violates the rules of messages (RFC 9113, section 8.1.1)."""
         stream.chunks.clear()
         stream.fail(BrokenError())
 
@@ -539,7 +539,7 @@ class Http2Connection(asyncio.Protocol):
             self._acknowledge(frame(Kind.PING, Flag.ACK, 0, received.payload))
 
     def _acknowledge(self, answer: bytes) -> None:
-        """Write what a server asked for, unless it reads none of it."""
+        """Write acknowledgements that a server requires, unless it reads none of them."""
         if self._transport is not None and self._transport.get_write_buffer_size() > _MAX_UNREAD:
             raise ProtocolViolation(ErrorCode.ENHANCE_YOUR_CALM)
         self._write(answer)

@@ -38,7 +38,7 @@ __all__ = [
     "unpadded",
 ]
 
-# At DEBUG hpack writes down the headers of answers, and a stranger may repeat there what it was sent.
+# At DEBUG hpack logs the headers of answers, in which a server may repeat secrets that were sent to it.
 logging.getLogger("hpack").setLevel(logging.INFO)
 
 MAX_FRAME_SIZE = 16_384

@@ -48,7 +48,7 @@ _BODILESS = frozenset({204, 304})
 
 
 class UndecodableError(Exception):
-    """The body is not in the coding that the answer says. `reason` follows "the body" and never repeats what the server sent."""
+    """The body is not valid in its declared coding. `reason` follows "the body" and never repeats data of the server."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -56,10 +56,10 @@ class UndecodableError(Exception):
 
 
 class BodyReader:
-    """Collects a body of at most `limit` bytes, of which `size` have come; `full` says that it goes on beyond them.
+    """Collects a body of at most `limit` bytes, of which `size` were received; `full` is True if there are more.
 
-    With a `portion`, somebody may take the body in parts: once more than so many bytes are held, it is `paused` and decodes nothing
-    until they are taken or `collect` says that it is read whole.
+    With a `portion`, the body can be taken in parts: with more than so many bytes in the buffer, it is `paused` and decodes nothing until
+    they are taken or `collect` is called to read the whole body.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class BodyReader:
             self._keep(data)
             return
         if not self._read and self._coding == "deflate":
-            # It is the zlib format, and some servers send the bare one (RFC 9110, section 8.4.1.2): the first byte tells.
+            # The zlib format; some servers send raw deflate (RFC 9110, section 8.4.1.2): the first byte shows which.
             self._inflate = zlib.decompressobj(_ZLIB if data[:1] and data[0] & 0x0F == 8 else _RAW)
         self._read += len(data)
         if self._read > 2 * self._limit + _OVERHEAD:
@@ -110,7 +110,7 @@ class BodyReader:
         return self._portion is not None and (self._held > self._portion or self._left is not None)
 
     def stream(self, limit: int) -> None:
-        """From now on the body is taken in parts, up to `limit` bytes of it."""
+        """Take the body in parts from now on, up to `limit` bytes."""
         self._limit = limit
         self._portion = PORTION
 
@@ -125,7 +125,7 @@ class BodyReader:
             self._decode(self._left)
 
     def take(self) -> bytes:
-        """The bytes that are held, which are let go of, and then as many more as can be decoded. Raises `UndecodableError`."""
+        """Return and release the buffered bytes, then decode more. Raises `UndecodableError`."""
         part = b"".join(self._pieces)
         self._pieces.clear()
         self._held = self._told = 0
@@ -144,9 +144,9 @@ class BodyReader:
         return b"".join(self._pieces)
 
     def end(self) -> bytes:
-        """The whole body, or a beginning of one that goes on beyond `limit` bytes, because it is held for longer than it is read.
+        """Return the whole body; of a body longer than `limit` bytes only the first `BEGINNING`, because the result stays in memory.
 
-        Raises `UndecodableError` when it stops in the middle of its coding.
+        Raises `UndecodableError` if the body ends within its coding.
         """
         # An empty body has no coding to be in the middle of, whatever its header says.
         if self._inflate is not None and self._read and not self._inflate.eof and not self.full:
@@ -180,12 +180,12 @@ class BodyReader:
                 return
             if inflate.eof:
                 inflate = self._inflate = self._next_member()
-            # One byte more than there is room for tells whether there is more.
+            # One byte more than the limit shows that there is more.
             room = (self._limit - self.size if self._portion is None else self._portion - self._held) + 1
             piece = inflate.decompress(data, room)
             self._keep(piece)
             data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-            more = len(piece) == room and not inflate.eof  # it may hold more than it was asked for
+            more = len(piece) == room and not inflate.eof  # it may return more than requested
 
     def _next_member(self) -> zlib._Decompress:
         """gzip may be several files behind each other (RFC 1952, section 2.2)."""
@@ -196,7 +196,7 @@ class BodyReader:
 
 
 async def pass_on(body: BodyReader, sink: Sink) -> bool:
-    """Gives a sink what is held of a body; whether it wants more. Raises `UndecodableError`."""
+    """Pass the buffered body to a sink. Return True if it wants more. Raises `UndecodableError`."""
     while body.paused:
         if not await sink.write(body.take()):
             return False
@@ -219,13 +219,13 @@ class ResponseHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_head(head: bytes) -> ResponseHead | None:
-    """None for an interim one (RFC 9110, section 15.2). Raises `BrokenError` for what is no head, or frames its body in more than one
-    way."""
+    """Parse a head; None for an interim response (RFC 9110, section 15.2). Raises `BrokenError` for an invalid head, or an ambiguous
+    framing of the body."""
     if _HEAD.fullmatch(head) is None:
         raise BrokenError
     status = int(head[9:12])
     if status < 200:
-        if status == 101:  # an upgrade nobody asked for
+        if status == 101:  # an upgrade that was not requested
             raise BrokenError
         return None
     close = old = head[7:8] == b"0"
@@ -244,7 +244,7 @@ def read_head(head: bytes) -> ResponseHead | None:
         elif name in _FRAMES:
             raise BrokenError
     length, coding = headers.get("content-length"), headers.get("transfer-encoding")
-    # RFC 9112, sections 6.1 and 6.3: chunks beside a length, or in HTTP/1.0, and any other coding, are framed by nobody alike.
+    # RFC 9112, sections 6.1 and 6.3: implementations differ about chunks with a length, or in HTTP/1.0, and about any other coding.
     if coding is not None and (old or length is not None or coding.lower() != "chunked"):
         raise BrokenError
     if length is not None and not _LENGTH.match(length):

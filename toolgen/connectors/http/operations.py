@@ -33,7 +33,7 @@ __all__ = [
 _MAX_VALUE_LENGTH = 1024
 _MAX_MESSAGE_LENGTH = 200
 _NUMBER = re.compile(r"\d{1,3}(?:\.\d{1,6})?\Z", re.ASCII)
-# What may stand in a path as a value of the service's own: names, and paths of names.
+# Values of the service that may be put into a path: names, and paths of names.
 _NAMES = re.compile(r"[A-Za-z0-9._~:@=+-]+(?:/[A-Za-z0-9._~:@=+-]+)*\Z")
 _ACCEPTED = 202
 _ITSELF = AnswerPlace()
@@ -49,7 +49,7 @@ class OperationState(StrEnum):
 
 
 class OperationProgress(Struct, frozen=True, kw_only=True):
-    """Progress of an operation: a share of 100 where it says one."""
+    """Progress of an operation: its message, and a share of 100 if it states one."""
 
     percent: float | None
     message: str
@@ -64,8 +64,8 @@ class OperationRequest(Struct, frozen=True, kw_only=True):
 
 
 def begun(poll: PollConfig, asked: OperationRequest, answer: Success) -> tuple[str, OperationState] | None:
-    """The URL of the status of the operation that an answer began, "" where it may not be asked for, and how it stands; None where it
-    began none. An answer whose header leads to the status says nothing of it itself."""
+    """Return the URL of the operation's status ("" if requests to it are not permitted) and its state; None if the answer began no
+    operation. An answer whose header has the status URL does not state the status itself."""
     for place in poll.url:
         if place == _ITSELF and answer.delivery.status != _ACCEPTED:
             continue
@@ -75,10 +75,10 @@ def begun(poll: PollConfig, asked: OperationRequest, answer: Success) -> tuple[s
 
 
 def leads(poll: PollConfig, place: AnswerPlace, asked: OperationRequest, answer: Success) -> str | None:
-    """The URL at a place of an answer, without what it repeats of credentials; "" where it leads where it may not, None without one."""
+    """Return the URL at a place of an answer, without repeated credentials; "" for a URL that is not permitted, None without one."""
     if place.header:
         said: Json = (answer.delivery.headers or {}).get(place.header)
-        # The Location of any other answer is what was made (RFC 9110, section 10.2.2).
+        # The Location of any other answer is the created resource (RFC 9110, section 10.2.2).
         if place.header == "location" and answer.delivery.status != _ACCEPTED:
             return None
     elif place.template:
@@ -133,7 +133,7 @@ def value_at(data: Json, path: tuple[str, ...]) -> Json:
 
 
 def word(value: Json) -> str:
-    """A state as it is compared: `Succeeded` is `succeeded`, true is `true`; "" for what is no word."""
+    """Return a state in the form for comparison: `Succeeded` is `succeeded`, true is `true`; "" for a value that is no word."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -142,7 +142,8 @@ def word(value: Json) -> str:
 
 
 def _filled(place: AnswerPlace, server: str, data: Json) -> str | None:
-    """The URL that a template makes of an answer, below the server; "" where a value could change the route, None where one is missing."""
+    """Return the URL of a template filled from an answer, below the server; "" if a value could change the route, None if one is
+    missing."""
     built = []
     for piece in place.template:
         if isinstance(piece, str):

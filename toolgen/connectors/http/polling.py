@@ -1,7 +1,7 @@
-"""Calls whose system answers that it goes on working: the operation behind the answer is followed to its end, as one call.
+"""Long-running operations: if a system answers that it is still working, the operation is polled to its end, as one call.
 
-Every question about it is a request of its own through the inner executor, with its breaker, its retries, its egress rules, its deadlines
-and its limits; credentials are shown to the call's own origin alone.
+Every status request goes through the inner executor, with its breaker, retries, egress rules, deadlines and limits; credentials are sent
+to the call's own origin only.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class _PolledOperation(Struct):
 
 
 class PollingExecutor:
-    """Follows operations of one source. `polls` has the tools for which toolgen.yaml says how; one with no `url` is for tools that are not
-    followed although `default` is there. `hidden` are the names of credentials in queries."""
+    """Polls operations of one source. `polls` has the settings of toolgen.yaml by tool; one without `url` is for tools that are not
+    polled although `default` is set. `hidden` are the names of credentials in queries."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class _Following:
         self._asked = asked
 
     async def run(self, first: Success, ending: set[asyncio.Task[None]]) -> Success | Failed:
-        """Outcome of the call. Calls the operation off where the call was, and toolgen.yaml says how."""
+        """Return the outcome of the call. If the call is cancelled, the operation is cancelled as toolgen.yaml describes."""
         found = begun(self._poll, self._asked, first)
         if found is None:
             return _bare(first)
@@ -185,7 +185,7 @@ class _Following:
                 return self._broken(followed, "its status does not say how it stands")
 
     async def _look(self, followed: _PolledOperation) -> OperationState | Success | Failed:
-        """State of the operation now, or what the call comes to."""
+        """Return the current state of the operation, or the outcome of the call."""
         asking = self._request("GET", followed.url)
         if (post := self._poll.post) is not None:
             if (body := status_body(post, followed.first)) is None:
@@ -272,7 +272,7 @@ class _Following:
     def _broken(
         self, followed: _PolledOperation, why: str, *, code: ErrorCode = "upstream_error", cause: Error | None = None
     ) -> Failed:
-        """Outcome of a call whose operation was begun, and nobody knows how that ends."""
+        """Outcome of a call whose operation has begun and whose end is unknown."""
         if self._call.tool.effect is Effect.READ:
             kept = cause.code if cause is not None and cause.code in _TOLD else code
             rule = cause.rule if cause is not None and kept == cause.code else ""
@@ -288,7 +288,7 @@ class _Following:
         return Failed(error=error, delivery=self._delivery(followed, Delivery(broken=True)))
 
     def _delivery(self, followed: _PolledOperation, last: Delivery) -> Delivery:
-        """Of the whole call: how often anything was sent for it, and what its last answer was."""
+        """Delivery of the whole call: the number of requests, and the last answer."""
         first = followed.first.delivery
         return msgspec.structs.replace(
             last, attempts=followed.requests, retried=first.retried, unsent=False, headers=None, location=""
@@ -328,7 +328,7 @@ class _Following:
         return answer
 
     def _request(self, method: str, url: str) -> Call:
-        """A request about the operation, with the credentials of the call where it goes to the same origin, and no others."""
+        """Request about the operation, with the credentials of the call only if it goes to the same origin."""
         parts = urlsplit(url)
         same = origin_of(url) == origin_of(self._asked.url)
         given = self._binding.constants

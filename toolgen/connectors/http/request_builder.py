@@ -1,8 +1,8 @@
-"""Builder of the exact request from an `HttpBinding` and checked arguments; pure, so that a dry run shows what would be sent.
+"""Builder of the exact request from an `HttpBinding` and checked arguments; pure, so that a dry run shows the request that would be sent.
 
-No name that an object brings to a request stands for another: an argument, a credential or the request's method. Two names may be one as
-`model/parameter_names.py` has it, and all places of a request are compared: services look for a name in the query, the form, the path and
-the cookies alike.
+A name in an object argument must not collide with another argument, a credential, or the parameter for the request's method. Names are
+compared by `model/parameter_names.py` across all places of a request: services look for a name in the query, the form, the path and the
+cookies alike.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def free_names(binding: HttpBinding, arguments: JsonObject, schema: Schema) -> t
 def _check(
     spread: Spread, names: list[str], claims: Iterable[tuple[str, str]], *, described: bool = False
 ) -> list[str]:
-    """The names, none of which may be one with what others claim."""
+    """Refuse names that collide with the names of other arguments."""
     if len(names) > _MAX_NAMES:
         raise UnbindableError(f"{spread.argument!r} holds more than {_MAX_NAMES} names", suggestion="send fewer")
     others = NameSet(name for owner, name in claims if owner != spread.owner) if names else NameSet()
@@ -105,7 +105,7 @@ def _check(
 
 
 def _check_siblings(spread: Spread, value: Mapping[str, Json], known: Mapping[str, Schema], root: Schema) -> None:
-    """Of the members of one object no two are one: what a rule says of the first would not hold for the second."""
+    """Refuse members of one object that collide: a rule about the first would not hold for the second."""
     seen = NameSet(known)  # sent or not: a service that reads them as one takes the first for the second
     for name in value:
         if name not in known:
@@ -120,7 +120,7 @@ def _check_siblings(spread: Spread, value: Mapping[str, Json], known: Mapping[st
 
 
 def _check_described(binding: HttpBinding, arguments: JsonObject, schema: Schema) -> None:
-    """No argument overrides the method, whatever the description says of it: the policy decides by the method that is sent."""
+    """Refuse arguments that override the method, even if the description has them: the policy decides by the method that is sent."""
     for parameter in binding.parameters:
         if parameter.in_ == "query" and parameter.argument in arguments and described_override(parameter.name):
             raise _override(parameter.name, f"{parameter.argument!r} is")
@@ -183,9 +183,9 @@ class HttpRequest(Unprinted, frozen=True, kw_only=True):
 
 
 def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEMA) -> HttpRequest:
-    """The request of one call. `schema` is the tool's input schema, which tells the names in an object that a description has.
+    """Return the request of one call. `schema` is the tool's input schema, which has the described names of members.
 
-    Raises `UnbindableError`, naming the argument, for what cannot be sent as it is described, or could be read as something else.
+    Raises `UnbindableError`, naming the argument, for a value that cannot be sent as described, or that could be read as another one.
     """
     free = free_names(binding, arguments, schema)
     base = _base(binding.servers[0].strip(" ") if binding.servers else "")
@@ -277,7 +277,7 @@ def _climbs(segment: str) -> bool:
 
 
 def _filled(text: str, filled: Mapping[str, str], keep: str) -> str:
-    """A piece of the template with its placeholders replaced and the rest of it encoded, but for `keep`."""
+    """Return a part of the template with its placeholders replaced and the rest encoded, except for `keep`."""
     parts: list[str] = []
     for plain, name in _pieces(text, keep):
         parts.append(plain)
@@ -380,12 +380,12 @@ def repeatable(call: Call, configured: str) -> bool:
 
 
 def keyed(request: HttpRequest, call: Call, configured: str) -> HttpRequest:
-    """The request with the caller's key, or the call's own id, where it needs one and the system knows it.
+    """Return the request with the caller's key, or the call's own id, if it needs one and the system supports it.
 
-    A key that is an argument stays as it was given.
+    A key that is an argument is not changed.
     """
     if call.tool.idempotent and not (isinstance(call.tool.binding, HttpBinding) and call.tool.binding.key):
-        return request  # only what a description names can be required
+        return request  # only a described key can be required
     key = _key(call.tool.binding, configured)
     if key is None or (call.tool.idempotent and not key.required):
         return request

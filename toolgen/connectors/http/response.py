@@ -1,7 +1,7 @@
-"""Answers, which are data from a stranger: decoded, cleaned, and scrubbed of what was sent in confidence.
+"""Answers of services, as untrusted data: decoded, cleaned, and scrubbed of secrets that were sent.
 
-Their headers say for how long they may be kept, and how much more their service will take. What they say only ever shortens what
-toolgen.yaml says.
+Their headers limit how long they may be cached, and the remaining quota of the service. Headers can only shorten the times of
+toolgen.yaml.
 """
 
 from __future__ import annotations
@@ -71,9 +71,7 @@ TELLING = frozenset({"retry-after", "ratelimit", *(f"{prefix}-remaining" for pre
 """Headers without which a response says nothing about rate limits."""
 
 _HEAD = ("content-type", "content-length", "etag", "last-modified", "accept-ranges", "cache-control", "link")
-_BUSY = frozenset(
-    {403, 429, 503}
-)  # where Retry-After speaks of the service, and not of the one thing that was asked for
+_BUSY = frozenset({403, 429, 503})  # statuses with a Retry-After of the service, not of the single resource
 _NUMBER = re.compile(r"\s*(\d{1,15})(?:\.(\d{1,9})\d*)?\s*(?:[;,].*)?\Z", re.ASCII)
 _FIELD = re.compile(r"[;,\s](r|t|remaining|reset)\s*=\s*(\d{1,15})(?![\d.])", re.ASCII)
 _MAX_HEADER_LENGTH = 1_000
@@ -138,7 +136,7 @@ def _decoded(answer: HttpResponse, scrubber: Scrubber) -> tuple[Json, bool]:
         except TooDeepError:
             raise
         except ValueError:
-            pass  # it is not what it says it is; what it is may still be read
+            pass  # the content differs from its media type, but may be readable
     says_text = _JSON.match(media_type) is not None or TEXT.match(media_type) is not None
     if says_text and is_binary(answer.body, parameters):
         says_text, media_type = False, media_type_of(answer.body)
@@ -156,8 +154,8 @@ def _decoded(answer: HttpResponse, scrubber: Scrubber) -> tuple[Json, bool]:
 
 
 def _items(items: Sequence[Item], scrubber: Scrubber, *, texts: bool) -> list[Json] | None:
-    """Each item as JSON where it is JSON, and as text otherwise; with the name of its event where it has one. None where none is JSON,
-    unless they may be `texts`: then it is a text like any other."""
+    """Return each item as JSON if it is JSON, otherwise as text; with the name of its event if there is one. None if no item is JSON,
+    unless they may be `texts`: then the body is a text like any other."""
     values: list[Json] = []
     plain = not texts
     for body, name in items:
@@ -173,7 +171,7 @@ def _items(items: Sequence[Item], scrubber: Scrubber, *, texts: bool) -> list[Js
 
 
 def _charset(parameters: str) -> str:
-    """The character set that a media type declares, as Python calls it; UTF-8 where it declares none that is known."""
+    """Return the character set of a media type, as Python names it; UTF-8 if it declares none that is known."""
     for one in parameters.split(";"):
         name, _, value = one.partition("=")
         charset = value.strip().strip('"')
@@ -194,7 +192,7 @@ def _in_utf8(body: bytes, parameters: str) -> bytes:
         return body
     if not charset.startswith(("iso2022", "hz")):  # these are ASCII with escapes
         with suppress(UnicodeDecodeError):
-            codecs.getincrementaldecoder("utf-8")().decode(body)  # whose end may be cut
+            codecs.getincrementaldecoder("utf-8")().decode(body)  # which may be truncated
             return body
     return body.decode(charset, "replace").encode()
 
@@ -214,7 +212,7 @@ async def decoded_in_turns(content_type: str, body: bytes) -> Json | msgspec.Uns
 def _json(body: bytes, scrubber: Scrubber, known: Json | msgspec.UnsetType = msgspec.UNSET) -> Json:
     value: Json = decode_json(body) if isinstance(known, msgspec.UnsetType) else known
     text = body.decode("utf-8", "replace")
-    # An escape can hide what the raw text does not show; most answers have nothing to look for.
+    # Escapes can hide a secret in the raw text; most answers have no secret to search for.
     if "\\" in text:
         shown = _unescaped(value)
         if shown is None or holds_invisible(shown) or scrubber.touches(shown):
@@ -225,9 +223,9 @@ def _json(body: bytes, scrubber: Scrubber, known: Json | msgspec.UnsetType = msg
 
 
 def _unescaped(value: Json) -> str | None:
-    """All texts of a JSON value, names included, without escapes, and what JSON puts between them.
+    """Return all texts of a JSON value without escapes, names included, with the punctuation between them.
 
-    None where one of them holds a character that JSON has only a code for, or half of one.
+    None if a text contains a character that JSON can only escape, or half a surrogate pair.
     """
     try:
         text = msgspec.json.encode(value).decode()
@@ -249,7 +247,7 @@ def _unseen(body: bytes, text: str) -> bool:
 
 
 def _beginning(body: bytes, scrubber: Scrubber) -> Json:
-    """The whole elements of an object or array that went on beyond the cap; None where there are none."""
+    """Return the complete elements of an object or array that was truncated; None if there are none."""
     found = closed(body)
     if found is None:
         return None
@@ -290,10 +288,10 @@ def retry_after(value: str, now: float) -> float | None:
 
 
 def lifetime(headers: Mapping[str, str]) -> float | None:
-    """Seconds, 0.0 for an answer that must not be kept, None where it says nothing of it. Their names are in lower case.
+    """Return seconds, 0.0 for an answer that must not be cached, None if there is no statement. Header names are in lower case.
 
-    RFC 9111, section 4.2.1: what cannot be read as a lifetime, or contradicts itself, is none. `s-maxage` is not for a cache that
-    keeps the answers of each caller apart; `Expires` counts only as far as being there without `Cache-Control` forbids nothing.
+    RFC 9111, section 4.2.1: an invalid or contradictory lifetime is none. `s-maxage` does not apply to a cache that separates callers;
+    `Expires` without `Cache-Control` only limits.
     """
     vary, said = headers.get("vary"), headers.get("cache-control")
     if vary is not None and "*" in vary:
@@ -324,11 +322,12 @@ def _is_number(text: str) -> bool:
 
 
 def told(headers: Mapping[str, str], status: int, now: float) -> dict[str, float]:
-    """`{"retry_after_s": …}` and `{"remaining": n, "reset_s": …}` as far as an answer says them; nothing of what is not understood.
+    """Return `{"retry_after_s": …}` and `{"remaining": n, "reset_s": …}` as far as the headers state them; anything not understood is
+    ignored.
 
-    Their names are in lower case, `now` is in seconds since the epoch. Of several policies the one that is used up
-    soonest counts. Read are RFC 9110's `Retry-After`, the IETF draft's `RateLimit` (`"name";r=1;t=2`, and `remaining=1, reset=2` of
-    its earlier versions), its `RateLimit-Remaining` and `-Reset`, and these with `X-`.
+    Header names are in lower case, `now` is in seconds since the epoch. Of several policies the one that is exhausted first counts. The
+    headers are RFC 9110's `Retry-After`, the IETF draft's `RateLimit` (`"name";r=1;t=2`, and `remaining=1, reset=2` of its earlier
+    versions), its `RateLimit-Remaining` and `-Reset`, and these with `X-`.
     """
     said: dict[str, float] = {}
     if TELLING.isdisjoint(headers):
@@ -358,7 +357,7 @@ def _budgets(headers: Mapping[str, str], now: float) -> Iterator[tuple[int, floa
 
 
 def _combined(text: str) -> Iterator[tuple[int, float]]:
-    """The items of a structured field's list, or one dictionary, whose keys are spelled out."""
+    """Return the items of a structured field's list, or one dictionary with its keys."""
     whole = dict(_FIELD.findall(f",{text}"))
     if "remaining" in whole:
         if "reset" in whole:
@@ -420,7 +419,7 @@ def result(answer: HttpResponse, scrubber: Scrubber, method: str, delivery: Deli
 def _failed(answer: HttpResponse, scrubber: Scrubber, delivery: Delivery) -> Failed:
     data: Json = None
     if not answer.truncated:
-        with suppress(TooDeepError):  # its status says what matters
+        with suppress(TooDeepError):  # its status is sufficient
             data = decode(answer, scrubber)
     try:
         phrase = f"{answer.status} {HTTPStatus(answer.status).phrase}"
@@ -446,7 +445,7 @@ def _failed(answer: HttpResponse, scrubber: Scrubber, delivery: Delivery) -> Fai
 
 
 def _beyond(data: Json, phrase: str) -> str:
-    """The excerpt of an error body without what its status says already, as pages of web servers repeat it in title and heading."""
+    """Return the excerpt of an error body without the words of its status, which pages of web servers repeat in title and heading."""
     known = set(_WORD.findall(phrase.casefold()))
     if isinstance(data, str):
         lines = dict.fromkeys(line.strip() for line in data.splitlines())
@@ -456,7 +455,7 @@ def _beyond(data: Json, phrase: str) -> str:
 
 
 def excerpt(data: Json) -> str:
-    """The sentence in an error body that says what was wrong, as RFC 9457 and most APIs name it; otherwise the body itself."""
+    """Return the sentence of an error body that states the error, by RFC 9457 and the names that most APIs use; otherwise the body."""
     if isinstance(data, str):
         return bounded(" ".join(data.split()), _MAX_EXCERPT_LENGTH)
     if not isinstance(data, Mapping) or "base64" in data:

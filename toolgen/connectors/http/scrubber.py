@@ -1,4 +1,4 @@
-"""Takes secrets that were sent out of what comes back, in whatever form a server repeats them."""
+"""Scrubber that removes sent secrets from answers, in every form in which a server may repeat them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scrubber_of(secrets: tuple[str, ...]) -> Scrubber:
 
 @lru_cache(maxsize=256)
 def _echoes(secret: str) -> frozenset[str]:
-    """The forms in which a server is likely to repeat a secret, in lower case: as it is, escaped for where it stands, or encoded."""
+    """Return the forms in which a server is likely to repeat a secret, in lower case: unchanged, escaped, or encoded."""
     raw = secret.encode("utf-8", "surrogatepass")
     coded = {*_in_base64(raw)}
     forms = {
@@ -91,7 +91,7 @@ def _character(found: re.Match[str]) -> str:
 
 
 class Scrubber:
-    """Replaces secrets wherever an answer repeats them: long ones inside text, short ones only where they are the whole text."""
+    """Replaces secrets that an answer repeats: long ones within text, short ones only if they are the whole text."""
 
     __slots__ = ("_bytes", "_long", "_pattern", "_short")
 
@@ -100,7 +100,7 @@ class Scrubber:
         self._long = sorted(forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, self._long)), re.IGNORECASE)
         self._short = frozenset(one for one in secrets if len(one) < _MIN_SUBSTRING_LENGTH)
-        # Bytes have no case beyond ASCII, so what is written otherwise in upper case is looked for as it is.
+        # Bytes have no case beyond ASCII, so other characters are searched for unchanged.
         cases = {case for one in secrets if len(one) >= _MIN_SUBSTRING_LENGTH for case in (one, one.upper())}
         encoded = {form.encode("utf-8", "surrogatepass").lower() for form in forms | cases}
         self._bytes = sorted(encoded, key=len, reverse=True)
@@ -127,7 +127,7 @@ class Scrubber:
         return False
 
     def text(self, text: str) -> str:
-        """The text without them and without characters nobody sees."""
+        """Return the text without secrets and without invisible characters."""
         cleaned = visible(text)
         if cleaned in self._short:
             return MASK

@@ -1,6 +1,6 @@
-"""TLS of tool calls: whom a connection believes, and what it shows of itself.
+"""TLS of tool calls: trusted certificate authorities, and client certificates.
 
-Client certificates (mutual TLS) are checked once for what they are, and known by a digest so that a new one means new connections.
+Client certificates (mutual TLS) are validated once and identified by a digest, so that a new one leads to new connections.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ClientCertificate", "client_certificate", "tls_context"]
 
 
 class ClientCertificate(Unprinted, frozen=True, kw_only=True):
-    """A certificate with its chain and its key, and the authorities to believe besides the usual ones. Equal by `digest` alone."""
+    """Certificate with its chain and key, and additional trusted authorities. Equal by `digest` alone."""
 
     digest: str
     identity: bytes
@@ -39,7 +39,7 @@ class ClientCertificate(Unprinted, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=64)
 def client_certificate(certificate: str, key: str, authorities: str) -> ClientCertificate:
-    """Reads three PEM texts, the last of which may be "". Raises `SecretError`, with nothing of them in it, for what is none.
+    """Parse three PEM texts, the last of which may be "". Raises `SecretError` for an invalid one, without its content.
 
     The key must be that of the first certificate: while two files are being replaced, one of them may be newer than the other.
     """
@@ -69,9 +69,10 @@ def client_certificate(certificate: str, key: str, authorities: str) -> ClientCe
 
 
 def tls_context(certificate: ClientCertificate | None = None, protocol: str = "http/1.1") -> ssl.SSLContext:
-    """The system's certificate authorities, names checked, TLS 1.2 or newer; with what is shown to the server, where there is anything.
+    """Return a context with the system's certificate authorities, host name checks, TLS 1.2 or newer, and the client certificate if there
+    is one.
 
-    `protocol` is the name under which TLS negotiates what is spoken (ALPN).
+    `protocol` is the name that TLS negotiates (ALPN).
     """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -80,7 +81,7 @@ def tls_context(certificate: ClientCertificate | None = None, protocol: str = "h
         return context
     if certificate.authorities:
         context.load_verify_locations(cadata=certificate.authorities.decode())
-    # OpenSSL takes these from files alone: where that can be, from one that is in memory and has no name.
+    # OpenSSL reads these from files only: if possible, from an anonymous file in memory.
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("certificate", os.MFD_CLOEXEC), "wb") as file:
             file.write(certificate.identity)

@@ -338,7 +338,7 @@ class Approvals:
         return tuple(sorted(principal.roles & open_roles(self.current.compiled_policy.policy, known, now)))
 
     async def _note_refused(self, call_id: str, principal: Principal, known: Invocation | None, error: Error) -> None:
-        """Records an answer that did not count. What a stranger named stands there as far as it can be an id."""
+        """Record a refused answer. The id of an unknown call is recorded up to 128 characters."""
         named = {"call_id": known.id, "tool": known.tool} if known is not None else {}
         shown = {} if known is not None else {"arguments": {"id": call_id.encode("ascii", "replace").decode()[:128]}}
         entry = {"event": "refusal", "status": "refused", "code": error.code, "principal": principal.id}

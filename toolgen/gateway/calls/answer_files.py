@@ -1,8 +1,8 @@
-"""Files that calls answer with: kept for their callers, and named in the answers by references.
+"""Files in answers of calls: stored for their callers, and named in the answers by references.
 
-A file never stands as base64 in what a model reads. It is a reference (`{"resource": {"uri", "path", "media_type", "size", "expires_s"}}`),
-and a picture or a recording that a model takes is a block of content besides. All of it happens after the pipeline: what is kept was
-answered to this caller, redacted.
+A model never reads a file as base64. The answer contains a reference (`{"resource": {"uri", "path", "media_type", "size", "expires_s"}}`),
+and pictures and recordings that a model accepts are content blocks besides. All of this happens after the pipeline: the stored content was
+redacted for this caller.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class AnswerFiles:
     async def _about_without(
         self, whose: Whose, block: Mapping[str, Json], known: dict[str, dict[str, Json]]
     ) -> Mapping[str, Json]:
-        """A block with references in place of the files in what is said about its content."""
+        """Return a block with references in place of the files in the text about its content."""
         made: dict[str, Json] = {}
         for key, value in block.items():
             if key == "resource" and isinstance(value, Mapping):
@@ -256,7 +256,7 @@ class AnswerFiles:
     async def _bridged(
         self, whose: Whose, block: Json, media: dict[str, Json], known: dict[str, dict[str, Json]]
     ) -> Json:
-        """A block of an MCP server's answer: with a reference where it holds bytes, and without base64 in a text."""
+        """Return a block of an MCP server's answer, with a reference in place of bytes, and without base64 in a text."""
         if not isinstance(block, Mapping):
             return block
         block = await self._about_without(whose, block, known)
@@ -292,7 +292,7 @@ class AnswerFiles:
         return {"type": "resource", "resource": place, **rest}
 
     async def _keep(self, whose: Whose, found: Sequence[EncodedFile], known: dict[str, dict[str, Json]]) -> None:
-        """Keeps files, each once, and says in their places where they are. `known` are those that are kept already, by their digests."""
+        """Store files, each once, and put references in their places. `known` are those that are stored already, by their digests."""
         for file in found:
             name = f"{sha256(file.body).hexdigest()} {file.media_type}"
             if name not in known:
@@ -305,7 +305,7 @@ class AnswerFiles:
                 file.place["filename"] = file.filename
 
     def _block(self, body: bytes, media_type: str) -> Json:
-        """The bytes as data where a model is given them as they are; None where it is not."""
+        """Return the bytes as data if a model gets them directly; None if not."""
         if len(body) > self.shown or not (kind := shown_type(body, media_type)):
             return None
         return file_data(body, kind)
@@ -360,7 +360,7 @@ def token_of(key: bytes) -> str:
 
 
 def uri_of(tool: Tool, key: bytes) -> str:
-    """The URI of what a tool answered with."""
+    """Return the URI of a file in a tool's answer."""
     return f"{SCHEME}{tool.name}/{token_of(key)}"
 
 

@@ -29,12 +29,12 @@ def written(data: object) -> str:
 
 
 def data_text(envelope: Envelope, text: str | None = None) -> str:
-    """The text of a success: its data and its notes. `text` is that of the data, where it was made already."""
+    """Return the text of a success: its data and its notes. `text` is that of the data, if it exists already."""
     said = written(envelope.data) if text is None else text
     if envelope.empty_status:
         said = _no_content(envelope.empty_status)
     if (
-        isinstance(envelope.data, (dict, Mapping))  # dict first, which needs no look at what it is registered as
+        isinstance(envelope.data, (dict, Mapping))  # dict first: the check is faster than that for Mapping
         and "resource" in envelope.data
         and (link := linked_file(envelope)) is not None
     ):
@@ -43,7 +43,7 @@ def data_text(envelope: Envelope, text: str | None = None) -> str:
     if not notes:
         return said
     texts = [f"[{note}]" for note in notes]
-    # What was asked is not what was answered: an agent has to know that before it reads the data.
+    # The answer differs from the request: an agent must know this before it reads the data.
     return "\n\n".join((texts[0], said, *texts[1:]) if envelope.meta.dropped else (said, *texts))
 
 
@@ -53,8 +53,8 @@ def _no_content(status: int) -> str:
 
 
 def notes_of(envelope: Envelope) -> tuple[str, ...]:
-    """The notes on a success, which its data does not say: dropped arguments first, errors beside it, what an approver said, where it was
-    cut, how to read on."""
+    """Return the notes on a success, besides its data: dropped arguments first, then errors, an approver's note, cuts, and the next
+    page."""
     meta = envelope.meta
     notes = []
     if meta.dropped:
@@ -117,9 +117,10 @@ def more_text(more: More) -> str:
 
 
 def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:
-    """The text of anything that is not a success. It begins with the code, as some clients drop the error mark, and says nothing twice.
+    """Return the text of any result that is no success. It begins with the code, because some clients drop the error flag, and repeats
+    nothing.
 
-    `blocks_follow`: what the system answered is given behind it.
+    `blocks_follow`: the answer of the other system follows in blocks.
     """
     error = envelope.error or Error(code="internal", message="the gateway gave no reason")
     if blocks_follow:
@@ -153,7 +154,7 @@ def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:
 
 
 def _joined(envelope: Envelope) -> str:
-    """The sentence about a call that was not made, as an equal one was made before whose end nobody had read."""
+    """Return the sentence about a call that was not made, because it joined an equal call."""
     return (
         f"This ran already as {envelope.call_id}, and was not made again. To make another such call, read its end with "
         f"{GET_CALL_RESULT} first, or give an idempotency key"
@@ -161,10 +162,10 @@ def _joined(envelope: Envelope) -> str:
 
 
 def without_repetition(message: str, data: Json) -> tuple[str, Json]:
-    """An error's message and what the system answered, without what stands in both.
+    """Return an error's message and the answer of the other system, without text that is in both.
 
-    The message quotes the system behind its first colon (`Failed`). The data is None where the message says all of it. Otherwise the
-    message ends before a quotation that the data has in full.
+    The message quotes the system after its first colon (`Failed`). The data is None if the message contains all of it. Otherwise the
+    message ends before a quotation that the data contains whole.
     """
     if data is None:
         return message, None
@@ -183,7 +184,7 @@ def _unquoted(message: str, data: Json) -> str:
 
 
 def _contents(data: Json, name: str = "") -> Iterator[str]:
-    """The texts and numbers in data that tell something."""
+    """Return the texts and numbers in data that carry information."""
     match data:
         case Mapping():
             for key, value in data.items():
@@ -193,7 +194,7 @@ def _contents(data: Json, name: str = "") -> Iterator[str]:
                 yield from _contents(value)
         case None:
             return
-        case bool() if name in SUCCESS_FLAGS:  # that the call failed is told by its being an error
+        case bool() if name in SUCCESS_FLAGS:  # the error itself shows that the call failed
             return
         case str() if not data.strip() or (name, data) == ("type", _NO_TYPE):
             return
@@ -204,7 +205,7 @@ def _contents(data: Json, name: str = "") -> Iterator[str]:
 
 
 def dropped_text(envelope: Envelope) -> str:
-    """The sentence about arguments that the tool does not have; "" where there are none."""
+    """Return the sentence about unknown arguments; "" if there are none."""
     if not envelope.meta.dropped:
         return ""
     named = (

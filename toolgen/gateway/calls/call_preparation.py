@@ -71,7 +71,7 @@ class CallOptions(Struct, frozen=True, kw_only=True):
 
 
 class PreparedCall(Struct, frozen=True):
-    """Call for the pipeline, and the part of its answer that is asked for."""
+    """Call for the pipeline, and the requested part of its answer."""
 
     call: Call
     reading: AnswerOptions
@@ -116,7 +116,7 @@ class CallPreparation:
             if caller is None:
                 return unmade(name, GONE)
             given: object = arguments
-            if not isinstance(given, (dict, Mapping)):  # dict first, which needs no look at what it is registered as
+            if not isinstance(given, (dict, Mapping)):  # dict first: the check is faster than that for Mapping
                 return unmade(name, invalid("the arguments must be an object"))
             if fault := no_json(arguments):
                 return unmade(name, invalid(fault))
@@ -148,7 +148,7 @@ class CallPreparation:
                 arguments = restored.arguments
         assert isinstance(who, Principal)  # noqa: S101 - a fallback is for the principal of a call
         connection = options.caller_connection
-        # The way back is set here, where nothing has the call yet: later it would be a second call for as long as it is under way.
+        # The connection is set here, before the call is used: setting it later would copy the call.
         call = compiled_policy.call(
             name,
             arguments,

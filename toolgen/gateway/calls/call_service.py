@@ -45,7 +45,7 @@ __all__ = ["REVIEWER", "UNNAMED", "Callers", "Calls", "Unnamed"]
 
 
 class Unnamed(Enum):
-    """That nobody was named: no empty name, which may be a mistake, stands for anybody."""
+    """Marker for a call without a principal. An empty name is different: it may be a mistake, and is refused."""
 
     UNNAMED = "the policy's only principal"
 
@@ -92,7 +92,7 @@ class Callers:
         return self._current.compiled_policy.identity.names
 
     def who(self, principal: Principal | str | Unnamed) -> Principal | str:
-        """Caller: the policy's only principal where nobody was named. Raises `ConfigError` where that is not one."""
+        """Return the caller: the policy's only principal if none was named. Raises `ConfigError` if there is more than one, or none."""
         if not isinstance(principal, Unnamed):
             return principal
         names = self.principals
@@ -113,7 +113,7 @@ class Callers:
         return answer if isinstance(answer, TokenRejected) else self._bearing(answer, credential)
 
     async def signed_in(self, token: str) -> Principal | TokenRejected:
-        """Whom an id token of the console's client signs in to the console, or why nobody."""
+        """Return the person that an id token of the console's client signs in to the console, or the reason for a refusal."""
         return await self._current.compiled_policy.identity.signed_in(token)
 
     def certified(self, value: str) -> Principal | TokenRejected:
@@ -132,11 +132,11 @@ class Callers:
         return principal if principal.under is compiled_policy.identity.mark else compiled_policy.current(principal)
 
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
-        """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not let it."""
+        """Return the principal acting for a user, who is named or proved by a token; None if the policy does not permit it."""
         return self._current.compiled_policy.identity.acting_for(principal, user)
 
     def narrowed(self, principal: Principal, toolset: str) -> Principal | None:
-        """The principal with nothing in sight but what is in this toolset too, or None when the policy has no such toolset."""
+        """Return the principal narrowed to a toolset, or None if the policy has no such toolset."""
         if toolset not in self._current.compiled_policy.policy.toolsets:
             return None
         return replace(principal, toolsets=principal.toolsets | {toolset})
@@ -146,11 +146,11 @@ class Callers:
         return principal.on_behalf_of is None and REVIEWER in principal.roles
 
     async def note_refusal(self, code: str, client: str) -> None:
-        """Records a request that was refused before anybody was known. `client` is an address."""
+        """Record a request that was refused before its sender was identified. `client` is an address."""
         await self._note({"event": "refusal", "status": "refused", "code": code, "client": client})
 
     async def note_session(self, code: str, principal: str, client: str) -> None:
-        """Records that somebody signed in to the console, or out of it, from an address."""
+        """Record a sign-in to the console, or a sign-out, from an address."""
         status = "refused" if code.endswith("_refused") else "ok"
         await self._note({"event": "session", "status": status, "code": code, "principal": principal, "client": client})
 
@@ -329,7 +329,7 @@ class Calls:
         call, reading = prepared.call, prepared.reading
         if reading.cursor:
             return await self._answering.read_on(compiled_policy, call, reading.cursor)
-        del arguments, options, prepared  # the call has what it needs of them
+        del arguments, options, prepared  # the call has its values already
         call_context = CallContext(caller_connection=caller_connection)
         turns = self._turns
         if turns is None or not session:
@@ -395,7 +395,7 @@ class Calls:
             result = await self._answering.files.referenced(compiled_policy, call, result)
         if isinstance(result, Refused):
             result = await self._guided(compiled_policy, call, result)
-        elif isinstance(result, Pending):  # it is on record that a device is asked, so it may be
+        elif isinstance(result, Pending):  # the request to the device is recorded, so it may be sent
             self.devices.announce(owner_of(call.principal))
         envelope = enveloped(call, result, call_context, (self._clock.monotonic() - started) * 1000)
         if envelope.call_id != call.id:
@@ -444,7 +444,8 @@ async def _within(mask: CallMasking, carried: Coroutine[Any, Any, Envelope]) -> 
 
 
 def _is_shaped(call: Call, result: Success, reading: AnswerOptions, pagings: Pagings) -> bool:
-    """True for an answer that is given otherwise than it came: somebody asked for less or more of it, there is more, or it is long."""
+    """Return True for an answer that is changed before it is returned: fields or pages were chosen, there are more pages, or it is
+    long."""
     tool = call.tool
     if reading is not WHOLE or result.next_cursor or result.truncated:
         return True

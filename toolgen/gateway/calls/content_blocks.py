@@ -1,6 +1,6 @@
-"""Content blocks of an answer (MCP 2025-11-25, ContentBlock): what an agent is given of it, over MCP and in an agent's own process.
+"""Content blocks of an answer (MCP 2025-11-25, ContentBlock), for agents over MCP and in their own process.
 
-A block that some clients cannot take is text here: a link, and a picture in a format that models do not read.
+Blocks that some clients do not accept become text: links, and pictures in formats that models do not read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Block = dict[str, Any]
 
 
 def content_blocks(envelope: Envelope, text: str | None = None, *, links: bool = False) -> list[Block]:
-    """The blocks of an answer. `text` is that of its data, where it was made already; with `links`, a link is a block beside its text."""
+    """Return the blocks of an answer. `text` is that of its data, if it exists already; with `links`, a link is a block besides its
+    text."""
     if envelope.status != "ok":
         if envelope.content is None:
             return [_text(error_text(envelope))]
@@ -92,7 +93,7 @@ def whole_text(envelope: Envelope) -> str:
 
 
 def text_block(block: Block) -> str:
-    """The text of a block: of a document what it says, and of anything else what it is."""
+    """Return the text of a block: the content of a document, or a description of anything else."""
     resource = block.get("resource")
     if block["type"] == "text":
         return str(block["text"])
@@ -110,7 +111,7 @@ def is_picture(data: Json) -> bool:
 
 
 def _bridged(content: Json, media: Mapping[str, Json] | None = None, *, links: bool = False) -> list[Block]:
-    """The blocks of an MCP server's answer as they came, and its structured content where no text says it."""
+    """Return the blocks of an MCP server's answer unchanged, and its structured content if no text contains it."""
     blocks: list[Block] = []
     for block in blocks_of(content):
         if not isinstance(block, Mapping):
@@ -148,7 +149,7 @@ def _readable_here(link: Mapping[str, Json]) -> Block:
 
 
 def _here(link: Mapping[str, Json]) -> str:
-    """The URI that this gateway reads a link by; "" where it does not."""
+    """Return the URI by which this gateway reads a link; "" if it does not."""
     meta = link.get("_meta")
     here = meta.get(URI_HERE) if isinstance(meta, Mapping) else None
     return here if isinstance(here, str) else ""

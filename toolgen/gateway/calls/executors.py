@@ -50,13 +50,12 @@ __all__ = [
 
 
 class ExecutorDependencies(Struct, frozen=True, kw_only=True):
-    """Dependencies of executors that a gateway has and a preview does not.
+    """Dependencies of executors that a gateway has and a preview does not: credentials by caller under the policy in force, a folder, the
+    runtime of functions, the queue of device requests and, with several workers, the client for commands of MCP servers, which another
+    process runs.
 
-    These are credentials by caller, as the policy in force gives them, a folder of its own, the runtime of its functions, the queue of
-    device requests and, in one of several workers, the client for the commands of MCP servers, which another process runs.
-
-    `assigned` is asked with a source and the caller. `inner` makes the calls that calls make. `files` are those that callers may send.
-    `accounts` has the tokens of callers' own accounts, by source. `apps` are applications of this process, by source.
+    `assigned` returns the credential of a caller for a source. `inner` makes inner calls. `files` are those that callers may send.
+    `accounts` has the tokens of callers' own accounts, by source, and `apps` applications of this process.
     """
 
     assigned: Callable[[str, Principal], Mapping[str, object] | None]
@@ -78,10 +77,9 @@ def make_executors(
     dependencies: ExecutorDependencies | None = None,
     tools: tuple[ToolSettings, ...] = (),
 ) -> Mapping[str, Executor]:
-    """The executors of a project, by source. They open nothing before the first call. `tools` is what is said of calls of single tools.
+    """Make the executors of a project, by source. They open nothing before the first call. `tools` has the settings of single tools.
 
-    Raises `ConfigError` for a credential whose security scheme the description does not have, or that no such scheme can show: it would
-    never be sent.
+    Raises `ConfigError` for a credential that would never be sent: its security scheme is not in the description, or cannot carry it.
     """
     secrets = (
         SecretResolver(permit=permit)
@@ -195,7 +193,8 @@ class Renewed(Struct, frozen=True, kw_only=True):
 def renewed_executors(
     made: Mapping[str, Executor], known: Mapping[str, Executor], before: Manifest, after: Manifest
 ) -> Renewed:
-    """The executors of another catalog of the same project: those `made` for it where a source is not what it was, else those known."""
+    """Return the executors of another catalog of the same project: those `made` for it if a source has changed, otherwise the known
+    ones."""
     changed = {
         name for name, info in after.sources.items() if CONNECTORS[info.kind].renewable and before.sources[name] != info
     }
@@ -203,7 +202,7 @@ def renewed_executors(
     modules = {one.module.partition(":")[0] for one in bindings if one.module}
     return Renewed(
         by_source={name: made[name] if name in changed else known[name] for name in known},
-        # What runs functions is shared by all of them, and goes on.
+        # The runtime of functions is shared by all of them and is not stopped.
         left=tuple(
             known[name] for name in sorted(changed) if not CONNECTORS[after.sources[name].kind].shares_executors
         ),

@@ -1,6 +1,6 @@
-"""Files that callers send: uploaded to the gateway, or answered by one tool and sent with another.
+"""Files that callers send: uploaded to the gateway, or returned by one tool and sent with another.
 
-A URI is its file's key, and is good for the principal that the file was given to, and whom that acts for.
+A URI is the key of its file, and is valid for the principal that the file was given to, and for the user that it acts for.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class GatewayFiles:
 
 
 class Uploaded(Struct, frozen=True, kw_only=True):
-    """A file that is kept now: its URI, what is known of it, and for how many seconds it is kept."""
+    """Stored file: its URI, its metadata, and the seconds until it expires."""
 
     uri: str
     info: FileInfo
@@ -132,9 +132,9 @@ class FileUploads:
     async def take(
         self, principal: Principal, pieces: AsyncIterator[bytes], *, media_type: str = "", filename: str = ""
     ) -> Uploaded | Error:
-        """Keeps a file that arrives in pieces. `media_type` is what its sender says it is, "" where it says nothing.
+        """Store a file that arrives in pieces. `media_type` is the type that its sender stated, or "".
 
-        What `pieces` raises goes through; then nothing is kept.
+        Errors of `pieces` are raised; then nothing is stored.
         """
         filename = bounded("".join(sign for sign in filename if sign.isprintable()), _MAX_NAME_LENGTH)
         try:
@@ -204,10 +204,10 @@ class FileArguments:
         self.without = files.without
 
     async def described(self, call: Call, *, local: bool = False, roots: _Roots | None = None) -> Call:
-        """The call with size, digest and media type of each of its files, or denied, where one cannot be sent.
+        """Return the call with size, digest and media type of each of its files, or a denial if one cannot be sent.
 
-        `local`: its caller is on this machine, and may name files of open folders by their `path`, which becomes the URI of a copy. Open
-        are those of toolgen.yaml, and those that `roots` gives, which asks the caller.
+        `local`: the caller is on this machine, and may name files of open folders by their `path`, which becomes the URI of a copy. Open
+        are the folders of toolgen.yaml, and those that `roots` requests from the client.
         """
         schema = call.tool.input_schema
         is_file = is_file_schema if sends_files(call.tool) else is_text_file
@@ -281,7 +281,7 @@ def sends_files(tool: Tool) -> bool:
 
 
 def _encoded(file: Mapping[str, Json]) -> str | Deny:
-    """The base64 of a plain text that stands in place of a text in base64: from here on the call is one that was given that."""
+    """Return the base64 of a plain text that was sent in place of base64. The call has the encoded argument from then on."""
     text = file["text"]
     if not isinstance(text, str) or file.keys() & {"uri", "base64", "path"}:
         return _deny('a plain text stands alone, as {"text": "…"}', "send the text, or one of uri and base64")
@@ -308,7 +308,7 @@ def _inline(value: str, rest: Mapping[str, Json]) -> Mapping[str, Json] | Deny:
 
 
 def _kind_of(rest: Mapping[str, Json], found: str) -> Mapping[str, Json] | Deny:
-    """The media type that a file is judged and sent as: the bytes decide, and what its sender says may say more."""
+    """Return the media type of a file: its bytes decide, and the sender's statement may be more specific."""
     said = rest.get("media_type")
     if said is not None and not isinstance(said, str):
         return _deny("media_type of a file is a text", "leave media_type out")

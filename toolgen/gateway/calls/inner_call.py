@@ -1,7 +1,7 @@
-"""The call inside a `run_tool`: which tool, with which arguments, in each of the forms that clients send.
+"""Inner call of a `run_tool`: the tool and its arguments, in each of the forms that clients send.
 
-Arguments belong in `arguments`. Some clients write them as JSON text, call them `args`, put them beside `name`, or repeat name and
-arguments within `arguments`. What can be meant in one way alone is taken so; all else is refused, and no argument is left out silently.
+Arguments belong in `arguments`. Some clients write them as JSON text, name them `args`, put them beside `name`, or repeat name and
+arguments within `arguments`. An unambiguous form is accepted; all others are refused, and no argument is dropped silently.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class InnerCallError(ValueError):
 
 
 def inner_call(given: JsonObject, catalog: Mapping[str, Tool]) -> InnerCall:
-    """The call that is meant. Raises `InnerCallError`. A tool that is not in the catalog has no arguments that could be told apart."""
+    """Return the inner call. Raises `InnerCallError`. For a tool outside the catalog, arguments cannot be identified."""
     given = _unwrapped(given)
     name = given.get(_NAME)
     if not isinstance(name, str):
@@ -102,8 +102,7 @@ def _moved(tool: Tool, own: frozenset[str], arguments: JsonObject, beside: JsonO
 
 
 def _unrepeated(tool: Tool, own: frozenset[str], arguments: JsonObject) -> JsonObject:
-    """The arguments, also where they hold `arguments` once more, with or without the name, or the tool's name beside them. A tool that
-    has such arguments keeps them."""
+    """Return the arguments without a repeated `arguments`, name or tool name in them. A tool with arguments of these names keeps them."""
     while _repeats(arguments) and not own >= arguments.keys():
         holders = [key for key in _HOLDERS if key in arguments]
         if (
@@ -121,7 +120,7 @@ def _unrepeated(tool: Tool, own: frozenset[str], arguments: JsonObject) -> JsonO
 
 
 def _repeats(arguments: JsonObject) -> bool:
-    """True for what has the form of a `run_tool` itself, also without the name."""
+    """Return True for a value with the form of a `run_tool`, also without the name."""
     keys = arguments.keys()
     return keys <= _FORM and not keys.isdisjoint(_HOLDERS)
 

@@ -44,7 +44,7 @@ _MAX_DROPPED = 20
 _MAX_NAME_LENGTH = 64
 
 T = TypeVar("T")
-# Of text that is not known to be JSON: one that never ends is taken to the end, so that nothing is read twice and nothing given back.
+# For text that may not be JSON: an unterminated one matches to the end, so that there is no backtracking.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _PATH = re.compile(r" - at `(?:key in )?\$([^`]*)`\Z")
 _STEP = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
@@ -52,7 +52,7 @@ _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
 _IDENTIFIER = re.compile(r"[\x21-\x7e]{1,128}\Z")
 
 
-class Malformed(ValueError):  # noqa: N818  (what it says of the body, not of us)
+class Malformed(ValueError):  # noqa: N818  (an error of the body)
     """Bytes that are not the JSON expected here. `pointer` is the JSON pointer of the part at fault, "" for the whole."""
 
     def __init__(self, message: str, *, pointer: str = "") -> None:
@@ -62,9 +62,9 @@ class Malformed(ValueError):  # noqa: N818  (what it says of the body, not of us
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    """The JSON value in `data` as `kind`. Raises `Malformed`; its text never holds a value that was sent.
+    """Decode the JSON value in `data` as `kind`. Raises `Malformed`, whose text never contains a value that was sent.
 
-    A member that stands twice is refused (RFC 7493, section 2.3): a proxy that looks at a body before us may have read the other one.
+    A repeated member is refused (RFC 7493, section 2.3): a proxy that inspected the body before may have read the other one.
     """
     openings = data.count(b"[") + data.count(b"{")
     if openings > MAX_DEPTH and deeper_than(data, MAX_DEPTH):
@@ -133,7 +133,7 @@ def _explained(text: str) -> tuple[str, str]:
     if found := _PATH.search(text):
         text = text[: found.start()]
         for name, index in _STEP.findall(found[1]):
-            if index == "...":  # msgspec does not say which key of a mapping it was
+            if index == "...":  # msgspec does not name the key of a mapping
                 break
             pointer += "/" + (name or index).replace("~", "~0").replace("/", "~1")
     if unknown := _UNKNOWN.search(text):
@@ -142,7 +142,8 @@ def _explained(text: str) -> tuple[str, str]:
 
 
 def envelope_json(envelope: Envelope, data: bytes | None = None) -> dict[str, object]:
-    """An envelope ready for `encode` (docs/reference/answers.md). `data` are the bytes of its data where they were made already."""
+    """Return an envelope ready for `encode` (docs/reference/answers.md). `data` are the encoded bytes of its data, if they exist
+    already."""
     shaped: dict[str, object] = {"status": envelope.status, "tool": envelope.tool, "call_id": envelope.call_id}
     if envelope.data is not None:
         shaped["data"] = envelope.data if data is None else msgspec.Raw(data)
@@ -153,7 +154,7 @@ def envelope_json(envelope: Envelope, data: bytes | None = None) -> dict[str, ob
 
 
 def unmade(name: str, error: Error) -> Envelope:
-    """The envelope of something that never became a call, and so has no record: nobody known, or no arguments."""
+    """Return the envelope of a request that never became a call, and so has no record: an unknown caller, or invalid arguments."""
     return ended(legible(str(name)), "", Refused(error=error), CallContext(), 0.0)
 
 
@@ -163,7 +164,7 @@ def invalid(message: str) -> Error:
 
 
 def enveloped(call: Call, result: Result, call_context: CallContext, duration_ms: float) -> Envelope:
-    """The envelope of a call that was made, whatever became of it; under the id of the first, where it was a repetition."""
+    """Return the envelope of a call that was made, whatever its outcome; a repetition has the id of the first call."""
     if not isinstance(result, Success):
         result = _documented(call, result)
     envelope = ended(call.tool.name, call_context.replays or call.id, result, call_context, duration_ms)
@@ -171,7 +172,7 @@ def enveloped(call: Call, result: Result, call_context: CallContext, duration_ms
 
 
 def with_dropped(envelope: Envelope, schema: Schema, names: Sequence[str], bound: Sequence[str] = ()) -> Envelope:
-    """The envelope, with the arguments that were left out because a tool with this schema has none of their names."""
+    """Return the envelope with the arguments that were dropped because the tool's schema has no such names."""
     if not names:
         return envelope
     told = meant_names(schema, names[:_MAX_DROPPED], bound)
@@ -183,7 +184,7 @@ def with_dropped(envelope: Envelope, schema: Schema, names: Sequence[str], bound
 
 
 def _documented(call: Call, result: Result) -> Result:
-    """The result, with where its operation is documented if it says what is wrong with a call and not where to read more."""
+    """Return the result, with a link to the operation's documentation if the error is about the call and has no link."""
     match result, call.tool.binding.help_url:
         case Failed(error=error) | Refused(error=error), str(url) if not error.help_url:
             if isinstance(result, Failed) or error.code == "validation":
@@ -198,7 +199,9 @@ def ended(name: str, call_id: str, result: Result, call_context: CallContext, du
     content: Json = None
     if isinstance(result, Success | Failed):
         data, meta = result.data, replace(meta, row_notes=result.row_notes)
-        if result.shape is Shape.CONTENT and data is not None:  # programs that know no blocks are given what they hold
+        if (
+            result.shape is Shape.CONTENT and data is not None
+        ):  # programs that know no blocks get the content of the blocks
             data, content = plain_data(data), data
     error, cursor_argument, empty_status = None, "", 0
     if isinstance(result, Success):
@@ -240,7 +243,7 @@ def ended(name: str, call_id: str, result: Result, call_context: CallContext, du
 
 
 def _beside(data: Json) -> tuple[Json, Sequence[object]]:
-    """Data, and the errors that were told beside it. A policy may have hidden all of it, or the errors."""
+    """Return data and the errors beside it. Redaction may have hidden all of the data, or the errors."""
     if not isinstance(data, Mapping):
         return data, [{"message": "withheld"}]
     errors = data.get("errors")

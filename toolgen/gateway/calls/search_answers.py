@@ -1,4 +1,4 @@
-"""Answers of search_tools: what is shown of each hit, so that an agent can call the best one and tell it from the others."""
+"""Answers of search_tools: the information about each hit that an agent needs to choose one and call it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from toolgen.model.tool import Tool
 __all__ = ["FoundTool", "entries", "is_poor", "succeeded_by"]
 
 _MAX_SCHEMAS: Final = 3
-_AS_LIKELY: Final = 0.97  # of the best score, from where on a hit is as likely to be meant
-_MAX_SCHEMA_TOKENS: Final = 1_500  # of the schemas together; the best hit has its own where it alone costs no more
+_AS_LIKELY: Final = 0.97  # share of the best score from which a hit counts as equally likely
+_MAX_SCHEMA_TOKENS: Final = 1_500  # of all schemas; the best hit keeps its schema if it fits alone
 _MAX_SUMMARY_LENGTH: Final = 200
 _MAX_OTHER_LENGTH: Final = 110  # of the summary of a hit that comes without a schema
 _POOR: Final = 0.34
@@ -59,7 +59,7 @@ def entries(found: Sequence[FoundTool], catalog: Mapping[str, Tool]) -> list[Jso
 
 
 def is_poor(found: Sequence[FoundTool]) -> bool:
-    """True if no hit has much of what was asked for."""
+    """Return True if no hit matches much of the query."""
     return all(one.fit < _POOR for one in found)
 
 
@@ -74,7 +74,7 @@ def _entry(one: FoundTool, room: int) -> dict[str, Any]:
 
 
 def succeeded_by(tool: Tool, catalog: Mapping[str, Tool]) -> str | None:
-    """The tool that the description of a deprecated one names as its successor; None where it names none, or none that is open."""
+    """Return the successor that the description of a deprecated tool names; None if it names none, or none that the caller may call."""
     if "eprecated" not in tool.description or (said := _SUCCESSOR.search(tool.description)) is None:
         return None
     wanted = terms(said[1])

@@ -83,12 +83,12 @@ class CallHistory(Struct, frozen=True, kw_only=True):
             party = party.on_behalf_of
 
     def add(self, call: Call, tool: Tool, arguments: JsonObject, readings: Readings | None) -> None:
-        """Counts a tool that stands in a call which was begun."""
+        """Count a tool in a call that has started."""
         if self.histories.flies(call.id):
             self.begin(call, tool, arguments, readings)
 
     async def label(self, call: Call, labels: Sequence[str]) -> None:
-        """Sets labels for what a call brought, which its tool alone does not tell. Raises `StateError` where others cannot be told."""
+        """Set labels for the effects of a call that are not known from its tool alone. Raises `StateError` if they cannot be shared."""
         if self.dry or not labels:
             return
         turns = self.turn(call)
@@ -106,7 +106,7 @@ class CallHistory(Struct, frozen=True, kw_only=True):
             self.histories.label(party, call.session, labels)
 
     def end(self, call: Call, result: Result | None) -> None:
-        """Settles a call; without a result it broke off, and may have done something, as one may that a device was asked for."""
+        """Settle a call. A call without a result was broken off, and may have had an effect; so may a call to a device."""
         match result:
             case Success():
                 self.histories.end(call.id, "ok")
@@ -116,7 +116,7 @@ class CallHistory(Struct, frozen=True, kw_only=True):
                 self.histories.end(call.id, "none")
 
     async def complete(self, call: Call) -> None:
-        """Counts a call as one that succeeded whose answer came later than its pipeline ended. Raises `StateError`."""
+        """Count a call as successful whose answer came after the end of its pipeline. Raises `StateError`."""
         turns = self.turn(call)
         if turns is None:
             self._begin_again(call)
@@ -137,7 +137,7 @@ class CallHistory(Struct, frozen=True, kw_only=True):
 class AccessStage(Struct, frozen=True, kw_only=True):
     """Access control: the policy's verdict on principal, tool and arguments.
 
-    `closed` refuses a hidden tool of which the caller is told. `advice` is the suggestion for a refusal that has none.
+    `closed` refuses a hidden tool whose existence the policy discloses. `advice` is the suggestion for a refusal that has none.
     """
 
     access: Access
@@ -159,7 +159,7 @@ class AccessStage(Struct, frozen=True, kw_only=True):
         return result
 
     def prepared_for(self, principal: Principal, tool: Tool) -> Prepared:
-        """Return a step that decides calls of principals with these roles and counts them, where no other process counts along."""
+        """Return a step that decides and counts calls of principals with these roles, if calls are counted in this process only."""
         earlier = self.earlier
         if earlier is None:
             return PreparedStage(self._decided)
@@ -169,7 +169,7 @@ class AccessStage(Struct, frozen=True, kw_only=True):
         return PreparedStage(self._decided if allowed is None else _Allowed(self, earlier, allowed, tool), earlier.end)
 
     async def again(self, call: Call, call_context: CallContext) -> Call | Result:
-        """Judges and counts a call whose arguments have changed, in place of what was judged and counted before."""
+        """Judge and count a call with changed arguments, in place of the former call."""
         if self.earlier is not None and not self.earlier.dry:
             self.earlier.end(call, UNCOUNTED)
         turns = None if self.earlier is None else self.earlier.turn(call)
@@ -193,7 +193,7 @@ class AccessStage(Struct, frozen=True, kw_only=True):
             return UNCOUNTED
 
     def _decided(self, call: Call, call_context: CallContext) -> Refused | None:
-        """The refusal of a call, or None and the call counted among the earlier ones. The trail has what the record should know of it."""
+        """Return the refusal of a call, or None after counting it among the earlier calls. Details are noted for the audit log."""
         circumstances = NOWHERE if self.earlier is None else self.earlier.circumstances(call)
         judgement = self.access.judge(call.principal, call.tool, call.arguments, circumstances)
         with suppress(LookupError):  # the session was forgotten, and its labels with it
@@ -271,7 +271,7 @@ class RedactStage(Struct, kw_only=True):
 
     def applied(self, call: Call, result: Result) -> Result:
         """The result without what is hidden."""
-        # What a document reads is hidden as it would be in the answers of the tools that it stands for.
+        # The answer to a document is redacted like answers of the tools of its root fields.
         for tool in (call.tool, *(call.document.tools if call.document is not None else ())):
             result = self._redacted(tool, result)
         return result
@@ -296,7 +296,7 @@ class RedactStage(Struct, kw_only=True):
 
 
 def _without_quote(error: Error, *, quotes: bool) -> Error:
-    """An executor's message without what the other system said: that stands behind its first colon, and in the data, redacted."""
+    """Return an executor's message without text of the other system, which follows the first colon; the redacted data contains it."""
     if quotes:
         return msgspec.structs.replace(error, message=_QUOTED, suggestion="")
     ours, colon, _ = error.message.partition(":")
@@ -306,7 +306,7 @@ def _without_quote(error: Error, *, quotes: bool) -> Error:
 def imagined(
     test: SelfTest, tools: Mapping[str, Tool], labels: Mapping[str, tuple[str, ...]], clock: Clock
 ) -> EvaluationContext:
-    """The time and the earlier calls that a test of a policy tells of."""
+    """Return the time and the earlier calls that a test of a policy describes."""
     now = FixedClock(clock.now() if test.at is None else test.at)
     earlier = CallHistory(histories=Histories(now), clock=now, labels=labels)
     for index, made in enumerate(test.after):

@@ -1,4 +1,4 @@
-"""The end of a call that was answered after its pipeline had ended, as a device does: hidden, looked at, counted and on record like any."""
+"""Completion of a call whose answer came after the end of its pipeline, as from a device: redacted, inspected, counted and recorded."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ class StandingCalls(Protocol):
     """
 
     async def joined(self, call_id: str, name: str) -> str | None:
-        """The code of the pending answer for who joins a call with this name; "" where it is over, None where it is not kept. Raises
-        `StateError`."""
+        """Return the code of the pending answer for a call that joins a call with this name; "" if that call is over, None if it is not
+        stored. Raises `StateError`."""
 
     def leaving(self, name: str) -> bool:
         """Return True if a call with this name is about to be stored here because its client disconnected."""
@@ -58,7 +58,8 @@ class StandingCalls(Protocol):
 
 
 class EqualCallsStage(Struct, frozen=True, kw_only=True):
-    """`secret` keys the names, `scope_hash` is the digest of what the policy says about calls of a principal to a tool."""
+    """Stage that joins equal calls. `secret` keys the names of calls, `scope_hash` is the digest of the policy about calls of a principal
+    to a tool."""
 
     calls: EqualCalls | None
     standing: StandingCalls
@@ -91,7 +92,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
             return await proceed(call, call_context)
         if caller_connection.under_way is not None and caller_connection.under_way.id == call.id:
             caller_connection.under_way = call
-        # What may be left, or asked about, holds its name from the beginning; any other call only if its client leaves it.
+        # A call that may continue without its client, or wait for approval, holds its name from the start; others only after a disconnect.
         seconds = _BEGIN_S + (caller_connection.pends or 0.0) if asks or caller_connection.pends is not None else 0.0
         try:
             other, code = await self._other(calls, call, call_context, seconds)
@@ -110,7 +111,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
         return await (self._held(calls, call, call_context, proceed) if seconds else proceed(call, call_context))
 
     async def _other(self, calls: EqualCalls, call: Call, call_context: CallContext, seconds: float) -> tuple[str, str]:
-        """The id of the call that this one joins, with the code of its answer; both empty where it is to be made itself."""
+        """Return the id of the call that this one joins, with the code of its answer; both are empty if this call is made itself."""
         caller_connection, name, released = call_context.caller_connection, call.equal, 0
         try:
             while released < _MAX_RELEASED:
@@ -129,7 +130,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
                     return "", "left"
                 caller_connection.follows = True
                 await asyncio.sleep(_LOOK_S)  # its caller waits for it, or it is kept in a moment
-            return "", ""  # somebody holds the name for calls that do not have it
+            return "", ""  # another call holds the name for calls that do not have it
         finally:
             caller_connection.follows = False
 

@@ -49,10 +49,10 @@ _UNREAD = unavailable("whether calls like this are paused cannot be read now, so
 
 
 class PauseStage(Struct, frozen=True, kw_only=True):
-    """Refuses what is paused, a document also for the tools of its root fields.
+    """Refuses paused calls; for a document, also calls of the tools of its root fields.
 
-    A tool that does not exist and one that the principal may not see are let on, to be refused as unknown: whether a name is paused would
-    tell that it is a tool's. What cannot be read pauses everything, unless the policy is `tolerant` of that and it was read before.
+    A tool that does not exist, or that the principal may not see, passes here and is refused later as unknown: a refusal as paused would
+    reveal that the tool exists. If pauses cannot be read, everything is paused, unless the policy is `tolerant` and they were read before.
     """
 
     pauses: Pauses | SharedPauses
@@ -103,9 +103,9 @@ class PauseStage(Struct, frozen=True, kw_only=True):
 
 
 class ArgumentsStage(Struct, kw_only=True):
-    """Type, bounds and constraints: the arguments must conform to the tool's own schema, compiled at its first call.
+    """Validation of types, bounds and constraints: the arguments must conform to the tool's own schema, compiled at its first call.
 
-    A tool that changes something takes no argument that it does not have.
+    A tool that changes something accepts no unknown arguments.
     """
 
     _validators: dict[str, Validator] = {}
@@ -126,7 +126,7 @@ class ArgumentsStage(Struct, kw_only=True):
         )
 
     def prepared(self, tool: Tool) -> Prepared:
-        """Return a step that lets valid arguments on. The general path says what is wrong with others."""
+        """Return a step that passes valid arguments. The general path explains the errors in others."""
         accepts = self._validator(tool).accepts
 
         def step(call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:

@@ -1,4 +1,4 @@
-"""The stage where an idempotency key keeps its promise: the call it came with is made once, and its repetitions are told how it ended."""
+"""Stage of idempotency keys: a call with a key is made once, and repetitions get its outcome."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LEASE_S = 10.0
 MAX_SIZE = 262_144
 MAX_EACH = 10_000
 _MAX_WAIT_S = 30.0
-_POLL_S = 0.2  # another process tells nobody
+_POLL_S = 0.2  # the store does not tell which process has the claim
 UNDONE = frozenset(
     {"upstream_timeout", "upstream_unavailable", "secret_unavailable", "egress_refused", "validation", "rate_limited"}
 )
@@ -67,10 +67,10 @@ def key_digest(principal: Principal, tool: str, key: str) -> str:
 
 
 class LedgerStage(Struct, frozen=True, kw_only=True):
-    """Calls without a key pass. Of calls with one key, the first goes on, and each other is given how that one ended, or is told that it
-    is still under way. A key belongs to one principal, one tool, and the arguments it was first used with.
+    """Calls without a key pass. Of the calls with one key, the first continues; the others get its outcome, or an answer that it still
+    runs. A key belongs to one principal, one tool, and the arguments that it was first used with.
 
-    `secret` is what outcomes are sealed with on the disk, `redact` what the policy in force hides of one.
+    `secret` seals outcomes on disk; `redact` applies the redaction of the policy in force to an outcome.
     """
 
     ledger: IdempotencyStore | None
@@ -86,7 +86,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             mine = self._claim(call, await self.ledger.now())
             known = await self._settled(self.ledger, mine, approved=bool(call.approval))
             if known is not None and known.call_id == call.id and call.approval:
-                # Its arguments may be those that an approver changed: the key stays bound to what its caller sent.
+                # An approver may have changed the arguments: the key stays bound to those that the caller sent.
                 mine = replace(mine, arguments=known.arguments)
             if known is not None and known.call_id == call.id and known.status == "waiting":
                 await self.ledger.settle(mine)  # a person agreed to it
@@ -94,7 +94,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             return _refused("validation", "these arguments have no form that a key could be bound to")
         except StateError as error:
             message = "the idempotency key of call %s could not be kept: %s"
-            _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - what it came from may quote anything
+            _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - the cause may quote values
             return Refused(error=fault_error(error, "the idempotency key cannot be kept now, so nothing was sent"))
         if known is None:
             return _refused("rate_limited", "too many idempotency keys of this caller are in use", KEPT_S)

@@ -1,7 +1,7 @@
-"""The project's own checks around a call: each is asked before it is delivered and after it, within a time of its own.
+"""The project's own checks around a call. Each is run before and after delivery, within its own time limit.
 
-They get frozen views and give back what they want changed. What they narrow is judged again by every guard before it, and passes those
-behind it as any call does; they have no way to the rest of the pipeline, so none of it is ever skipped, repeated or put in another order.
+Checks get frozen views and return the changes that they want. A call that they narrow is judged again by every earlier guard, and passes
+the later ones like any call. They have no access to the rest of the pipeline, so no stage can be skipped, repeated or reordered.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _MIN_SHOWS_S = 1.0  # for a catalog of hundreds of tools, on a busy machine
 
 
 class _UnusableError(Exception):
-    """A middleware answered something that cannot be used; the text says what, in a word of the record."""
+    """A middleware returned something that cannot be used; the text is the word for the audit log."""
 
 
 class Hook(Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class Hook(Struct, frozen=True, kw_only=True):
         return f"middleware:{self.name}"
 
     def deadline(self) -> float:
-        """Until when `shows` has to have answered that is asked from now on, for all the tools of a catalog (monotonic)."""
+        """Return the time (monotonic) until which `shows` must have answered for all tools of a catalog, counted from this call."""
         return monotonic() + max(self.timeout_s, _MIN_SHOWS_S)
 
     def displays(self, step: StepView, tool: ToolView, deadline: float) -> bool:
@@ -107,8 +107,8 @@ def _asked(hook: Hook, function: Callable[..., Any]) -> _Asked:
 
 
 class MiddlewareStage(Struct, kw_only=True):
-    """All of them, the first outermost. `again` are the guards that judge changed arguments, `shown` the arguments without what is secret,
-    `recorded` as the record keeps them, `label` sets labels of a session."""
+    """All checks of the project, the first one outermost. `again` are the guards that judge changed arguments, `shown` the arguments
+    without secrets, `recorded` the arguments of the audit log, `label` sets labels of a session."""
 
     hooks: tuple[Hook, ...]
     again: tuple[Guard, ...] = ()
@@ -137,11 +137,11 @@ class MiddlewareStage(Struct, kw_only=True):
         call, view = entered
         call_context.redacts = call_context.redacts or bool(
             self._last
-        )  # one that may withhold the answer is asked of it when it is whole
+        )  # a check that may withhold the answer sees the whole answer
         return await self._left(call, view, await proceed(call, call_context), call_context)
 
     async def answered(self, call: Call, result: Result, call_context: CallContext) -> Result:
-        """A result that came when the call had been through all of this before, as its caller is told it."""
+        """Return a result that came after the pipeline of its call had ended, as the caller may see it."""
         return await self._left(call, self._view(call, call_context), result, call_context)
 
     async def _left(self, call: Call, view: CallView, result: Result, call_context: CallContext) -> Result:
@@ -156,7 +156,7 @@ class MiddlewareStage(Struct, kw_only=True):
         return result
 
     async def dry_run(self, call: Call, call_context: CallContext) -> Call | Result:
-        """For a dry run, which shows what would be sent: what comes before a call, alone."""
+        """Run the checks before the call only, for a dry run."""
         entered = await self._entered(call, call_context)
         return entered[0] if isinstance(entered, tuple) else entered
 
@@ -183,7 +183,7 @@ class MiddlewareStage(Struct, kw_only=True):
         return call, view
 
     def _roots(self, call: Call, call_context: CallContext) -> tuple[CallView, ...]:
-        """The calls that a document stands for, as each of its root fields counts as a call of its tool."""
+        """Return the calls of a document: each of its root fields counts as a call of its tool."""
         made = () if call.document is None else call.document.roots
         return tuple(
             self._view(replace(call, tool=tool, arguments=given, document=None), call_context) for tool, given in made
@@ -192,7 +192,7 @@ class MiddlewareStage(Struct, kw_only=True):
     async def _root_refused(
         self, asked: _Asked, call: Call, root: CallView, call_context: CallContext
     ) -> Refused | None:
-        """The refusal of a document for one of its root fields, of which nothing can be narrowed in what its caller wrote."""
+        """Return the refusal of a document for one of its root fields. The arguments of a root field cannot be narrowed."""
         answer = await self._before(asked, call, root, call_context)
         if answer is None or isinstance(answer, Refused):
             return answer
@@ -225,11 +225,11 @@ class MiddlewareStage(Struct, kw_only=True):
                 return Refused(error=_failed(hook, call, _UnusableError("answered"), call_context))
 
     async def _narrowed(self, hook: Hook, call: Call, changes: JsonObject, call_context: CallContext) -> Call | Result:
-        """The call with changed arguments, judged again in place of what was judged before."""
+        """Return the call with changed arguments, judged again in place of the former call."""
         try:
             changes = decode_json(
                 encode_json(carried(dict(changes)))
-            )  # what is judged is what is sent, even if others hold it
+            )  # a copy: the judged arguments are those that are sent
         except Exception as error:  # noqa: BLE001 - the project's own classes
             return Refused(error=_failed(hook, call, error, call_context))
         properties = call.tool.input_schema.get("properties", {})
@@ -273,7 +273,7 @@ class MiddlewareStage(Struct, kw_only=True):
                 case Change():
                     return await self._changed(hook, call, result, said, call_context)
                 case _:
-                    raise _UnusableError("answered")  # noqa: TRY301 - one place says what became of it
+                    raise _UnusableError("answered")  # noqa: TRY301 - one place reports the outcome
         except Exception as error:  # noqa: BLE001 - the project's own code
             fault = _failed(hook, call, error, call_context)
             return withheld(result, "a check of this gateway failed on the answer, which is withheld", "", fault.rule)

@@ -1,4 +1,4 @@
-"""The stages that count: turns of a conversation, tokens of limits, and what the system behind a source still takes."""
+"""Stages that count: turns of a conversation, tokens of limits, and remaining quotas of the system behind a source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TurnStage(Struct, frozen=True, kw_only=True):
     limit: float
 
     def __call__(self, call: Call, call_context: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
-        # Without a seat it belongs to no conversation, or was counted when it was asked for.
+        # Without a lease it belongs to no conversation, or was counted before its approval.
         return call if call_context.turn_lease is None else self._seated(call, call_context.turn_lease)
 
     def prepared(self, _tool: Tool) -> Prepared:
@@ -83,7 +83,7 @@ class LimitStage(Struct, frozen=True, kw_only=True):
         charges = self._kept.get((call.principal.id, call.tool.digest)) or self._charges(call)
         if isinstance(charges, Deny):
             return refused(charges)
-        if call.approval:  # its tokens were taken when it was asked for
+        if call.approval:  # its tokens were taken before its approval
             charges = tuple(replace(charge, cost=0) for charge in charges)
         answer = await self.buckets.acquire(charges)
         if isinstance(answer, LimitRefusal):

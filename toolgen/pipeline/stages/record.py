@@ -56,7 +56,7 @@ _logger = logging.getLogger(__name__)
 
 
 class UserRecorder(Struct, frozen=True, kw_only=True):
-    """Callers that are not `named` by the policy. What is sensitive in what is said of them, `conceal` replaces."""
+    """Recorder of callers that are not `named` by the policy. `conceal` replaces sensitive values in their data."""
 
     named: Container[str]
     conceal: Callable[[JsonObject], JsonObject]
@@ -74,7 +74,7 @@ class UserRecorder(Struct, frozen=True, kw_only=True):
         self._told.pop(principal.id, None)
 
     def entry(self, call: Call, party: Principal) -> dict[str, object]:
-        """The entry that says which roles and attributes a party has, from the call with this id on."""
+        """Return the entry with the roles and attributes of a party, valid from the call with this id on."""
         said = self.conceal({"roles": sorted(party.roles), "attributes": dict(party.attributes)})
         return {"event": "identity", "call_id": call.id, "principal": party.id, "arguments": said}
 
@@ -100,7 +100,7 @@ class Journal(Protocol):
 
 
 class Counts(Protocol):
-    """Counts calls: one that sets out, and one that has ended, without a result where it was broken off."""
+    """Counter of calls: started, and ended; a call that was broken off has no result."""
 
     def begin(self) -> None: ...
 
@@ -116,9 +116,9 @@ class _Secrets(Struct, frozen=True, kw_only=True):
 
 
 class AuditRedaction:
-    """By one policy. `digest` makes what stands in a value's place.
+    """Redaction of audit entries by one policy. `digest` makes the replacement of a value.
 
-    Whatever calls a value sensitive, the digest is of what was sent: values concealed so far remember it (`Placeholder`).
+    A digest is always of the value that was sent: values that were concealed earlier keep it (`Placeholder`).
     """
 
     def __init__(self, policy: Policy, manifest: Manifest, digest: Callable[[Json], Json]) -> None:
@@ -129,8 +129,8 @@ class AuditRedaction:
         self._secrets: dict[str, _Secrets] = {}
 
     def arguments(self, call: Call) -> JsonObject:
-        """The call's arguments as the record keeps them. Of a tool that does not exist nothing says what is sensitive, so all of it is;
-        one that exists, and that this caller may not know of, has its own schema to say so."""
+        """Return the call's arguments for the audit log. For a tool that does not exist, all of them are sensitive, because no schema
+        describes them; a tool that exists but is hidden from the caller has a schema."""
         return _recorded(self._concealed(call) if call.restored else self._by_policy(call))
 
     def is_plain(self, tool: Tool) -> bool:
@@ -142,10 +142,10 @@ class AuditRedaction:
         return not (secrets.files or secrets.by_schema or secrets.named)
 
     def dropped(self, call: Call) -> JsonObject:
-        """The values of unknown arguments as the record keeps them, by the names in `call.dropped`.
+        """Return the values of unknown arguments for the audit log, by the names in `call.dropped`.
 
-        A value is a digest where its name, or the name that was probably meant, is sensitive. All are digests where the schema of the tool
-        calls anything secret or takes files, where the policy lists what is plain, and where they are too much to look at.
+        A value is a digest if its name, or the name that was probably meant, is sensitive. All are digests if the schema of the tool
+        contains a secret or takes files, if the policy lists plain arguments, and if they are too large to inspect.
         """
         tool, dropped = self._tools.get(call.tool.name), call.dropped
         if (
@@ -176,22 +176,22 @@ class AuditRedaction:
         return conceal_at(_object(given), self._policy.sensitive, self._digest) != given
 
     def shown(self, call: Call) -> JsonObject:
-        """The call's arguments for those who decide about it: as they are, but for what is sensitive."""
+        """Return the call's arguments for its approvers: unchanged except for sensitive values."""
         return self._concealed(call)
 
     def request(self, call: Call, request: Json) -> str:
-        """The digest of a request that was made of a call: a keyed one where the request holds what the record conceals."""
+        """Return the digest of a request that a call made: a keyed one if the request contains concealed values."""
         return digest_of(request) if self._concealed(call) == call.arguments else str(self._keyed(request))
 
     def statement(self, call: Call, statement: Json) -> Json:
-        """The statement that ran, which holds what the agent wrote into it: as plain as the argument it was written in."""
+        """Return the statement that ran. It contains text of the agent, so it is as plain as the argument that this came from."""
         argument = call.arguments.get(_STATEMENT)
         if argument is None or (self._policy.plain is None and not self._policy.sensitive and not call.restored):
             return statement
         return statement if self._concealed(call).get(_STATEMENT) == argument else self._keyed(statement)
 
     def message(self, call: Call, text: str) -> str:
-        """The message of an error about a call, without what the record conceals of its arguments; "" if that cannot be told."""
+        """Return the message of an error without concealed arguments of the call; "" if they cannot be separated."""
         if not text:
             return ""
         if call.restored or not self.is_plain(call.tool):
@@ -286,7 +286,7 @@ class AuditRedaction:
         by_schema = Concealer(tool.input_schema, self._digest) if has_secrets(tool.input_schema) else None
         named = self._policy.sensitive
         if tool.takes_documents or tool.selects_fields:
-            graph = self._sources[tool.source].graph  # its scalars say where secrets stand in what an agent writes
+            graph = self._sources[tool.source].graph  # its scalars identify secrets in an agent's document
             named = (*named, *(f"$..{name}" for name in graph.secrets)) if graph is not None else named
         found = self._secrets[tool.digest] = _Secrets(
             by_schema=by_schema, named=named, files=takes_files(tool.input_schema)
@@ -303,7 +303,7 @@ def _recorded(arguments: JsonObject) -> JsonObject:
 
 
 def _beside(name: str, meant: str) -> str:
-    """The name that was meant in place of one, or the pointer to it."""
+    """Return the name that was probably meant, or the pointer to it."""
     parent, slash, _ = name.rpartition("/")
     return f"{parent}{slash}{pointer_step(meant)}" if name.startswith("/") else meant
 
@@ -313,9 +313,9 @@ def _object(value: Json) -> JsonObject:
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """The outermost stage, and the one boundary that catches everything: whatever happens inside ends as a result and is written down.
+    """Outermost stage and the boundary that catches every error: whatever happens inside ends as a result and is recorded.
 
-    `conceal` replaces what is sensitive in arguments and statements by keyed digests.
+    `conceal` replaces sensitive values in arguments and statements by keyed digests.
     """
 
     journal: Journal
@@ -327,9 +327,9 @@ class Record(Struct, frozen=True, kw_only=True):
     templates: RecordTemplates | None = None
 
     def for_plan(self, tool: Tool) -> Record:
-        """Return this stage for calls to a tool, with entries whose text is written already as far as they are all alike.
+        """Return this stage for calls to a tool, with prepared text for the parts of entries that are equal in all of them.
 
-        Without templates where what is recorded of an argument depends on its value.
+        There are no templates if the record of an argument depends on its value.
         """
         if not self.conceal.is_plain(tool):
             return self
@@ -342,7 +342,7 @@ class Record(Struct, frozen=True, kw_only=True):
         try:
             try:
                 if call.principal.id not in self.users.named:
-                    templates = None  # what is recorded of its caller is told with the intent
+                    templates = None  # the caller's data is recorded with the intent
                 entry = None if templates is None else templates.intent(call)
                 if entry is None:
                     fault = await self._append_intent(call, self._who(call))
@@ -457,8 +457,8 @@ class Record(Struct, frozen=True, kw_only=True):
     async def _append_details(
         self, who: dict[str, Any], notes: tuple[DecisionNote, ...], retried: tuple[Mapping[str, str | float], ...]
     ) -> None:
-        """Records what the decision left besides its verdict, and what every attempt but the last came to. What cannot be written here
-        shows at the outcome, which follows."""
+        """Record details of the decision besides its verdict, and the outcome of every attempt but the last. If this cannot be written,
+        the outcome that follows fails too."""
         details: list[dict[str, Any]] = [
             {
                 "event": "decision",
@@ -530,7 +530,7 @@ def _ending(result: Result, call_context: CallContext) -> dict[str, Any]:
         case Pending(error=error) | Cancelled(error=error):
             return ending | {"code": error.code, "sql": call_context.sql}
         case Success(delivery=delivery, shape=shape):
-            # Of an answer that was not asked for again: how it comes that it was given. Of one with errors beside it: that some is missing.
+            # For an answer that was not requested again: its origin. For an answer with errors beside data: that it is partial.
             code = delivery.cache or ("partial" if shape is Shape.GRAPHQL else "")
         case Failed(error=error, delivery=delivery):
             code = error.code

@@ -44,8 +44,8 @@ _FAILED = "what this answer holds cannot be told, so it is withheld"
 
 
 class ResultsStage(Struct, frozen=True, kw_only=True):
-    """Looks at every answer, and at what is said in place of one. An answer that cannot be looked at, or whose label or values cannot be
-    kept where others find them, is withheld. `vault` keeps the values that tokens stand for, `key` signs tokens for workflows and code."""
+    """Inspects every answer and every error message. An answer that cannot be inspected, or whose label or values cannot be stored for
+    other processes, is withheld. `vault` keeps the values behind tokens, `key` signs tokens for workflows and code."""
 
     inspector: Inspector
     label: Labelling
@@ -54,12 +54,12 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
 
     async def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Result:
         call_context.redacts = call_context.inspected = (
-            True  # progress is not looked at: its numbers alone are passed on
+            True  # progress texts are not inspected: only the numbers are forwarded
         )
         return await self.answered(call, await proceed(call, call_context), call_context)
 
     async def answered(self, call: Call, result: Result, call_context: CallContext) -> Result:
-        """A result as its caller may be told it, also one that came when its call had been through all of this before."""
+        """Return a result as its caller may see it, also one that came after the pipeline of its call had ended."""
         if not isinstance(result, Success | Failed) or result.shape is Shape.STORED:
             return result
         try:
@@ -72,19 +72,19 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         return withheld(result, _FAILED, "", "inspect_results")
 
     def masking(self, call: Call) -> CallMasking:
-        """The masking of what the caller of this call is shown."""
+        """Return the masking of texts for the caller of this call."""
         return CallMasking(call.restored, call.arguments, call.bound, self.inspector.of(call.tool.name))
 
     def idle(self, tool: Tool) -> bool:
-        """Return True if no detector looks at answers of this tool."""
+        """Return True if no detector inspects answers of this tool."""
         if self.inspector.tokens is not None:  # in no answer may anything look like a token
             return False
-        if tool.takes_documents:  # what it is asked says which tools it stands for
+        if tool.takes_documents:  # its document determines the tools that it calls
             return self.inspector.is_empty
         return not self.inspector.of(tool.name)
 
     def prepared(self, tool: Tool) -> Prepared:
-        """Return None if no detector looks at answers of the tool."""
+        """Return None if no detector inspects answers of the tool."""
         return None if self.idle(tool) else GENERAL
 
     async def _looked(self, call: Call, call_context: CallContext, result: Success | Failed) -> Success | Failed:
@@ -124,7 +124,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         return await _run(lambda: self.inspector.look(name, said, *others), apart=apart)
 
     async def _stored(self, call: Call, said: Json, *, apart: bool) -> CallMasking | None:
-        """The masking of values in an answer that earlier calls of this principal were given; None where it holds none of them."""
+        """Return the masking of values in an answer that are known from earlier answers to this principal; None if there are none."""
         tokens = self.inspector.tokens
         if tokens is None:
             return None
@@ -224,9 +224,9 @@ def _said(result: Success | Failed, files: Mapping[str, str]) -> Json:
 
 
 def _text_of(data: Json) -> Json:
-    """The data as it is read: of a file the text that it holds, which models read in base64 too; None for one that is no text.
+    """Return the text of the data: for a file the text that it contains, because models also read base64; None if it is no text.
 
-    A file that begins as text is read as text to its end, so it is looked at although other bytes stand in it.
+    A file that begins as text is read as text to its end, so it is inspected even if it contains other bytes.
     """
     body = file_bytes(data)
     if body is None:

@@ -28,7 +28,7 @@ from toolgen.model.verdict import Allow
 __all__ = ["exchange"]
 
 
-# At DEBUG httpcore writes down the headers of answers, and a stranger may repeat there what it was sent.
+# At DEBUG httpcore logs the headers of answers, in which a server may repeat secrets that were sent to it.
 logging.getLogger("httpcore").setLevel(logging.INFO)
 
 _MAX_SIZE = 256 * 1024

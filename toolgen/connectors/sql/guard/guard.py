@@ -126,7 +126,7 @@ def _plan(
         check_filtered_search(root, resolver.filtered)
         searched = searched_parameters(root)
     columns = set(resolver.columns)
-    called_functions = {called(node) for node in root.find_all(exp.Anonymous)}
+    called_functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
     advice = corrections(root, columns, called_functions, database, scope)
     comparisons = label_comparisons(root, frozenset(columns), database, scope)
     if ordered and (limited or skip or "limit" in counts.values()):
@@ -137,20 +137,10 @@ def _plan(
                 "the columns of this query are not known, so it has no pages",
                 "name its columns in place of *",
             )
-    attributes: list[str] = []
-    used = frozenset(columns)
-    fenced = any(place.rows is not None for place in resolver.filtered) and not is_leakproof(root, database)
-    asked = [key_conditions(place, database) if fenced else () for place in resolver.filtered]
-    for place, conditions in zip(resolver.filtered, asked, strict=True):
-        first = parsed.asked + len(repeated) + len(attributes)
-        names, found = install(place, used, dialect, first, fenced=fenced, asked=conditions)
-        attributes.extend(names)
-        columns |= found
-    # A row filter may call others.
+    attributes, added_columns = _install_filters(root, resolver, database, parsed.asked + len(repeated))
+    columns |= added_columns
     functions = (
-        frozenset(called(node) for node in root.find_all(exp.Anonymous))
-        if fenced or resolver.filtered
-        else frozenset(called_functions)
+        frozenset(called(node) for node in root.find_all(exp.Anonymous)) if resolver.filtered else called_functions
     )
     types = value_types(root, database) if record.untyped_results else ()
     gathering = record.gathering
@@ -178,6 +168,24 @@ def _plan(
         searched=searched,
         row_notes=row_notes(database, scope, resolver.tables),
     )
+
+
+def _install_filters(
+    root: exp.Expr, resolver: Resolver, database: Database, first: int
+) -> tuple[list[str], frozenset[str]]:
+    """Put the row filters and masks into the query. Return the attributes that its parameters from `first` on need, and the columns of
+    the filters, which may call functions too."""
+    attributes: list[str] = []
+    columns = frozenset[str]()
+    used = frozenset(resolver.columns)
+    fenced = any(place.rows is not None for place in resolver.filtered) and not is_leakproof(root, database)
+    asked = [key_conditions(place, database) if fenced else () for place in resolver.filtered]
+    for place, conditions in zip(resolver.filtered, asked, strict=True):
+        start = first + len(attributes)
+        names, found = install(place, used, database.dialect, start, fenced=fenced, asked=conditions)
+        attributes.extend(names)
+        columns |= found
+    return attributes, columns
 
 
 def _query_root(root: exp.Expr) -> exp.Expr:

@@ -1,6 +1,6 @@
-"""Checks of a project's own around every call: what they are shown of it, and what they may answer.
+"""Checks of a project's own around every call: the views that they get, and the changes that they may return.
 
-They are shown frozen views without a credential in them, and say what they want changed; the gateway's own stages decide what comes of it.
+They get frozen views without credentials, and return changes; the gateway's own stages decide about these.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
 
 class PrincipalView(Struct, frozen=True, kw_only=True):
-    """A verified caller and whom it acts for, without what it showed to prove it."""
+    """Verified caller and the user that it acts for, without its credential."""
 
     id: str
     roles: frozenset[str] = frozenset()
@@ -41,7 +41,7 @@ class PrincipalView(Struct, frozen=True, kw_only=True):
 
 
 class ToolView(Struct, frozen=True, kw_only=True):
-    """A tool. `effect` is read, write or destructive; `digest` changes with every version of it."""
+    """Tool. `effect` is read, write or destructive; `digest` changes with every version of it."""
 
     name: str
     title: str
@@ -59,7 +59,7 @@ class StepView(Struct, frozen=True, kw_only=True):
 
 
 class CallView(Struct, frozen=True, kw_only=True):
-    """A call that all guards have let through. What is sensitive among the arguments stands there as the record has it, as a digest."""
+    """Call that all guards have permitted. Sensitive arguments are digests, as in the audit log."""
 
     call_id: str
     tool: ToolView
@@ -72,8 +72,8 @@ class CallView(Struct, frozen=True, kw_only=True):
 
 
 class ResultView(Struct, frozen=True, kw_only=True):
-    """Outcome of a call: `ok` with data, or `error` with what went wrong; what the policy hides is in neither. Data is a copy,
-    which `Change` alone puts in place of the answer's."""
+    """Outcome of a call: `ok` with data, or `error` with the error; both are redacted. Data is a copy, which only `Change` puts in
+    place of the answer's."""
 
     status: str
     data: Json = None
@@ -84,13 +84,13 @@ class ResultView(Struct, frozen=True, kw_only=True):
 
 
 class Narrow(Struct, frozen=True, kw_only=True):
-    """Changes of arguments, by name: less than was asked for, or one that was not given. They are judged like the call itself."""
+    """Changes of arguments, by name: a narrower value, or an argument that was not given. They are judged like the call itself."""
 
     arguments: Mapping[str, Json]
 
 
 class Refuse(Struct, frozen=True, kw_only=True):
-    """The call is not made; behind it, what it answered is withheld. The texts are for the agent."""
+    """Refuse the call; after the call, withhold its answer. The texts are for the agent."""
 
     message: str
     suggestion: str = ""
@@ -124,9 +124,9 @@ After: TypeAlias = Change | Refuse | None
 
 
 class Middleware:
-    """A check around every call. Override what you need; each is called in its turn, whatever others are there.
+    """Check around every call. Override the methods that you need; checks run in order, independent of each other.
 
-    `before` sees a call that the policy allows, `after` what came of it, `shows` says whether a tool is there in this step. An `async def`
+    `before` sees a call that the policy allows, `after` its outcome, `shows` decides whether a tool is listed in this step. An `async def`
     runs on the gateway's own loop and must not block; a plain `def` runs in a thread. `shows` is always plain, and quick.
     """
 
@@ -144,10 +144,10 @@ class Middleware:
 
 
 def widening(given: Mapping[str, Json], changes: Mapping[str, Json], bound: Sequence[str] = ()) -> str:
-    """The argument of which changes ask for more than was given, or for something else; "" where they only ask for less.
+    """Return the argument that changes widen or replace; "" if they only narrow.
 
-    Less is: a number nearer to zero, a list without some of its items, and the same of each member of an object. What is added was not
-    given before. A text stays what it is, as does true or false: nobody can say which of two is less.
+    Narrower is: a number nearer to zero, a list without some of its items, and the same of each member of an object. An added argument was
+    not given before. A text must stay equal, and so must a boolean, because no order is known for them.
     """
     for name, value in changes.items():
         if name in {one.partition(".")[0] for one in bound} or (name in given and not _is_less(given[name], value)):

@@ -1,4 +1,4 @@
-"""Arguments: repaired where their text says exactly what was meant, then validated by the tool's own schema."""
+"""Arguments: repaired if their text encodes the declared type exactly, then validated by the tool's own schema."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _BACKTRACKS = 100_000
-# Asked before `Mapping` is, which takes a look at what is registered as one.
+# Checked before `Mapping`, whose check is slower.
 _SIMPLE = (str, int, float, type(None))
 _MAX_DEPTH = 64
 _MAX_VALUES = 50_000
@@ -86,7 +86,8 @@ _SAYS_OF_OTHERS = frozenset({"additionalProperties", "patternProperties", "$ref"
 
 
 def excess(arguments: object) -> str | None:
-    """Why arguments are more than the gateway looks at (depth, number of values), or None. Takes time and memory in their size."""
+    """Return the reason why arguments exceed the limits of the gateway (depth, number of values), or None. Takes time and memory in
+    their size."""
     level: list[object] = [arguments]
     count = 0
     for _ in range(_MAX_DEPTH):
@@ -153,7 +154,7 @@ def repair(schema: Schema, arguments: JsonObject) -> RepairedArguments:
 
 
 def meant_names(schema: Schema, dropped: Iterable[str], bound: Iterable[str] = ()) -> dict[str, str]:
-    """For each argument that was dropped the one that was probably meant, or ""; never a `bound` one, which the gateway sets."""
+    """Return for each dropped argument the one that was probably meant, or ""; never a `bound` one, which the gateway sets."""
     known = [name for name in schema.get("properties", {}) if name not in bound]
     within = SchemaMembers(schema)
     return {
@@ -213,7 +214,7 @@ class SharedCheck:
         self._work = _Work({"$defs": shared.schemas})
         self._checked = 0
         self._faults: dict[str, str] = {}
-        self._tops: list[Schema] = []  # which live as long as what is known of them
+        self._tops: list[Schema] = []  # which live as long as their cached data
 
     def fault(self, schema: Schema) -> str | None:
         """Why a schema that leads to some of them is not usable, or None."""
@@ -228,7 +229,7 @@ class SharedCheck:
         return next(broken, None) or self._fault(self._tops[-1])
 
     def _fault(self, schema: Schema | bool) -> str | None:
-        """Of a schema alone: what it refers to has a place, and is looked at by itself."""
+        """Return the fault of a schema alone: schemas that it refers to are checked by themselves."""
         if isinstance(schema, bool):
             return None if schema else "it refers to what is not defined"
         if self._work.most(schema) > _MAX_WORK:

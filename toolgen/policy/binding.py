@@ -1,4 +1,4 @@
-"""Arguments that the gateway sets: taken from whom a call is for, absent from the schema, refused from anybody else."""
+"""Bound arguments: set by the gateway from the principal, absent from the schema, and refused from callers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ def bind(binders: Iterable[Binder], tool: Tool, arguments: JsonObject) -> BoundA
 
 
 def _never(binder: Binder, sent: str, tool: Tool) -> tuple[str, str]:
-    """Why a caller may not send an argument, and what to do: without it a call could write elsewhere than was meant."""
+    """Return the reason why a caller may not send an argument, and the remedy: the call could otherwise write to another place than
+    intended."""
     if binder.told and (value := binder.value(tool)) is not None:
         shown = _shown(value)
         return (
@@ -125,7 +126,7 @@ def with_told(tool: Tool, told: Mapping[str, Json]) -> Tool:
 
 
 def without_bound(tool: Tool, paths: Iterable[str]) -> Tool:
-    """The tool as those see it for whom these arguments are set: nothing of its schema names them."""
+    """Return the tool as callers with bound arguments see it: its schema does not contain them."""
     schema: dict[str, Any] = dict(tool.input_schema)
     for path in paths:
         schema = _without(schema, path.split("."), schema)
@@ -136,7 +137,8 @@ def without_bound(tool: Tool, paths: Iterable[str]) -> Tool:
 
 
 def bind_fault(tool: Tool, path: str) -> str | None:
-    """Why an argument of a tool cannot be bound, or None. Only what stands plainly under `properties` can be taken out of a schema."""
+    """Return the reason why an argument of a tool cannot be bound, or None. Only plain members of `properties` can be removed from a
+    schema."""
     schema: Schema = tool.input_schema
     names = path.split(".")
     for depth, name in enumerate(names):

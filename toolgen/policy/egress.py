@@ -41,7 +41,7 @@ _SPECIAL = tuple(
     )
 )
 _NO_SOURCES: Mapping[str, frozenset[Place]] = MappingProxyType({})
-_GLOBAL_UNICAST = ip_network("2000::/3")  # all that RFC 4291 section 2.4 has given out so far
+_GLOBAL_UNICAST = ip_network("2000::/3")  # all that RFC 4291 section 2.4 has assigned so far
 
 
 class Egress(Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class Egress(Struct, frozen=True, kw_only=True):
         return _unlisted(host, port) if self.allow else Allow(rule="egress")
 
     def check_redirect(self, host: str, port: int, address: str = "", *, source: str = "") -> Verdict:
-        """The verdict on following a redirect of this place to its own origin; where it leads is checked for itself."""
+        """Return the verdict on following a redirect of this place to its own origin; its target is checked too."""
         if self.same_origin:
             return self.check(host, port, address, source=source)
         return _deny(host, port, "redirects are not followed", suggestion="set `egress.redirects` in the policy")
@@ -96,9 +96,9 @@ class Egress(Struct, frozen=True, kw_only=True):
         return replace(self, private_networks=True).check(host, port, address, source=source)
 
     def check_keys(self, host: str, port: int, address: str, *, source: str = "") -> Verdict:
-        """The verdict on the key set of an identity provider. Its URL stands in the policy, which opens that place and no other.
+        """Return the verdict on the key set of an identity provider. Its URL in the policy permits that place and no other.
 
-        `allow` need not list it as well; but where cloud metadata and the like is, only `allow` opens it.
+        `allow` need not list it as well; but a place in a reserved network, such as cloud metadata, needs `allow`.
         """
         if (host.strip("[]").rstrip(".").lower(), port) in self.allow:
             return Allow(rule="egress.allow")
@@ -171,7 +171,7 @@ def _unlisted(host: str, port: int) -> Deny:
 
 
 def destination_of(egress: Egress, url: str, source: str) -> Verdict:
-    """The verdict on where a request would go, as far as the name alone tells."""
+    """Return the verdict on the destination of a request, as far as its name decides."""
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS[parts.scheme]

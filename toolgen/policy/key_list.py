@@ -1,4 +1,4 @@
-"""policies/keys.yaml, the part of a policy that `toolgen keys` writes: accepted keys, and what is revoked."""
+"""policies/keys.yaml, the part of a policy that `toolgen keys` writes: accepted keys, and revocations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PREFIX = "tgk_"  # so that secret scanners know one when they see it
 _SECTIONS = ("keys", "revoked")
 _HAS_OWNERS = hasattr(os, "geteuid")
 """Windows has no owners and modes of POSIX: a file has the access list of its directory."""
-_READABLE = 0o644  # the user the gateway runs as has to learn what is revoked, and there is nothing in it to hide
+_READABLE = 0o644  # readable for the gateway's user, which must learn about revocations; it contains no secret
 
 
 class KeyList(Struct):
@@ -48,18 +48,18 @@ class KeyList(Struct):
 
 
 def new_key() -> tuple[str, str]:
-    """A new API key, and its SHA-256 in hex, which is all that a policy has of it."""
+    """Return a new API key, and its SHA-256 in hex, which is all that the policy contains of it."""
     key = _PREFIX + secrets.token_urlsafe(32)
     return key, hashlib.sha256(key.encode("ascii")).hexdigest()
 
 
 @contextlib.contextmanager
 def editing(directory: Path, mode: int = 0o600, *, file: str = FILE) -> Iterator[KeyList]:
-    """A list, to be changed; it is written, whole or not at all, when the block ends without an error. One at a time.
+    """Open a list for changes; it is written, whole or not at all, when the block ends without an error. One at a time.
 
-    `mode` is that of a list that was not there before; it belongs to whom the directory belongs to, where that can be.
+    `mode` is that of a new list; its owner is that of the directory, if possible.
 
-    Raises `PolicyError` for a list that is not one, which is not overwritten, and for one that would be too large to be read again.
+    Raises `PolicyError` for an invalid list, which is not overwritten, and for one that would be too large to be read again.
     """
     name = f"{directory.name}/{file}"
     try:
@@ -84,7 +84,7 @@ def editing(directory: Path, mode: int = 0o600, *, file: str = FILE) -> Iterator
 
 
 def add_key(directory: Path, entry: Mapping[str, Any]) -> None:
-    """Writes a key into the list, or into the next one (`keys-2.yaml`, …) where that is as large as a file of a policy may grow.
+    """Write a key into the list, or into the next one (`keys-2.yaml`, …) if the list has the maximum size of a policy file.
 
     Raises `PolicyError`.
     """
@@ -117,7 +117,7 @@ def revoke(
                 if entry != revocation and (of_principal is None or entry.get("principal") != of_principal)
             ]
             found.revoked.append(dict(revocation))
-    except Exception:  # noqa: BLE001 - also a fault of ours in reading the list
+    except Exception:  # noqa: BLE001 - any error in reading the list
         _write_aside(directory, revocation)
         return []
     for name in _LISTS[1:]:
@@ -129,13 +129,14 @@ def revoke(
 
 
 def without_revoked(credentials: PolicyCredentials, directory: Path) -> PolicyCredentials:
-    """Credentials without what the files of a policy take away by now, for when the policy cannot be used: a revocation never waits for it.
+    """Return credentials without those that the files of a policy revoke by now, for a policy that cannot be used: revocations never wait
+    for it.
 
-    What cannot be read takes nothing away, and holds nothing else up. It gives nobody anything.
+    A file that cannot be read revokes nothing, and does not block the others. Nothing is granted.
     """
     sections = PrincipalSections(directory)
     for path in sorted(directory.glob("[!.]*.y*ml")):
-        with contextlib.suppress(Exception):  # also a fault of ours in reading one: the others still count
+        with contextlib.suppress(Exception):  # any error in reading one: the others still count
             _add_revoked(sections, read(path, f"{directory.name}/{path.name}", PolicyError))
     return credentials.without(sections.taken(), _listed(directory))
 
@@ -148,7 +149,7 @@ def _add_revoked(sections: PrincipalSections, document: YamlDocument) -> None:
 
 
 def _listed(directory: Path) -> frozenset[str] | None:
-    """The digests of the keys in the lists; None where there is none, or one cannot be read."""
+    """Return the digests of the keys in the lists; None if there is none, or one cannot be read."""
     if not (directory / FILE).exists():
         return None
     sections = PrincipalSections(directory)
@@ -199,7 +200,8 @@ def _text(found: KeyList, header: str) -> str:
 
 
 def _lockable(directory: Path) -> int:
-    """Open what is locked while a list of the directory changes: the directory, or a file in it where directories cannot be opened."""
+    """Open the file that is locked while a list of the directory changes: the directory, or a file in it if directories cannot be
+    opened."""
     if hasattr(os, "O_DIRECTORY"):
         return open_descriptor(directory, "RDONLY", "DIRECTORY")
     if not directory.is_dir():

@@ -69,7 +69,7 @@ def parse_rate(text: str) -> tuple[int, float] | None:
 
 
 class Limits:
-    """The limits of one policy, compiled: what a call costs is looked up by its tool and computed only where an expression says so."""
+    """Compiled limits of one policy: the cost of a call is looked up by its tool, and computed only if it is an expression."""
 
     def __init__(self, limits: Sequence[Limit], clock: Clock) -> None:
         self._limits = tuple(limits)
@@ -85,7 +85,7 @@ class Limits:
         would reveal which names exist. A cost that cannot be computed, is below 0 or is more than the bucket ever holds refuses the call.
         """
         tool = call.tool
-        # A name nobody has and a name that is hidden count alike, all of them in one bucket.
+        # Unknown and hidden names count alike, all in one bucket.
         name, source = ("", "") if isinstance(tool.binding, NoBinding) else (tool.name, tool.source)
         costs = self._costs.get(name)
         if costs is None:
@@ -141,7 +141,7 @@ class Limits:
 
 
 def merged(charges: Sequence[LimitCharge], paid: Sequence[LimitCharge]) -> tuple[LimitCharge, ...] | Deny:
-    """Charges of several calls as those of one: one a bucket, without what was paid already and without second places in flight."""
+    """Merge the charges of several calls: one per bucket, without paid ones and without second places in flight."""
     before = {charge.key: charge.cost for charge in paid}
     costs: dict[tuple[str, ...], float] = {}
     limits: dict[tuple[str, ...], Limit] = {}

@@ -80,7 +80,7 @@ class _MemberShape(msgspec.Struct):
         self.names[name] = made if known is None or known is made else _all([known, made])
 
     def of(self, name: str) -> Schema | None:
-        """The schema of a member, or None where nothing is said of it."""
+        """Return the schema of a member, or None if the schema does not mention it."""
         if name not in self.found:
             said = [self.names[name]] if name in self.names else []
             said += [schema for pattern, schema in self.patterns if _matches(pattern, name)]
@@ -100,9 +100,9 @@ class SchemaMembers:
         self._parts = 0
 
     def known(self, value: Json, schema: object, pointer: str, changes: Changes, depth: int = 0) -> Json:
-        """The value without members that look like a slip of one that its schema names and are nothing that it speaks of, without empty
-        texts for optional members that cannot be empty, and with JSON in place of texts that spell it out; the very same where there is
-        none. Other members stay: a schema that is silent of them allows them, as that of a parent of other schemas does."""
+        """Return the value without members that look like a misspelled name of the schema and that it does not mention, without empty
+        texts for optional members that cannot be empty, and with JSON in place of texts that encode it; the same object if there are
+        none. Other members stay: a schema that does not mention them allows them, like a parent of other schemas."""
         if depth > _MAX_DEPTH or not isinstance(schema, Mapping):
             return value
         match value:
@@ -151,7 +151,7 @@ class SchemaMembers:
         return self._unknown <= _MAX_UNKNOWN and near(name, names) != ""
 
     def nearest(self, pointer: str) -> str:
-        """The member that was probably meant by one at a JSON pointer, or ""."""
+        """Return the member that was probably meant by the one at a JSON pointer, or ""."""
         *steps, last = (token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
         schema: object = self._root
         for number, step in enumerate(steps):
@@ -174,8 +174,8 @@ class SchemaMembers:
         return self._shapes[key][1]
 
     def _gather(self, schema: object, shape: _MemberShape, depth: int, left: frozenset[int]) -> bool:
-        """Adds what a schema says, without the branches that are `left`. False where other members are allowed, or cannot be told from
-        what stands behind a choice."""
+        """Add the statements of a schema, without the branches that are `left`. Return False if other members are allowed, or depend on
+        an unresolved choice."""
         self._parts += 1
         if not isinstance(schema, Mapping) or depth > _MAX_PARTS or self._parts > _MAX_GATHERED:
             return False
@@ -203,7 +203,7 @@ class SchemaMembers:
         return closed
 
     def _join(self, branches: list[Schema], shape: _MemberShape, depth: int, left: frozenset[int]) -> None:
-        """Adds what branches say of which any may be meant: a member has to fit one of its schemas."""
+        """Add the statements of alternative branches: a member has to fit one of its schemas."""
         shapes = [_MemberShape() for _ in branches]
         for branch, one in zip(branches, shapes, strict=True):
             self._gather(branch, one, depth, left)
@@ -215,7 +215,7 @@ class SchemaMembers:
             shape.rest = _all([rest] if shape.rest is None else [shape.rest, rest])
 
     def _other_branches(self, schema: Schema, value: Mapping[str, Json], depth: int) -> list[Schema]:
-        """Branches of the choices of a schema that cannot be meant: a constant of theirs is another one in the value."""
+        """Return the branches that the value contradicts by a constant."""
         if depth > _MAX_PARTS:
             return []
         found: list[Schema] = []
@@ -245,7 +245,7 @@ class SchemaMembers:
         return any(self._contradicts(part, value, depth + 1) for part in parts)
 
     def _items(self, schema: Schema, depth: int = 0) -> tuple[Sequence[object], object]:
-        """The schemas of a list's first items, and that of all others, where they are said."""
+        """Return the schemas of a list's first items, and the schema of all others, if they are stated."""
         first = schema.get("prefixItems") or ()
         if depth > _MAX_PARTS or first or isinstance(schema.get("items"), Mapping):
             return first, schema.get("items")
@@ -296,7 +296,7 @@ def pointer_step(name: str) -> str:
 
 
 def json_types(schema: Schema, root: Schema, known: dict[int, frozenset[str]], depth: int = 0) -> frozenset[str]:
-    """The JSON types a property may have, or nothing when that cannot be told. `known` are those of schemas by their identity."""
+    """Return the JSON types of a property, or nothing if they are unknown. `known` are those of schemas by their identity."""
     if depth > _MAX_PARTS:
         return frozenset()
     if id(schema) not in known:

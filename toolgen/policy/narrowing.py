@@ -1,7 +1,7 @@
-"""Policy narrowed by an edit of it: nothing is given that it did not give, and what the edit takes away is gone at once.
+"""Policy narrowed by an edit of it: nothing new is granted, and what the edit removes is removed at once.
 
-Rules, conditions, SQL and addresses are asked twice, of both policies, and the strictest verdict counts (`NarrowedAccess`). Everything else
-is combined here where that is simple and sound; a part where it is not stays as it was until the whole edit comes into force.
+Rules, conditions, SQL and addresses are evaluated by both policies, and the strictest verdict counts (`NarrowedAccess`). Everything else
+is combined here if that is simple and sound; other parts stay unchanged until the whole edit comes into force.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = ["NarrowedAccess", "narrowed", "narrowed_credentials"]
 
 
 class NarrowedAccess(Access):
-    """The rules of one policy, under those of another (`other`), in which `counterpart` finds the same principal: what one of the two
-    refuses is refused. Arguments are bound as the first says."""
+    """Rules of one policy together with those of another (`other`), in which `counterpart` finds the same principal: a refusal by
+    either is a refusal. Arguments are bound by the first."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class NarrowedAccess(Access):
 
 
 def narrowed(before: Policy, after: Policy) -> Policy:
-    """The policy before, less what the one after it does not give: its rules, and scopes of SQL that are not simply narrower, stay those of
-    before, to be asked beside those of after."""
+    """Return the earlier policy without grants that the later one lacks. Its rules, and SQL scopes that are not simply narrower, stay,
+    and are evaluated together with the later ones."""
     if before.digest == after.digest:  # other keys alone
         return replace(
             before,
@@ -120,8 +120,8 @@ def narrowed(before: Policy, after: Policy) -> Policy:
 
 
 def narrowed_credentials(before: PolicyCredentials, after: PolicyCredentials) -> PolicyCredentials:
-    """The credentials of before, without principals, issuers, keys and tokens that are not in after, and with what is revoked there.
-    Roles and attributes stay."""
+    """Return the earlier credentials without principals, issuers, keys and tokens that the later ones lack, and with the later
+    revocations. Roles and attributes stay."""
     principals = {
         name: _entry(entry, after.principals[name])
         for name, entry in before.principals.items()
@@ -228,14 +228,14 @@ def _approval(before: Approval, after: Approval) -> Approval:
 def _plain(
     before: tuple[UnredactedArguments, ...] | None, after: tuple[UnredactedArguments, ...] | None
 ) -> tuple[UnredactedArguments, ...] | None:
-    """Paths that are recorded plainly, where only what is named is; None where everything is that is not sensitive."""
+    """Return the paths of plain arguments, if only listed ones are plain; None if everything is plain that is not sensitive."""
     if before is None or after is None:
         return before if after is None else after
     return tuple(one for one in before if one in after)
 
 
 def _scope(before: SqlScope, after: SqlScope) -> SqlScope:
-    """The scope after, where it is simply narrower or the same."""
+    """Return the later scope if it is simply narrower or equal."""
     sizes = ("max_rows", "max_bytes", "max_cell_bytes", "timeout_s", "max_changes")
     narrower = (
         all(getattr(after, name) <= getattr(before, name) for name in sizes)

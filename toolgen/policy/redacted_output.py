@@ -1,4 +1,4 @@
-"""Output schema of a tool whose answers the policy redacts: a text may stand wherever a redacted field does.
+"""Output schema of a tool whose answers the policy redacts: a text is valid in place of a redacted field.
 
 The listed schema of such a tool accepts its redacted answers, so they keep their structured content. A redaction that the schema does not
 foresee (a place that a filter chooses, a list with unique items) still leads to an answer as text, see `generator/emit/listed_output.py`.
@@ -25,11 +25,11 @@ _OTHERS = frozenset({"additionalProperties", "unevaluatedProperties"})
 _LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _ITEMS = frozenset({"items", "unevaluatedItems", "contains"})
 _SAME = frozenset({"then", "else"})
-_BELOW = re.compile(r"(?:\[[-0-9:*, ]*\]|\.\*)\Z")  # a path that ends so leads to members or items of what it names
+_BELOW = re.compile(r"(?:\[[-0-9:*, ]*\]|\.\*)\Z")  # a path with such an end matches members or items
 
 
 def with_redactions(tool: Tool, redactions: Iterable[Redaction]) -> Tool:
-    """The tool with an output schema that its redacted answers fit; itself where the policy redacts nothing of it."""
+    """Return the tool with an output schema that its redacted answers fit; the tool itself if the policy redacts nothing of it."""
     if tool.output_schema is None:
         return tool
     paths = [path for item in redactions if item.covers(tool) for path in item.fields]
@@ -43,7 +43,7 @@ def with_redactions(tool: Tool, redactions: Iterable[Redaction]) -> Tool:
 
 
 class _Widening:
-    """Widens schemas: a text may stand for members of some `names`, or for every member and item where that is None."""
+    """Widens schemas: a text is valid for members with some `names`, or for every member and item if that is None."""
 
     def __init__(self, names: set[str] | None) -> None:
         self._names = names

@@ -45,11 +45,11 @@ _OF_ARRAYS = frozenset({"items", "prefixItems", "contains", "unevaluatedItems"})
 
 
 def conceal(value: Json, schema: Schema, digest: _Replace) -> Json:
-    """Arguments as the record keeps them: what the tool's own schema calls secret (`format: password`, `writeOnly`) goes as a digest.
+    """Return arguments for the audit log: values that the tool's schema marks as secret (`format: password`, `writeOnly`) become digests.
 
-    The value is walked along the schema, through references, alternatives, items and additional properties; whatever any branch calls
-    secret is. Where something below is secret and the value is not what the schema says (text where an object was due, a member that
-    it does not declare), nobody can tell what of it is: it is a digest whole.
+    The value is walked along the schema, through references, alternatives, items and additional properties; a secret of any branch is
+    concealed. If a part below is secret and the value does not match the schema (text in place of an object, an undeclared member), the
+    secret part is unknown: the whole value becomes a digest.
     """
     return Concealer(schema, digest)(value)
 
@@ -73,7 +73,7 @@ def _is_secret(schema: Mapping[str, Any]) -> bool:
 
 
 class Concealer:
-    """`conceal` by one schema: walks a value along every part of it that speaks about the value."""
+    """`conceal` by one schema: walks a value along every part of the schema that applies to it."""
 
     def __init__(self, root: Schema, digest: _Replace) -> None:
         self._root, self._digest = root, digest
@@ -113,7 +113,7 @@ class Concealer:
         """Return True if a value at or below this schema is secret. A reference that leads nowhere counts as secret."""
         known = self._guarding.get(id(schema))
         if known is None:
-            self._guarding[id(schema)] = False  # while it is looked at: what leads back to itself adds nothing
+            self._guarding[id(schema)] = False  # while it is processed: a cycle adds nothing
             below = (item for key, item in schema.items() if key not in {"enum", "const", "default", "examples"})
             known = self._guarding[id(schema)] = any(map(self._leads_to_secret, below)) or (
                 "$ref" in schema and self._target(schema["$ref"]) is None
@@ -146,7 +146,7 @@ class Concealer:
         return at
 
     def _expanded(self, schemas: list[Any]) -> Iterator[Schema]:
-        """The schemas themselves and all that they refer to or combine, each once; what is no schema is passed over."""
+        """Return the schemas with all schemas that they refer to or combine, each once; other values are skipped."""
         stack, seen = list(schemas), set()
         while stack:
             schema = stack.pop()
@@ -202,10 +202,10 @@ _Digest = Callable[[Json], Json]
 
 
 class Placeholder(Recorded):
-    """The text that is recorded. `value` is what was sent, `digests` are those of all in it that is sensitive by itself.
+    """Recorded text. `value` is the value that was sent, `digests` are those of all parts of it that are sensitive by themselves.
 
-    `whole` says that the text is digests alone: its own first, then the others, so that each is found. A text of which only parts are
-    concealed is not.
+    `whole`: the text consists of digests only: its own first, then the others, so that each can be searched for. A text with concealed
+    parts is not whole.
     """
 
     __slots__ = ("digests", "value", "whole")
@@ -215,13 +215,14 @@ class Placeholder(Recorded):
 
 
 def concealed_whole(value: Json, digest: _Digest) -> Placeholder:
-    """A value as the digest of what was sent, whatever of it is concealed already."""
+    """Return a value as the digest of what was sent, whatever parts of it are concealed already."""
     inner: set[str] = set()
     return _whole(_restored(value, inner), inner, digest)
 
 
 def conceal_values(value: Json, values: Collection[str], digest: _Digest) -> Json:
-    """A value with each text or number that holds one of these texts as the digest of what was sent; so is an object whose names do."""
+    """Return a value in which each text or number that contains one of these texts is a digest of what was sent; so is an object with
+    such a name."""
     if isinstance(value, Placeholder):
         return concealed_whole(value, digest) if not value.whole and _holds(value, values) else value
     if isinstance(value, Mapping):
@@ -274,7 +275,7 @@ def _whole(sent: Json, inner: set[str], digest: _Digest) -> Placeholder:
 
 
 def _restored(value: Json, digests: set[str]) -> Json:
-    """A value as it was sent; `digests` takes those of what is concealed in it."""
+    """Return a value as it was sent; `digests` collects those of its concealed parts."""
     match value:
         case Placeholder():
             digests |= value.digests
@@ -308,8 +309,8 @@ def conceal_written(
 
 
 def conceal_at(arguments: JsonObject, paths: tuple[str, ...], digest: Callable[[Json], Json]) -> Json:
-    """The arguments with digests for what the paths find, also in JSON that stands in a text, and for text where they find nothing to
-    go on in."""
+    """Return the arguments with digests at the places that the paths match, also in JSON within a text, and for text where a path ends
+    early."""
     names = [last_names(path) for path in paths]
 
     def unread(text: str) -> Json:
@@ -333,6 +334,6 @@ def found_at(arguments: Any, paths: tuple[str, ...]) -> frozenset[Place]:
 
 
 def _rewritten_json(value: Json, text: str, layers: int) -> Json:
-    """The JSON of a text in which something is concealed; what else is in it is told apart from digests."""
+    """Return the JSON of a text in which a part is concealed; other content is kept distinct from digests."""
     plainly = as_text(encodable(value), text, layers)
     return rewritten(plainly if isinstance(plainly, str) else "", text, digests_in(value))

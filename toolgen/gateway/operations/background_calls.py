@@ -1,6 +1,6 @@
-"""Calls that go on without their caller: kept as soon as they are left, and called off by their caller at any worker.
+"""Background calls: stored when their client disconnects, and cancelled by their caller at any worker.
 
-They are the same calls in the same pipeline; what is kept is who may come back for them, and how they ended.
+They are ordinary calls in the same pipeline; the store has their owner and their outcome.
 """
 
 from __future__ import annotations
@@ -69,10 +69,11 @@ class BackgroundCalls:
         wait: float,
         caller_connection: CallerConnection,
     ) -> Envelope:
-        """Outcome of a call that is `making` with this `caller_connection`, or, after `wait` seconds, that it goes on, with its id.
+        """Return the outcome of a call that is `making` with this `caller_connection`, or a pending answer with its id after `wait`
+        seconds.
 
-        Where too many of its caller's go on already it is not made: it would be one more. Nor is one that is left at once where there is no
-        room for its result. Raises nothing.
+        The call is not made if its caller has too many background calls; a call that goes to the background at once is not made either if
+        there is no room for its result. Raises nothing.
         """
         who = parties(caller)
         if self._each[who] >= MAX_CALLS_EACH or len(self._waiting.worker.left) >= MAX_CALLS:
@@ -84,7 +85,8 @@ class BackgroundCalls:
         return await self.left_after(making, wait=wait, caller_connection=caller_connection)
 
     async def _full(self, caller: Principal) -> float | None:
-        """In how many seconds there may be room for another result of a caller's; None where there is. Asked once a second at most."""
+        """Return the seconds until there may be room for another result of a caller; None if there is room. Queried at most once a
+        second."""
         now, known = asyncio.get_running_loop().time(), self._rooms.get(caller.id)
         if known is None or now - known[0] >= _FRESH_S:
             until = None
@@ -133,11 +135,11 @@ class BackgroundCalls:
             if (call := caller_connection.under_way) is None:
                 task.cancel()
             elif call.id not in self._waiting.worker.left:
-                caller_connection.leave()  # the pipeline knows what to do with a call whose caller left
+                caller_connection.leave()  # the pipeline handles the call after the disconnect
             raise
 
     def _client_left(self, task: asyncio.Task[Envelope], caller_connection: CallerConnection) -> None:
-        """Keep a call that an executor has and that may have changed something: its caller left it, and may ask what became of it."""
+        """Store a call that an executor runs and that may have an effect: its client disconnected, and may ask for the outcome."""
         call = caller_connection.under_way
         if call is None or caller_connection.started is not True or call.tool.effect is Effect.READ or task.done():
             return
@@ -151,7 +153,7 @@ class BackgroundCalls:
     async def _leave(
         self, task: asyncio.Task[Envelope], call: Call, caller_connection: CallerConnection
     ) -> Invocation | None:
-        """Keeps a call that runs for its caller to come back to; None where that cannot be: then its caller waits on."""
+        """Store a running call, so that its caller can return to it; None if that is not possible: then its caller waits on."""
         waiting = self._waiting
         if call.id in waiting.worker.left:
             return None
@@ -190,7 +192,7 @@ class BackgroundCalls:
         return known
 
     async def keep_ended(self, call: Call, envelope: Envelope, task: TaskWish | None = None) -> Invocation | None:
-        """Keeps a call that ended before it was left, for its caller to come back to; None where too many of its caller's go on.
+        """Store a call that ended before its client disconnected; None if its caller has too many background calls.
 
         Raises `StateError`.
         """
@@ -207,7 +209,7 @@ class BackgroundCalls:
 
     @contextmanager
     def running(self, call_id: str, caller_connection: CallerConnection) -> Iterator[None]:
-        """While a call of this worker runs, of which its caller hears elsewhere."""
+        """Context of a call that runs in this worker and reports to its caller at another one."""
         self._running[call_id] = caller_connection
         try:
             yield
@@ -215,7 +217,7 @@ class BackgroundCalls:
             del self._running[call_id]
 
     def _ends(self, task: asyncio.Task[Envelope]) -> None:
-        """Has kept how a call ended. One that was cut off is looked after by others: nobody knows how far it came."""
+        """Store the outcome of a call. A call that was cut off is left to other workers, because its progress is unknown."""
         caller_connection = self._left.pop(task)
         call = caller_connection.under_way
         assert call is not None  # noqa: S101 - it was left for that
@@ -224,12 +226,12 @@ class BackgroundCalls:
         ending.add_done_callback(self._tasks.discard)
 
     async def _ended(self, task: asyncio.Task[Envelope], call: Call, caller_connection: CallerConnection) -> None:
-        """Keeps how a call ended. One that waits for somebody now is theirs to end."""
+        """Store the outcome of a call. A call that waits now is ended by its approvers or its device."""
         try:
             if not task.cancelled():
                 await self._settle(self._waiting.worker.mine[call.id], task.result(), caller_connection.line)
         except ToolgenError as error:
-            _logger.error(  # noqa: TRY400 - what it came from may quote anything
+            _logger.error(  # noqa: TRY400 - the cause may quote values
                 "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)
             )
         finally:
@@ -244,13 +246,13 @@ class BackgroundCalls:
                 del self._each[who]
 
     def _says(self, call_id: str, line: CallReports) -> None:
-        """Has kept what a call says."""
+        """Schedule the storage of a call's messages."""
         if call_id not in self._telling and call_id in self._running:
             telling = self._telling[call_id] = asyncio.create_task(self._tell(call_id, line))
             telling.add_done_callback(lambda _: self._telling.pop(call_id, None))
 
     async def _tell(self, call_id: str, line: CallReports) -> None:
-        """Keeps what a call says, for its followers at every worker."""
+        """Store the messages of a call for its followers at every worker."""
         while line.news:
             line.news = False
             said = None
@@ -270,13 +272,13 @@ class BackgroundCalls:
         waiting = self._waiting
 
         async def settle(known: Invocation) -> bool:
-            # One that has ended here does not wait for anybody: the store kept that, and did not say so.
+            # A call that has ended here does not wait: the store has that, but did not confirm it.
             waits = envelope.status == "pending" or known.status not in {"pending", "approved"}
             if known.kind != "call" and waits:
                 return True
             if envelope.status == "pending" and known.id in waiting.questions:
                 if await waiting.keep_question(known.id):
-                    return False  # it is looked at again as it is kept then
+                    return False  # its stored form is read again then
                 return (
                     await waiting.end_forgotten(known) is not None
                 )  # the store lost the question before this call was left
@@ -304,7 +306,7 @@ class BackgroundCalls:
         return True
 
     async def cancel(self, call_id: str, caller: Principal) -> Envelope | None:
-        """Withdraws a caller's own call, or calls it off where it runs, and says how it stands then; None where there is none."""
+        """Withdraw a caller's own call, or cancel it where it runs, and return its state; None if there is none."""
         waiting = self._waiting
         while True:
             known = await waiting.own(call_id, caller)
@@ -343,7 +345,7 @@ def _asks(caller_connection: CallerConnection) -> bool:
 
 
 def _invocation(call: Call, owner: str, now: float, task: TaskWish | None) -> Invocation:
-    """A call that runs, as it is kept: without its arguments, which nobody needs again."""
+    """Return a running call in its stored form, without its arguments, which are not needed again."""
     return Invocation(
         id=call.id,
         waits_for=BackgroundState(),

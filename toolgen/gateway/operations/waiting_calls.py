@@ -1,4 +1,4 @@
-"""Calls that are kept while they wait, or run without their caller: whose they are, how they stand, and that each ends once, on record."""
+"""Stored calls that wait, or run without their caller: their owners, their states, and exactly one recorded outcome for each."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class WaitingCalls:
         )
 
     async def current_of(self, call_id: str) -> Invocation | None:
-        """A call as it is kept. One of which the store has lost how far it had come ends here, where that is this gateway's to say."""
+        """Return a stored call. If the store has lost its progress, it ends here, if this gateway is responsible for it."""
         try:
             return await self.store.get(call_id)
         except BehindError as error:
@@ -97,7 +97,7 @@ class WaitingCalls:
         except StateError as error:
             if isinstance(error, StateUnavailableError) or (awaited := await self.store.awaited(call_id)) is None:
                 raise
-            return awaited  # what the store has of it cannot be read: it ends soon
+            return awaited  # its entry in the store cannot be read: it ends soon
 
     async def _lapsed(self, known: Invocation) -> bool:
         """Return True if a call is past the storage time that its client asked for."""
@@ -127,7 +127,7 @@ class WaitingCalls:
         known = await self.current_of(call_id)
         if known is None:
             return None
-        if known.equal != name:  # who wrote that it is, is nobody who may
+        if known.equal != name:  # no gateway wrote this claim of the name
             return ""
         if known.status != "ended":
             return "approval_required" if known.kind == "approval" else "deferred"
@@ -168,8 +168,8 @@ class WaitingCalls:
     async def outcome(
         self, call_id: str, caller: Principal, wait: float = 0.0, *, tells: bool = True
     ) -> Envelope | None:
-        """State of a caller's own call, or its end within `wait` seconds; None for a call that is another's, or none. `tells`: who asks
-        gives it to the caller."""
+        """Return the state of a caller's own call, or its end within `wait` seconds; None for a call of another caller, or an unknown
+        one. `tells`: the result is passed on to the caller."""
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
         while True:
@@ -187,8 +187,8 @@ class WaitingCalls:
                     await news.wait()
 
     async def keep(self, invocation: Invocation, *, each: int, total: int) -> bool:
-        """Keep a call that waits for somebody; False if too many do. One that the store did not confirm, twice, waits too: it is kept once
-        the store can be reached, unless the store has lost something since. Then it is swept."""
+        """Store a call that waits; return False if too many do. A call that the store did not confirm, twice, waits too: it is stored
+        once the store can be reached, unless the store has lost something since. Then it is swept."""
         try:
             kept = await self._kept(invocation, each=each, total=total)
         except StateUnavailableError as error:
@@ -214,14 +214,14 @@ class WaitingCalls:
         while (known := await self.store.get(invocation.id)) is not None:
             if known.kind == invocation.kind:  # an earlier try was done after all
                 return True
-            if known.status != "running" or known.cancel:  # called off at another worker: nobody is asked any more
+            if known.status != "running" or known.cancel:  # cancelled at another worker: no question is open any more
                 return False
             if await self._replaced(known, invocation):
                 return True
         return False
 
     async def _replaced(self, known: Invocation, question: Invocation) -> bool:
-        """Have a call that was left wait for somebody. False if somebody else changed it."""
+        """Let a call whose client disconnected wait. Return False if another process changed it."""
         changed = msgspec.structs.replace(question, home=known.home, version=known.version, task=known.task)
         if await self.store.replace(known, changed) is None:
             return False
@@ -250,7 +250,7 @@ class WaitingCalls:
         return known or msgspec.structs.replace(envelope, status="refused", error=gone)
 
     async def cancel(self, call_id: str, caller: Principal) -> Envelope | None:
-        """Withdraw a caller's own call that nobody began to carry out, and return how it stands then; None as above. Raises as `close`."""
+        """Withdraw a caller's own call that has not been executed, and return its state; None as above. Raises the errors of `close`."""
         known = await self.own(call_id, caller)
         if known is None:
             return None
@@ -262,9 +262,9 @@ class WaitingCalls:
         return await self.outcome(call_id, caller)
 
     async def _may_be_over(self, known: Invocation) -> bool:
-        """True if a call may have ended, or been begun, though the store says that it waits: the store was emptied or set back not long
-        ago, and each gateway puts back what it knows. The call's own gateway is given longer for that than others are. A process that
-        could not ask the store all the time may have missed that, so it answers for no call of another gateway."""
+        """Return True if a call may have ended, or begun, although it waits in the store: the store was emptied or set back recently,
+        and each gateway restores its calls. The call's own gateway gets more time for that. A process that could not always reach
+        the store may have missed the loss, so it answers for no call of another gateway."""
         if self.store.loss:  # found just now, and not looked into yet
             return True
         fate = await self.store.fate(known)
@@ -305,8 +305,8 @@ class WaitingCalls:
     async def close(
         self, known: Invocation, *, by: str, verdict: Verdict, error: Error, said: Mapping[str, Any] = _NOTHING
     ) -> Invocation | None:
-        """End a call that is not carried out (any more), on record first, with `said`. None where somebody else was quicker, or, for a
-        call that expired or whose worker is gone (`expire`, `lose`), where it is another gateway's to say.
+        """End a call that is not executed (any more), in the audit log first, with `said`. Return None if another process was faster, or
+        if the call expired or lost its worker (`expire`, `lose`) and another gateway is responsible for it.
 
         Raises `StateUnavailableError` for a call that may be over, and `AuditError`.
         """
@@ -325,11 +325,11 @@ class WaitingCalls:
     async def give_up(
         self, known: Invocation, *, verdict: Verdict, error: Error, missing: bool = False
     ) -> Invocation | None:
-        """End a call that nobody answered for in time, or whose worker is gone. None where it is another gateway's to say, or somebody
-        else was quicker.
+        """End a call that expired, or whose worker is gone. Return None if another gateway is responsible for it, or another process was
+        faster.
 
-        What was begun ends `outcome_unknown`, whatever `error` says, and one call has one outcome on record. `missing`: the store does
-        not know the call, or cannot be read.
+        A call that has begun ends as `outcome_unknown`, whatever `error` is, and one call has one recorded outcome. `missing`: the store
+        does not have the call, or cannot be read.
         """
         fate = await self.store.fate(known)
         if fate == "foreign" or await self.worker.kept_now(known.id):
@@ -355,13 +355,13 @@ class WaitingCalls:
         held = await (self.hold(known) if not missing and fate in {"own", "orphaned"} else self._take_back(known))
         if held is None:
             return None
-        if not missing and fate in {"own", "orphaned"} and self.store.loss:  # others put back first what they know
+        if not missing and fate in {"own", "orphaned"} and self.store.loss:  # other gateways first restore their calls
             await self.store.replace(held, msgspec.structs.replace(held, lease=0.0))
             return None
         return await self._close(held, by="", verdict=verdict, error=error, recorded=recorded, lost=begun)
 
     async def end_forgotten(self, known: Invocation) -> Invocation | None:
-        """End a call whose question the store lost before the call was left. None where somebody else was quicker."""
+        """End a call whose question the store lost before its client disconnected. Return None if another process was faster."""
         return await self._close(known, by="", verdict="lose", error=forgotten(known))
 
     async def look_up(self, calls: Sequence[Invocation]) -> None:
@@ -424,8 +424,8 @@ class WaitingCalls:
         await self.worker.keep_unkept()
 
     async def keep_question(self, call_id: str) -> bool:
-        """Keep a call that waits for somebody, of which the store did not confirm that it keeps it. False if it is not such a call, or the
-        store has lost something since: somebody may have answered before that."""
+        """Store a waiting call that the store did not confirm. Return False if it is not such a call, or if the store has lost
+        something since, because it may have been answered before that."""
         question = self._unconfirmed.get(call_id)
         if question is None or question.asked <= self.store.lost_at:
             self._unconfirmed.pop(call_id, None)
@@ -481,7 +481,7 @@ class WaitingCalls:
         return Envelope(status="pending", tool=known.tool, call_id=known.id, data=data, error=error, meta=meta)
 
     async def hold(self, known: Invocation) -> Invocation | None:
-        """Takes a call in hand, so that it is moved on by nobody else for a while; None where somebody else has it, or was quicker."""
+        """Lease a call, so that no other process changes it for some time; None if another process holds it, or was faster."""
         now = await self.store.now()
         if known.lease > now:
             return None
@@ -497,7 +497,8 @@ class WaitingCalls:
         said: Mapping[str, Any] = _NOTHING,
         event: str = "decision",
     ) -> int:
-        """The number of the entry, which says `said` besides. What cannot be recorded was not answered: the call is let go again."""
+        """Return the number of the audit entry, which also has the fields of `said`. Without a record there was no answer: the lease is
+        released."""
         fields: dict[str, Any] = {
             "event": event,
             "call_id": known.id,
@@ -531,7 +532,7 @@ def done_so_far(resume: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def kept_until(known: Invocation, now: float) -> float:
-    """Until when its caller can come back for a call, as far as that is known: an hour after its end, or less where it asked for less."""
+    """Return the time until which the caller can fetch the call, if it is known: an hour after its end, or less if it asked for less."""
     longest = (known.ended or max(now, known.expires)) + KEPT_S
     if known.task is None or not known.task.keep_s:
         return longest

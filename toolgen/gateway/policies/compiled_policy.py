@@ -90,8 +90,8 @@ from toolgen.state.value_vault import ValueVault
 
 __all__ = ["CompiledPolicy", "CurrentPolicy", "GatewayDependencies"]
 
-_MAX_TOLD_CATALOGS = 256  # of principals that are told different values of bound arguments
-_MAX_PLACES = 1024  # whose verdicts are kept: a policy that is in force never changes its mind about one
+_MAX_TOLD_CATALOGS = 256  # of principals with different disclosed values of bound arguments
+_MAX_PLACES = 1024  # whose verdicts are cached: they do not change under one policy
 
 
 class CurrentPolicy:
@@ -213,7 +213,7 @@ class CompiledPolicy:
         self._pause = PauseStage(pauses=runtime.pauses, tolerant=self.tolerant)
         self.concealing = AuditRedaction(policy, runtime.manifest, self._digest_of)
         self._egress: tuple[Egress, ...] = (policy.egress,) if edited is None else (policy.egress, *edited._egress)
-        # Whether this policy opens an address, and on behalf of which source it is asked.
+        # Verdict of this policy on an address for a source.
         self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, self._egress))
         self.context: ContextPolicy = ContextPolicy(
             policy,
@@ -241,8 +241,8 @@ class CompiledPolicy:
         self.read_context = context_pipeline(parts, self.context.access, self.context.stands)
 
     def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
-        """The tools this principal may call, in name order; with a session, those that are there in this step of it. The same object every
-        time."""
+        """Return the tools that a principal may call, in name order; with a session, those of its current step. The object is the same
+        every time."""
         key = (principal.toolsets, *_roles(principal))
         if self._edited is not None:
             key = (*key, *_roles(self._edited.current(principal)))
@@ -264,7 +264,7 @@ class CompiledPolicy:
         return found
 
     def closed(self, principal: Principal, name: str) -> Deny | None:
-        """The refusal of a tool that is not open to a principal who is told so; None for any other tool, and one that is not there."""
+        """Return the refusal of a closed tool whose existence is disclosed to a principal; None for any other tool."""
         entry = disclosed(self.policy.disclosures, principal, name)
         tool = None if entry is None else self._tools.get(name)
         if entry is None or tool is None or self.access.visible(without_toolsets(principal), tool):
@@ -277,7 +277,7 @@ class CompiledPolicy:
         return "" if entry is None else not_open(entry)
 
     def closed_tools(self, principal: Principal) -> tuple[Tool, ...]:
-        """The tools that are not open to a principal who is told so, in name order. The same object every time."""
+        """Return the closed tools that are disclosed to a principal, in name order. The object is the same every time."""
         if not self.policy.disclosures:
             return ()
         key = _roles(principal)
@@ -298,7 +298,8 @@ class CompiledPolicy:
         return None if source is None else source.graph
 
     def may_wait(self, principal: Principal, catalog: Sequence[Tool]) -> bool:
-        """True if a call of one of these tools may be answered as pending: a device is asked, or people are that the policy names."""
+        """Return True if a call of one of these tools may be answered as pending: it waits for a device, or for approvers that the
+        policy names."""
         if any(tool.runs_on_device for tool in catalog):
             return True
         if not roles_that_answer(self.policy):
@@ -307,7 +308,7 @@ class CompiledPolicy:
         return any(tool.runs_steps or self.access.asks(principal, tool) for tool in tools if tool is not None)
 
     def pending_after(self, principal: Principal, name: str) -> float | None:
-        """Seconds that a rule lets a caller of a tool wait; None where no rule says it."""
+        """Return the seconds that a caller of a tool waits by a rule; None without such a rule."""
         tool = self._tools.get(name)
         return None if tool is None else self.access.pending_after(principal, tool)
 
@@ -366,7 +367,7 @@ class CompiledPolicy:
     def reading(
         self, name: str, arguments: JsonObject, principal: Principal
     ) -> tuple[AnswerOptions | Error, JsonObject]:
-        """Part of its answer that a call asks for, and its arguments without that; an error where it cannot be read."""
+        """Return the options of the answer in a call's arguments, and the arguments without them; an error if they are invalid."""
         tool = self._tools.get(name) if may_have_options(arguments) else None
         if tool is None or not self.access.visible(principal, tool):
             return WHOLE, arguments
@@ -388,7 +389,7 @@ class CompiledPolicy:
         return await self.tokens.restored(tool, arguments, principal, session, signed=signed)
 
     def masking(self, call: Call) -> CallMasking | None:
-        """The masking of what the caller of this call is shown; None where no detector looks at answers."""
+        """Return the masking of texts for the caller of this call; None if no detector inspects answers."""
         return None if self._results is None else self._results.masking(call)
 
     def scope_hash(self, principal: Principal, tool: Tool) -> str:
@@ -428,9 +429,9 @@ class CompiledPolicy:
     async def judge(
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext
     ) -> Explanation:
-        """Decision about a call, without making it: by the rules, then by the guards as a real call is.
+        """Return the decision about a call without making it: by the rules, then by the guards of a real call.
 
-        Where the call lacks an argument that its tool requires there is nothing for the guards to look at, and the rules decide alone.
+        If the call lacks a required argument, the guards cannot judge it, and the rules decide alone.
         """
         bound = self.access.bind(principal, tool, arguments)
         verdict = bound.denied or self.access.decide(principal, tool, bound.arguments, circumstances)
@@ -514,7 +515,7 @@ class CompiledPolicy:
         return {source: partial(_of_both, guard, others[source], edited.current) for source, guard in own.items()}
 
     def _document_guards(self, runtime: GatewayDependencies) -> Mapping[str, DocumentGuard]:
-        """Return a guard for each source that takes documents of its callers. It compiles a schema when it is first asked for."""
+        """Return a guard for each source that accepts documents of its callers. It compiles a schema at its first use."""
         manifest = runtime.manifest
         if all(info.graph is None for info in manifest.sources.values()):
             return {}

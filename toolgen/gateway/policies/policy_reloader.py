@@ -1,7 +1,7 @@
-"""Policy reloader: reads the policy again when its files change, and decides what of an edit is in force when.
+"""Policy reloader: reads the policy again when its files change, and decides when each part of an edit comes into force.
 
-What an edit takes away is in force at once. What it gives is in force once the files have been unchanged for two seconds and can be used;
-and where a file is gone or was cut, once an operator accepted that. An edit that cannot be used changes nothing, but for revocations.
+Revoked and removed grants end at once. New grants come into force once the files have been unchanged for two seconds and are valid; if a
+file is gone or was truncated, once an operator has accepted that. An invalid edit changes nothing, except for its revocations.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ INTERVAL_S = 0.2
 SETTLED_S = 2.0
 """How long files are unchanged before what an edit gives is in force: a file that is still being written is not half an edit."""
 
-_RESTLESS = 3  # looks at which a change is read though files keep changing: writing on and on holds back no revocation
+_RESTLESS = (
+    3  # checks after which a change is read although files keep changing, so that continuous writes delay no revocation
+)
 
 State: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
 """What `stat` says of every file of a directory. The time of its inode is among it, which no program can set back."""
@@ -79,7 +81,7 @@ def file_states(settings: Settings) -> FileStates:
 
 
 def _item(entry: os.DirEntry[str]) -> tuple[str, int, int, int, int] | None:
-    """A symbolic link is what it leads to: that is how a mounted ConfigMap changes."""
+    """A symbolic link counts as its target, because a mounted ConfigMap changes that way."""
     try:
         status = entry.stat()
     except OSError:
@@ -94,7 +96,7 @@ Note = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 class _Edit(Struct, kw_only=True):
-    """The policy that the files are by now, where it is not the one in force. `files` is None where they cannot be used any more: then it
+    """Policy of the current files, if it is not the one in force. `files` is None if they cannot be used any more: then the edit only
     narrows, and never comes into force."""
 
     policy: Policy
@@ -105,7 +107,7 @@ class _Edit(Struct, kw_only=True):
 class PolicyReloader:
     """Puts a policy in force, and another one when its files change.
 
-    `state` is what the files were before they were read: a change since then is acted on by `start`.
+    `state` is the state of the files before they were read: `start` handles changes since then.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ class PolicyReloader:
         self._current.put(CompiledPolicy(policy, runtime))
 
     def counts(self) -> PolicyCounts:
-        """Number of edits that came into force, and the time since when what is in force is."""
+        """Number of edits that came into force, and the time of the last one."""
         given = [one for roles in self._given.values() for one in roles]
         return PolicyCounts(
             loaded=self._loaded,
@@ -154,7 +156,7 @@ class PolicyReloader:
 
     @property
     def loaded(self) -> int:
-        """Number of changes of what is in force."""
+        """Number of changes of the policy in force."""
         return self._loaded
 
     @property
@@ -163,7 +165,7 @@ class PolicyReloader:
         return self.runtime.clock.monotonic() - self._since_change >= SETTLED_S
 
     def give(self, given: GivenRoles) -> None:
-        """Puts in force what people were given for some time, in place of what they were before."""
+        """Put temporary roles in force, in place of the former ones."""
         if given != self._given:
             self._given = given
             self._current.put(self._compiled_policy())
@@ -194,16 +196,16 @@ class PolicyReloader:
                 await self.revoke(state)
 
     async def revoke(self, state: State) -> None:
-        """Puts in force what the files revoke, and nothing else of them. `state` is what they were before they are read here."""
+        """Put only the revocations of the files in force. `state` is the state of the files before they are read here."""
         self._searched = state
         try:
             files = await asyncio.to_thread(read_files, self._directory)
             await self._revoke_first(files)
-        except Exception:  # noqa: BLE001 - also a fault of ours, which reading the whole of them tells: the next edit must still be looked at
+        except Exception:  # noqa: BLE001 - any error: reading the whole policy reports it, and later edits must still be noticed
             return
 
     async def look(self) -> None:
-        """Looks at the files once: a change is read, and a change that was read comes into force whole where it is time for that."""
+        """Check the files once: a change is read, and a change that was read comes into force as a whole when it is due."""
         state, now = state_of(self._directory), self.runtime.clock.monotonic()
         rests = state == self._seen
         if not rests:
@@ -217,24 +219,24 @@ class PolicyReloader:
                 await self._settle()
 
     async def reload(self, *, complete: bool = True) -> bool:
-        """Reads the policy again, and puts it in force whole where it is `complete`, by the word of the caller; otherwise as a change that
-        was just noticed. False where it cannot be used: then what was in force stays so.
+        """Read the policy again. `complete`: the operator states that the edit is complete, and it comes into force as a whole; otherwise
+        it is handled like a noticed change. Return False if it cannot be used: then the policy in force stays.
 
-        Either is in the log and in the audit; `unread` says what is wrong until a later reading succeeds, and `held` what is missing.
+        Either is logged and audited; `unread` has the error until a later reading succeeds, and `held` the missing files.
         """
         async with self._reloading:
             await self._take(state_of(self._directory), complete=complete)
             return not self.unread
 
     async def _take(self, state: State, *, complete: bool = False) -> None:
-        """Reads the files, and puts in force what they take away; all they say where they are `complete`."""
+        """Read the files and put their revocations in force; all of their content if they are `complete`."""
         self._taken, self._searched, self._looks = state, state, 0
         files: PolicyFiles | None = None
         try:
             files = await asyncio.to_thread(read_files, self._directory)
             await self._revoke_first(files)
             policy = await asyncio.to_thread(self.runtime.read_policy, files, self.runtime.known)
-        except Exception as error:  # noqa: BLE001 - also a fault of ours in reading it: the next edit must still be looked at
+        except Exception as error:  # noqa: BLE001 - any error: later edits must still be noticed
             await self._fail(error, () if files is None else incomplete(self._files, files))
             return
         self.unread = ""
@@ -261,9 +263,7 @@ class PolicyReloader:
         while True:
             read = self._read
             credentials = await asyncio.to_thread(less, read.credentials)
-            if (
-                read is self._read
-            ):  # otherwise something else was taken away meanwhile, and this is taken from what is left
+            if read is self._read:  # otherwise other grants were removed meanwhile, and this narrows the rest
                 break
         if credentials == read.credentials:
             return False
@@ -278,7 +278,7 @@ class PolicyReloader:
             return
         if edit.missing and not await self._acceptances.accepted(edit.files):
             return
-        if self._now() != edit.files:  # stat told nothing of it
+        if self._now() != edit.files:  # stat did not show it
             self._taken, self._since_change = None, self.runtime.clock.monotonic()
             return
         before = self._current.compiled_policy.policy
@@ -307,9 +307,9 @@ class PolicyReloader:
         await self._revoke()
 
     async def adopt(self, runtime: GatewayDependencies, begin: Callable[[], Awaitable[None]]) -> None:
-        """Puts another catalog in force, and the policy as it reads with it. `begin` comes just before.
+        """Put another catalog in force, and the policy under it. `begin` runs just before.
 
-        Raises `ToolgenError` where it cannot be read so, and what `begin` raises: nothing changes then.
+        Raises `ToolgenError` if the policy is invalid under it, and errors of `begin`: nothing changes then.
         """
         async with self._reloading:
             state, files, edit = state_of(self._directory), self._files, None
@@ -325,7 +325,7 @@ class PolicyReloader:
             self.runtime, self.unread = runtime, ""
             gone = policy.credentials.without(
                 self._read.credentials, None
-            )  # also what was revoked since the files were read
+            )  # also revocations since the files were read
             if gone != policy.credentials:
                 policy = replace(policy, credentials=gone, keys_digest="")
             self._read, self._files, self._edit = policy, files, edit
@@ -334,7 +334,7 @@ class PolicyReloader:
             await self._put(before, always=True)
 
     def _edit_again(self, edit: _Edit, runtime: GatewayDependencies) -> _Edit:
-        """The edit as it reads with another catalog; as it was where it cannot be read so."""
+        """Return the edit under another catalog; unchanged if it is invalid under it."""
         try:
             return replace(edit, policy=runtime.read_policy(edit.files or self._files, runtime.known))
         except PolicyError:
@@ -354,7 +354,7 @@ class PolicyReloader:
             await self.note({"event": "keys", "policy_digest": self._read.digest, "status": "ok"})
 
     async def _put(self, before: Policy, *, always: bool = False) -> None:
-        """Puts in force what is to be by now, and tells of what differs from the policy before."""
+        """Put the current policy in force, and report the differences from the former one."""
         compiled_policy = self._compiled_policy()
         policy = compiled_policy.policy
         same = policy.digest == before.digest
@@ -375,7 +375,7 @@ class PolicyReloader:
         self._current.put(self._compiled_policy())
 
     def _compiled_policy(self) -> CompiledPolicy:
-        """The policy in force by now, compiled: narrowed, where there is an edit of it that waits."""
+        """Return the compiled policy in force, narrowed by a waiting edit if there is one."""
         read, edit, before = self._read, self._edit, self._current.compiled_policy
         if edit is None:
             return CompiledPolicy(read.with_given(self._given), self.runtime, before=before)
@@ -385,7 +385,7 @@ class PolicyReloader:
         return CompiledPolicy(read.with_given(self._given), self.runtime, edited, before)
 
     def _now(self) -> PolicyFiles:
-        """The files as they are; none where they cannot be read."""
+        """Return the current files; none if they cannot be read."""
         try:
             return read_files(self._directory)
         except PolicyError:

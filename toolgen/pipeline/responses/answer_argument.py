@@ -79,7 +79,8 @@ _VALUES = frozenset({"const", "enum", "default", "examples", "example"})
 
 
 class AnswerOptions(Struct, frozen=True, kw_only=True):
-    """`mask` keeps some fields, `choice` some items, `pages` follows as many pages (0: none was asked for), `cursor` reads on."""
+    """Options of an answer: `mask` selects fields, `choice` selects items, `pages` is the number of pages to follow (0: not set),
+    `cursor` continues an answer."""
 
     mask: Mask | None = None
     choice: Choice | None = None
@@ -103,7 +104,8 @@ def option_name(tool: Tool) -> str:
 
 
 def option_names(tool: Tool) -> tuple[str, ...]:
-    """The names under which a call may have the options of its answer, the listed one first; none for a tool that takes no options."""
+    """Return the names of the arguments with which a call may set the options of its answer, the listed one first; none for a tool
+    without options."""
     if not _takes(tool):
         return ()
     former = () if FORMER in members(tool.input_schema, tool.input_schema) else (FORMER,)
@@ -111,12 +113,13 @@ def option_names(tool: Tool) -> tuple[str, ...]:
 
 
 def _takes(tool: Tool) -> bool:
-    """True for a tool whose answers may hold lists that the gateway can choose from: of HTTP, and reads of GraphQL, SQL and MCP servers."""
+    """Return True for a tool whose answers may contain lists that the gateway can select from: HTTP, and reads of GraphQL, SQL and MCP
+    servers."""
     return tool.sends_request or (tool.binding.answers_lists and tool.effect is Effect.READ)
 
 
 def may_have_options(arguments: JsonObject) -> bool:
-    """False for arguments of which none has a name that options of an answer have for any tool."""
+    """Return False for arguments without any name that options of an answer have."""
     for name in arguments:  # noqa: SIM110 - a generator would take longer than the test itself
         if name == FORMER or name.startswith(ARGUMENT):
             return True
@@ -124,10 +127,9 @@ def may_have_options(arguments: JsonObject) -> bool:
 
 
 def taken(tool: Tool, arguments: JsonObject, pagings: Pagings) -> tuple[AnswerOptions, JsonObject]:
-    """The options of the answer, and the arguments without them. Raises `ValueError`, saying what is wrong with which argument.
+    """Return the options of the answer, and the arguments without them. Raises `ValueError` with the error and the argument.
 
-    Where the options are not listed, an argument of their name that does not look
-    like them is left, as any other argument that the tool does not have.
+    If options are not listed, an argument with their name but another form stays, like any other unknown argument.
     """
     names = option_names(tool)
     found = [name for name in names if name in arguments]
@@ -161,7 +163,7 @@ def _read(given: Json) -> AnswerOptions:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             given = 0
     if not isinstance(given, Mapping):
-        raise ValueError("it must be an object")  # noqa: TRY004 - what was sent, not what we passed
+        raise ValueError("it must be an object")  # noqa: TRY004 - an error of the caller's value
     said = {name: value for name, value in given.items() if value is not None}
     if unknown := said.keys() - _KEYS:
         raise ValueError(f"'{bounded(min(unknown), 40)}' is none of fields, where, sort, top, pages and cursor")
@@ -177,9 +179,10 @@ def _read(given: Json) -> AnswerOptions:
 
 
 def offering(tool: Tool, narrowed: Tool, pagings: Pagings) -> Tool:
-    """A tool as an agent is shown it: where its answers are lists, with their options, and with an output schema that a part of one fits.
+    """Return a tool as an agent sees it: if its answers are lists, with their options, and with an output schema that a part of an answer
+    fits.
 
-    `narrowed` is the tool without the arguments that a policy sets. The digest stays that of the tool itself, which is what is called.
+    `narrowed` is the tool without the arguments that a policy sets. The digest stays that of the called tool.
     """
     narrowed = shown(narrowed)
     if not may_offer(tool, pagings):
@@ -200,7 +203,7 @@ def offering(tool: Tool, narrowed: Tool, pagings: Pagings) -> Tool:
 
 
 def may_offer(tool: Tool, pagings: Pagings) -> bool:
-    """True for a tool that is listed with the options of its answers: one that only reads, and whose answers are lists or pages."""
+    """Return True for a tool that is listed with the options of its answers: one that only reads, and whose answers are lists or pages."""
     properties = tool.input_schema.get("properties", {})
     if not _takes(tool) or tool.effect is not Effect.READ or not isinstance(properties, Mapping):
         return False

@@ -1,4 +1,4 @@
-"""Choice of items: which items of a list an agent asked for, in which order, and how many."""
+"""Choice of items of a list: filter, order and number."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MAX_TOP: Final = 1_000
 _MAX_CONDITIONS: Final = 10
 _MAX_ORDERS: Final = 5
 _MAX_LENGTH: Final = 300
-_MAX_DEPTH: Final = 4  # of objects in which a list is looked for, and of paths that are told
+_MAX_DEPTH: Final = 4  # of objects in which a list is searched for, and of paths in an error
 _MAX_TOLD: Final = 40
-_MAX_LOOKED_AT: Final = 50  # items whose paths are told
+_MAX_LOOKED_AT: Final = 50  # items whose paths are listed in an error
 _CONDITION: Final = re.compile(r"\s*(.+?)\s*(==|!=|<=|>=|=|<|>|\s(?:contains|CONTAINS)\s)\s*(.*?)\s*\Z", re.DOTALL)
 _CONNECTION: Final = ("edges", "nodes")
 _Path: TypeAlias = tuple[str, ...]
@@ -52,7 +52,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     top: int = 0
 
     def apply(self, data: Json) -> Chosen:
-        """The answer with the items that were asked for in place of its list. Raises `ChoiceError`."""
+        """Return the answer with the chosen items in place of its list. Raises `ChoiceError`."""
         at = located(data)
         if at is None:
             raise ChoiceError("the answer has no list, or several, that where, sort and top could be about")
@@ -81,7 +81,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
 
 def choice_of(given: Mapping[str, Json]) -> Choice | None:
-    """The choice in the options of an answer; None where there is none. Raises `ValueError`, saying what is wrong."""
+    """Return the choice in the options of an answer; None if there is none. Raises `ValueError` with the reason."""
     where, sort, top = given.get("where"), given.get("sort"), given.get("top", 0)
     if isinstance(top, bool) or not isinstance(top, int) or ("top" in given and not 1 <= top <= MAX_TOP):
         raise ValueError(f"top must be a whole number from 1 to {MAX_TOP}")
@@ -164,7 +164,7 @@ def _lists_in(data: Json, path: _Path, depth: int) -> Iterable[tuple[_Path, Sequ
             for name, item in data.items():
                 if isinstance(item, Mapping):
                     yield from _lists_in(item, (*path, name), depth + 1)
-        else:  # several, of which none is the one
+        else:  # several lists, and no main one
             yield from (((*path, name), item) for name, item in lists.items())
 
 
@@ -212,9 +212,9 @@ def _at(item: Any, steps: _Path) -> Any:
 
 
 def _known(steps: _Path, path: _Path, items: Sequence[Json], get: _Get, columns: Sequence[str] | None) -> _Path:
-    """The path as the items have it: also where it begins at the top of the answer, or leaves out the one object around each item.
+    """Return the path as the items have it; it may also begin at the top of the answer, or leave out the one object around each item.
 
-    Raises `ChoiceError` where no item has it. Of no items, any path will do.
+    Raises `ChoiceError` if no item has it. Without items, any path is valid.
     """
     beneath = steps[len(path) :] if path and steps[: len(path)] == path else ()
     around = {next(iter(item)) for item in items[:_MAX_LOOKED_AT] if isinstance(item, Mapping) and len(item) == 1}

@@ -1,9 +1,9 @@
-"""Files in answers: bytes that stand as base64 in JSON, in whatever answer of whatever system.
+"""Files in answers: base64 bytes in the JSON of any system's answer.
 
-A model cannot read base64, and pays for each character of it. So what is longer than 1 KiB is taken out, and a reference takes its place.
-Three forms are known: a text that is base64 (RFC 4648, section 4 and 5, also in lines as MIME wraps it), a text that holds base64 among
-other words (Markdown, mail, JSON in a text), and the object that executors make of bytes, `{"base64": …}` with `media_type` and `filename`
-where they are known.
+A model cannot read base64, and each character of it costs tokens. So base64 of more than 1 KiB is replaced by a reference. Three forms are
+recognised: a text that is base64 (RFC 4648, section 4 and 5, also in lines as MIME wraps it), a text that contains base64 among other
+words (Markdown, mail, JSON in a text), and the object that executors make of bytes, `{"base64": …}` with `media_type` and `filename` if
+they are known.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _NESTED = (str, dict, list, tuple)
 
 
 class EncodedFile(Struct, kw_only=True):
-    """A file that was taken out of an answer, where it was `written` so. `place` is the object that stands in the answer now: what is put
-    in it is read there."""
+    """File that was taken out of an answer, in which it was `written`. `place` is the object in the answer now; the caller reads what
+    is put into it."""
 
     written: str
     body: bytes
@@ -91,9 +91,9 @@ def _declares(schema: object) -> bool:
 
 
 def taken_out(data: Json, declared: Set[str] = frozenset()) -> tuple[Json, list[EncodedFile]]:
-    """The data with an object in place of each file, and the files. The same data, and no files, where there are none.
+    """Return the data with an object in place of each file, and the files; the same data if there are no files.
 
-    `declared`: names of members that are base64 for certain.
+    `declared`: names of members that are certainly base64.
     """
     found: list[EncodedFile] = []
     return _Search(declared, found).without(data, "", 0), found
@@ -162,7 +162,7 @@ class _Search:
         return text if len(body) <= INLINE else {"resource": self._place(text, body, media_type, "")}
 
     def _among_words(self, text: str, name: str) -> Json:
-        """The text in its parts, where it holds base64 among other words."""
+        """Return the parts of a text that contains base64 among other words."""
         if not _has_long_run(text):
             return text
         parts: list[str | dict[str, Json]] = []
@@ -206,9 +206,10 @@ class _Search:
 
 
 def _has_long_run(text: str) -> bool:
-    """Return True if a text may hold base64 of more than 1 KiB.
+    """Return True if a text may contain base64 of more than 1 KiB.
 
-    A run of that length covers one of the checked windows, which then has none of the characters that separate words of texts and of JSON.
+    A run of that length covers one of the checked windows, which then contains none of the characters that separate words of texts and of
+    JSON.
     """
     find = text.find
     for at in range(0, len(text) - _WINDOW, _WINDOW):
@@ -250,7 +251,8 @@ def _is_part(text: str, start: int) -> bool:
 
 
 def _decoded(text: str, *, certain: bool, opaque: bool = False) -> bytes | None:
-    """The bytes of a text that is base64; None for any other. What is `opaque` by its name is given back as it is, unless it is certain."""
+    """Return the bytes of a base64 text; None for any other text. A text that is `opaque` by its name stays, unless it is certainly
+    base64."""
     found = None if opaque and not certain else _strictly_decoded(text, certain=certain)
     return _by_format(text) if found is None else found
 

@@ -1,8 +1,8 @@
-"""Lists that come in pages: how a tool's next page is asked for, as its parameters and its answer say.
+"""Pagination: the request for a tool's next page, derived from its parameters and its answer.
 
 Recognised are numbered pages, offsets, cursors and tokens, the last item's id, `Link: <…>; rel="next"` (RFC 8288) and next URLs in a body.
-Of a URL only what it says about the tool's own paging parameters is taken, and only from one on the tool's own origin: where a request goes
-is never an answer's to say.
+Only the tool's own paging parameters are taken from a URL, and only if it has the tool's own origin: an answer must not choose the
+destination of a request.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PAGES = frozenset({"page", "pagenumber", "pageno", "pagenum", "pageindex", "cur
 _OFFSETS = frozenset({"offset", "skip", "start", "startat", "startindex", "pageoffset", "from"})
 _MOMENTS = frozenset(
     {"start", "from"}
-)  # which are as often a time, so they must say that they count from the beginning
+)  # which often are times, so their description must state that they count from the beginning
 _SIZES = frozenset(
     {
         "limit",
@@ -149,7 +149,7 @@ class Paging(Struct, frozen=True, kw_only=True):
         return None
 
     def begin(self, arguments: JsonObject) -> int | None:
-        """Return the number of items before a page, if the arguments tell it; with a cursor only for the first page."""
+        """Return the number of items before a page, if the arguments contain it; with a cursor only for the first page."""
         if self.cursor and arguments.get(self.cursor) is not None:
             return None
         if self.offset and not self.page:
@@ -209,7 +209,7 @@ class Paging(Struct, frozen=True, kw_only=True):
         return None if short and not any(told.get(name) is True for name in _MORE) else {self.page: page + 1}
 
     def wanted(self, arguments: JsonObject) -> int | None:
-        """Return the page size, if the arguments or their defaults tell it."""
+        """Return the page size, if the arguments or their defaults contain it."""
         wanted = arguments.get(self.size, self.size_default) if self.size else None
         return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else None
 
@@ -392,7 +392,7 @@ def total_of(told: Mapping[str, Json]) -> int | None:
 
 
 def has_more(told: Mapping[str, Json]) -> bool:
-    """True if an answer says that there is more, or where the next page is."""
+    """Return True if an answer states that there is more, or has the place of the next page."""
     return any(told.get(name) is True for name in _MORE) or any(isinstance(told.get(name), str) for name in _URLS)
 
 
@@ -417,7 +417,7 @@ def items_of(data: Json) -> tuple[tuple[str, ...], Sequence[Json]]:
 
 
 def joined(pages: Sequence[Json]) -> Json:
-    """Several pages as one: the items of all of them, and around them what the last one said."""
+    """Join several pages: the items of all, and the other members of the last one."""
     path, _ = items_of(pages[-1])
     items: list[Json] = [item for page in pages for item in items_of(page)[1]]
     return _with(pages[-1], path, items)
@@ -430,7 +430,7 @@ def _with(data: Json, path: Sequence[str], items: list[Json]) -> Json:
 
 
 def next_link(header: str) -> str:
-    """The target of `rel="next"` in a `Link` header; `NO_LINK` where there are links and it is none of them, "" where there are none."""
+    """Return the target of `rel="next"` in a `Link` header; `NO_LINK` if there are only other links, "" if there are none."""
     found = [(target, attributes) for target, attributes in _LINK.findall(header[:16_384])]
     if not found:
         return ""
@@ -438,7 +438,7 @@ def next_link(header: str) -> str:
 
 
 def _origin(url: str) -> tuple[str, str, int]:
-    """RFC 6454, section 4. Raises `ValueError` and `KeyError` for what has none."""
+    """Return the origin of a URL (RFC 6454, section 4). Raises `ValueError` and `KeyError` if it has none."""
     parts = urlsplit(url)
     if not parts.hostname:
         raise ValueError("no host")

@@ -1,8 +1,9 @@
-"""Texts in data that are instructions to the model that reads them, told by a small model: for those who installed the extra `classifier`.
+"""Detector of instructions to the model in data, by a small classifier (extra `classifier`).
 
-The model is a MiniLM that StackOne trained for answers of tools, quantised, from the package stackone-defender. Of the package the weights
-alone are read: none of its code runs, nothing is fetched, and nothing leaves the process. It costs a thousand times what rules cost, so
-answers are read in threads of their own, and for so long only. What was not read in time counts as found: nobody can say what it holds.
+The model is a quantised MiniLM that StackOne trained for answers of tools, from the package stackone-defender. Only the weights of the
+package are read: none of its code runs, nothing is downloaded, and nothing leaves the process. It costs a thousand times more than rules,
+so answers are read in separate threads within a time limit. Text that was not read in time counts as found, because its content is
+unknown.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _COMMAND: Final = "pip install 'toolgen[classifier]'"
 _MAX_LENGTH: Final = 64 * 1024  # characters of one answer
 _MAX_TOKENS: Final = 256  # of one piece: the length that the model was trained with
 _SHORT, _LONG, _OVERLAP = 40, 600, 100  # characters of a piece
-_MIN_LETTERS: Final = 8  # what has fewer says nothing
+_MIN_LETTERS: Final = 8  # shorter texts carry no information
 _END: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\s*\n\s*")
 # The publisher's own for this model (classifier_config.json): the temperature of its logits, and what the score for an order has to reach
 # while the one for a plain text stays below. Of three such pairs this one finds most.
@@ -59,7 +60,7 @@ class Model:
             weights = (folder / "model_quantized.onnx").read_bytes()
             self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
             self._session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # both raise what they like
+        except Exception as error:  # both raise errors of many types
             raise ConfigError(
                 f"the model cannot be read: {type(error).__name__}", where="classifier", suggestion=_COMMAND
             ) from error
@@ -89,7 +90,7 @@ def installed_model() -> Model:
     for name in PACKAGES:
         try:
             found = find_spec(name)
-        except ValueError:  # somebody said that there is none
+        except ValueError:  # stated by the caller
             found = None
         if found is None:
             raise ConfigError(f"{name} is not installed", where="classifier", suggestion=_COMMAND)
@@ -111,7 +112,7 @@ class Classifier:
         self._model, self._timeout_s, self._clock = model, timeout_s, clock
 
     def read(self, text: str, came: float) -> frozenset[str]:
-        """`instruction`, `unread` where there was no time or too much text, or nothing."""
+        """Return `instruction`, `unread` if there was too little time or too much text, or nothing."""
         until = came + self._timeout_s
         for piece in pieces(text[:_MAX_LENGTH]):
             if self._clock() >= until:
@@ -126,7 +127,7 @@ class Classifier:
             yield Finding(0, len(text), kind)
 
     def _orders(self, text: str) -> bool:
-        # So that what is no number is an order too.
+        # A score that is no number counts as an instruction too.
         return any(not (order < _ORDER or plain >= _PLAIN) for order, plain in self._model.scores(text))
 
 

@@ -21,7 +21,7 @@ class Gate:
     """Opens for a text in which one of the patterns matches."""
 
     def __init__(self, patterns: Iterable[str], *, ignore_case: bool = False) -> None:
-        # A boundary of words among letters of all scripts would cost a hundred times as much where one of them stands in the text.
+        # A word boundary for letters of all scripts would cost a hundred times more on such texts.
         plain = (_AROUND.sub("", pattern).replace(r"\b", r"(?-u:\b)") for pattern in patterns)
         joined = "|".join(f"(?:{pattern})" for pattern in plain)
         flags = "(?is)" if ignore_case else "(?s)"

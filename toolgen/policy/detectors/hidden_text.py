@@ -1,4 +1,4 @@
-"""Characters that a reader does not see and a model does, and those that turn the direction of what is read."""
+"""Detector of invisible characters that a model reads, and of characters that change the direction of text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Looks through an answer: every text of it, names of fields and long numbers among them, by each detector that is asked for its tool.
+"""Inspector of answers: every text, including names of fields and long numbers, is checked by each detector for its tool.
 
-All texts are looked at together first, as most answers hold nothing. Only where something is found each is looked at by itself, and those
-are replaced that hold it.
+All texts are first checked together, because most answers contain nothing. Only after a finding is each text checked by itself, and
+replaced if it contains one.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _NO_NUMBERS = _NOTHING | {dict, list}
 
 
 class DetectorWatch(Struct, frozen=True, kw_only=True):
-    """A detector, what becomes of its findings, and the label that a session gets for them, "" for none.
+    """Detector with the action on its findings, and the label that a session gets for them ("" for none).
 
-    `name` and `digest` are for the record, `tools` the patterns of the tools whose answers it looks at. `removes`: what it finds is taken
-    out, and nothing is put in its place. `reader` stands for a detector that takes long.
+    `name` and `digest` are for the audit log, `tools` the patterns of the tools whose answers it inspects. `removes`: findings are removed
+    without a replacement. `reader` replaces a detector that is slow.
     """
 
     name: str
@@ -51,7 +51,7 @@ class DetectorWatch(Struct, frozen=True, kw_only=True):
     reader: Reader | None = None
 
     def kinds(self, text: str, came: float) -> set[str]:
-        """The kinds of what it finds in a text of an answer that came at a time."""
+        """Return the kinds of findings in a text of an answer that came at a time."""
         if self.reader is not None:
             return set(self.reader(text, came))
         sooner = getattr(self.detector, "kinds", None)
@@ -89,8 +89,7 @@ class InspectedAnswer(Struct, kw_only=True):
 
 
 class Inspector:
-    """The watches of one project, for one tool each what of them there is. `tokens` are those that stand for what is found, None where
-    nothing is tokenised."""
+    """Watches of one project, by tool. `tokens` are tokens for found values, None without tokenisation."""
 
     def __init__(self, watches: Sequence[DetectorWatch], tokens: Tokens | None = None) -> None:
         self._watches = tuple(watches)
@@ -135,7 +134,7 @@ class Inspector:
         return seen
 
     def replaced(self, data: Json, seen: InspectedAnswer) -> Json:
-        """The answer with what was found replaced: by a word for its kind, or by nothing. Raises `OverloadError`."""
+        """Return the answer with findings replaced by a word for their kind, or removed. Raises `OverloadError`."""
         watches = [watch for watch in seen.watches if watch.then == "redact"]
         return _replaced(data, lambda text: _cleaned(text, watches), 0) if watches else data
 
@@ -159,12 +158,12 @@ class Inspector:
 
 
 def texts_of(data: Json) -> str:
-    """All texts of an answer, as they are looked at together. Raises `OverloadError`."""
+    """Return all texts of an answer for a common check. Raises `OverloadError`."""
     return _SEPARATOR.join(_texts(data))
 
 
 class _Tokenising:
-    """Replaces values in one text after the other, and notes in `wanted` what they were."""
+    """Replaces values in text after text, and adds them to `wanted`."""
 
     def __init__(
         self, tokens: Tokens, watches: Sequence[DetectorWatch], numbers: Mapping[Value, int], wanted: dict[Value, None]
@@ -193,7 +192,7 @@ class _Tokenising:
 
 
 def _texts(data: Json) -> list[str]:
-    """Every text; one that has a name behind it, as a name may say what it is. Raises `OverloadError`."""
+    """Yield every text; a value with its name behind it, because a name may show its kind. Raises `OverloadError`."""
     found: list[str] = []
     length = 0
     waiting: list[tuple[str, Json]] = [("", data)]
@@ -249,7 +248,7 @@ def _apart(findings: Iterable[tuple[Finding, str]]) -> Iterator[tuple[Finding, s
 
 
 def _beside_marks(text: str, findings: Iterable[tuple[Finding, str]]) -> Iterator[tuple[Finding, str]]:
-    """The findings without the marks in them: what is left of one stands for no value, and its text is ""."""
+    """Return findings without the marks in them; the rest of a mark stands for no value, and its text is ""."""
     marks = mark_spans(text)
     for finding, written in findings:
         inside = [(start, end) for start, end in marks if start < finding.end and finding.start < end]
@@ -293,7 +292,7 @@ def _replaced(value: Json, clean: Callable[[str], str], depth: int) -> Json:
                 name += "'"
             if isinstance(item, str) or _is_long(item):
                 start, text = f"{key}: ", item if isinstance(item, str) else _digits(item)
-                whole = clean(start + text)  # what it is may only show behind its name
+                whole = clean(start + text)  # its kind may be known by its name only
                 cleaned = whole[len(start) :] if whole.startswith(start) else clean(text)
                 made[name] = item if cleaned == text else cleaned
             else:

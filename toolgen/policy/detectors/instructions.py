@@ -1,7 +1,7 @@
-"""Texts in data that are instructions to the model that reads them (indirect prompt injection), by rules in six languages.
+"""Detector of instructions to the model in data (indirect prompt injection), by rules in six languages.
 
-All rules are tried at once, and one by one only where one of them holds. What nobody sees, and letters that only look like
-others' (fullwidth, mathematical), stand within no rule's way: the text is read as it is, and as it looks.
+All rules are tried at once, and one by one only after a match. Invisible characters and letters that look like others (fullwidth,
+mathematical) do not prevent a match: the text is checked as written and as displayed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STEP = 200  # words nearer than this to one that was tried are in the same piec
 
 @cache
 def _rules() -> tuple[Gate, Mapping[str, tuple[re.Pattern[str], ...]]]:
-    """All rules at once, and each by what must stand in a text, in lower case, where it holds."""
+    """Return all rules in one pattern, and each rule by a lower-case text that must occur where it matches."""
     data = read(_FILE, _FILE.name, ConfigError).data
     found: dict[str, tuple[re.Pattern[str], ...]] = {}
     rules: list[str] = []
@@ -46,7 +46,7 @@ def _rules() -> tuple[Gate, Mapping[str, tuple[re.Pattern[str], ...]]]:
 
 
 class Instructions:
-    """The first instruction of a text: who reads it is told in any case."""
+    """Detector of the first instruction of a text: one is enough to warn the reader."""
 
     def kinds(self, text: str) -> frozenset[str]:
         """Return the kinds that `find` would find, faster and without positions."""

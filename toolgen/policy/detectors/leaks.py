@@ -25,7 +25,7 @@ _DATA = re.compile(
 )
 _DATA_GATE = Gate((r"data:[a-z]{1,20}/",), ignore_case=True)
 _CARRIES = re.compile(r"[?&;][^=&\s]{1,100}=[^&\s]{1,}|\{\{?|%7b|\$\{|/[A-Za-z0-9+_=-]{40,}", re.IGNORECASE)
-# What a picture's address has that says how to show it, and nothing else.
+# Parameters of a picture's address that only control its display.
 _HARMLESS = re.compile(
     r"(?:[?&](?:v|w|h|s|size|width|height|style|logo|color|format|auto|fit|q|branch|label|raw|ixlib)=[\w.,%-]{0,24})+\Z",
     re.IGNORECASE,
@@ -33,7 +33,7 @@ _HARMLESS = re.compile(
 
 
 class Leaks:
-    """Pictures and frames whose address carries something, and data URLs, whatever is in them."""
+    """Detector of pictures and frames whose address carries data, and of data URLs with any content."""
 
     def find(self, text: str) -> Iterator[Finding]:
         """Yield the findings, in no order."""

@@ -1,8 +1,8 @@
-"""National ids of countries, by form and check digit: for those who installed the extra `national-ids`.
+"""National ids of countries, by format and check digit (extra `national-ids`).
 
-The package idnumbers knows the forms (`###.###.###-##`) and computes the check digits. Every tenth number has a right one: digits alone, or
-with blanks between them, are an id only where a word for one stands before them, as the name of a field may. Ids without a check digit
-are not looked for.
+The package idnumbers has the formats (`###.###.###-##`) and computes the check digits. Every tenth number has a correct one, so digits
+alone, or with blanks between them, are an id only after a word for one, such as the name of a field. Ids without a check digit are not
+detected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["NationalIds", "countries_known"]
 _COMMAND: Final = "pip install 'toolgen[national-ids]'"
 _NO_PERSON: Final = re.compile(
     "Entity|Business|UnifiedId|VAT|TaxNumber"
-)  # in the names of classes for companies, and for anybody's tax numbers
+)  # in the names of classes for companies, and for tax numbers in general
 _PIECES: Final = {"#": "[0-9]", "L": "[A-Z]", "X": "[0-9A-Z]", "*": r"[0-9A-Z+\-]", " ": " "}
 _START: Final = re.compile(r"(?<!\w)(?<!\d[.\-/])(?=[A-Z]{0,6}-?[0-9][0-9A-Z .+\-/]{3})")
 _PLAIN: Final = re.compile(r"[0-9 ]+\Z")
@@ -43,7 +43,7 @@ class NationalIds:
         for kind in kinds:
             for mask in kind.METADATA.masks:
                 forms.setdefault(mask, []).append(kind.validate)
-        # The longest first: what is a part of a longer one is none by itself.
+        # The longest first: a part of a longer id is none by itself.
         masks = sorted(forms, key=lambda mask: (-len(mask), mask))
         self._digits, self._letters = (
             [(_form(mask), forms[mask]) for mask in masks if mask[0] in first] for first in ("#X*", "LX*")

@@ -15,7 +15,7 @@ _EMAIL = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9](?:[A-Za-z0-9._%+'-]{0,62}[A-Za-z0-9_+])?@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,6}[A-Za-z]{2,24}"
     r"(?![A-Za-z0-9-]|\.[A-Za-z0-9])"
 )
-# What has fewer digits is none of them. Digits of other scripts are looked at as they read.
+# The minimum of digits. Digits of other scripts count by their value.
 _RUN = re.compile(r"\d[\d ().\-/]{5,60}\d[\dA-Z ]{0,24}", re.ASCII)
 _NUMBER = re.compile(r"(?<![\w.,#/+(-])[+(]{0,2}\d(?:[ ().\-/]{0,2}\d){6,18}(?![\w])(?![.,-]\d)")
 _SPELLED_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])")
@@ -115,7 +115,7 @@ _IBAN_GATE = Gate((r"[A-Z]{2}\d{2} ?[A-Z0-9]{4}",))
 
 
 class PersonalData:
-    """Looks for the kinds it was asked for."""
+    """Detector of the selected kinds of personal data."""
 
     def __init__(self, kinds: frozenset[str]) -> None:
         self._kinds = kinds
@@ -131,7 +131,7 @@ class PersonalData:
             return
         last = 0
         for run in _RUN.finditer(text):
-            # Around it: the letters that an IBAN or a national number has before its digits, and what it may have behind them.
+            # Around it: the letters before the digits of an IBAN or a national number, and the characters that may follow.
             start, end = max(last, run.start() - 14), min(len(text), run.end() + 24)
             for found in _numbers(kinds, text, start, end):
                 if found.start < run.end():  # else the next run has it
@@ -159,7 +159,7 @@ def _numbers(kinds: frozenset[str], text: str, start: int, end: int) -> list[Fin
 
 
 def _emails(text: str) -> Iterator[Finding]:
-    """Addresses, but for what stands in a URL in the place of a user."""
+    """Return e-mail addresses, except for the user name of a URL."""
     at, last = text.find("@"), 0
     while at >= 0:
         start = max(last, at - 65)
@@ -197,7 +197,7 @@ def luhn(digits: str) -> bool:
 
 
 def _iban(text: str) -> int:
-    """Number of characters of a text that are an IBAN, 0 for none: what stands behind it may look like more of it."""
+    """Return the number of characters of a text that are an IBAN, 0 for none: the following text may look like more of it."""
     want = _IBAN_LENGTHS.get(text[:2], 0)
     places = [place for place, one in enumerate(text, 1) if one != " "]
     if not want or len(places) < want:

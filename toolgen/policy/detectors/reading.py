@@ -1,7 +1,7 @@
-"""A text as its reader takes it, and where each character of that stands in the text as it is.
+r"""Text as displayed to its reader, with the position of each of its characters in the original text.
 
-A blank of no width in an address stops no reader; nor do full-width or mathematical letters, digits of another script, an accent on a
-digit, and `%40`, `&#64;` or `\\u0040` in place of `@`. Detectors look at both, so that a finding is only ever added.
+Zero-width blanks in an address, full-width or mathematical letters, digits of another script, an accent on a digit, and `%40`, `&#64;` or
+`\u0040` in place of `@` do not stop a reader. Detectors check both texts, so that findings are only added.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["NormalizedText", "OverloadError", "reading"]
 _MAX_CHANGES = 1_000_000
 _HIGH, _LOW = r"\\+u[dD][89abAB][0-9a-fA-F]{2}", r"\\+u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPED = rf"{_HIGH}{_LOW}|\\+u[0-9a-fA-F]{{4}}|&#[0-9]{{1,7}};|&#[xX][0-9a-fA-F]{{1,6}};|%[2-7][0-9a-fA-F]"
-# Letters that look like others', and all that is no letter: digits, marks, blanks, dashes, what nobody sees.
+# Letters that look like others, and all other characters: digits, marks, blanks, dashes, invisible ones.
 _LIKE_OTHERS = (
     "\u02b0-\u02b8\u115f\u1160\u1d2c-\u1d6a\u2071\u207f\u2090-\u209c\u2100-\u214f\u24b6-\u24e9\u3164\uff21-\uff3a\uff41-\uff5a\uffa0"
     "\U0001d400-\U0001d7ff"
@@ -37,11 +37,11 @@ _OF_VALUES = frozenset("@.+-_/:= ")
 
 
 class OverloadError(Exception):
-    """An answer holds more than is looked at: nobody can say what it holds."""
+    """An answer is larger than the limit of inspection, so its content is unknown."""
 
 
 class NormalizedText:
-    """`text` as it reads. Each change: where it is in that, whether a character stands there for it, and its span in the text as it is."""
+    """`text` as displayed. Each change has its position, whether a character replaces it, and its span in the original text."""
 
     __slots__ = ("_at", "_begin", "_end", "_kept", "text")
 
@@ -68,7 +68,7 @@ class NormalizedText:
 
 
 def reading(text: str) -> NormalizedText | None:
-    """Interpretation of a text; None where that is as it is written, which it is of most. Raises `OverloadError`."""
+    """Return the displayed text; None if it equals the original, as most do. Raises `OverloadError`."""
     if not _is_escaped(text):
         if text.isascii() and not holds_invisible(text):
             return None

@@ -18,20 +18,19 @@ from toolgen.policy.detectors.tokens import blanked, mark, mark_spans, unmarked
 
 __all__ = ["CallMasking", "changed_texts"]
 
-_MIN_LENGTH = 3  # shorter ones stand in any text by chance
+_MIN_LENGTH = 3  # shorter ones occur in any text by chance
 _ANYWHERE = 4  # from this length on they are masked inside of words too
-_PIECE = 6  # no piece of so many characters is told in a message
-_FEW = 4_096  # characters of values whose pieces are looked for one by one
-_AHEAD = 16 * 1024  # how far behind a cut is looked for what it would cut in two
+_PIECE = 6  # a message contains no piece of this length
+_FEW = 4_096  # characters of values whose pieces are searched for one by one
+_AHEAD = 16 * 1024  # distance after a cut that is searched for a value across it
 _TOKEN = re.compile(r"<\\*[a-z][a-z0-9_]{0,31}:[0-9]{1,26}>")  # signed ones too
 _HIDING = frozenset({"redact", "tokenise", "block"})
 
 
 class CallMasking:
-    """Masking for one call, of the values in `restored` (as `Call.restored`; `[kind]` stands for a value without a token).
+    """Masking for one call, of the values in `restored` (as `Call.restored`; `[kind]` replaces a value without a token).
 
-    `arguments` are those that the call was made with, and `bound` the names of those that its caller does not choose. `watches` look at its
-    answer.
+    `arguments` are those of the call, and `bound` the names of those that its caller does not choose. `watches` inspect its answer.
     """
 
     def __init__(
@@ -73,9 +72,9 @@ class CallMasking:
         return [one for one in self._values if any(form in together for form in _forms(one))]
 
     def message(self, text: str) -> str:
-        """A message without the values, nor pieces of them: a library or a service may have cut one before this was asked.
+        """Return a message without the values or pieces of them: a library or a service may have cut one before.
 
-        Pieces that the caller wrote itself stay, so that nothing is to be learned from what is taken out.
+        Pieces that the caller wrote itself stay, so that the masking reveals nothing.
         """
         if not self._forms:
             return text
@@ -156,7 +155,7 @@ class CallMasking:
 
 
 def changed_texts(value: Json, change: Callable[[str], str], number: Callable[[float], Json] | None = None) -> Json:
-    """A copy of a value with every text and name in it changed, and every number where there is a way to."""
+    """Return a copy of a value with every text and name changed, and every number if there is a function for it."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):

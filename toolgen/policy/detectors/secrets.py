@@ -1,6 +1,6 @@
-"""Credentials in answers: by the forms that services give them, with their checksums where they have one, and by entropy.
+"""Credentials in answers: by the formats of services, with their checksums if they have one, and by entropy.
 
-Forms that only look like one (an example, a placeholder, a word) are left alone: a value has to be random enough for its alphabet.
+Texts that only look like a credential (an example, a placeholder, a word) are ignored: a value must be random enough for its alphabet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toolgen.policy.detectors.gate import Gate
 __all__ = ["SecretDetector"]
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-# What must stand in a text for a form to be tried, the form, what it is, and the least bits of entropy a character of its random part.
+# Text that must occur before a format is tried, the format, its kind, and the minimum entropy per character of its random part.
 _FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], str, float], ...] = tuple(
     (words, re.compile(pattern), kind, bits)
     for words, pattern, kind, bits in (
@@ -184,6 +184,6 @@ def _is_password(value: str) -> bool:
 
 
 def entropy(text: str) -> float:
-    """Bits a character (Shannon), by how often each stands in the text."""
+    """Return bits per character (Shannon), by the frequency of each."""
     count = len(text)
     return -sum(n / count * math.log2(n / count) for n in Counter(text).values()) if count else 0.0

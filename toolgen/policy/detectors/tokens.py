@@ -1,10 +1,10 @@
-r"""Tokens that stand in answers for values (`<email:1>`), and texts that only look like one, which get a backslash (`<\email:1>`).
+r"""Tokens for values in answers (`<email:1>`), and texts that only look like a token, which get a backslash (`<\email:1>`).
 
 Within the gateway a token has another form, which no service knows and none can compose from parts:
 
-- A mark (`<email:1~…>`) is a token in a text that the gateway is still working on. It has a random word of this process in it.
-- A signed token (`<email:1…>`, with 17 more digits) is what workflows, code and functions get from the calls that they make, and give to
-  them. The digits are a MAC over whose session it is, the kind and the number.
+- A mark (`<email:1~…>`) is a token in a text that the gateway is still processing. It contains a random word of this process.
+- A signed token (`<email:1…>`, with 17 more digits) is the form for workflows, code and functions, in answers to their calls and in
+  their arguments. The digits are a MAC over the owner of the session, the kind and the number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DIGITS = 17
 
 
 class TokenMatch(Struct, frozen=True):
-    """A token as it stands in a text."""
+    """Token in a text."""
 
     kind: str
     number: int
@@ -40,7 +40,7 @@ class TokenMatch(Struct, frozen=True):
 
 
 def mark(token: str) -> str:
-    """The mark for a token; what is none (`[email]`) stays as it is."""
+    """Return the mark for a token; a replacement that is no token (`[email]`) is not changed."""
     return f"{token[:-1]}~{_WORD}>" if token.startswith("<") else token
 
 
@@ -97,7 +97,7 @@ class Tokens:
         return self._form.sub(lambda found: f"<\\{found[1]}{found[2]}:{found[3]}>", text) if "<" in text else text
 
     def found(self, text: str, signer: Signer | None = None) -> list[TokenMatch]:
-        """The tokens in a text, each as often as it stands there; with a signer the signed ones alone."""
+        """Return the tokens in a text, each as often as it occurs; with a signer only the signed ones."""
         if "<" not in text:
             return []
         if signer is not None:
@@ -107,9 +107,10 @@ class Tokens:
         return [TokenMatch(one[2], int(one[3])) for one in self._form.finditer(text) if not one[1]]
 
     def replaced(self, text: str, values: Mapping[TokenMatch, str], signer: Signer | None = None) -> str:
-        """The text with values in place of its tokens, and one backslash less before what is none. Values are put in as they are.
+        """Return the text with values in place of its tokens, and one backslash less before texts that are no token. Values are inserted
+        unchanged.
 
-        With a signer signed tokens are replaced, and all else stays as it is.
+        With a signer only signed tokens are replaced.
         """
         if "<" not in text:
             return text
@@ -122,9 +123,10 @@ class Tokens:
         return self._form.sub(put, text)
 
     def inward(self, text: str, signer: Signer) -> str:
-        """An answer, or a caller's argument, as workflows and code get it: tokens signed, and one backslash less before what is none.
+        """Return an answer, or a caller's argument, in the form for workflows and code: tokens signed, and one backslash less before texts
+        that are no token.
 
-        What a service wrote so that it looks like a signed token gets a backslash: it is none from here on.
+        Text of a service that looks like a signed token gets a backslash, so that it is none.
         """
         if "<" not in text:
             return text
@@ -138,7 +140,7 @@ class Tokens:
         return self._form.sub(lambda one: one[0] if one[1] else signer.signed(one[2], one[3]), text)
 
     def outward(self, text: str, signer: Signer) -> str:
-        """The reverse of `inward`: plain tokens for the signed ones, and a backslash in what only looks like one."""
+        """Return the reverse of `inward`: plain tokens for the signed ones, and a backslash in texts that only look like one."""
         return unmarked(self.escaped(self.marked(text, signer))) if "<" in text else text
 
     def marked(self, text: str, signer: Signer) -> str:

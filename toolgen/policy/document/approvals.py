@@ -1,5 +1,6 @@
-"""The `approvals:` section of a policy, and what a rule that asks says of its own: who may agree to a call, how many of them, for how long
-the question stands, who is asked when nobody answers, and when people are told again."""
+"""`approvals:` section of a policy, and its overrides in a rule that asks: approvers and their number, expiry, escalation and
+reminders.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +41,11 @@ class RememberBounds(Struct, frozen=True, kw_only=True):
 
 
 class Approval(Struct, frozen=True, kw_only=True):
-    """The roles whose principals may answer, how many of them have to agree, and in how many seconds a question expires.
+    """Roles whose principals may answer, the number that must agree, and the seconds until a question expires.
 
-    `elicits`: the answer of the person at the caller's own client counts, where that client can ask one. After `escalate_s` without an
-    answer those with a role of `escalate_to` may answer too. Without `remember` an answer is for one call. `remind_s` before it expires
-    people are told again. `text` tells callers where to ask.
+    `elicits`: an answer of the person at the caller's own client counts, if that client supports elicitation. After `escalate_s` without
+    an answer, principals with a role of `escalate_to` may answer too. Without `remember` an answer is for one call. A reminder is sent
+    `remind_s` before the expiry. `text` informs callers where approvals are requested.
     """
 
     roles: frozenset[str]

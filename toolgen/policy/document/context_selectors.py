@@ -40,7 +40,7 @@ def only_context(part: object) -> bool:
 def _matched(
     patterns: Sequence[str], names: Collection[str], kind: str, document: YamlDocument, path: _Path
 ) -> list[str]:
-    """The names that globs match; a glob that matches none is an error, because somebody meant something by it."""
+    """Return the names that globs match; a glob that matches none is an error, because it is probably a mistake."""
     found: dict[str, None] = {}
     for index, pattern in enumerate(patterns):
         matched = matching(pattern, names)

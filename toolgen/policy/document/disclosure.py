@@ -1,4 +1,4 @@
-"""Names of closed tools that callers are told (`disclose:`)."""
+"""Names of closed tools that are disclosed to callers (`disclose:`)."""
 
 from __future__ import annotations
 

@@ -22,9 +22,7 @@ __all__ = ["Entries", "entries_of", "parse_changes"]
 _Path: TypeAlias = tuple[str | int, ...]
 _Kind: TypeAlias = Literal["list", "mapping", "value"]
 _HEADER = re.compile(r"([a-z_]+):(?: (.*))?\Z")
-_OTHER_BREAKS = re.compile(
-    "[\r\t\x85\u2028\u2029\ufeff]"
-)  # line breaks in YAML 1.1 besides \n, and what is no plain indentation
+_OTHER_BREAKS = re.compile("[\r\t\x85\u2028\u2029\ufeff]")  # line breaks in YAML 1.1 besides \n, and tabs
 
 
 class _EntryText(Struct, frozen=True):
@@ -102,7 +100,7 @@ def parse_changes(content: bytes, where: str, known: Entries) -> tuple[YamlDocum
 
 
 def _parse_together(sections: list[_Section]) -> Entries | None:
-    """These entries, parsed as a file with nothing else in it; None where they are not entries by themselves."""
+    """Parse these entries as a file of their own; None if they are not entries by themselves."""
     lines: list[str] = []
     placed: list[tuple[_Section, list[_EntryText]]] = []
     for section in sections:

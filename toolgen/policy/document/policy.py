@@ -77,7 +77,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     egress: Egress
     approval: Approval
     sensitive: tuple[str, ...]
-    plain: tuple[UnredactedArguments, ...] | None  # None: what is not sensitive is plain
+    plain: tuple[UnredactedArguments, ...] | None  # None: everything that is not sensitive is plain
     redactions: tuple[Redaction, ...]
     tests: tuple[SelfTest, ...]
     labels: Mapping[str, tuple[str, ...]]
@@ -113,17 +113,17 @@ class Policy(Struct, frozen=True, kw_only=True):
 def load(
     directory: Path, manifest: Manifest, labels: Collection[str] = (), sections: Sections = _NO_SECTIONS
 ) -> Policy:
-    """Reads every *.yaml and *.yml below a directory, in name order, as one policy. `labels` are those that sessions get for what answers
-    hold, besides those that the policy gives.
+    """Read every *.yaml and *.yml below a directory, in name order, as one policy. `labels` are those that sessions get for contents of
+    answers, besides those of the policy.
 
-    Raises `PolicyError` with file and line for anything unreadable, unknown, contradictory or naming something that does not exist.
-    A directory without a policy is an error too: it would allow nothing, and nobody wants that by accident.
+    Raises `PolicyError` with file and line for anything unreadable, unknown, contradictory or naming something that does not exist. A
+    directory without a policy is an error too: it would allow nothing, which is probably a mistake.
     """
     return PolicyReader(directory, labels, sections).read(read_files(directory), manifest)
 
 
 class _Digests(Struct, frozen=True):
-    """Digests of what a parsed file says, but for its keys and what it revokes, and of those; "" for nothing."""
+    """Digests of a parsed file: one without its keys and revocations, and one of those; "" for nothing."""
 
     document: YamlDocument
     content: str
@@ -139,8 +139,8 @@ class _ReadParts(Struct):
 
 
 class PolicyReader:
-    """Policies of one directory, read again and again: what has not changed is neither parsed nor compiled again. Several threads may use
-    it; one at a time reads a policy."""
+    """Reads the policies of one directory repeatedly: unchanged parts are neither parsed nor compiled again. It is thread-safe; one
+    thread at a time reads a policy."""
 
     def __init__(self, directory: Path, labels: Collection[str] = (), sections: Sections = _NO_SECTIONS) -> None:
         self._directory, self._labels, self._sections = directory, labels, sections
@@ -157,9 +157,10 @@ class PolicyReader:
             return collector.policy()
 
     def without_revoked(self, files: PolicyFiles, credentials: PolicyCredentials) -> PolicyCredentials:
-        """Credentials without what these files revoke, before the rest of them is read. A file that cannot be parsed takes nothing away.
+        r"""Return credentials without those that these files revoke, before the rest of the files is read. A file that cannot be parsed
+        revokes nothing.
 
-        A file in which the word is not written out (`"rev\\x6fked":`) is not parsed for it: what it revokes waits for the whole of it.
+        A file in which the key is escaped (`"rev\x6fked":`) is not parsed for it: its revocations wait for the whole file.
         """
         sections = PrincipalSections(self._directory)
         for name in sorted(name for name, content in files.contents.items() if b"revoked" in content):
@@ -181,7 +182,7 @@ def load_credentials(directory: Path) -> PolicyCredentials:
 
 
 def documents(directory: Path) -> Iterator[YamlDocument]:
-    """The files of a policy, parsed, in the order of their names. Raises `PolicyError` where there are none."""
+    """Return the parsed files of a policy, in the order of their names. Raises `PolicyError` if there are none."""
     return DocumentCache().documents(read_files(directory))
 
 
@@ -194,7 +195,7 @@ def _lists_digest(lists: Mapping[str, Any]) -> str:
 
 
 class _Collector:
-    """Gathers the files of one policy and refuses what does not fit together."""
+    """Collects the files of one policy and refuses contradictions."""
 
     def __init__(
         self, manifest: Manifest, directory: Path, labels: Collection[str], known: _ReadParts, sections: Sections
@@ -231,7 +232,7 @@ class _Collector:
         self._row_attributes: list[tuple[str, str]] = []
 
     def add(self, document: YamlDocument) -> None:
-        """Reads one file into the policy. A file that says nothing is one that somebody is still writing, or has lost."""
+        """Read one file into the policy. An empty file is probably incomplete or lost."""
         if document.data is None or document.data == {}:
             raise PolicyError("says nothing", where=document.where(), suggestion="write a policy in it, or remove it")
         file = decode(document, (), FileShape, PolicyError)
@@ -344,7 +345,7 @@ class _Collector:
         )
 
     def _some_roles(self) -> frozenset[str]:
-        """Every role that somebody could have, of their own or given."""
+        """Return every role that a principal could have, its own or granted."""
         return self._who.roles().union(rule.role for rule in self._role_grants)
 
     def _whole_scope(self) -> CelScope:

@@ -20,7 +20,7 @@ from toolgen.policy.document.incremental_parser import Entries, entries_of, pars
 __all__ = ["DocumentCache", "PolicyFiles", "incomplete", "read_files"]
 
 END = b"..."
-_VERSIONS = 2  # of one file that stay parsed: what is in force, and what waits
+_VERSIONS = 2  # of one file that stay parsed: the one in force, and the pending one
 
 
 class PolicyFiles(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Tests of a policy (`tests:`), each with the caller it speaks of as the policy would have it."""
+"""Tests of a policy (`tests:`), each with its caller under the policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["TestDraft", "finished_test", "read_test"]
 class TestDraft(Struct, frozen=True, kw_only=True):
     """A test whose names of principals, rules and toolsets are only checked when every file was read."""
 
-    __test__ = False  # pytest takes what is called Test… for one of its own
+    __test__ = False  # pytest collects classes named Test…
 
     given: TestShape
     test: SelfTest
@@ -64,7 +64,8 @@ def read_test(document: YamlDocument, index: int, manifest: Manifest) -> TestDra
 
 
 def _context_test(given: TestShape, manifest: Manifest, where: str) -> TestDraft:
-    """Test of a prompt or resource. Raises `PolicyError`, also for calls before it: no rule about either looks at them."""
+    """Return a test of a prompt or resource. Raises `PolicyError`, also for earlier calls in the test, which rules about these do not
+    use."""
     if given.after:
         raise PolicyError("after: belongs to a test of a tool", where=where)
     read, arguments = resolved_context(manifest, given.prompt, given.resource, given.arguments)
@@ -92,7 +93,7 @@ def _context_test(given: TestShape, manifest: Manifest, where: str) -> TestDraft
 def finished_test(
     draft: TestDraft, credentials: PolicyCredentials, rules: Collection[str], toolsets: Collection[str]
 ) -> SelfTest:
-    """The test with its caller, once everybody is known. Raises `PolicyError`."""
+    """Return the test with its caller, after all principals were read. Raises `PolicyError`."""
     given, where = draft.given, draft.test.where
     caller = _party(given.as_, credentials, where)
     if given.on_behalf_of is not None:

@@ -1,4 +1,4 @@
-"""The sections of a policy that say who is who: `principals:`, `issuers:`, `keys:` and `revoked:`."""
+"""Sections of a policy about principals: `principals:`, `issuers:`, `keys:` and `revoked:`."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class PrincipalSections:
         self.revoked_certificates: list[CertificateRevocation] = []
         self.revoked_principals: dict[str, float] = {}
         self._owners: dict[str, str] = {}  # of each key's digest
-        self._shown: dict[str | tuple[str, str], str] = {}  # whose certificates have this fingerprint, or these names
+        self._shown: dict[str | tuple[str, str], str] = {}  # with certificates of this fingerprint, or these names
         self._managed: dict[str, list[ApiKey]] = {}
         self._rules: list[tuple[str, TokenRule]] = []
         self._actors: list[tuple[YamlDocument, str, str]] = []
@@ -156,12 +156,12 @@ class PrincipalSections:
         return frozenset(key.sha256 for keys in self._managed.values() for key in keys)
 
     def roles(self) -> frozenset[str]:
-        """Every role that somebody could have."""
+        """Return every role that a principal could have."""
         named = (entry.roles for entry in self.principals.values())
         return frozenset().union(*named, *(issuer.all_roles for issuer in self.issuers.values()))
 
     def attribute_kinds(self) -> Mapping[str, frozenset[str]]:
-        """Every attribute that somebody could have, and what kinds of values (JSON Schema's names of types) it could be."""
+        """Return every attribute that a principal could have, with its kinds of values (JSON Schema's names of types)."""
         found: dict[str, set[str]] = {}
         for entry in self.principals.values():
             for name, value in entry.attributes.items():
@@ -218,7 +218,7 @@ class PrincipalSections:
         self._take(document, _ReadEntry(part, where, made))
 
     def _known(self, part: object, where: str, name: str) -> _ReadEntry | None:
-        """A principal as it was read before, where nothing else is read for it and its keys are where they were."""
+        """Return a principal as it was read before, if its part of the file and its keys are unchanged."""
         known = self._cache.read.get(name)
         if (
             known is None
@@ -393,7 +393,7 @@ class PrincipalSections:
 
 
 def instant(text: str, name: str, where: str) -> float:
-    """Seconds since the epoch of an ISO 8601 time, UTC where it does not say. Raises `PolicyError`."""
+    """Return seconds since the epoch for an ISO 8601 time, in UTC if it has no offset. Raises `PolicyError`."""
     try:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
@@ -470,7 +470,7 @@ def _granted(values: Mapping[str, str | list[str]]) -> Mapping[str, frozenset[st
 
 
 def _key_set(text: str, directory: Path, where: str) -> str:
-    """A URL that is safe to believe, or the absolute path of a file."""
+    """Return a safe URL, or the absolute path of a file."""
     if "://" not in text:
         path = (directory / text).resolve()
         try:

@@ -38,8 +38,8 @@ _BINDABLE = frozenset({"principal", "user", "tool"})
 
 
 class RuleDraft(Struct, frozen=True, kw_only=True):
-    """A rule whose expressions are still text, the tools it is about, and where its parts stand. One about tools that are still to be
-    added has none, and is no part of the policy until it has."""
+    """Rule whose expressions are still text, with its tools and the places of its parts. A rule about tools that are added later has
+    none, and becomes a part of the policy when it has."""
 
     rule: Rule
     tools: Mapping[str, Tool]
@@ -259,7 +259,7 @@ class RuleCache:
     def finish(self, drafts: Iterable[RuleDraft], whole: CelScope) -> tuple[Rule, ...]:
         """The rules with their expressions compiled; `whole` is what expressions about all tools may name. Raises `PolicyError`."""
         if whole == self._whole:
-            whole = self._whole  # rules that were compiled within it are told by the object
+            whole = self._whole  # identifies the rules that were compiled within it
         expressions = dict[str, Expression]()
         known = ChainMap(expressions, self._expressions)
         found = tuple(self._finished(draft, whole, known) for draft in drafts)

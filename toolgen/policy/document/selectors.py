@@ -38,12 +38,12 @@ class ToolSelection(Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> frozenset[str] | None:
-        """The tools by name, None where the globs say which they are."""
+        """Return the tools by name, None if the globs determine them."""
         return None if self.patterns else frozenset(tool.name for tool in self.tools)
 
 
 def selected(given: SelectorShape, manifest: Manifest, document: YamlDocument, path: _Path) -> ToolSelection | None:
-    """The tools that all selectors match, None where there is no selector.
+    """Return the tools that all selectors match, None without selectors.
 
     Raises `PolicyError` for a value that no tool has, and for selectors that have no tool in common.
     """
@@ -72,8 +72,8 @@ def selected(given: SelectorShape, manifest: Manifest, document: YamlDocument, p
 
 
 def matched(patterns: Sequence[str], manifest: Manifest, document: YamlDocument, path: _Path) -> list[Tool]:
-    """The tools that globs match; a glob that matches nothing is an error, because somebody meant something by it. One about tools that
-    a program adds (`added__*`) may come before them."""
+    """Return the tools that globs match; a glob that matches nothing is an error, because it is probably a mistake. One about tools
+    that a program adds (`added__*`) may match later."""
     tools: dict[str, Tool] = {}
     for index, pattern in enumerate(patterns):
         found = matching(pattern, manifest.tools)

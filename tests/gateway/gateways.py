@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
@@ -100,6 +101,14 @@ def envelope(
     return Envelope(status=status, tool=name, call_id="call-1", data=data, error=error, meta=meta)
 
 
+class NothingFollowed:
+    """Resources of other systems, of which none is followed."""
+
+    @contextlib.contextmanager
+    def following(self, principal: Principal) -> Iterator[Callable[[Collection[str]], None]]:
+        yield lambda _: None
+
+
 class NoContext:
     """Prompts and resources of a project that has none."""
 
@@ -107,7 +116,11 @@ class NoContext:
 
     def __init__(self) -> None:
         self.updates = ResourceUpdates()
+        self.followed = NothingFollowed()
         self.servers = McpServers()
+
+    def source_changes(self, principal: Principal) -> tuple[tuple[()], tuple[()]]:
+        return (), ()
 
     def prompts(self, principal: Principal) -> tuple[()]:
         return ()

@@ -124,6 +124,8 @@ def _sentence(entry: Mapping[str, Any], caller: object) -> str:
             return f"the server requests {asked} of the caller: {verdict}{by_rule}"
         case "answer":
             return f"the caller answers: {entry.get('status')}"
+        case "subscription":
+            return f"{who} listens to {(entry.get('arguments') or {}).get('uri')}"
         case "outcome":
             took = entry.get("duration_ms")
             ended = [f"{entry.get('code') or entry.get('status')}"]

@@ -23,9 +23,11 @@ __all__ = [
     "Executor",
     "FileSink",
     "FileSource",
+    "FollowsResources",
     "InnerCalls",
     "LocalApp",
     "Permit",
+    "ResourceNotice",
     "SourcePermit",
 ]
 
@@ -137,6 +139,21 @@ class Executor(Protocol):
     def preview(self, call: Call) -> JsonObject: ...
 
     async def close(self) -> None: ...
+
+
+class ResourceNotice(Protocol):
+    """Notice of a system: its resource has changed (`updated`), or its list of `prompts` or `resources` has."""
+
+    @property
+    def kind(self) -> str: ...
+
+
+@runtime_checkable
+class FollowsResources(Protocol):
+    """An executor whose system may tell of changes of its resources."""
+
+    async def follow(self, read: Call, listener: Callable[[ResourceNotice], None]) -> None:
+        """Have a listener told of changes of the resource of a read, until this is cancelled. Returns if there is no way to tell."""
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.connectors.circuit_breaker import SAVED, Ending, System
-from toolgen.connectors.executor import Executor
+from toolgen.connectors.executor import Executor, FollowsResources, ResourceNotice
 from toolgen.connectors.failure_settings import ResilienceConfig
 from toolgen.connectors.health import SystemHealth
 from toolgen.core.background import SeldomLog
@@ -149,6 +149,11 @@ class ResilientExecutor:
 
     def preview(self, call: Call) -> JsonObject:
         return self._inner.preview(call)
+
+    async def follow(self, read: Call, listener: Callable[[ResourceNotice], None]) -> None:
+        """Follow the resource of a read, if the inner executor can."""
+        if isinstance(self._inner, FollowsResources):
+            await self._inner.follow(read, listener)
 
     def health(self) -> tuple[SystemHealth, ...]:
         """State of the systems that calls went to, in the order of their names."""

@@ -42,6 +42,7 @@ from toolgen.gateway.calls.executors import (
 )
 from toolgen.gateway.calls.file_reading import CallerFiles
 from toolgen.gateway.calls.file_uploads import FileArguments, FileUploads, GatewayFiles
+from toolgen.gateway.calls.followed_resources import FollowedResources
 from toolgen.gateway.calls.inner_calls import NestedCalls
 from toolgen.gateway.calls.response_shaping import ResponseShaper
 from toolgen.gateway.catalog.catalog_reloader import CatalogReloader
@@ -82,6 +83,7 @@ from toolgen.state.stored_answers import StoredAnswers
 from toolgen.state.stored_files import StoredFiles
 
 if TYPE_CHECKING:
+    from toolgen.gateway.calls.executors import CommandClient
     from toolgen.gateway.notify.notifier import Notifier
 
 __all__ = ["AssemblyOptions", "GatewayParts", "assemble"]
@@ -111,6 +113,7 @@ class _Base(Struct, frozen=True, kw_only=True):
     log: AuditLog
     running: InFlightCalls
     updates: ResourceUpdates
+    commands: CommandClient | None
     background: Background
     meaning: SemanticSearch | None
     events: GatewayEvents
@@ -200,11 +203,12 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
     own_troubles = (runner.trouble, parts.devices.trouble, role_grants.trouble, tools.trouble)
     troubles = (*own_troubles, *shared.troubles, *monitoring.troubles)
     status = _status(base, parts, execution, reloader, catalog, monitoring, troubles)
+    followed = FollowedResources(current, lambda: reloader.runtime.executors, base.updates, log.append)
     return GatewayParts(
         current=current,
         log=log,
         running=base.running,
-        context=ContextCalls(current, base.running, base.updates, parts.calls, settings.mcp_servers),
+        context=ContextCalls(current, base.running, base.updates, followed, parts.calls, settings.mcp_servers),
         background=background,
         meaning=base.meaning,
         shared=shared,
@@ -288,6 +292,7 @@ def _status(
 
 def _base(settings: Settings, manifest: Manifest, options: AssemblyOptions) -> _Base:
     clock, above, running = options.clock, options.above, InFlightCalls()
+    commands = None if above is None else make_command_client(above.commands)
     current, background, local = CurrentPolicy(), Background(), pauses_of(settings)
     log = AuditLog(settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock), is_read=manifest.is_read)
     events, exchanges = GatewayEvents(log), Exchanges(settings.sources, current.assigned)
@@ -299,7 +304,8 @@ def _base(settings: Settings, manifest: Manifest, options: AssemblyOptions) -> _
         current=current,
         log=log,
         running=running,
-        updates=ResourceUpdates(),
+        updates=ResourceUpdates(commands),
+        commands=commands,
         background=background,
         meaning=meaning_of(settings, manifest),
         events=events,
@@ -414,7 +420,7 @@ def _execution(base: _Base, parts: _CallParts, options: AssemblyOptions) -> _Exe
         folder=settings.oauth_dir,
         clock=base.clock,
         functions=functions,
-        commands=None if base.above is None else make_command_client(base.above.commands),
+        commands=base.commands,
         inner=inner,
         devices=parts.devices,
         files=parts.sent,

@@ -17,6 +17,7 @@ from toolgen.connectors.http.scrubber import Scrubber, scrubber_of
 from toolgen.connectors.mcp.child_process import MARK, Descendants, begun_as_subreaper
 from toolgen.connectors.mcp.error_log import ErrorLog
 from toolgen.connectors.mcp.messages import failed
+from toolgen.connectors.mcp.notices import LOST, NoticeListener, ServerNotice
 from toolgen.connectors.mcp.process import CommandFault, CommandReply, ServerProcess, replied
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.model.client_channel import ClientChannel
@@ -25,7 +26,7 @@ from toolgen.model.result import Delivery, Failed
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import SecretReference
 
-__all__ = ["NOT_SENT", "Command", "CommandSpec", "LocalCommand"]
+__all__ = ["NOT_SENT", "Command", "CommandSpec", "LocalCommand", "NoticeListeners"]
 
 # What most programs need, and nothing that is only the gateway's.
 _INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ") + (
@@ -76,7 +77,27 @@ class Command(Protocol):
     def stale(self) -> bool:
         """Return True if the server has announced a changed tool list since the last call."""
 
+    def watch(self, listener: NoticeListener) -> Callable[[], None]:
+        """Have a listener told of each notice, until the returned function is called."""
+
     async def close(self) -> None: ...
+
+
+class NoticeListeners:
+    """Listeners for the notices of one command."""
+
+    def __init__(self) -> None:
+        self._listeners: list[NoticeListener] = []
+
+    def watch(self, listener: NoticeListener) -> Callable[[], None]:
+        """Have a listener told of each notice, until the returned function is called."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def tell(self, notice: ServerNotice) -> None:
+        """Tell all listeners of a notice."""
+        for listener in tuple(self._listeners):
+            listener(notice)
 
 
 def _nothing() -> None:
@@ -99,6 +120,17 @@ class LocalCommand:
         self._last_words = ""
         self._doubting: asyncio.Task[None] | None = None
         self._pings = 0  # downwards: the numbers above are those of the callers
+        self._listeners = NoticeListeners()
+
+    def watch(self, listener: NoticeListener) -> Callable[[], None]:
+        """Have a listener told of each notice, until the returned function is called."""
+        return self._listeners.watch(listener)
+
+    def _altered(self) -> None:
+        """Handle a change of the process: what its server was asked to tell of is told no more if it has ended."""
+        self._on_change()
+        if self._running is None or not self._running.alive:
+            self._listeners.tell(LOST)
 
     def ready(self) -> int | None:
         """Return the number of the process while it runs and its liveness is not in doubt; otherwise None."""
@@ -154,7 +186,9 @@ class LocalCommand:
         except (OSError, ValueError) as error:
             return _not_started(type(error).__name__)
         log = ErrorLog(spec.source, self.scrubber)
-        running = ServerProcess(process, log, spec.largest, descendants, self.scrubber, self._on_change)
+        running = ServerProcess(
+            process, log, spec.largest, descendants, self.scrubber, self._altered, self._listeners.tell
+        )
         try:
             await running.open()
         except BaseException:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from toolgen.connectors.http.scrubber import Scrubber, scrubber_of
-from toolgen.connectors.mcp.command import NOT_SENT, Command
+from toolgen.connectors.mcp.command import NOT_SENT, Command, NoticeListeners
 from toolgen.connectors.mcp.command_frames import (
     AnswerFrame,
     Begin,
@@ -20,9 +20,11 @@ from toolgen.connectors.mcp.command_frames import (
     Forget,
     FromWorker,
     LogFrame,
+    NoticeFrame,
     ProgressFrame,
     QuestionFrame,
     QuestionOver,
+    RelayFrame,
     ReplyFrame,
     RequestFrame,
     SessionDropped,
@@ -35,6 +37,7 @@ from toolgen.connectors.mcp.command_frames import (
     ToWorker,
 )
 from toolgen.connectors.mcp.messages import Agreed, Meeting, SharedSession, failed
+from toolgen.connectors.mcp.notices import LOST, NoticeListener, ServerNotice
 from toolgen.connectors.mcp.process import CommandFault, CommandReply
 from toolgen.connectors.mcp.server_requests import NO_ANSWER, BadRequestError
 from toolgen.core.frames import Frames
@@ -46,6 +49,7 @@ from toolgen.model.schema import JsonObject
 __all__ = ["CommandClient"]
 
 _Answered: TypeAlias = Begun | ReplyFrame | SessionReply
+_MAX_UNHEARD = 10_000
 _GONE = "is out of reach: the process that holds it for all workers has ended"
 
 
@@ -63,6 +67,32 @@ class CommandClient:
         self._questions: dict[int, tuple[int, asyncio.Task[None]]] = {}
         self._commands: dict[str, _RemoteCommand] = {}
         self._sessions: WeakValueDictionary[str, _RemoteSession] = WeakValueDictionary()
+        self._relayed: list[Callable[[str, str, str], None]] = []
+        self._unheard: list[RelayFrame] = []
+        self._relaying: set[asyncio.Task[None]] = set()
+
+    def relay(self, key: str, uri: str, written: str) -> None:
+        """Tell the other workers of a change of a resource, or of a subscription of a session."""
+        self._do(self._relay(RelayFrame(key=key, uri=uri, written=written)))
+
+    def hear(self, listener: Callable[[str, str, str], None]) -> None:
+        """Have a listener told of what other workers relay, and of subscriptions that were relayed before."""
+        self._relayed.append(listener)
+        for said in self._unheard:
+            listener(said.key, said.uri, said.written)
+        self._unheard.clear()
+        self._do(self._relay(None))
+
+    async def _relay(self, said: RelayFrame | None) -> None:
+        if self._frames.transport is None:
+            await self._open()
+        if said is not None:
+            self._frames.send(said)
+
+    def _do(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._relaying.add(task)
+        task.add_done_callback(self._relaying.discard)
 
     def command(self, source: str) -> Command:
         """The command of a source."""
@@ -111,6 +141,8 @@ class CommandClient:
 
     async def close(self) -> None:
         """Ends the connection; the commands run on."""
+        if self._relaying:
+            await asyncio.wait(self._relaying)
         if self._frames.transport is None:
             self._socket.close()
         else:
@@ -150,16 +182,24 @@ class CommandClient:
                     line.log(said.level, said.text)
             case QuestionFrame() | QuestionOver():
                 self._questioned(said)
-            case CommandState():
-                if said.source in self._commands:
-                    self._commands[said.source].learn(said)
-            case ToolsChanged():
-                if said.source in self._commands:
-                    self._commands[said.source].changed = True
+            case CommandState() | ToolsChanged() | NoticeFrame():
+                if (command := self._commands.get(said.source)) is not None:
+                    command.hear(said)
+            case RelayFrame():
+                self._heard_relayed(said)
             case SessionDropped():
-                session = self._sessions.get(said.key)
-                if session is not None and session.epoch == said.epoch:
-                    session.epoch = None
+                self._dropped(said)
+
+    def _heard_relayed(self, said: RelayFrame) -> None:
+        for listener in self._relayed:
+            listener(said.key, said.uri, said.written)
+        if not self._relayed and said.key:
+            self._unheard = [*self._unheard[-_MAX_UNHEARD:], said]
+
+    def _dropped(self, said: SessionDropped) -> None:
+        session = self._sessions.get(said.key)
+        if session is not None and session.epoch == said.epoch:
+            session.epoch = None
 
     def _questioned(self, said: QuestionFrame | QuestionOver) -> None:
         if isinstance(said, QuestionOver):
@@ -197,13 +237,27 @@ class _RemoteCommand:
         self._ready = False
         self.changed = False
         self.scrubber = Scrubber(())
+        self.notices = NoticeListeners()
 
-    def learn(self, state: CommandState) -> None:
+    def watch(self, listener: NoticeListener) -> Callable[[], None]:
+        return self.notices.watch(listener)
+
+    def hear(self, said: CommandState | ToolsChanged | NoticeFrame) -> None:
+        match said:
+            case CommandState():
+                self._learn(said)
+            case ToolsChanged():
+                self.changed = True
+            case NoticeFrame():
+                self.notices.tell(ServerNotice(said.kind, said.uri))
+
+    def _learn(self, state: CommandState) -> None:
         self._epoch, self._ready = state.epoch, state.ready
         self.scrubber = scrubber_of(state.hidden)
 
     def lose(self) -> None:
         self._ready = False
+        self.notices.tell(LOST)
 
     def ready(self) -> int | None:
         return self._epoch if self._ready else None

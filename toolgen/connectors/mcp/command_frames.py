@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -16,9 +16,11 @@ __all__ = [
     "Forget",
     "FromWorker",
     "LogFrame",
+    "NoticeFrame",
     "ProgressFrame",
     "QuestionFrame",
     "QuestionOver",
+    "RelayFrame",
     "ReplyFrame",
     "RequestFrame",
     "SessionDropped",
@@ -153,6 +155,22 @@ class ToolsChanged(_MessageFrame, frozen=True, kw_only=True):
     source: str
 
 
+class NoticeFrame(_MessageFrame, frozen=True, kw_only=True):
+    """A notice of a server that was subscribed to: a resource, or a list, has changed."""
+
+    source: str
+    kind: Literal["updated", "prompts", "resources", "lost"]
+    uri: str = ""
+
+
+class RelayFrame(_MessageFrame, frozen=True, kw_only=True):
+    """Message of a worker to the others: that a resource has changed, or with a `key` that a session subscribed to it, or ended that."""
+
+    key: str
+    uri: str
+    written: str = ""
+
+
 class SessionRequest(_MessageFrame, frozen=True, kw_only=True):
     """The session of a caller with a server behind a URL is needed. `lost` is the epoch of one that the server does not know any more."""
 
@@ -192,7 +210,7 @@ class SessionDropped(_MessageFrame, frozen=True, kw_only=True):
 
 
 FromWorker: TypeAlias = (
-    Begin | RequestFrame | Forget | Tell | SessionSuspect | SessionRequest | SessionReady | AnswerFrame
+    Begin | RequestFrame | Forget | Tell | SessionSuspect | SessionRequest | SessionReady | AnswerFrame | RelayFrame
 )
 ToWorker: TypeAlias = (
     Begun
@@ -203,6 +221,8 @@ ToWorker: TypeAlias = (
     | QuestionOver
     | CommandState
     | ToolsChanged
+    | NoticeFrame
+    | RelayFrame
     | SessionReply
     | SessionDropped
 )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Coroutine, Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -22,9 +23,11 @@ from toolgen.connectors.mcp.command_frames import (
     Forget,
     FromWorker,
     LogFrame,
+    NoticeFrame,
     ProgressFrame,
     QuestionFrame,
     QuestionOver,
+    RelayFrame,
     ReplyFrame,
     RequestFrame,
     SessionDropped,
@@ -36,6 +39,7 @@ from toolgen.connectors.mcp.command_frames import (
     ToWorker,
 )
 from toolgen.connectors.mcp.messages import cancel_notification, failed
+from toolgen.connectors.mcp.notices import SUBSCRIBE, UNSUBSCRIBE, ServerNotice
 from toolgen.connectors.mcp.process import CommandFault, CommandReply, replied
 from toolgen.connectors.mcp.server_requests import BadRequestError
 from toolgen.connectors.mcp.session_table import SessionTable
@@ -52,6 +56,7 @@ _logger = logging.getLogger("toolgen.mcp")
 # Bytes that a worker may leave unread before its answers are left out, and before it is told of nothing else.
 _MAX_UNREAD = MAX_FRAME_SIZE - 4096
 _MUCH_UNREAD = 1024 * 1024
+_MAX_SESSIONS, _MAX_URIS = 4096, 256
 
 
 class CommandServer:
@@ -60,15 +65,18 @@ class CommandServer:
     def __init__(self, specs: Iterable[CommandSpec]) -> None:
         self._sessions: set[_WorkerConnection] = set()
         self._table = SessionTable(self._dropped)
+        self._relayed = RelayedSubscriptions(self._sessions)
         self._commands = {spec.source: _SharedCommand(spec, self._sessions) for spec in specs}
 
     async def connect(self) -> socket.socket:
         """A worker's end of a connection; this process closes it once the worker has it."""
         ours, theirs = socket.socketpair()
-        session = _WorkerConnection(self._commands, self._table, self._sessions)
+        session = _WorkerConnection(self._commands, self._table, self._sessions, self._relayed)
         await asyncio.get_running_loop().create_unix_connection(lambda: session.frames, sock=ours)
         for command in self._commands.values():
             session.send(command.state())
+        for said in self._relayed.known():
+            session.send(said)
         return theirs
 
     def _dropped(self, said: SessionDropped) -> None:
@@ -97,6 +105,40 @@ class _SharedCommand:
         self._handshake: tuple[int, asyncio.Future[CommandReply]] | None = None
         self._shaking = 0
         self._told = 0
+        self._subscribers: dict[str, set[_WorkerConnection]] = {}  # of the process `_subscribed_at`, by URI
+        self._subscribed_at = 0
+        self._command.watch(self._noticed)
+
+    def _noticed(self, notice: ServerNotice) -> None:
+        told = NoticeFrame(source=self._source, kind=notice.kind, uri=notice.uri)
+        for session in tuple(self._sessions):
+            if notice.kind != "updated" or session in self._subscribers.get(notice.uri, ()):
+                session.send(told)
+
+    def _subscription(self, message: JsonObject, worker: _WorkerConnection) -> bool:
+        """Count a subscription, or its end. Returns True if the server has to be told: of the first worker, and of the last one."""
+        if self._subscribed_at != self._command.epoch:
+            self._subscribers, self._subscribed_at = {}, self._command.epoch
+        params = message.get("params")
+        uri = params.get("uri") if isinstance(params, Mapping) else None
+        if not isinstance(uri, str):
+            return True
+        if message["method"] == SUBSCRIBE:
+            workers = self._subscribers.setdefault(uri, set())
+            workers.add(worker)
+            return len(workers) == 1
+        workers = self._subscribers.get(uri, set())
+        workers.discard(worker)
+        if not workers:
+            self._subscribers.pop(uri, None)
+        return not workers
+
+    def leave(self, worker: _WorkerConnection) -> None:
+        """End the subscriptions of a worker that is gone."""
+        for uri in [uri for uri, workers in self._subscribers.items() if worker in workers]:
+            message: JsonObject = {"jsonrpc": "2.0", "id": 0, "method": UNSUBSCRIBE, "params": {"uri": uri}}
+            if self._subscription(message, worker):
+                self._command.ask({**message, "id": self.number()}, None)
 
     def state(self) -> CommandState:
         command = self._command
@@ -124,11 +166,27 @@ class _SharedCommand:
         return self._number
 
     def ask(
-        self, message: JsonObject, number: int, line: ClientChannel | None, epoch: int
+        self, message: JsonObject, number: int, line: ClientChannel | None, epoch: int, worker: _WorkerConnection
     ) -> asyncio.Future[CommandReply]:
-        """Asks the process `epoch`, under a number that no other worker has."""
+        """Asks the process `epoch`, under a number that no other worker has. Several workers subscribe to a resource once."""
         if epoch != self._command.epoch:
             return replied(CommandReply(fault=CommandFault.NOT_SENT))
+        if message.get("method") in {SUBSCRIBE, UNSUBSCRIBE} and not self._subscription(message, worker):
+            return replied(CommandReply(encode_json({"jsonrpc": "2.0", "id": number, "result": {}})))
+        answer = self._ask(message, number, line, epoch)
+        if message.get("method") == SUBSCRIBE:
+            answer.add_done_callback(lambda one: self._subscribed(message, one))
+        return answer
+
+    def _subscribed(self, message: JsonObject, answer: asyncio.Future[CommandReply]) -> None:
+        """Handle the server's answer to a subscription. Without one, nobody is subscribed."""
+        params = message.get("params")
+        if isinstance(params, Mapping) and (answer.cancelled() or not _is_result(answer.result())):
+            self._subscribers.pop(str(params.get("uri")), None)
+
+    def _ask(
+        self, message: JsonObject, number: int, line: ClientChannel | None, epoch: int
+    ) -> asyncio.Future[CommandReply]:
         if message.get("method") == "initialize":
             return asyncio.create_task(self._shake({**message, "id": number}, epoch))
         return self._command.ask(_renumbered(message, number), line)
@@ -168,6 +226,35 @@ class _SharedCommand:
         await self._command.close()
 
 
+class RelayedSubscriptions:
+    """Messages of workers to one another, and subscriptions of sessions for a worker that begins later."""
+
+    def __init__(self, workers: Collection[_WorkerConnection]) -> None:
+        self._workers = workers
+        self._sessions: OrderedDict[str, dict[str, str]] = OrderedDict()
+
+    def known(self) -> Iterator[RelayFrame]:
+        """Yield the subscriptions of all sessions."""
+        for key, uris in self._sessions.items():
+            yield from (RelayFrame(key=key, uri=uri, written=written) for uri, written in uris.items())
+
+    def relay(self, said: RelayFrame, worker: _WorkerConnection) -> None:
+        """Tell the other workers."""
+        if said.key:
+            uris = self._sessions.setdefault(said.key, {})
+            self._sessions.move_to_end(said.key)
+            uris.pop(said.uri, None)
+            if said.written and len(uris) < _MAX_URIS:
+                uris[said.uri] = said.written
+            if not uris:
+                del self._sessions[said.key]
+            if len(self._sessions) > _MAX_SESSIONS:
+                self._sessions.popitem(last=False)
+        for other in tuple(self._workers):
+            if other is not worker:
+                other.send(said)
+
+
 class _PendingRequest(NamedTuple):
     """A request under way: whose message it was for the worker, and what it is called at the command."""
 
@@ -182,8 +269,13 @@ class _WorkerConnection:
     """The connection of one worker."""
 
     def __init__(
-        self, commands: Mapping[str, _SharedCommand], table: SessionTable, sessions: set[_WorkerConnection]
+        self,
+        commands: Mapping[str, _SharedCommand],
+        table: SessionTable,
+        sessions: set[_WorkerConnection],
+        relayed: RelayedSubscriptions,
     ) -> None:
+        self._relayed = relayed
         self._commands = commands
         self._table = table
         self._missed: set[str] = set()
@@ -202,7 +294,7 @@ class _WorkerConnection:
         theirs were too long, and what became of the commands meanwhile is said when the worker reads again."""
         unread = self.frames.unread()
         match said:
-            case ProgressFrame() | LogFrame() | QuestionFrame() if unread > _MUCH_UNREAD:
+            case ProgressFrame() | LogFrame() | QuestionFrame() | NoticeFrame() | RelayFrame() if unread > _MUCH_UNREAD:
                 return
             case CommandState() | ToolsChanged() if unread > _MUCH_UNREAD:
                 self._missed.add(said.source)
@@ -224,6 +316,8 @@ class _WorkerConnection:
         """The worker is gone: what it waited for is taken back."""
         self._sessions.discard(self)
         self._table.forget(self)
+        for command in self._commands.values():
+            command.leave(self)
         for asked in tuple(self._asked.values()):
             if asked.method != "initialize":
                 asked.command.tell_soon(cancel_notification(asked.number))
@@ -243,6 +337,8 @@ class _WorkerConnection:
                 self._table.meet(self, said)
             case SessionReady():
                 self._table.settle(self, said)
+            case RelayFrame():
+                self._relayed.relay(said, self)
             case AnswerFrame():
                 if (question := self._questions.get(said.question)) is not None and not question.done():
                     question.set_result(said)
@@ -286,7 +382,7 @@ class _WorkerConnection:
     def _ask(self, said: RequestFrame, command: _SharedCommand) -> None:
         message, number = decode_json(said.message, FRAMED_DEPTH), command.number()
         line = _RemoteLine(self, said.number, frozenset(said.asks)) if said.listens or said.logs else None
-        answer = command.ask(message, number, line, said.epoch)
+        answer = command.ask(message, number, line, said.epoch, self)
         asked = _PendingRequest(command, number, (said.source, message["id"]), message.get("method"), answer)
         self._asked[said.number], self._numbers[asked.key] = asked, number
         answer.add_done_callback(partial(self._answered, said.number))
@@ -358,6 +454,13 @@ class _RemoteLine:
 
 def _failed(error: BaseException) -> None:
     _logger.error("a command of an MCP server failed a worker: %s", place_of(error))
+
+
+def _is_result(reply: CommandReply) -> bool:
+    if reply.fault is not None:
+        return False
+    message = decode_json(reply.line)
+    return isinstance(message, Mapping) and "result" in message
 
 
 def _is_unanswered(task: asyncio.Future[CommandReply]) -> bool:

@@ -112,6 +112,8 @@ class Conversation:
         self._number = 0
         self._said = ServerTools(server="", version="", tools=())
         self._offers: frozenset[str] = frozenset(_ALL_OFFERS)
+        self.subscribes = False
+        """True if the server tells of changed resources to whom subscribes to them."""
         self._lists = {kind: _KnownList() for kind in _LISTS}
         self._telling: set[asyncio.Task[None]] = set()
 
@@ -303,6 +305,15 @@ class Conversation:
         """The revision that was agreed on; "" before."""
         return self._agreed.version
 
+    @property
+    def agreed(self) -> Agreed:
+        """Negotiated revision and session."""
+        return self._agreed
+
+    def numbered(self, method: str, params: JsonObject) -> JsonObject:
+        """Return a request under the next number."""
+        return self._request(method, params, self._next())
+
     def cancel_task(self, task_id: str, call: Call) -> None:
         """Tells the server that nobody waits for a task, without waiting for that."""
         time = CallTime(asyncio.get_running_loop().time() + _PARTING_S)
@@ -423,6 +434,7 @@ class Conversation:
             return failed("upstream_error", "the server speaks a revision of MCP that this gateway does not")
         self._agreed = Agreed(version=version, session=session)
         self._said, self._offers = _said_of(result, result.get("serverInfo")), _offers(result)
+        self.subscribes = _takes_subscriptions(result)
         await self._wire.tell({"jsonrpc": "2.0", "method": "notifications/initialized"}, self._agreed, call)
         return None
 
@@ -527,6 +539,12 @@ def _offers(result: JsonObject) -> frozenset[str]:
         if isinstance(declared, Mapping)
         else frozenset()
     )
+
+
+def _takes_subscriptions(result: JsonObject) -> bool:
+    capabilities = result.get("capabilities")
+    resources = capabilities.get("resources") if isinstance(capabilities, Mapping) else None
+    return isinstance(resources, Mapping) and resources.get("subscribe") is True
 
 
 def _code_of(data: Mapping[str, Json]) -> Json:

@@ -14,8 +14,10 @@ from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.mcp.answers import MAX_SAID_LENGTH, answered, content_block, contents, is_size
 from toolgen.connectors.mcp.conversation import Conversation, Parts
 from toolgen.connectors.mcp.messages import SharedSession, Wire, failed, request
+from toolgen.connectors.mcp.notices import NoticeListener
 from toolgen.connectors.mcp.rounds import call_in_rounds
 from toolgen.connectors.mcp.server_requests import CallTime
+from toolgen.connectors.mcp.server_subscriptions import ServerSubscriptions, StreamingWire, WatchedWire
 from toolgen.connectors.mcp.task_calls import call_as_task
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ToolgenError
@@ -137,6 +139,7 @@ class McpExecutor:
         self._clock = clock
         self._sessions = sessions
         self._conversations: OrderedDict[tuple[str, str], Conversation] = OrderedDict()
+        self._followed: dict[tuple[str, str], ServerSubscriptions] = {}
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
         """Asks the server for the call, once it was seen that the tool is as it was pinned; never raises for what the server does."""
@@ -162,6 +165,33 @@ class McpExecutor:
         message = "the server forgot the session that it had just begun; nothing was sent"
         return failed("upstream_unavailable", message, "try again later")
 
+    async def follow(self, read: Call, listener: NoticeListener) -> None:
+        """Have a listener told of changes of the resource of a read, until this is cancelled. Returns if the server has no way to tell."""
+        binding, wire = read.tool.binding, self._wire
+        if not isinstance(binding, McpContextBinding) or not isinstance(wire, StreamingWire | WatchedWire):
+            return
+        key = self._key(read.principal)
+        followed = self._followed.get(key)
+        if followed is None:
+            for other in [one for one, resources in self._followed.items() if resources.idle]:
+                await self._followed.pop(other).close()
+            if len(self._followed) >= _MAX_CONVERSATIONS:
+                return
+            # Over HTTP a session of its own, whose stream takes nothing from callers' calls.
+            shared = isinstance(wire, WatchedWire)
+            conversation = self._with(read.principal) if shared else Conversation(wire, self._clock, self._total_s)
+            followed = ServerSubscriptions(conversation, wire, self._fits, self._total_s)
+            followed = self._followed.setdefault(key, followed)
+        uri = context_params(binding, read.arguments)["uri"]
+        await followed.follow(str(uri), _harmless(read), listener)
+
+    async def _fits(self, conversation: Conversation, read: Call) -> bool:
+        """Return True if a resource is as it was pinned."""
+        binding = _binding(read)
+        until = asyncio.get_running_loop().time() + self._total_s
+        listed = await conversation.parts(read, until, _list_of(binding))
+        return not isinstance(listed, Failed) and _changed(binding, listed) is None
+
     async def listing(self) -> ServerTools | Failed:
         """Every tool the server has for nobody in particular: what a build pins."""
         nobody = Principal(id="build")
@@ -174,13 +204,18 @@ class McpExecutor:
 
     async def close(self) -> None:
         """Closes every connection, and ends a command."""
+        for followed in self._followed.values():
+            await followed.close()
         for conversation in self._conversations.values():
             await conversation.close()
         await self._wire.close()
 
-    def _with(self, principal: Principal) -> Conversation:
+    def _key(self, principal: Principal) -> tuple[str, str]:
         user = principal.on_behalf_of
-        key = ("", "") if self._shared else (principal.id, "" if user is None else user.id)
+        return ("", "") if self._shared else (principal.id, "" if user is None else user.id)
+
+    def _with(self, principal: Principal) -> Conversation:
+        key = self._key(principal)
         found = self._conversations.get(key)
         if found is None:
             session = None if self._sessions is None else self._sessions(*key)

@@ -55,6 +55,7 @@ class Cursor(Struct):
     pause_s: float = _PAUSE_S
     on_request: Callable[[Mapping[str, Any], Scrubber], None] | None = None
     on_open: Callable[[], None] | None = None
+    on_notice: Callable[[Mapping[str, Any]], None] | None = None
 
     def hear(self, block: bytes) -> None:
         for line in block.splitlines():
@@ -118,6 +119,13 @@ class EventReader:
         elif message.get("method") == "notifications/message" and self._line is not None:
             tell_log(self._line, message.get("params"), self._scrubber)
         elif (
+            "method" in message
+            and "id" not in message
+            and self._cursor is not None
+            and self._cursor.on_notice is not None
+        ):
+            self._cursor.on_notice(message)
+        elif (
             "method" in message and "id" in message and self._cursor is not None and self._cursor.on_request is not None
         ):
             self._cursor.on_request(message, self._scrubber)
@@ -145,6 +153,7 @@ _HARMLESS = frozenset(
     {
         *("initialize", "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"),
         *("prompts/get", "resources/read", "completion/complete", "tasks/get", "tasks/result", "tasks/cancel"),
+        *("resources/subscribe", "resources/unsubscribe", "subscriptions/listen"),
         *("notifications/initialized", "notifications/cancelled"),
     }
 )
@@ -244,6 +253,15 @@ class HttpWire:
         _CURSOR.set(Cursor(on_request=stream.hear, on_open=stream.opened.set))  # of the task that reads it alone
         call = msgspec.structs.replace(answers.call, line=None)
         await self._asking.execute(self._over_http({}, answers.agreed, call, listens=True))
+
+    async def follow(
+        self, message: JsonObject, agreed: Agreed, call: Call, opened: Callable[[], None], heard: Callable[[Json], None]
+    ) -> None:
+        """Read notifications until their stream ends: the answer to a request of 2026-07-28, or without a message that of the session."""
+        _CURSOR.set(Cursor(on_notice=heard, on_open=opened))  # of the task that reads it alone
+        await self._asking.execute(
+            self._over_http(message, agreed, msgspec.structs.replace(call, line=None), listens=not message)
+        )
 
     async def tell(self, message: JsonObject, agreed: Agreed, call: Call) -> None:
         """A notification, to which there is no answer: what became of it shows with the next request."""

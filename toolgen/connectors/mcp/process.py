@@ -17,6 +17,15 @@ from toolgen.connectors.mcp.child_process import Descendants
 from toolgen.connectors.mcp.error_log import ErrorLog
 from toolgen.connectors.mcp.line_reader import LineReader, LongLine
 from toolgen.connectors.mcp.messages import addressed, claimed, tell_log, tell_progress
+from toolgen.connectors.mcp.notices import (
+    LISTS,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    UPDATED,
+    NoticeListener,
+    ServerNotice,
+    Subscribed,
+)
 from toolgen.connectors.mcp.server_requests import refusal_of, response_to
 from toolgen.core.json_codec import TooDeepError, decode_json, encode_json
 from toolgen.core.pipe_buffer import POLLS_PIPES
@@ -89,8 +98,11 @@ class ServerProcess(asyncio.BaseProtocol):
         descendants: Descendants,
         scrubber: Scrubber,
         on_change: Callable[[], None],
+        on_notice: NoticeListener,
     ) -> None:
         self._process = process
+        self._on_notice = on_notice
+        self._subscribed = Subscribed()
         self._descendants = descendants
         self._scrubber = scrubber
         self._on_change = on_change
@@ -139,6 +151,7 @@ class ServerProcess(asyncio.BaseProtocol):
         """The line that answers, or what is wrong with it: `CommandFault.ENDED` where none ever will. Cancelled, it is not waited for."""
         answer: asyncio.Future[CommandReply] = asyncio.get_running_loop().create_future()
         number, waiter = _number(message), _Waiter(answer, line)
+        self._note_subscription(message)
         self.log.begin(alone=not self._waiting)
         answer.add_done_callback(lambda _: self._forget(number, waiter))
         if waiter.can_be_asked and any(one.can_be_asked for one in self._waiting.values()):
@@ -149,6 +162,14 @@ class ServerProcess(asyncio.BaseProtocol):
         if not self.send(message):
             answer.set_result(CommandReply(fault=CommandFault.ENDED, reason=self._reason))
         return answer
+
+    def _note_subscription(self, message: JsonObject) -> None:
+        params, method = message.get("params"), message.get("method")
+        uri = params.get("uri") if isinstance(params, Mapping) else None
+        if method == SUBSCRIBE and isinstance(uri, str):
+            self._subscribed.uris.add(uri)
+        elif method == UNSUBSCRIBE and isinstance(uri, str):
+            self._subscribed.uris.discard(uri)
 
     def _forget(self, number: int, waiter: _Waiter) -> None:
         """Handle the end of a call: what it requested of its caller ends too, and a call that waited for that is sent."""
@@ -318,9 +339,15 @@ class ServerProcess(asyncio.BaseProtocol):
             self._settle(number, CommandReply(fault=fault))
 
     def _notified(self, method: object, params: Json) -> None:
-        if method in _LISTS_CHANGED:
+        if method == UPDATED and isinstance(params, Mapping):
+            for uri in self._subscribed.meant(params.get("uri")):
+                self._unasked = max(0, self._unasked - 1)  # it was asked for
+                self._on_notice(ServerNotice("updated", uri))
+        elif isinstance(method, str) and method in _LISTS_CHANGED:
             self.changed = True
             self._on_change()
+            if method in LISTS and self._subscribed.admits():
+                self._on_notice(ServerNotice(LISTS[method]))
         elif method == "notifications/message":
             self._logged(params)
         elif method == "notifications/cancelled" and isinstance(params, Mapping):

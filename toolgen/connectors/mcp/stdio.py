@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.response import HttpResponse, decode
 from toolgen.connectors.mcp.command import NOT_SENT, Command, CommandSpec, LocalCommand
 from toolgen.connectors.mcp.messages import Agreed, failed, harmless, too_deep, too_large, unreadable
+from toolgen.connectors.mcp.notices import NoticeListener
 from toolgen.connectors.mcp.process import CommandFault
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.error_codes import ErrorCode
@@ -96,6 +98,10 @@ class StdioWire:
     def stale(self) -> bool:
         """Return True if the server has announced a changed tool list since the last call."""
         return self._command.stale()
+
+    def watch(self, listener: NoticeListener) -> Callable[[], None]:
+        """Have a listener told of each notice of the command, until the returned function is called."""
+        return self._command.watch(listener)
 
     def preview(self, message: JsonObject, call: Call) -> JsonObject:
         """Return the command and the message that would be written to it."""

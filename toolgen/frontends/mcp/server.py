@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
 from importlib.metadata import version
@@ -163,10 +164,11 @@ class Mcp:
         if current is None:
             return None
         context = self._gateway.context
+        prompts, resources = context.source_changes(current)
         return {
             LIST_CHANGED["toolsListChanged"]: self._listings.of(current).tools,
-            LIST_CHANGED["promptsListChanged"]: context.prompts(current),
-            LIST_CHANGED["resourcesListChanged"]: (context.resources(current), context.templates(current)),
+            LIST_CHANGED["promptsListChanged"]: (context.prompts(current), prompts),
+            LIST_CHANGED["resourcesListChanged"]: (context.resources(current), context.templates(current), resources),
         }
 
     @property
@@ -176,7 +178,7 @@ class Mcp:
 
     def changed(self) -> Coroutine[Any, Any, object]:
         """Return a wait until lists may have changed, counted from this call."""
-        return self._gateway.tool_calls.changed()
+        return _either(self._gateway.tool_calls.changed(), self._gateway.context.updates.lists_changed())
 
     def _begun(self, spans: Spans, message: RpcMessage, request: Id, caller: Caller) -> Span:
         """A span for one request, which the call then belongs to. A tool that its caller may not see is not named."""
@@ -321,6 +323,16 @@ class Mcp:
         if page.next_cursor:
             result["nextCursor"] = page.next_cursor
         return _cached(result, protocol_style)
+
+
+async def _either(*waits: Coroutine[Any, Any, object]) -> None:
+    """Return when one of several waits is over."""
+    tasks = [asyncio.ensure_future(one) for one in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _cached(result: dict[str, object] | RpcFault, protocol_style: ProtocolStyle) -> dict[str, object] | RpcFault:

@@ -43,6 +43,7 @@ from toolgen.gateway.calls.json_body import MAX_BODY_SIZE, encode
 from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal
+from toolgen.model.uri_template import canonical_uri
 from toolgen.pipeline.middleware import CallerConnection
 
 __all__ = ["serve_streams"]
@@ -92,6 +93,7 @@ class _StdioSession:
         self._greeted = False
         self._version = ""
         self._subscriptions: dict[int | str, Heard] = {}
+        self._changed: asyncio.Queue[str] = asyncio.Queue(_MAX_UNREAD)
         self._capabilities: frozenset[str] = frozenset()
         self._said: asyncio.Queue[bytes] = asyncio.Queue(_MAX_UNREAD)
         self._open: dict[
@@ -151,9 +153,15 @@ class _StdioSession:
 
     async def update(self) -> None:
         """Says when a resource has changed that this peer subscribed to."""
-        changed: asyncio.Queue[str] = asyncio.Queue(_MAX_UNREAD)
-        with self._gateway.context.updates.listening(changed):
+        changed, subscriptions = self._changed, self._mcp.subscriptions
+        with (
+            self._gateway.context.updates.listening(changed),
+            subscriptions.waking(self._principal, self._id, changed),
+            self._gateway.context.followed.following(self._principal) as follow,
+        ):
             while True:
+                asked = {canonical_uri(uri) or "" for heard in self._subscriptions.values() for uri in heard.uris}
+                follow({*subscriptions.of_session(self._principal, self._id), *asked} - {""})
                 uri = await changed.get()
                 if (written := self._mcp.subscriptions.written(self._principal, self._id, uri)) is not None:
                     await self._said.put(notification(UPDATED, {"uri": written}))
@@ -197,6 +205,12 @@ class _StdioSession:
             return
         await self._said.put(acknowledged(request, heard))
         self._subscriptions[request] = heard
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have the resources that are listened to looked at again."""
+        with contextlib.suppress(asyncio.QueueFull):
+            self._changed.put_nowait("")
 
     def _note(self, message: RpcMessage) -> None:
         """Store the client's name and capabilities from `initialize`, and apply a cancellation."""
@@ -208,6 +222,7 @@ class _StdioSession:
             self._version = str(params.get("protocolVersion"))
         elif (request := cancelled_request(message)) is not None and request in self._subscriptions:
             del self._subscriptions[request]
+            self._wake()
         elif (request := cancelled_request(message)) is not None:
             for caller_connection, asked in self._open.items():
                 if asked == request:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
+from toolgen.core.json_codec import encode_json
 from toolgen.gateway.calls.context_calls import ContextCalls
 from toolgen.model.call import Principal, parties
 from toolgen.model.uri_template import canonical_uri
@@ -15,37 +18,58 @@ __all__ = ["UPDATED", "Subscriptions"]
 UPDATED = "notifications/resources/updated"
 _MAX_SESSIONS = 4096
 _MAX_URIS = 256
-_Session = tuple[tuple[str, ...], str]
 
 
 class Subscriptions:
-    """Resources that sessions of this process subscribed to, by their URIs as the client wrote them."""
+    """Resources that sessions subscribed to, by their URIs as the client wrote them. Workers of one gateway know them all."""
 
     def __init__(self, context: ContextCalls) -> None:
         self._context = context
-        self._sessions: OrderedDict[_Session, dict[str, str]] = OrderedDict()
+        self._sessions: OrderedDict[str, dict[str, str]] = OrderedDict()
+        self._streams: dict[str, set[asyncio.Queue[str]]] = {}
+        context.updates.shared(self._put)
 
     def add(self, principal: Principal, session: str, uri: str) -> bool:
         """Subscribe a session. False if the principal may not read the resource, or the session has too many subscriptions."""
-        canonical = canonical_uri(uri)
+        canonical, key = canonical_uri(uri), _key(principal, session)
         if canonical is None or not self._context.may_read(principal, canonical):
             return False
-        mine = self._sessions.setdefault((parties(principal), session), {})
-        self._sessions.move_to_end((parties(principal), session))
+        mine = self._sessions.get(key, {})
         if len(mine) >= _MAX_URIS and canonical not in mine:
             return False
-        mine[canonical] = uri
-        if len(self._sessions) > _MAX_SESSIONS:
-            self._sessions.popitem(last=False)
+        self._put(key, canonical, uri)
+        self._context.updates.share(key, canonical, uri)
         return True
 
     def remove(self, principal: Principal, session: str, uri: str) -> None:
         """End a subscription, if there is one."""
-        self._sessions.get((parties(principal), session), {}).pop(canonical_uri(uri) or "", None)
+        canonical, key = canonical_uri(uri), _key(principal, session)
+        if canonical is not None and canonical in self._sessions.get(key, {}):
+            self._put(key, canonical, "")
+            self._context.updates.share(key, canonical, "")
+
+    def _put(self, key: str, uri: str, written: str) -> None:
+        """Note a subscription, or its end, and wake the streams of the session."""
+        mine = self._sessions.setdefault(key, {})
+        self._sessions.move_to_end(key)
+        mine.pop(uri, None)
+        if written and len(mine) < _MAX_URIS:
+            mine[uri] = written
+        if not mine:
+            del self._sessions[key]
+        if len(self._sessions) > _MAX_SESSIONS:
+            self._sessions.popitem(last=False)
+        for stream in self._streams.get(key, ()):
+            with suppress(asyncio.QueueFull):
+                stream.put_nowait("")
+
+    def of_session(self, principal: Principal, session: str) -> Mapping[str, str]:
+        """The canonical URIs that a session subscribed to, each as it was written."""
+        return self._sessions.get(_key(principal, session), {})
 
     def written(self, principal: Principal, session: str, uri: str) -> str | None:
         """A canonical URI as a session wrote it, if the session subscribed to it and the principal may read it; None otherwise."""
-        written = self._sessions.get((parties(principal), session), {}).get(uri)
+        written = self.of_session(principal, session).get(uri)
         return written if written is not None and self._context.may_read(principal, uri) else None
 
     def readable(self, principal: Principal, uris: Collection[str], uri: str) -> list[str]:
@@ -55,18 +79,46 @@ class Subscriptions:
 
     def updates_of_session(self, principal: Principal, session: str) -> AsyncIterator[str]:
         """The URIs of a session's resources, each when it has changed."""
-        return self._updates(principal, lambda: self._sessions.get((parties(principal), session), {}))
+        return self._updates(principal, lambda: self.of_session(principal, session), _key(principal, session))
 
     def updates_of(self, principal: Principal, uris: Collection[str]) -> AsyncIterator[str]:
         """These URIs, as far as the principal may read them, each when its resource has changed."""
         wanted = {canonical: uri for uri in uris if (canonical := canonical_uri(uri)) is not None}
-        return self._updates(principal, lambda: wanted)
+        return self._updates(principal, lambda: wanted, "")
 
-    async def _updates(self, principal: Principal, wanted: Callable[[], dict[str, str]]) -> AsyncIterator[str]:
+    @contextmanager
+    def waking(self, principal: Principal, session: str, stream: asyncio.Queue[str]) -> Iterator[None]:
+        """Have a stream told "" whenever the session subscribes to another resource, within the block."""
+        with self._waking(_key(principal, session), stream):
+            yield
+
+    @contextmanager
+    def _waking(self, key: str, stream: asyncio.Queue[str]) -> Iterator[None]:
+        streams = self._streams.setdefault(key, set())
+        streams.add(stream)
+        try:
+            yield
+        finally:
+            streams.discard(stream)
+            if not streams:
+                self._streams.pop(key, None)
+
+    async def _updates(
+        self, principal: Principal, wanted: Callable[[], Mapping[str, str]], key: str
+    ) -> AsyncIterator[str]:
         changed: asyncio.Queue[str] = asyncio.Queue(_MAX_URIS)
-        with self._context.updates.listening(changed):
+        with (
+            self._context.updates.listening(changed),
+            self._waking(key, changed),
+            self._context.followed.following(principal) as follow,
+        ):
             while True:
+                follow(wanted().keys())
                 uri = await changed.get()
                 written = wanted().get(uri)
                 if written is not None and self._context.may_read(principal, uri):
                     yield written
+
+
+def _key(principal: Principal, session: str) -> str:
+    return hashlib.sha256(encode_json([*parties(principal), session])).hexdigest()

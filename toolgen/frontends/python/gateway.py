@@ -303,7 +303,7 @@ class Gateway:
         executors = (executor.close for executor in self._reloader.runtime.executors.values())
         shared = (self._shared.close, self.operations.close, self._answering.close, self.accounts.close)
         running = (self._running.ended, self.approvals.background.close, self._runtime.key_sets.close)
-        await each(*running, *executors, *shared, self._log.close)
+        await each(*running, self.context.close, *executors, *shared, self._log.close)
 
     def _refuse_closed(self) -> None:
         if self._is_closed:

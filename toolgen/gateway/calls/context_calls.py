@@ -15,6 +15,7 @@ from toolgen.gateway.calls.call_service import Calls
 from toolgen.gateway.calls.context_policy import Reader, ReadingCall
 from toolgen.gateway.calls.context_updates import ResourceUpdates
 from toolgen.gateway.calls.file_links import OWN_SCHEME
+from toolgen.gateway.calls.followed_resources import FollowedResources
 from toolgen.gateway.calls.linked_resources import held_in
 from toolgen.gateway.catalog.mcp_servers import DEFAULT_SERVERS, McpServers
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
@@ -79,11 +80,12 @@ class ContextCalls:
         current: CurrentPolicy,
         running: InFlightCalls,
         updates: ResourceUpdates,
+        followed: FollowedResources,
         calls: Calls,
         servers: Mapping[str, McpServerSettings] = DEFAULT_SERVERS,
     ) -> None:
         self._current, self._running = current, running
-        self.updates, self._tool_calls = updates, calls
+        self.updates, self.followed, self._tool_calls = updates, followed, calls
         self.servers = McpServers(
             servers,
             sources=lambda: current.manifest().sources,
@@ -124,6 +126,18 @@ class ContextCalls:
     def may_read(self, principal: Principal, uri: str) -> bool:
         """Return True if the principal may read this URI now."""
         return self._current.compiled_policy.context.sees_uri(principal, uri)
+
+    def source_changes(self, principal: Principal) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Numbers of changes that the sources of a principal's prompts and resources told of their lists."""
+        changes = self.updates.list_changes
+        prompts = sorted({one.source for one in self.prompts(principal)})
+        resources = sorted({one.source for one in self._visible(principal)})
+        return tuple(changes(one, "prompts") for one in prompts), tuple(changes(one, "resources") for one in resources)
+
+    async def close(self) -> None:
+        """End subscriptions at other systems."""
+        await self.followed.close()
+        await self.updates.close()
 
     async def get(self, name: str, arguments: Mapping[str, Json], reader: Reader) -> PromptMessages | Error:
         """The messages of a prompt, or why there are none."""

@@ -132,6 +132,13 @@ class ContextPolicy:
         tool = None if found is None else self._reading_tool(principal, found[0])
         return None if found is None or tool is None else ReadingCall(tool.name, _arguments(tool, *found))
 
+    def followed_call(self, uri: str, reader: Reader) -> Call | None:
+        """The read whose resource is followed for a principal that may read it, by the credentials of `reader`; None if there is none, or
+        if a tool reads it."""
+        found = self._found(uri)
+        tool = None if found is None else self.tools.get(f"{RESOURCE}{found[0].uri}")
+        return None if found is None or tool is None else self._call(tool, found[1], reader, tool)
+
     def resource_of(self, uri: str) -> Resource | None:
         """The resource or template that a URI belongs to."""
         canonical = canonical_uri(uri)

@@ -1,35 +1,115 @@
-"""Changes of resources, told to whoever listens in this process."""
+"""Changes of resources, and of lists of prompts and resources at their source, told to whoever listens in this process."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any, Protocol
 
 from toolgen.model.uri_template import canonical_uri
 
-__all__ = ["ResourceUpdates"]
+__all__ = ["ResourceUpdates", "UpdateRelay"]
+
+_QUIET_S = 1.0
+"""Time after a changed list in which further changes of it are told as one."""
+
+
+class UpdateRelay(Protocol):
+    """Way to the other workers of a gateway. `key` is a session, "" for a change of the resource `uri`; `written` is how the session wrote
+    the URI, "" if it ended its subscription."""
+
+    def relay(self, key: str, uri: str, written: str) -> None:
+        """Tell the other workers of a change, or a subscription."""
+
+    def hear(self, listener: Callable[[str, str, str], None]) -> None:
+        """Have a listener told of what other workers relay, and of the subscriptions that were relayed before."""
+
+    async def close(self) -> None:
+        """End the connection."""
 
 
 class ResourceUpdates:
-    """Listeners for changes of resources. A listener that does not read is told less."""
+    """Listeners for changes of resources. A listener that does not read is told less. `relay` leads to the other workers."""
 
-    def __init__(self) -> None:
+    def __init__(self, relay: UpdateRelay | None = None) -> None:
         self._listeners: dict[int, asyncio.Queue[str]] = {}
+        self._relay = relay
+        self._lists: dict[tuple[str, str], int] = {}
+        self._lists_changed = asyncio.Event()
+        self._telling: asyncio.TimerHandle | None = None
+        self._subscribing: list[Callable[[str, str, str], None]] = []
+        self._hearing = False
 
     def put(self, uri: str) -> None:
-        """Tell that the resource of a URI has changed. For the gateway's event loop."""
+        """Tell that the resource of a URI has changed, here and at other workers. For the gateway's event loop."""
         canonical = canonical_uri(uri)
         if canonical is None:
             return
+        self._tell(canonical)
+        if self._relay is not None:
+            self._relay.relay("", canonical, "")
+
+    def share(self, key: str, uri: str, written: str) -> None:
+        """Tell other workers of a subscription of a session, or with an empty `written` of its end."""
+        if self._relay is not None:
+            self._relay.relay(key, uri, written)
+
+    def shared(self, listener: Callable[[str, str, str], None]) -> None:
+        """Have a listener told of subscriptions at other workers: key of the session, URI, and how the session wrote it."""
+        self._subscribing.append(listener)
+
+    def _heard(self, key: str, uri: str, written: str) -> None:
+        if not key:
+            self._tell(uri)
+            return
+        for listener in self._subscribing:
+            listener(key, uri, written)
+
+    def put_here(self, uri: str) -> None:
+        """Tell the listeners of this process alone: other workers hear of it by themselves."""
+        canonical = canonical_uri(uri)
+        if canonical is not None:
+            self._tell(canonical)
+
+    def list_changed(self, source: str, kind: str) -> None:
+        """Tell that the list of `prompts` or `resources` has changed at a source."""
+        self._lists[source, kind] = self._lists.get((source, kind), 0) + 1
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(_QUIET_S, self._tell_lists)
+
+    def list_changes(self, source: str, kind: str) -> int:
+        """Number of times that a list has changed at a source."""
+        return self._lists.get((source, kind), 0)
+
+    def lists_changed(self) -> Coroutine[Any, Any, object]:
+        """Return a wait until a list changes at a source, counted from this call."""
+        return self._lists_changed.wait()
+
+    async def close(self) -> None:
+        """End the connection to the other workers."""
+        if self._telling is not None:
+            self._telling.cancel()
+        if self._relay is not None:
+            await self._relay.close()
+
+    def _tell_lists(self) -> None:
+        self._telling = None
+        changed, self._lists_changed = self._lists_changed, asyncio.Event()
+        changed.set()
+
+    def _tell(self, uri: str) -> None:
         for listener in self._listeners.values():
             with suppress(asyncio.QueueFull):
-                listener.put_nowait(canonical)
+                listener.put_nowait(uri)
 
     @contextmanager
     def listening(self, changed: asyncio.Queue[str]) -> Iterator[None]:
         """Have the queue told of each change within the block."""
         self._listeners[id(changed)] = changed
+        if self._relay is not None and not self._hearing:
+            self._hearing = True
+            self._relay.hear(self._heard)
         try:
             yield
         finally:

@@ -34,7 +34,7 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.names import ADDED, join
 
 if TYPE_CHECKING:
-    from toolgen.connectors.mcp.command_client import CommandClient
+    from toolgen.connectors.mcp.command_client import CommandClient as CommandClient  # noqa: PLC0414 - exported
     from toolgen.connectors.mcp.command_server import CommandServer
 
 __all__ = [

@@ -1,0 +1,131 @@
+"""Resources of other systems that clients of this process listen to: each is followed once, for as long as somebody listens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from toolgen.connectors.executor import Executor, FollowsResources, ResourceNotice
+from toolgen.core.errors import AuditError
+from toolgen.gateway.calls.context_policy import Reader
+from toolgen.gateway.calls.context_updates import ResourceUpdates
+from toolgen.gateway.policies.compiled_policy import CurrentPolicy
+from toolgen.model.call import Call, Principal
+
+__all__ = ["Follow", "FollowedResources"]
+
+_MAX_FOLLOWED = 4096
+_NOBODY = Principal(id="subscriptions")
+"""Caller at a system whose credentials are the same for all."""
+_Key = tuple[str, str, str, str]
+Follow = Callable[[Collection[str]], None]
+"""Is given the canonical URIs that a listener wants to be told of, whenever they are others."""
+
+
+class _Followed(Struct):
+    """Resource that is followed, and the number of its listeners."""
+
+    task: asyncio.Task[None]
+    listeners: int = 1
+
+
+class FollowedResources:
+    """Resources that are followed at the systems that have them. `systems` has the executors in force, `record` makes an entry durable and
+    raises `AuditError`; `updates` is told of changes."""
+
+    def __init__(
+        self,
+        current: CurrentPolicy,
+        systems: Callable[[], Mapping[str, Executor]],
+        updates: ResourceUpdates,
+        record: Callable[[Mapping[str, Any]], Awaitable[object]],
+    ) -> None:
+        self._current, self._systems, self._updates, self._record = current, systems, updates, record
+        self._followed: dict[_Key, _Followed] = {}
+
+    @contextmanager
+    def following(self, principal: Principal) -> Iterator[Follow]:
+        """Follow the resources that a principal listens to, as far as it may read them, to the end of the block."""
+        held: set[_Key] = set()
+
+        def follow(uris: Collection[str]) -> None:
+            wanted = {key: call for uri in uris for key, call in self._wanted(principal, uri)}
+            for key in held - wanted.keys():
+                held.discard(key)
+                self._release(key)
+            for key in wanted.keys() - held:
+                if self._hold(key, wanted[key], principal):
+                    held.add(key)
+
+        try:
+            yield follow
+        finally:
+            for key in held:
+                self._release(key)
+
+    async def close(self) -> None:
+        """End all subscriptions."""
+        tasks = [one.task for one in self._followed.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _wanted(self, principal: Principal, uri: str) -> Iterator[tuple[_Key, Call]]:
+        """Yield the read of a resource that another system may tell of. Callers with the same credentials there share one."""
+        context = self._current.compiled_policy.context
+        resource = context.resource_of(uri)
+        if resource is None or not context.sees_uri(principal, uri):
+            return
+        source = resource.source
+        if not isinstance(self._systems().get(source), FollowsResources):
+            return
+        who = _NOBODY if self._current.assigned(source, principal) is None else principal
+        call = context.followed_call(uri, Reader(principal=who))
+        if call is not None:
+            yield (source, uri, who.id, "" if who.on_behalf_of is None else who.on_behalf_of.id), call
+
+    def _hold(self, key: _Key, call: Call, principal: Principal) -> bool:
+        if (found := self._followed.get(key)) is not None:
+            found.listeners += 1
+            return True
+        if len(self._followed) >= _MAX_FOLLOWED:
+            return False
+        self._followed[key] = _Followed(task=asyncio.create_task(self._follow(key, call, principal)))
+        return True
+
+    def _release(self, key: _Key) -> None:
+        found = self._followed[key]
+        found.listeners -= 1
+        if not found.listeners:
+            del self._followed[key]
+            found.task.cancel()
+
+    async def _follow(self, key: _Key, call: Call, principal: Principal) -> None:
+        """Follow a resource. What cannot be recorded is not followed."""
+        source, uri, *_ = key
+        executor: object = self._systems().get(source)
+        entry = {
+            "event": "subscription",
+            "principal": principal.id,
+            "on_behalf_of": "" if principal.on_behalf_of is None else principal.on_behalf_of.id,
+            "tool": call.tool.name,
+            "tool_digest": call.tool.digest,
+            "arguments": {"uri": uri},
+        }
+        try:
+            await self._record(entry)
+        except AuditError:
+            return
+        if isinstance(executor, FollowsResources):
+            await executor.follow(call, partial(self._noticed, source, uri))
+
+    def _noticed(self, source: str, uri: str, notice: ResourceNotice) -> None:
+        if notice.kind == "updated":
+            self._updates.put_here(uri)
+        else:
+            self._updates.list_changed(source, notice.kind)

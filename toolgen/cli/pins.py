@@ -143,7 +143,8 @@ class Refresher:
             return config, []
         self.staged.add(name)
         drifted = config.pin is not None and config.pin.digest != pin.digest
-        return replace(config, pin=pin), [config.location] if drifted else []
+        fresh = CONNECTORS[config.kind].resolved(replace(config, pin=pin))
+        return fresh, [config.location] if drifted else []
 
     def _reference(self, name: str, url: str, pin: Pin) -> Pin:
         try:

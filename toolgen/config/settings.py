@@ -397,7 +397,7 @@ def _pinned(sources: Mapping[str, SourceSettings], root: Path) -> Mapping[str, S
     for name, source in sources.items():
         config = source.config
         if is_remote(config):
-            config = replace(config, pin=pins.descriptions.get(name))
+            config = CONNECTORS[config.kind].resolved(replace(config, pin=pins.descriptions.get(name)))
         if config.refs:
             config = replace(config, references=pins.references.get(name, {}))
         if name in pins.tools:

@@ -193,6 +193,10 @@ class Connector(ABC):
         """Return the headers that a description is asked for with. Raises `SecretError`."""
         return {}
 
+    def resolved(self, config: SourceConfig) -> SourceConfig:
+        """Return a source with what its pinned description says of the way to its system."""
+        return config
+
     def unanswered(self) -> Fetched | None:
         """Return an empty description in place of one that cannot be fetched at the first build; None if the build fails without it."""
         return None

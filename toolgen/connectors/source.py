@@ -89,7 +89,7 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
     kind: SourceKind
     location: str
     server: str = ""  # openapi: overrides the document's servers
-    endpoint: str = ""  # graphql
+    endpoint: str = ""  # graphql; mcp: the URL that a registry has for the server
     graph: GraphOptions = _NO_OPTIONS  # graphql
     api: OpenApiOptions = _NO_API_OPTIONS  # openapi
     overlay: tuple[str, ...] = ()  # openapi: paths of Overlay 1.0 documents, applied in order
@@ -173,8 +173,8 @@ class SourceReading(Struct, frozen=True, kw_only=True):
 
 
 def is_remote(config: SourceConfig) -> bool:
-    """Return True if a description is fetched, and so pinned: from a URL, or from a command that is started."""
-    return config.location.startswith(("http://", "https://", "stdio:"))
+    """Return True if a description is fetched, and so pinned: from a URL, from a command that is started, or by its name in a registry."""
+    return config.location.startswith(("http://", "https://", "stdio:", "registry:"))
 
 
 def is_networked(config: SourceConfig) -> bool:

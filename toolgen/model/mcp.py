@@ -54,9 +54,24 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
         return self.execution.get("taskSupport") == "required"
 
 
+class RegisteredServer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Server that was found in the MCP registry: `digest` of its entry there, and the package or remote server that is bridged, with the
+    `command` or `url` that it comes to."""
+
+    name: str = ""
+    version: str = ""
+    digest: str = ""
+    package: str = ""
+    identifier: str = ""
+    package_version: str = ""
+    sha256: str = ""
+    command: tuple[str, ...] = ()
+    url: str = ""
+
+
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """All tools of a server, its prompts, resources and templates: their order is nobody's promise. `completes`: it proposes values of
-    arguments. `instructions`, `website_url` and `icons` are what it says of itself."""
+    arguments. `instructions`, `website_url` and `icons` are what it says of itself, `registered` is where a registry says that it is."""
 
     server: str
     version: str
@@ -68,6 +83,7 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     instructions: str = ""
     website_url: str = ""
     icons: tuple[dict[str, Any], ...] = ()
+    registered: RegisteredServer | None = None
 
     @property
     def context(self) -> tuple[ListedContext, ...]:

@@ -331,8 +331,8 @@ def test_tools_are_chosen_by_the_servers_names(tmp_path: Path, toolgen: Run) -> 
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ({"mcp": {}}, "either a url or a command"),
-        ({"mcp": {"url": "https://h/mcp", "command": ["x"]}}, "either a url or a command"),
+        ({"mcp": {}}, "one of url, command and registry"),
+        ({"mcp": {"url": "https://h/mcp", "command": ["x"]}}, "one of url, command and registry"),
         ({"mcp": {"url": "http://example.com/mcp"}}, "plain http"),
         ({"mcp": {"url": "ftp://example.com/mcp"}}, "http(s) URL"),
         ({"mcp": {"url": "https://me:secret@example.com/mcp"}}, "holds a credential"),

@@ -9,6 +9,7 @@ from typing import Any
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.locations import check_remote, last_step
+from toolgen.connectors.mcp.registry_reference import RegistryReference
 from toolgen.connectors.mcp.settings import SourceMcpKeys, read_server
 from toolgen.connectors.original import Original
 from toolgen.connectors.source import Fetched, SourceConfig, SourceReading, SourceSettings
@@ -43,14 +44,15 @@ class McpConnector(Connector):
     def configure(self, given: Any, entry: SourceEntry) -> ConfiguredSource:
         """Return the settings of a server: its URL, or its command with its environment."""
         server = read_server(given.mcp, entry)
-        config = {"command": server.command, "annotations": server.annotations, "allow": server.allow}
+        config: dict[str, Any] = {"command": server.command, "annotations": server.annotations, "allow": server.allow}
+        config |= {"options": server.registered} if server.registered is not None else {}
         return ConfiguredSource(
             location=server.location, auth=entry.auth, config=config, environment=server.environment
         )
 
     def location(self, given: str, root: Path, where: str) -> str:
         """Return the URL of a server, or its command."""
-        if given.startswith("stdio:"):
+        if given.startswith(("stdio:", "registry:")):
             return given
         if not given.startswith(("http://", "https://")):
             raise ConfigError("mcp: url: takes an http(s) URL", where=where)
@@ -61,7 +63,19 @@ class McpConnector(Connector):
         """Ask a server for its tools."""
         from toolgen.connectors.mcp.source_client import listing_of  # noqa: PLC0415 - if there is such a source
 
-        return Fetched(filename=_LISTING, data=listing_of(source))
+        if isinstance(source.config.options, RegistryReference):
+            from toolgen.connectors.mcp.registered_source import fetched_listing  # noqa: PLC0415 - as above
+
+            return Fetched(filename=_LISTING, data=fetched_listing(source, source.config.options))
+        return Fetched(filename=_LISTING, data=write_listing(listing_of(source)))
+
+    def resolved(self, config: SourceConfig) -> SourceConfig:
+        """Return a source of a registry with the command or URL that is pinned."""
+        if not isinstance(config.options, RegistryReference) or config.pin is None:
+            return config
+        from toolgen.connectors.mcp.registered_source import with_pinned  # noqa: PLC0415 - if there is such a source
+
+        return with_pinned(config)
 
     def unanswered(self) -> Fetched:
         """Return a listing without tools."""

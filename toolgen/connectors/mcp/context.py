@@ -82,7 +82,7 @@ def _check_once(times: int) -> None:
 def _made(config: SourceConfig, one: ListedContext, *, completes: bool) -> Prompt | Resource:
     binding = McpContextBinding(
         tool=key_of(one),
-        url="" if config.command else config.location,
+        url="" if config.command else config.endpoint or config.location,
         parts=context_parts(one),
         method="prompts/get" if isinstance(one, ListedPrompt) else "resources/read",
         about="prompt" if isinstance(one, ListedPrompt) else "resource",

@@ -151,7 +151,7 @@ def _tool(config: SourceConfig, listed: ListedTool, name: str) -> tuple[Tool, bo
         origin=listed.name,
         binding=McpBinding(
             tool=listed.name,
-            url="" if config.command else config.location,
+            url="" if config.command else config.endpoint or config.location,
             parts=parts_of(listed),
             task=listed.demands_task,
             requests=config.allow,

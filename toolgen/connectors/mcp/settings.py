@@ -10,6 +10,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from toolgen.connectors.locations import check_remote
+from toolgen.connectors.mcp.registry_reference import OFFICIAL, PackageKind, RegistryReference
 from toolgen.connectors.source_entry import SourceEntry
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument
@@ -20,6 +22,7 @@ from toolgen.model.secret import SecretReference
 __all__ = ["McpKeys", "McpServer", "SourceMcpKeys", "read_server"]
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
+_REGISTERED = re.compile(r"([A-Za-z0-9.-]{1,150}/[A-Za-z0-9._-]{1,150})@([0-9A-Za-z][0-9A-Za-z.+_-]{0,127})\Z")
 _CREDENTIAL = re.compile(r"(?:key|token|secret|password|credential)s?\Z", re.IGNORECASE)
 
 
@@ -29,6 +32,10 @@ class McpKeys(msgspec.Struct, forbid_unknown_fields=True):
     url: str = ""
     command: list[str] = msgspec.field(default_factory=list)
     env: dict[str, str] = msgspec.field(default_factory=dict)
+    registry: str = ""
+    registry_url: str = OFFICIAL
+    package: PackageKind = ""
+    arguments: list[str] = msgspec.field(default_factory=list)
     annotations: Literal["", "trusted"] = ""
     allow: list[RequestKind] = msgspec.field(default_factory=list)
 
@@ -48,18 +55,29 @@ class McpServer(Struct, frozen=True, kw_only=True):
     annotations: Literal["", "trusted"] = ""
     allow: tuple[RequestKind, ...] = ()
     environment: Mapping[str, SecretReference] = {}
+    registered: RegistryReference | None = None
 
 
 def read_server(keys: McpKeys, entry: SourceEntry) -> McpServer:
     """Return the server of a source. Raises `ConfigError`, with the line, for what is none."""
     document, path = entry.document, (*entry.path, "mcp")
-    if bool(keys.url) == bool(keys.command):
+    if sum(map(bool, (keys.url, keys.command, keys.registry))) != 1:
         raise ConfigError(
-            "mcp: takes either a url or a command",
+            "mcp: takes one of url, command and registry",
             where=document.where(*path),
             suggestion="write mcp: {url: https://…/mcp}, or mcp: {command: [program, argument]}",
         )
+    environment = {name: _variable(name, keys.env[name], document, path, entry.warnings) for name in keys.env}
+    reference = _reference(keys, document, path)
     allow = tuple(kind for kind in REQUEST_KINDS if kind in keys.allow)
+    if reference is not None:
+        return McpServer(
+            location=f"registry:{keys.registry}",
+            annotations=keys.annotations,
+            allow=allow,
+            environment=environment,
+            registered=reference,
+        )
     if keys.url:
         if keys.env:
             raise ConfigError("env: belongs to a command", where=document.where(*path, "env"))
@@ -77,7 +95,34 @@ def read_server(keys: McpKeys, entry: SourceEntry) -> McpServer:
         command=tuple(keys.command),
         annotations=keys.annotations,
         allow=allow,
-        environment={name: _variable(name, keys.env[name], document, path, entry.warnings) for name in keys.env},
+        environment=environment,
+    )
+
+
+def _reference(keys: McpKeys, document: YamlDocument, path: tuple[str, ...]) -> RegistryReference | None:
+    """The server of a registry that a source names; None if it names none. Raises `ConfigError`."""
+    if not keys.registry:
+        for key in ("package", "arguments"):
+            if getattr(keys, key):
+                raise ConfigError(f"{key}: goes with registry:", where=document.where(*path, key))
+        return None
+    found = _REGISTERED.match(keys.registry)
+    if found is None or found[2] == "latest":
+        raise ConfigError(
+            "registry: takes a name with an exact version",
+            where=document.where(*path, "registry"),
+            suggestion="write mcp: {registry: com.example/server@1.2.0}",
+        )
+    if keys.registry_url.startswith(("http://", "https://")):
+        check_remote("registry_url", keys.registry_url, document.where(*path, "registry_url"))
+    elif "://" in keys.registry_url:
+        raise ConfigError("registry_url: takes an http(s) URL, a file or a folder", where=document.where(*path))
+    return RegistryReference(
+        name=found[1],
+        version=found[2],
+        registry=keys.registry_url,
+        package=keys.package,
+        arguments=tuple(keys.arguments),
     )
 
 

@@ -15,7 +15,7 @@ from toolgen.connectors.mcp.stdio import StdioWire
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.connectors.source import SourceSettings
 from toolgen.core.errors import DescriptionError
-from toolgen.model.mcp import ServerTools, write_listing
+from toolgen.model.mcp import ServerTools
 from toolgen.model.result import Failed
 from toolgen.model.verdict import Allow, Verdict
 
@@ -34,8 +34,8 @@ def command_spec(source: SourceSettings) -> CommandSpec:
     )
 
 
-def listing_of(source: SourceSettings) -> bytes:
-    """Return the current tools of a server in the pinned form. The operator asks, so no policy applies.
+def listing_of(source: SourceSettings) -> ServerTools:
+    """Return the current tools of a server. The operator asks, so no policy applies.
 
     Raises `DescriptionError`.
     """
@@ -54,7 +54,7 @@ def listing_of(source: SourceSettings) -> bytes:
             where=f"sources.{source.config.name}.mcp",
             suggestion=found.error.suggestion or "check that it is an MCP server, and that it runs",
         )
-    return write_listing(found)
+    return found
 
 
 def make_client(
@@ -67,9 +67,10 @@ def make_client(
     """Return the client of a source's server."""
     allow = frozenset[str](source.config.allow)
     config, timeouts, largest = source.config, source.resilience.timeouts, source.resilience.largest
-    if config.location.startswith("http"):
+    url = config.endpoint or config.location
+    if url.startswith("http"):
         wire = HttpWire(
-            config.location,
+            url,
             auth=source.auth,
             secrets=secrets,
             permit=permit,

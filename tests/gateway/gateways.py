@@ -125,7 +125,7 @@ class NoContext:
     def prompts(self, principal: Principal) -> tuple[()]:
         return ()
 
-    resources = templates = prompts
+    resources = templates = app_tools = prompts
 
     def may_read(self, principal: Principal, uri: str) -> bool:
         return False

@@ -111,6 +111,7 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
     prefix: str = ""  # python: "none" for tools that are called as their functions are
     command: tuple[str, ...] = ()  # mcp: a server that is started, and spoken to over its pipes
     annotations: Literal["", "trusted"] = ""  # mcp: whether a tool is as harmless as its server says
+    apps: bool = False  # mcp: clients are given apps of the server
     allow: tuple[RequestKind, ...] = ()  # mcp: what the server may request of callers, as far as the policy allows it
     listed_output: OutputForm = ""  # what MCP clients are listed of the output schemas of its tools
     strict_arguments: bool = False  # whether tools that read refuse unknown arguments too

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolgen.core.canonical import schema_digest
+from toolgen.model.apps import AppRights
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Binding, Effect, Tool
 from toolgen.model.uri_template import UriTemplate, canonical_uri, parse_template
@@ -73,7 +74,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Resource, or a template of resources if its URI has variables. `lists`: the source can list the resources of the template."""
+    """Resource, or a template of resources if its URI has variables. `lists`: the source can list the resources of the template.
+    `app` is what the page of an app may load; None for anything else."""
 
     uri: str
     name: str
@@ -88,6 +90,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     binding: Binding
     lists: bool = False
     icons: tuple[dict[str, Any], ...] = ()
+    app: AppRights | None = None
     digest: str = ""
 
     @property

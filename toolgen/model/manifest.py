@@ -12,6 +12,7 @@ from msgspec import Struct
 from toolgen.core.canonical import digest
 from toolgen.core.errors import ManifestError
 from toolgen.core.garbage import uncollected
+from toolgen.model.apps import ToolApp
 from toolgen.model.context import PROMPT, RESOURCE, Prompt, Resource, with_digest
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import Graph
@@ -108,6 +109,7 @@ class _StoredTool(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     operation: str = ""
     icons: tuple[dict[str, Any], ...] = ()
+    app: ToolApp | None = None
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

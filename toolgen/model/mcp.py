@@ -9,13 +9,17 @@ from typing import Any
 import msgspec
 
 from toolgen.core.canonical import schema_digest
+from toolgen.model.apps import AppPage, ToolApp, tool_app
 from toolgen.model.icons import icons_in
 from toolgen.model.mcp_context import ListedContext, ListedPrompt, ListedResource, ListedTemplate, key_of
 
-__all__ = ["URI_HERE", "ListedTool", "ServerTools", "parts_of", "read_listing", "texts_of", "write_listing"]
+__all__ = ["APP_PART", "URI_HERE", "ListedTool", "ServerTools", "parts_of", "read_listing", "texts_of", "write_listing"]
 
 URI_HERE = "toolgen/uri"
 """The member of a link's `_meta` with the URI that the gateway reads it by."""
+
+APP_PART = "app"
+"""The part of a tool that counts where its source allows apps."""
 
 _PARTS: Mapping[str, str] = {
     "title": "title",
@@ -24,11 +28,13 @@ _PARTS: Mapping[str, str] = {
     "output_schema": "output schema",
     "annotations": "annotations",
     "execution": "execution",
+    "meta": APP_PART,
 }
 
 
 class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A tool as its server lists it (MCP, server/tools); `_meta` and whatever else there may be reach no agent and are left out. Icons are
+    """A tool as its server lists it (MCP, server/tools). Of `_meta` what it says of an app is kept, whatever else there may be reaches no
+    agent and is left out. Icons are
     pinned with the listing, and are no part of a tool that a call is compared with: agents are given the pinned ones."""
 
     name: str
@@ -39,14 +45,22 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     annotations: dict[str, Any] = {}
     execution: dict[str, Any] = {}
     icons: Any = ()
+    meta: Any = msgspec.field(name="_meta", default=None)
 
     def __post_init__(self) -> None:
         """Icons that cannot be passed on are left out, and are no reason to refuse a list.
 
         Of `execution` only a demand counts; what a tool merely may do as a task says nothing about a plain call of it."""
         msgspec.structs.force_setattr(self, "icons", icons_in(self.icons))
+        app = tool_app(self.meta)
+        msgspec.structs.force_setattr(self, "meta", None if app is None else app.meta)
         if self.execution and not self.demands_task:
             msgspec.structs.force_setattr(self, "execution", {})
+
+    @property
+    def app(self) -> ToolApp | None:
+        """Its app, if it has one."""
+        return tool_app(self.meta)
 
     @property
     def demands_task(self) -> bool:
@@ -71,7 +85,8 @@ class RegisteredServer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """All tools of a server, its prompts, resources and templates: their order is nobody's promise. `completes`: it proposes values of
-    arguments. `instructions`, `website_url` and `icons` are what it says of itself, `registered` is where a registry says that it is."""
+    arguments. `instructions`, `website_url` and `icons` are what it says of itself, `registered` is where a registry says that it is, and
+    `apps` are the pages of its tools' apps."""
 
     server: str
     version: str
@@ -84,6 +99,7 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     website_url: str = ""
     icons: tuple[dict[str, Any], ...] = ()
     registered: RegisteredServer | None = None
+    apps: tuple[AppPage, ...] = ()
 
     @property
     def context(self) -> tuple[ListedContext, ...]:
@@ -127,6 +143,7 @@ def write_listing(listing: ServerTools) -> bytes:
         prompts=tuple(sorted(listing.prompts, key=key_of)),
         resources=tuple(sorted(listing.resources, key=key_of)),
         templates=tuple(sorted(listing.templates, key=key_of)),
+        apps=tuple(sorted(listing.apps, key=lambda one: one.uri)),
     )
     return (json.dumps(msgspec.to_builtins(ordered), indent=2, sort_keys=True, ensure_ascii=True) + "\n").encode()
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import msgspec
 
 from toolgen.core.canonical import Canonical, schema_digest
+from toolgen.model.apps import ToolApp
 from toolgen.model.binding_properties import BindingProperties
 from toolgen.model.caller_requests import RequestKind
 from toolgen.model.context_bindings import FolderBinding, TextPromptBinding, ToolResourceBinding
@@ -156,7 +157,8 @@ class McpBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=Tru
 
     `parts` are digests of the server's description at build time, by part: a server with another description is not called.
     `open_world` is False if a trusted server says that the tool deals only with a closed world of its own. `task`: the server runs the tool
-    as a task alone. `requests` are what the server is offered to request of callers (`allow:` of its source).
+    as a task alone. `requests` are what the server is offered to request of callers (`allow:` of its source). `apps`: clients are given
+    its apps, so that another app is another description.
     """
 
     tool: str
@@ -166,6 +168,7 @@ class McpBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=Tru
     arguments: dict[str, str] = msgspec.field(default_factory=dict)
     task: bool = False
     requests: tuple[RequestKind, ...] = ()
+    apps: bool = False
 
     @property
     def kind(self) -> str:
@@ -211,11 +214,13 @@ class McpResourceBinding(
 
 
 class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp_context"):
-    """A prompt or resource of an MCP server: `tool` is its name or URI there, `parts` are digests of how the server lists it."""
+    """A prompt or resource of an MCP server: `tool` is its name or URI there, `parts` are digests of how the server lists it. `page` is the
+    digest of the content of an app's page, which need not be listed."""
 
     method: str  # prompts/get | resources/read | completion/complete
     about: str  # prompt | resource
     argument: str = ""  # whose values are completed
+    page: str = ""
 
     @property
     def kind(self) -> str:
@@ -282,7 +287,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     `listed_output` is the source's setting for the output schema that MCP clients see, "" without one. `strict_arguments`: a call
     with an argument that the tool does not have is refused, even if the tool only reads. `exact_schema`: the input schema is listed as
     it is, and not in the form that every client takes. `tags` and `operation` (operationId, root field, the server's own name) are the
-    description's, for policies that select by them. `icons` are as MCP has them.
+    description's, for policies that select by them. `icons` are as MCP has them, and so is `app`.
     """
 
     name: str
@@ -302,11 +307,17 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     operation: str = ""
     icons: tuple[dict[str, Any], ...] = ()
+    app: ToolApp | None = None
 
     @property
     def is_bridged(self) -> bool:
         """True for a tool of an MCP server."""
         return isinstance(self.binding, McpBinding)
+
+    @property
+    def for_apps(self) -> bool:
+        """True for a tool that apps alone may call: no model is listed it."""
+        return self.app is not None and self.app.hidden
 
     @property
     def caller_requests(self) -> tuple[RequestKind, ...]:
@@ -475,9 +486,11 @@ def seal(tool: Tool) -> Tool:
 def _fields(tool: Tool) -> dict[str, object]:
     """All but the digest, as JSON; the schemas as they are."""
     content = {name: getattr(tool, name) for name in tool.__struct_fields__ if name != "digest"}
-    for name in ("listed_output", "strict_arguments", "exact_schema", "tags", "operation", "icons"):
+    for name in ("listed_output", "strict_arguments", "exact_schema", "tags", "operation", "icons", "app"):
         if not content[name]:  # a tool of which nothing is said keeps its digest
             del content[name]
+    if tool.app is not None:
+        content["app"] = msgspec.to_builtins(tool.app)
     return content | {"effect": tool.effect.value, "binding": msgspec.to_builtins(tool.binding)}
 
 

@@ -44,7 +44,7 @@ class McpConnector(Connector):
     def configure(self, given: Any, entry: SourceEntry) -> ConfiguredSource:
         """Return the settings of a server: its URL, or its command with its environment."""
         server = read_server(given.mcp, entry)
-        config: dict[str, Any] = {"command": server.command, "annotations": server.annotations, "allow": server.allow}
+        config: dict[str, Any] = {name: getattr(server, name) for name in ("command", "annotations", "allow", "apps")}
         config |= {"options": server.registered} if server.registered is not None else {}
         return ConfiguredSource(
             location=server.location, auth=entry.auth, config=config, environment=server.environment

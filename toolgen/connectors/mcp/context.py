@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import CanonicalError
+from toolgen.model.apps import APP_TYPE
 from toolgen.model.context import Prompt, PromptArgument, Resource
 from toolgen.model.excerpt import bounded
 from toolgen.model.icons import icons_in
@@ -47,7 +48,7 @@ def read_listed_context(
     times = Counter((type(one), key_of(one)) for one in listing.context)
     for one in listing.context:
         origin = _text(key_of(one), _MAX_SHOWN_LENGTH)
-        if not _wanted(config, one):
+        if not _wanted(config, one) or _is_page(one):
             continue
         try:
             _check_once(times[type(one), key_of(one)])
@@ -60,7 +61,37 @@ def read_listed_context(
         if order := order_in(f"{one.title}\n{one.description}"):
             message = f"it speaks to the model, not to a reader: {bounded(order, 80)!a}"
             problems.append(_problem(config, "warning", origin, "suspicious_text", message))
-    return tuple(found), problems
+    return (*found, *_pages(config, listing)), problems
+
+
+def _is_page(one: ListedContext) -> bool:
+    """Return True for the page of an app: those that tools refer to are served where the source allows apps, and no other."""
+    return isinstance(one, ListedResource) and (one.uri.startswith("ui://") or one.mime_type == APP_TYPE)
+
+
+def _pages(config: SourceConfig, listing: ServerTools) -> Iterator[Resource]:
+    """The pages of the apps of a listing."""
+    listed = {one.uri: one for one in listing.resources}
+    for page in listing.apps if config.apps else ():
+        one = listed.get(page.uri)
+        yield Resource(
+            uri=page.uri,
+            name=_text(one.name if one else "", _MAX_TITLE_LENGTH) or config.name,
+            title=_text(one.title if one else "", _MAX_TITLE_LENGTH),
+            description=_text(one.description if one else "", _MAX_DESCRIPTION_LENGTH),
+            media_type=APP_TYPE,
+            source=config.name,
+            origin=page.uri,
+            binding=McpContextBinding(
+                tool=page.uri,
+                url="" if config.command else config.location,
+                parts={},
+                method="resources/read",
+                about="resource",
+                page=page.digest,
+            ),
+            app=page.rights,
+        )
 
 
 def _wanted(config: SourceConfig, one: ListedContext) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
+from itertools import islice
 from typing import Final, TypeAlias
 
 import msgspec
@@ -26,6 +27,7 @@ from toolgen.connectors.mcp.messages import (
 from toolgen.connectors.mcp.server_requests import CallTime, ServerRequests, declared
 from toolgen.core.clock import Clock
 from toolgen.core.errors import CanonicalError
+from toolgen.model.apps import AppPage, page_of
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.icons import icons_in, is_web_address
@@ -90,7 +92,8 @@ class Conversation:
     """Conversation with an MCP server for one caller: negotiated revision and session, and the server's tools. Requests run concurrently.
 
     `total_s` is the time limit of negotiating and listing. Both are done once for all callers that wait for them, each with its own time
-    limit. `shared` is the session that several workers share, `allow` what the server is offered to request of callers.
+    limit. `shared` is the session that several workers share, `allow` what the server is offered to request of callers; `apps`: it is told
+    that apps are shown.
     """
 
     def __init__(
@@ -100,9 +103,11 @@ class Conversation:
         total_s: float,
         shared: SharedSession | None = None,
         allow: frozenset[str] = frozenset(),
+        *,
+        apps: bool = False,
     ) -> None:
         self._wire = wire
-        self._allow = allow
+        self._allow, self._apps = allow, apps
         self._shared = shared
         self._lost_epoch: int | None = None
         self._clock = clock
@@ -126,7 +131,9 @@ class Conversation:
                     return fault
                 agreed = True
                 tools = await self._list(call)
-                return tools if isinstance(tools, Failed) else await self._with_context(tools, call)
+                if isinstance(tools, Failed):
+                    return tools
+                return await self._with_context(await self._with_apps(tools, call), call)
         except TimeoutError:
             what = "its list of tools" if agreed else "its answer to the handshake (`initialize`)"
             return _late(f"{what} did not come in time: the limit for both is {longest_s:g} seconds")
@@ -201,6 +208,23 @@ class Conversation:
             return tools if isinstance(tools, Failed) else _parts((tool.name, tool) for tool in tools.tools)
         found = await self._pages(kind, call)
         return found if isinstance(found, Failed) else _parts((key_of(one), one) for one in found)
+
+    async def _with_apps(self, tools: ServerTools, call: Call) -> ServerTools:
+        """The listing with the pages of its tools' apps; where apps are not allowed, without anything about apps. A page that cannot be
+        read is left out."""
+        if not self._apps:
+            return replace(tools, tools=tuple(replace(one, meta=None) for one in tools.tools))
+        uris = {one.app.uri: None for one in tools.tools if one.app is not None and one.app.uri}
+        pages: list[AppPage] = []
+        size = 0
+        for uri in islice(uris, _MAX_PAGES):
+            found = await self._asked("resources/read", {"uri": uri}, call)
+            size += found.delivery.bytes or 0
+            if size > _MAX_LISTING_SIZE:
+                break
+            page = page_of(uri, found.data) if isinstance(found, Success) and isinstance(found.data, Mapping) else None
+            pages += [] if page is None else [page]
+        return replace(tools, apps=tuple(pages))
 
     async def _with_context(self, tools: ServerTools, call: Call) -> ServerTools | Failed:
         """The listing with the prompts and resources of a server that says that it has some."""
@@ -363,7 +387,9 @@ class Conversation:
     ) -> JsonObject:
         stateless = self._agreed.version == STATELESS
         return request(
-            method, modern(params, tasks=tasks, capabilities=declared(kinds)) if stateless else params, number
+            method,
+            modern(params, tasks=tasks, capabilities=declared(kinds, apps=self._apps)) if stateless else params,
+            number,
         )
 
     def _lost(self, outcome: Success | Failed, agreed: Agreed) -> bool:
@@ -418,7 +444,7 @@ class Conversation:
     async def _handshake(self, call: Call) -> Failed | None:
         """Begins with the handshake, which every server but the newest knows; those answer it with an error."""
         self._forget_lists()
-        answer = await self._wire.ask(initialize(self._next(), declared(self._allow)), Agreed(), call)
+        answer = await self._wire.ask(initialize(self._next(), declared(self._allow, apps=self._apps)), Agreed(), call)
         outcome = result_of(answer, call, "initialize")
         if isinstance(outcome, Success) and isinstance(outcome.data, dict):
             return await self._shake(outcome, call)

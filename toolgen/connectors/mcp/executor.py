@@ -21,10 +21,11 @@ from toolgen.connectors.mcp.server_subscriptions import ServerSubscriptions, Str
 from toolgen.connectors.mcp.task_calls import call_as_task
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ToolgenError
+from toolgen.model.apps import page_of
 from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call, Principal
 from toolgen.model.excerpt import bounded
-from toolgen.model.mcp import ServerTools
+from toolgen.model.mcp import APP_PART, ServerTools
 from toolgen.model.prompt_injection import visible
 from toolgen.model.result import Error, Failed, Refused, Success
 from toolgen.model.schema import Json, JsonObject
@@ -119,7 +120,8 @@ class McpExecutor:
     """Calls the tools of one server. `shared`: one conversation serves every caller, as it must with a command.
 
     Otherwise each caller has one: sessions, like credentials, are not shared. `sessions` has what other workers agreed on for the same
-    callers. `allow` is what the server may request of callers, as far as their channels let it.
+    callers. `allow` is what the server may request of callers, as far as their channels let it. `apps`: the server is told that apps are
+    shown.
     """
 
     def __init__(
@@ -131,8 +133,9 @@ class McpExecutor:
         clock: Clock = _CLOCK,
         sessions: Callable[[str, str], SharedSession] | None = None,
         allow: frozenset[str] = frozenset(),
+        apps: bool = False,
     ) -> None:
-        self._allow = allow
+        self._allow, self._apps = allow, apps
         self._wire = wire
         self._shared = shared
         self._total_s = timeouts.total_s
@@ -159,7 +162,7 @@ class McpExecutor:
             else:
                 outcome = await call_in_rounds(conversation, method, params, asking, time)
             if isinstance(outcome, Success):
-                return _READ[method](outcome)
+                return _other_page(binding, outcome) or _READ[method](outcome)
             if outcome is not None:
                 return outcome
         message = "the server forgot the session that it had just begun; nothing was sent"
@@ -220,7 +223,7 @@ class McpExecutor:
         if found is None:
             session = None if self._sessions is None else self._sessions(*key)
             found = self._conversations[key] = Conversation(
-                self._wire, self._clock, self._total_s, session, self._allow
+                self._wire, self._clock, self._total_s, session, self._allow, apps=self._apps
             )
             if len(self._conversations) > _MAX_CONVERSATIONS:
                 self._conversations.popitem(last=False)
@@ -238,7 +241,7 @@ def _binding(call: Call) -> McpBinding:
 
 def _list_of(binding: McpBinding) -> str:
     """The method by which the server lists what is called."""
-    if not isinstance(binding, McpContextBinding):
+    if not isinstance(binding, McpContextBinding) or binding.page:
         return "tools/list"
     if binding.about == "prompt":
         return "prompts/list"
@@ -246,12 +249,38 @@ def _list_of(binding: McpBinding) -> str:
 
 
 def _changed(binding: McpBinding, listed: Parts) -> Refused | None:
-    """Why a tool may not be called, or a prompt or resource read, that is not as it was pinned."""
+    """Why a tool may not be called, or a prompt or resource read, that is not as it was pinned. Of the page of an app its content is
+    pinned (`_other_page`)."""
+    if isinstance(binding, McpContextBinding) and binding.page:
+        return None
     now, what = listed.get(binding.tool), binding.about if isinstance(binding, McpContextBinding) else "tool"
     if now is None:
         return _refused(f"the server does not offer this {what} any more, or offers two of that name")
-    changed = sorted(part for part in now.keys() | binding.parts.keys() if now.get(part) != binding.parts.get(part))
+    parts = (now.keys() | binding.parts.keys()) - (frozenset() if binding.apps else {APP_PART})
+    changed = sorted(part for part in parts if now.get(part) != binding.parts.get(part))
     return _refused(f"the {what}'s {', '.join(changed)} changed since somebody accepted it") if changed else None
+
+
+def _other_page(binding: McpBinding, outcome: Success) -> Refused | None:
+    """Why the page of an app is not passed on that is another than was pinned."""
+    if not isinstance(binding, McpContextBinding) or not binding.page or binding.method != "resources/read":
+        return None
+    page = page_of(binding.tool, outcome.data) if isinstance(outcome.data, Mapping) else None
+    if page is not None and page.digest == binding.page:
+        return None
+    reason = (
+        "the page of this app changed since somebody accepted it"
+        if page
+        else "the server's answer is no page of an app"
+    )
+    return Refused(
+        error=Error(
+            code="forbidden",
+            message=f"{reason}; it was not passed on",
+            suggestion="tell the operator of the gateway: `toolgen build` shows what is different, `--update-pins` accepts it",
+            rule="pin",
+        )
+    )
 
 
 def _request(call: Call, binding: McpBinding) -> tuple[str, JsonObject]:

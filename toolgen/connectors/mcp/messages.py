@@ -141,12 +141,17 @@ def modern(params: JsonObject, *, tasks: bool = False, capabilities: JsonObject 
         "io.modelcontextprotocol/protocolVersion": STATELESS,
         "io.modelcontextprotocol/clientCapabilities": {
             **capabilities,
-            **({"extensions": {_TASKS: {}}} if tasks else {}),
+            **({"extensions": {**_extensions(capabilities), _TASKS: {}}} if tasks else {}),
         },
         "io.modelcontextprotocol/clientInfo": _WHO,
     }
     said = params.get("_meta")
     return {**params, "_meta": {**(said if isinstance(said, Mapping) else {}), **meta}}
+
+
+def _extensions(capabilities: JsonObject) -> Mapping[str, Json]:
+    found = capabilities.get("extensions")
+    return found if isinstance(found, Mapping) else {}
 
 
 def tell_progress(line: ClientChannel, params: Json, scrubber: Scrubber) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 import msgspec
@@ -18,11 +18,12 @@ from toolgen.connectors.source import SourceConfig, SourceReading, listed_filter
 from toolgen.connectors.syntax import MAX_DOCUMENT_SIZE
 from toolgen.core.errors import CanonicalError, DescriptionError
 from toolgen.core.files import read_file
+from toolgen.model.apps import ToolApp
 from toolgen.model.auth_schemes import SCHEMES
 from toolgen.model.icons import icons_in, is_web_address
 from toolgen.model.injected_orders import order_in
 from toolgen.model.manifest import Problem, SourceInfo
-from toolgen.model.mcp import ListedTool, ServerTools, parts_of, read_listing, texts_of
+from toolgen.model.mcp import APP_PART, ListedTool, ServerTools, parts_of, read_listing, texts_of
 from toolgen.model.prompt_injection import visible
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, McpBinding, Tool
@@ -59,6 +60,7 @@ def read_mcp(config: SourceConfig) -> SourceReading:
             suggestion="restore it from version control, or run `toolgen build --update-pins`",
         ) from error
     made, problems = _made(config, listing)
+    problems += _apps(config, listing)
     context, unusable = read_listed_context(config, listing)
     problems += unusable
     if order := order_in(listing.instructions):
@@ -94,11 +96,12 @@ def _made(config: SourceConfig, listing: ServerTools) -> tuple[list[Tool], list[
     candidates = {name: from_identifier(name) or (words(name) or ("call",),) for name in sorted(named)}
     held = held_names(config.names, {name: name for name in candidates})
     names = assign(config.name, candidates, held=held, reserved={one.name for one in config.names.values()})
+    pages = {page.uri for page in listing.apps}
     for tool in listing.tools:
         origin = _shown(tool.name, _MAX_NAME_LENGTH)
         try:
             _check(tool, named, listed[tool.name])
-            made, hidden = _tool(config, tool, names[tool.name])
+            made, hidden = _tool(config, tool, names[tool.name], pages)
         except (_UnusableToolError, CanonicalError) as error:
             message = f"{error}; it has no tool here"
             problems.append(_problem(config, "error", origin, "unusable_tool", message))
@@ -131,7 +134,24 @@ def _problem(config: SourceConfig, level: str, origin: str, code: str, message: 
     return Problem(level=level, source=config.name, origin=origin, code=code, message=message)
 
 
-def _tool(config: SourceConfig, listed: ListedTool, name: str) -> tuple[Tool, bool]:
+def _apps(config: SourceConfig, listing: ServerTools) -> Iterator[Problem]:
+    """Yield a warning for each app whose page the server did not give."""
+    pages = {page.uri for page in listing.apps}
+    for tool in listing.tools if config.apps else ():
+        if tool.app is not None and tool.app.uri and tool.app.uri not in pages:
+            message = f"its app has no page at {_shown(tool.app.uri, 80)!a}; the tool is served without the app"
+            yield _problem(config, "warning", _shown(tool.name, _MAX_NAME_LENGTH), "unusable_app", message)
+
+
+def _app(config: SourceConfig, listed: ListedTool, pages: Set[str]) -> ToolApp | None:
+    """The app of a tool, as far as its source allows apps and its page is pinned."""
+    app = listed.app if config.apps else None
+    if app is None or not app.uri or app.uri in pages:
+        return app
+    return msgspec.structs.replace(app, uri="") if app.hidden else None
+
+
+def _tool(config: SourceConfig, listed: ListedTool, name: str, pages: Set[str]) -> tuple[Tool, bool]:
     """The tool, and whether anything was hidden in its texts."""
     seen = _Texts()
     annotations = listed.annotations
@@ -152,14 +172,20 @@ def _tool(config: SourceConfig, listed: ListedTool, name: str) -> tuple[Tool, bo
         binding=McpBinding(
             tool=listed.name,
             url="" if config.command else config.endpoint or config.location,
-            parts=parts_of(listed),
+            parts=_pinned_parts(config, listed),
             task=listed.demands_task,
             requests=config.allow,
+            apps=config.apps,
             open_world=not (config.annotations == "trusted" and annotations.get("openWorldHint") is False),
         ),
         icons=icons_in(listed.icons),
+        app=_app(config, listed, pages),
     )
     return tool, seen.hidden
+
+
+def _pinned_parts(config: SourceConfig, listed: ListedTool) -> dict[str, str]:
+    return {part: digest for part, digest in parts_of(listed).items() if config.apps or part != APP_PART}
 
 
 def _effect(annotations: Mapping[str, object], *, trusted: bool) -> Effect:

@@ -18,6 +18,7 @@ import jsonschema_rs
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.mcp.answers import content_block
 from toolgen.core.json_codec import encode_json
+from toolgen.model.apps import APP_TYPE, APPS_EXTENSION
 from toolgen.model.caller_requests import SERVER_REQUESTS, RequestKind, request_kind
 from toolgen.model.client_channel import ClientChannel, ForwardingChannel, Unasked
 from toolgen.model.excerpt import bounded
@@ -116,13 +117,14 @@ class ServerRequests(ForwardingChannel):
         return _checked_answer(method, checked, answer)
 
 
-def declared(kinds: frozenset[str]) -> JsonObject:
-    """Return the client capabilities of these kinds of requests."""
+def declared(kinds: frozenset[str], *, apps: bool = False) -> JsonObject:
+    """Return the client capabilities of these kinds of requests, and of a client that shows apps."""
     found: dict[str, Json] = {kind: {} for kind in ("sampling", "roots") if kind in kinds}
     modes: dict[str, Json] = {
         mode: {} for mode, kind in (("form", "elicitation"), ("url", "elicitation_url")) if kind in kinds
     }
-    return {**found, "elicitation": modes} if modes else found
+    found |= {"elicitation": modes} if modes else {}
+    return {**found, "extensions": {APPS_EXTENSION: {"mimeTypes": [APP_TYPE]}}} if apps else found
 
 
 async def response_to(

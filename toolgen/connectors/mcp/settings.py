@@ -15,6 +15,7 @@ from toolgen.connectors.mcp.registry_reference import OFFICIAL, PackageKind, Reg
 from toolgen.connectors.source_entry import SourceEntry
 from toolgen.core.errors import ConfigError
 from toolgen.core.yaml_file import YamlDocument
+from toolgen.model.apps import APPS
 from toolgen.model.auth import AuthError, parsed_auth
 from toolgen.model.caller_requests import REQUEST_KINDS, RequestKind
 from toolgen.model.secret import SecretReference
@@ -37,7 +38,7 @@ class McpKeys(msgspec.Struct, forbid_unknown_fields=True):
     package: PackageKind = ""
     arguments: list[str] = msgspec.field(default_factory=list)
     annotations: Literal["", "trusted"] = ""
-    allow: list[RequestKind] = msgspec.field(default_factory=list)
+    allow: list[RequestKind | Literal["apps"]] = msgspec.field(default_factory=list)
 
 
 class SourceMcpKeys(msgspec.Struct):
@@ -47,13 +48,14 @@ class SourceMcpKeys(msgspec.Struct):
 
 
 class McpServer(Struct, frozen=True, kw_only=True):
-    """An MCP server. `allow` is what it may request of callers. `environment` are the additional variables for its command, besides the few
-    that every program needs."""
+    """An MCP server. `allow` is what it may request of callers; `apps`: clients are given its apps. `environment` are the additional
+    variables for its command, besides the few that every program needs."""
 
     location: str = ""
     command: tuple[str, ...] = ()
     annotations: Literal["", "trusted"] = ""
     allow: tuple[RequestKind, ...] = ()
+    apps: bool = False
     environment: Mapping[str, SecretReference] = {}
     registered: RegistryReference | None = None
 
@@ -69,19 +71,20 @@ def read_server(keys: McpKeys, entry: SourceEntry) -> McpServer:
         )
     environment = {name: _variable(name, keys.env[name], document, path, entry.warnings) for name in keys.env}
     reference = _reference(keys, document, path)
-    allow = tuple(kind for kind in REQUEST_KINDS if kind in keys.allow)
+    allow, apps = tuple(kind for kind in REQUEST_KINDS if kind in keys.allow), APPS in keys.allow
     if reference is not None:
         return McpServer(
             location=f"registry:{keys.registry}",
             annotations=keys.annotations,
             allow=allow,
+            apps=apps,
             environment=environment,
             registered=reference,
         )
     if keys.url:
         if keys.env:
             raise ConfigError("env: belongs to a command", where=document.where(*path, "env"))
-        return McpServer(location=keys.url, annotations=keys.annotations, allow=allow)
+        return McpServer(location=keys.url, annotations=keys.annotations, allow=allow, apps=apps)
     if entry.auth:
         raise ConfigError(
             "auth: belongs to a server with a URL",
@@ -95,6 +98,7 @@ def read_server(keys: McpKeys, entry: SourceEntry) -> McpServer:
         command=tuple(keys.command),
         annotations=keys.annotations,
         allow=allow,
+        apps=apps,
         environment=environment,
     )
 

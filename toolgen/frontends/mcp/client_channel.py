@@ -17,6 +17,7 @@ from msgspec import Struct
 from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.operations.call_reports import CallReports
 from toolgen.gateway.operations.caller_questions import CallerQuestions
+from toolgen.model.apps import APPS, accepts_apps
 from toolgen.model.caller_requests import request_kind
 from toolgen.model.client_channel import LOG_LEVELS, InputNeeded, Unasked
 from toolgen.model.excerpt import bounded
@@ -43,10 +44,13 @@ _MAX_LOG_LENGTH = 4000
 
 
 def capabilities_of(given: object) -> frozenset[str]:
-    """Return the kinds of requests that a client with these capabilities supports. Elicitation without modes is that of forms."""
+    """Return the kinds of requests that a client with these capabilities supports, and "apps" of one that shows apps. Elicitation without
+    modes is that of forms."""
     if not given or not isinstance(given, Mapping):
         return NO_CAPABILITIES
     found = {name for name in ("sampling", "roots") if isinstance(given.get(name), Mapping)}
+    if accepts_apps(given):
+        found.add(APPS)
     modes = given.get("elicitation")
     if isinstance(modes, Mapping):
         found |= {kind for mode, kind in _MODES.items() if isinstance(modes.get(mode), Mapping)}

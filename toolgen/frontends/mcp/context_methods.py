@@ -23,6 +23,7 @@ from toolgen.frontends.mcp.messages import (
 from toolgen.frontends.mcp.request_state import MAX_STATE_LENGTH, States
 from toolgen.gateway.calls.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls, ReadContent
 from toolgen.gateway.calls.context_policy import Reader
+from toolgen.model.apps import APPS, accepts_apps
 from toolgen.model.call import parties
 from toolgen.model.context import PROMPT, RESOURCE, Prompt, PromptArgument, Resource
 from toolgen.model.result import Error, file_bytes
@@ -88,13 +89,22 @@ class ContextMethods:
             case "prompts/list":
                 return _page(params, "prompts", context.prompts(principal), _name, _prompt)
             case "resources/list":
-                return _page(params, "resources", context.resources(principal), _uri, _resource)
+                shown = context.resources(principal)
+                if not self._shows_apps(meta, style, caller):
+                    shown = tuple(one for one in shown if one.app is None)
+                return _page(params, "resources", shown, _uri, _resource)
             case "resources/templates/list":
                 return _page(params, "resourceTemplates", context.templates(principal), _uri, _template)
             case "prompts/get":
                 return await self.get(params, meta, style, caller)
             case _:
                 return await self.complete(params, caller)
+
+    @staticmethod
+    def _shows_apps(meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller) -> bool:
+        if style is ProtocolStyle.STATELESS:
+            return accepts_apps(meta.get(META_CAPABILITIES))
+        return APPS in caller.capabilities
 
     async def get(
         self, params: Mapping[str, Any], meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller
@@ -239,9 +249,9 @@ def content_block(content: Json) -> dict[str, object]:
 
 
 def _read_content(one: ReadContent) -> dict[str, object]:
-    if one.text is not None:
-        return {"uri": one.uri, "mimeType": one.media_type, "text": one.text}
-    return {"uri": one.uri, "mimeType": one.media_type, "blob": base64.b64encode(one.body).decode()}
+    said: dict[str, object] = {"uri": one.uri, "mimeType": one.media_type}
+    said |= {"text": one.text} if one.text is not None else {"blob": base64.b64encode(one.body).decode()}
+    return said | ({"_meta": one.meta} if one.meta else {})
 
 
 def _role(role: Json) -> str:
@@ -321,6 +331,7 @@ def _about(resource: Resource) -> dict[str, object]:
     said = _described(resource)
     said |= {"mimeType": resource.media_type} if resource.media_type else {}
     said |= {"annotations": resource.annotations} if resource.annotations else {}
+    said |= {"_meta": resource.app.meta} if resource.app is not None and resource.app.meta else {}
     return said | ({"icons": list(resource.icons)} if resource.icons else {})
 
 

@@ -21,12 +21,13 @@ __all__ = ["Rendering", "asked_envelope", "tool_result"]
 
 class Rendering(Struct, frozen=True, kw_only=True):
     """Rendering of results for one request: what its caller is listed, its protocol style, whether it asked for the envelope, and
-    whether links are blocks too."""
+    whether links are blocks too. `app`: an app of the tool shows the result."""
 
     listing: ToolListing
     protocol_style: ProtocolStyle
     envelope: bool = False
     links: bool = False
+    app: bool = False
 
 
 def asked_envelope(meta: Mapping[str, Any]) -> bool | RpcFault:
@@ -57,6 +58,8 @@ def tool_result(envelope: Envelope, name: str, rendering: Rendering) -> dict[str
         data = own_data(envelope)
         structured = output.structured(data, said_beside(envelope), partial(whole_text, envelope))
         result["structuredContent"] = msgspec.Raw(raw) if structured is envelope.data else structured
+    if rendering.app and output is None and envelope.status == "ok" and isinstance(own_data(envelope), Mapping):
+        result["structuredContent"] = own_data(envelope)
     if rendering.envelope:
         shown = envelope_json(msgspec.structs.replace(envelope, data=None))
         result["_meta"] = {META_ENVELOPE: shown}

@@ -21,6 +21,7 @@ from toolgen.frontends.mcp.messages import (
     HANDSHAKE_VERSIONS,
     INVALID_PARAMS,
     LIST_CHANGED,
+    META_CAPABILITIES,
     META_CONVERSATION,
     META_PROGRESS,
     META_TOOLSET,
@@ -51,9 +52,10 @@ from toolgen.gateway.calls.context_calls import NO_RESOURCE
 from toolgen.gateway.calls.file_links import OWN_SCHEME
 from toolgen.gateway.calls.json_body import Malformed, identifier
 from toolgen.gateway.catalog.mcp_servers import Offer
-from toolgen.gateway.catalog.tool_lists import STATELESS, WITH_TASKS, Listings
+from toolgen.gateway.catalog.tool_lists import APP_FORMS, STATELESS, WITH_TASKS, Listings
 from toolgen.gateway.metrics.tracing import METHODS, Span, Spans, TracedRequest
 from toolgen.gateway.protocol import Facade
+from toolgen.model.apps import APPS, accepts_apps
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
@@ -219,7 +221,7 @@ class Mcp:
             case "tools/call", _:
                 return await self._calls.answer(params, message.meta, protocol_style, caller)
             case "tools/list", _:
-                return self._list(params, protocol_style, caller)
+                return self._list(params, protocol_style, caller, apps=_shows_apps(message, protocol_style, caller))
             case (
                 ("tasks/get" | "tasks/cancel", _)
                 | ("tasks/result" | "tasks/list", ProtocolStyle.STATEFUL)
@@ -305,15 +307,16 @@ class Mcp:
         return found
 
     def _list(
-        self, params: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
+        self, params: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller, *, apps: bool
     ) -> dict[str, object] | RpcFault:
         cursor = params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             return RpcFault(code=INVALID_PARAMS, message="params.cursor must be a string")
         try:
             listing = self._listings.of(caller.principal, caller.session or caller.connection)
+            form = STATELESS if protocol_style is ProtocolStyle.STATELESS else WITH_TASKS
             page = listing.page(
-                STATELESS if protocol_style is ProtocolStyle.STATELESS else WITH_TASKS,
+                APP_FORMS[form] if apps else form,
                 cursor=cursor or "",
                 limit=_TOOLS_PER_PAGE,
             )
@@ -333,6 +336,13 @@ async def _either(*waits: Coroutine[Any, Any, object]) -> None:
     finally:
         for task in tasks:
             task.cancel()
+
+
+def _shows_apps(message: RpcMessage, protocol_style: ProtocolStyle, caller: Caller) -> bool:
+    """True if the client declared that it shows apps."""
+    if protocol_style is ProtocolStyle.STATELESS:
+        return accepts_apps(message.meta.get(META_CAPABILITIES))
+    return APPS in caller.capabilities
 
 
 def _cached(result: dict[str, object] | RpcFault, protocol_style: ProtocolStyle) -> dict[str, object] | RpcFault:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import secrets
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -12,13 +13,17 @@ from msgspec import Struct
 
 from toolgen.frontends.http.request import Rejected
 from toolgen.frontends.mcp.messages import client_label
+from toolgen.model.apps import APPS
 from toolgen.model.caller_requests import REQUEST_KINDS
 
 __all__ = ["NO_SESSION", "McpSession", "named_session", "opened_session", "session_id"]
 
-_SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([ersu]{1,4}))?\Z")
-_MAX_SESSION_LENGTH = 678
-_LETTERS: Final = {kind: "u" if kind == "elicitation_url" else kind[0] for kind in REQUEST_KINDS}
+_SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([aersu]{1,5}))?\Z")
+_MAX_SESSION_LENGTH = 679
+_LETTERS: Final[Mapping[str, str]] = {
+    APPS: "a",
+    **{kind: "u" if kind == "elicitation_url" else kind[0] for kind in REQUEST_KINDS},
+}
 
 
 class McpSession(Struct, frozen=True, kw_only=True):

@@ -53,6 +53,7 @@ from toolgen.gateway.calls.tool_plan import ToolPlan
 from toolgen.gateway.catalog.search_tools import CALLING
 from toolgen.gateway.catalog.tool_lists import Listings, ToolListing
 from toolgen.gateway.protocol import Facade
+from toolgen.model.apps import APPS
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Effect, Tool
@@ -411,6 +412,13 @@ class ToolCalls:
         listing = self._listings.of(caller.principal)
         if (tool := listing.tool(name)) is not None:
             name = tool.name  # a meta tool by its former name
+        capabilities = (
+            capabilities_of(meta.get(META_CAPABILITIES))
+            if protocol_style is ProtocolStyle.STATELESS
+            else caller.capabilities
+        )
+        if tool is None and APPS in capabilities and (meant := listing.called_by_app(name)):
+            name, tool = meant, listing.tool(meant)
         if arguments is not None and not isinstance(arguments, dict):
             return _wrong("params.arguments must be an object")
         key = meta.get(META_IDEMPOTENCY, "")
@@ -439,9 +447,7 @@ class ToolCalls:
             key=key or caller.key,
             answers=answers,
             state=state,
-            capabilities=capabilities_of(meta.get(META_CAPABILITIES))
-            if protocol_style is ProtocolStyle.STATELESS
-            else caller.capabilities,
+            capabilities=capabilities,
             token=token,
             meta=meta,
             protocol_style=protocol_style,
@@ -602,6 +608,7 @@ class ToolCalls:
             protocol_style=request.protocol_style,
             envelope=request.envelope,
             links=self._gateway.tool_calls.files.resource_links,
+            app=APPS in request.capabilities and request.tool is not None and request.tool.app is not None,
         )
         return tool_result(envelope, request.name, rendering)
 

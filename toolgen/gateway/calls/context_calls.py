@@ -19,10 +19,12 @@ from toolgen.gateway.calls.followed_resources import FollowedResources
 from toolgen.gateway.calls.linked_resources import held_in
 from toolgen.gateway.catalog.mcp_servers import DEFAULT_SERVERS, McpServers
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
+from toolgen.model.apps import APP_TYPE
 from toolgen.model.call import Call, Principal
 from toolgen.model.context import MAX_ARGUMENT_LENGTH, Prompt, PromptArgument, Resource
 from toolgen.model.result import Error, Refused, Success, file_bytes, file_data
-from toolgen.model.schema import Json
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Tool
 from toolgen.model.unavailable import fault_error
 from toolgen.model.uri_template import MAX_URI_LENGTH
 from toolgen.pipeline.input_validation import no_ids, no_json, no_text
@@ -55,12 +57,13 @@ class PromptMessages(Struct, frozen=True, kw_only=True):
 
 
 class ReadContent(Struct, frozen=True, kw_only=True):
-    """Content of a resource. `text` is None if it is bytes."""
+    """Content of a resource. `text` is None if it is bytes. `meta` is what the page of an app may load, as MCP has it."""
 
     uri: str
     media_type: str
     body: bytes
     text: str | None
+    meta: JsonObject = {}
 
 
 class Completions(Struct, frozen=True, kw_only=True):
@@ -123,6 +126,10 @@ class ContextCalls:
         tool = self._current.compiled_policy.tools.get(one.binding.reading_tool)
         return one.binding.converses if tool is None else tool.binding.converses
 
+    def app_tools(self, principal: Principal) -> tuple[Tool, ...]:
+        """The tools this principal may call that are for apps alone, in name order: clients that show apps are listed them."""
+        return self._current.compiled_policy.app_tools(principal)
+
     def may_read(self, principal: Principal, uri: str) -> bool:
         """Return True if the principal may read this URI now."""
         return self._current.compiled_policy.context.sees_uri(principal, uri)
@@ -181,7 +188,10 @@ class ContextCalls:
             error = result if isinstance(result, Error) else result.error
             return NO_RESOURCE if isinstance(result, Refused) and error.code in _HIDING else error
         resource = compiled_policy.context.resource_of(uri)
-        return _contents(result.data, uri, "" if resource is None else resource.media_type)
+        found = _contents(result.data, uri, "" if resource is None else resource.media_type)
+        if resource is None or resource.app is None or isinstance(found, Error):
+            return found
+        return tuple(replace(one, media_type=APP_TYPE, meta=resource.app.meta) for one in found)
 
     async def complete(
         self,

@@ -23,7 +23,17 @@ from toolgen.model.names import TOOL_NAME
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import Tool
 
-__all__ = ["LISTED", "STATELESS", "WITH_BINDINGS", "WITH_TASKS", "Listings", "ToolListing", "ToolPage", "for_agents"]
+__all__ = [
+    "APP_FORMS",
+    "LISTED",
+    "STATELESS",
+    "WITH_BINDINGS",
+    "WITH_TASKS",
+    "Listings",
+    "ToolListing",
+    "ToolPage",
+    "for_agents",
+]
 
 _MAX_LISTINGS = 64
 _MAX_DEPTH = 1_000  # of what the gateway wrote itself
@@ -57,6 +67,12 @@ def _with_tasks(tool: Tool) -> Mapping[str, object]:
     return {**shaped, "execution": {"taskSupport": "required" if required else "optional"}}
 
 
+APP_FORMS: Mapping[str, str] = MappingProxyType(
+    {WITH_TASKS: f"{WITH_TASKS} and apps", STATELESS: f"{STATELESS} with apps"}
+)
+"""The forms for clients that show apps, by those for other clients."""
+_PLAIN: Mapping[str, str] = MappingProxyType({with_apps: form for form, with_apps in APP_FORMS.items()})
+
 _WRITERS: Mapping[str, Callable[[Tool], Mapping[str, object]]] = {
     **LISTED,
     WITH_TASKS: _with_tasks,
@@ -75,16 +91,26 @@ class ToolPage(Struct, frozen=True, kw_only=True):
 class ToolListing:
     """Listing of a catalog, or of the tools listed in its place. Derived data is made on first use and kept.
 
-    No request converts a schema twice. Both tuples live as long as the listing, because its key relies on that.
+    No request converts a schema twice. `apps` are tools for apps alone, which clients that show apps are listed, and `readable` tells
+    whether the principal may read the page of an app. The tuples live as long as the listing, because its key relies on that.
     """
 
-    def __init__(self, tools: tuple[Tool, ...], catalog: tuple[Tool, ...] | None = None) -> None:
+    def __init__(
+        self,
+        tools: tuple[Tool, ...],
+        catalog: tuple[Tool, ...] | None = None,
+        apps: tuple[Tool, ...] = (),
+        readable: Callable[[str], bool] = bool,
+    ) -> None:
         self.tools = tools
+        self._readable = readable
+        self._with_apps = tuple(sorted((*tools, *apps), key=lambda tool: tool.name)) if apps else tools
         self.catalog = tools if catalog is None else catalog
         self._names = [tool.name for tool in tools]
         # A client may have had the tools that search listed while the catalog was longer.
         searching = meta_tools(self.catalog) if self.catalog else ()
-        self._by_name = {tool.name: tool for tool in (*searching, *self.catalog, *tools)}
+        self._by_name = {tool.name: tool for tool in (*searching, *self.catalog, *tools, *apps)}
+        self._own_names: dict[str, str] | None = None
         self._rendered: dict[tuple[str, str], msgspec.Raw] = {}
         self._headers: dict[str, Mapping[str, str]] = {}
         self._outputs: dict[tuple[str, str], ListedOutput | None] = {}
@@ -94,7 +120,9 @@ class ToolListing:
 
         A cursor is the last name of a page and not a position, so that a tool added meanwhile neither repeats nor hides another.
         """
-        return self._page(form, self.tools, bisect.bisect_right(self._names, _after(cursor)) if cursor else 0, limit)
+        tools = self._with_apps if form in _PLAIN else self.tools
+        names = [tool.name for tool in tools] if tools is not self.tools else self._names
+        return self._page(form, tools, bisect.bisect_right(names, _after(cursor)) if cursor else 0, limit)
 
     def found(self, form: str, tools: Sequence[Tool], *, cursor: str, limit: int) -> ToolPage:
         """Return a page of the tools that a search found, in its order. A cursor with another tool belongs to another search."""
@@ -124,9 +152,29 @@ class ToolListing:
                 if form in {"manifest", WITH_BINDINGS} and complete(tool.input_schema) is tool.input_schema
                 else listed(tool)
             )
-            write = _WRITERS[form]
-            rendered = self._rendered[key] = msgspec.Raw(encode(write(shown)))
+            written = _WRITERS[_PLAIN.get(form, form)](shown)
+            if form in _PLAIN and (meta := self._app_meta(tool)):
+                written = {**written, "_meta": meta}
+            rendered = self._rendered[key] = msgspec.Raw(encode(written))
         return rendered
+
+    def _app_meta(self, tool: Tool) -> Mapping[str, object]:
+        """The `_meta` of a tool for clients that show apps. A page that the principal may not read is not named."""
+        if tool.app is None:
+            return {}
+        app = tool.app if self._readable(tool.app.uri) else msgspec.structs.replace(tool.app, uri="")
+        return app.meta
+
+    def called_by_app(self, name: str) -> str:
+        """The tool that an app means by the server's own name for it, if it is one tool of this principal that apps may call; "" for any
+        other name."""
+        if self._own_names is None:
+            found: dict[str, list[str]] = {}
+            for tool in self._by_name.values():
+                if tool.app is not None and "app" in tool.app.audience:
+                    found.setdefault(tool.origin, []).append(tool.name)
+            self._own_names = {origin: names[0] for origin, names in found.items() if len(names) == 1}
+        return self._own_names.get(name, "")
 
     def tool(self, name: str) -> Tool | None:
         """The tool of this name, where this principal may call it or is listed it; a meta tool also by its former name."""
@@ -175,7 +223,10 @@ class Listings:
             id(catalog),
         )  # the listing holds the tuple, so its id is not given to another while it is kept
         listing = self._kept.pop(key, None) or ToolListing(
-            self._gateway.tool_calls.offered(principal, session), catalog
+            self._gateway.tool_calls.offered(principal, session),
+            catalog,
+            self._gateway.context.app_tools(principal),
+            partial(self._gateway.context.may_read, principal),
         )
         self._kept[key] = listing  # last again: what was used least lately stands first
         if len(self._kept) > _MAX_LISTINGS:

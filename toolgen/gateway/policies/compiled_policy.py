@@ -252,16 +252,19 @@ class CompiledPolicy:
         if found is None:
             if told and len(self._catalogs) >= _MAX_TOLD_CATALOGS:
                 self._catalogs.clear()
-            visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))
-            found = self._catalogs[key] = tuple(
-                with_redactions(
-                    offering(tool, self.access.shown(principal, tool), self.pagings), self.policy.redactions
-                )
-                for tool in visible
-            )
+            found = self._catalogs[key] = self._shown(principal, apps=False)
         if session is not None and self._checks is not None:
             return self._checks.catalog(found, principal, session, self.earlier)
         return found
+
+    def app_tools(self, principal: Principal) -> tuple[Tool, ...]:
+        """The tools this principal may call that are for apps alone, in name order. No catalog has them."""
+        return self._shown(principal, apps=True)
+
+    def _shown(self, principal: Principal, *, apps: bool) -> tuple[Tool, ...]:
+        visible = (one for one in self._tools.values() if one.for_apps is apps and self.access.visible(principal, one))
+        offered = (offering(one, self.access.shown(principal, one), self.pagings) for one in visible)
+        return tuple(with_redactions(one, self.policy.redactions) for one in offered)
 
     def closed(self, principal: Principal, name: str) -> Deny | None:
         """Return the refusal of a closed tool whose existence is disclosed to a principal; None for any other tool."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.client import ClientExtension
 from mcp.types import (
     PromptReference,
     ResourceTemplateReference,
@@ -18,6 +19,8 @@ from mcp.types import (
     ToolAnnotations,
 )
 from pydantic import BaseModel
+
+from toolgen.model.apps import APP_TYPE, APPS_EXTENSION, tool_app
 
 __all__ = ["PREFIX", "Request", "Session", "Told", "spelled"]
 
@@ -59,6 +62,15 @@ def spelled(name: str) -> str:
     return name.removeprefix(PREFIX).replace("-", "_").lower()
 
 
+class ShowsApps(ClientExtension):
+    """Declares that the client shows apps."""
+
+    identifier = APPS_EXTENSION
+
+    def settings(self) -> dict[str, Any]:
+        return {"mimeTypes": [APP_TYPE]}
+
+
 class Session:
     """A client of a server, or of the gateway before it."""
 
@@ -68,7 +80,7 @@ class Session:
 
     async def tell(self, requests: Sequence[Request]) -> Told:
         """Ask for all lists, and make the requests."""
-        async with Client(self._server, mode="legacy", read_timeout_seconds=60) as client:
+        async with Client(self._server, mode="legacy", read_timeout_seconds=60, extensions=[ShowsApps()]) as client:
             offers = client.server_capabilities
             listed = (await client.list_tools()).tools
             if any(one.name.startswith(PREFIX) for one in listed):  # and not the tools of the gateway itself
@@ -153,6 +165,7 @@ def shown(tool: Tool) -> dict[str, Any]:
         "title": tool.title or hints.title or tool.name.removeprefix(PREFIX),
         "description": (tool.description or "").strip(),
         "input": tool.input_schema,
+        "app": tool_app(tool.meta),
         "reads": reads,
         "destroys": not reads and hints.destructive_hint is not False,
         "may be repeated": reads or bool(hints.idempotent_hint),

@@ -94,7 +94,7 @@ def project(root: Path, mcp: Mapping[str, Any]) -> None:
     """A project that bridges the server, built."""
     root.mkdir(exist_ok=True)
     times = {"connect": "10s", "first_byte": "60s", "total": "60s"}
-    mcp = {**mcp, "annotations": "trusted"}
+    mcp = {**mcp, "annotations": "trusted", "allow": ["apps"]}
     settings = {
         "mcp": mcp,
         "timeouts": times,

@@ -136,7 +136,7 @@ def test_a_command_nobody_knows_is_misuse(capfdbinary: pytest.CaptureFixture[byt
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("toolgen ", "approvals audit backup build"),
+        ("toolgen ", "accounts approvals audit backup"),
         ("toolgen au", "audit"),
         ("toolgen comp", "completion"),
         ("toolgen audit s", "show stats"),

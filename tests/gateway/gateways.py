@@ -16,7 +16,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.core.background import Background
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import AuditError
-from toolgen.gateway.accounts.accounts import Accounts
+from toolgen.gateway.accounts.accounts import AccountDependencies, Accounts
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.approvals.role_grants import RoleGrants
@@ -44,10 +44,13 @@ from toolgen.model.tool import Effect, NoBinding, Tool, seal
 from toolgen.pipeline.middleware import CallerConnection
 from toolgen.policy.credentials import TokenRule
 from toolgen.policy.document.approvals import NOBODY
+from toolgen.state.accounts import AccountStore
+from toolgen.state.accounts_sqlite import SqliteAccountRows
 from toolgen.state.departures import SqliteDepartures
 from toolgen.state.encryption import Seal
 from toolgen.state.grants import CallGrant, RoleGrant, SqliteGrants
 from toolgen.state.invocations_sqlite import SqliteInvocations
+from toolgen.state.key_encryption import GivenKeys
 
 KEY = "bot-key-1"
 OTHER_KEY = "other-key-2"
@@ -382,7 +385,17 @@ class FakeGateway:
     @property
     def accounts(self) -> Accounts:
         """Accounts of a project without sources that need them."""
-        return cast("Accounts", SimpleNamespace(sources=(), tokens=lambda source: None))
+        rows = SqliteAccountRows(Path("/nonexistent/accounts.db"), SystemClock())
+        return Accounts(
+            AccountDependencies(
+                store=AccountStore(rows, GivenKeys(list)),
+                clients={},
+                record=_unrecorded,
+                identity=lambda name: None,
+                clock=SystemClock(),
+                url="",
+            )
+        )
 
     @property
     def devices(self) -> DeviceCalls:

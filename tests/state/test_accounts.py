@@ -129,7 +129,7 @@ async def test_rotation_wraps_every_data_key_again_and_leaves_the_content(places
     assert keys.current() != former
     assert await store.rotate() == 3
     assert await store.rotate() == 0
-    keys.drop_former()
+    keys.drop_older()
     after = {row.id: row.record for row in await rows.all()}
     assert {one.key_id for one in after.values()} == {keys.current()}
     assert {row: one.box for row, one in after.items()} == {row: one.box for row, one in before.items()}

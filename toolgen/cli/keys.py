@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from toolgen.cli.key_revocation import Revoker
-from toolgen.cli.lazy import CommandGroup
+from toolgen.cli.lazy import CommandGroup, LazyCommand
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.cli.revoked_certificates import certificate_entry
@@ -180,6 +180,16 @@ def revoke(
     revoker.warn()
     if not revoker.complete:
         sys.exit(1)
+
+
+command.add_command(
+    LazyCommand(
+        "rotate",
+        "toolgen.cli.accounts",
+        "Encrypt the accounts of people with a new key: their data keys are wrapped again, for every gateway at once.",
+        attribute="rotate",
+    )
+)
 
 
 def _rows(credentials: PolicyCredentials, name: str, revoked: frozenset[str]) -> list[dict[str, str | None]]:

@@ -29,6 +29,11 @@ EXIT_CODES = {
 _ASKED = "toolgen.cli.json"
 
 _COMMANDS = (
+    LazyCommand(
+        "accounts",
+        "toolgen.cli.accounts",
+        "List, link and unlink the accounts of people at the systems that agents call.",
+    ),
     LazyCommand("approvals", "toolgen.cli.approvals", "List calls that wait for approval, and approve or deny them."),
     LazyCommand("audit", "toolgen.cli.audit", "Read and verify the audit log of every call."),
     LazyCommand("build", "toolgen.cli.build", "Build tools from descriptions."),

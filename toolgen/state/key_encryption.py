@@ -133,9 +133,12 @@ class FileKeys(GivenKeys):
         """Put a new key before the others. Raises `StateError`."""
         self._change(lambda texts: (secrets.token_hex(_KEY), *texts))
 
-    def drop_former(self) -> None:
-        """Remove all keys but the current one: no record needs them any more. Raises `StateError`."""
-        self._change(lambda texts: texts[:1])
+    def drop_older(self) -> None:
+        """Remove all keys but the current one and the one before: a worker may be writing under that, and links still open with it.
+
+        Raises `StateError`.
+        """
+        self._change(lambda texts: texts[:2])
 
     def _lines(self) -> tuple[str, ...]:
         try:

@@ -110,3 +110,21 @@ async def test_rest_answers_202_with_the_link(tmp_path: Path, provider: AccountP
         await here.link("ann", envelope["error"]["help_url"])
         answer = await http.post(f"/v1/tools/{TOOL}/call", json={"arguments": {}})
         assert (answer.status_code, answer.json()["data"]) == (200, {"owner": "octocat"})
+
+
+async def test_own_accounts_over_rest(tmp_path: Path, provider: AccountProvider) -> None:
+    async with office(tmp_path, provider) as here, httpx.AsyncClient(base_url=here.url) as http:
+        ann, bob = bearer(KEYS["ann"]), bearer(KEYS["bob"])
+        page = await http.post("/v1/accounts", json={"source": "repos", "name": "work"}, headers=ann)
+        assert (await here.link("ann", page.json()["page"])).status_code == 303
+        listed = (await http.get("/v1/accounts", headers=ann)).json()
+        assert listed["sources"] == ["repos"]
+        assert [(one["name"], one["default"]) for one in listed["accounts"]] == [("work", True)]
+        assert "canary" not in str(listed)
+        assert (await http.get("/v1/accounts", headers=bob)).json()["accounts"] == []
+        assert (await http.delete("/v1/accounts/repos/work", headers=bob)).status_code == 404
+        acting = {**bearer(KEYS["bot"]), "x-on-behalf-of": "ann"}
+        assert (await http.delete("/v1/accounts/repos/work", headers=acting)).status_code == 403
+        assert (await http.delete("/v1/accounts/repos/work", headers=ann)).json()["revoked"] is True
+        assert (await http.post("/v1/accounts", json={"source": "other"}, headers=ann)).status_code == 404
+        assert (await http.post("/v1/accounts", json={"source": "repos", "name": "A"}, headers=ann)).status_code == 400

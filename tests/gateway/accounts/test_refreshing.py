@@ -143,6 +143,6 @@ async def test_keys_are_rotated_while_accounts_are_used(tmp_path: Path, provider
         store = here.gateway.accounts.store
         store._keys.add()  # type: ignore[attr-defined]  # keys of a file
         assert await store.rotate() == 1
-        store._keys.drop_former()  # type: ignore[attr-defined]
+        store._keys.drop_older()  # type: ignore[attr-defined]
         await age(here, expires=time.time() - 1)
         assert (await here.call()).status == "ok"

@@ -36,6 +36,7 @@ from toolgen.frontends.http.request import (
 )
 from toolgen.frontends.mcp.server import Mcp
 from toolgen.frontends.mcp.streamable_http import McpEndpoint
+from toolgen.frontends.rest.accounts import RestAccounts
 from toolgen.frontends.rest.approvals import RestApprovals
 from toolgen.frontends.rest.audit import RestAudit
 from toolgen.frontends.rest.call_events import CallEvents
@@ -90,6 +91,10 @@ class Pages(Protocol):
     async def close(self) -> None: ...
 
 
+class _Routes(Protocol):
+    async def answer(self, request: Request, principal: Principal) -> Response | None: ...
+
+
 class App:
     """App: MCP at /mcp and REST below /v1, over one gateway.
 
@@ -120,6 +125,7 @@ class App:
         self._rest = Rest(gateway, listings)
         self._approvals = RestApprovals(gateway.tool_calls.approvals)
         self._grants = RestGrants(gateway.tool_calls.approvals, gateway.role_grants)
+        self._accounts = RestAccounts(gateway.accounts)
         self._calls = RestCalls(gateway.tool_calls.approvals)
         self._events = CallEvents(gateway)
         self._devices = RestDevices(gateway)
@@ -257,12 +263,10 @@ class App:
         if found := _ANSWER.match(request.path):
             request.take("GET")
             return await self._rest.kept_answer(request, principal, found[1], found[2])
-        if response := await self._calls.answer(request, principal):
-            return response
-        if response := await self._approvals.answer(request, principal):
-            return response
-        if response := await self._grants.answer(request, principal):
-            return response
+        routes: tuple[_Routes, ...] = (self._calls, self._approvals, self._grants, self._accounts)
+        for one in routes:
+            if response := await one.answer(request, principal):
+                return response
         if events := await self._events.answer(request, principal):
             return events
         if answer := await self._devices.answer(request, principal):

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from toolgen.frontends.rest.audit import FILTERS, MAX_ENTRIES
 from toolgen.frontends.rest.call_events import DEFAULT_WAIT_S, MAX_WAIT_S
 from toolgen.frontends.rest.devices import MAX_WAIT_S as MAX_REQUESTS_WAIT_S
+from toolgen.frontends.rest.openapi_accounts import account_paths
 from toolgen.frontends.rest.openapi_context import context_paths, context_schemas
 from toolgen.frontends.rest.openapi_grants import grant_paths
 from toolgen.frontends.rest.openapi_operations import (
@@ -62,6 +63,7 @@ def _paths() -> Node:
         **_answer_paths(),
         **_waiting_paths(),
         **grant_paths(),
+        **account_paths(),
         **_device_paths(),
         **context_paths(),
         **_audit_paths(),

@@ -27,6 +27,7 @@ def schemas() -> Node:
         **_message_schemas(),
         **_approval_schemas(),
         **_grant_schemas(),
+        **_account_schemas(),
         **_device_schemas(),
         "CallBody": {
             **described(
@@ -251,6 +252,23 @@ def _decision() -> Node:
         "description": "For which later calls the answer counts too, as far as the policy lets it.",
     }
     return decision
+
+
+def _account_schemas() -> Node:
+    """Accounts that people link; no token is ever among them."""
+    scopes: Node = {"type": "array", "items": TEXT}
+    linked: Node = {"type": "string", "format": "date-time"}
+    yes: Node = {"type": "boolean"}
+    account: Node = {"source": TEXT, "name": TEXT, "default": yes, "usable": yes, "scopes": scopes, "linked": linked}
+    wish: Node = {"source": TEXT, "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"}}
+    listed: Node = {"accounts": {"type": "array", "items": ref("Account")}, "sources": scopes}
+    return {
+        "Account": described(account, *account),
+        "Accounts": described(listed, *listed),
+        "AccountWish": {**described(wish, "source"), "additionalProperties": False},
+        "AccountPage": described({"page": TEXT}, "page"),
+        "AccountUnlinked": described({"source": TEXT, "name": TEXT, "revoked": yes}, "source", "name", "revoked"),
+    }
 
 
 def _grant_schemas() -> Node:

@@ -11,7 +11,7 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,8 +42,10 @@ MAX_ACCOUNTS_EACH = 50
 _TICKET_S = 600.0
 _ATTEMPT_S = 600.0
 _LOOK_S = 1.0
+_SLOWER_S = 5.0  # RFC 8628 section 3.5
 _MAX_PAGES = 10_000
 
+Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 log = logging.getLogger("toolgen.accounts")
 
 
@@ -331,6 +333,37 @@ class Accounts:
             except TimeoutError:
                 continue
         return True
+
+    async def link_device(
+        self,
+        principal: Principal,
+        source: str,
+        name: str,
+        show: Callable[[str, str], None],
+        sleep: Sleep = asyncio.sleep,
+    ) -> Account:
+        """Link an account by device authorization (RFC 8628): `show` tells the person the page and the code to type there.
+
+        Raises `AccountLinkError`, `AuditError` and `StateError`.
+        """
+        client = self.client(source)
+        key = AccountKey(self.person(principal), source, name)
+        try:
+            device = await client.begin_device()
+            show(device.page, device.user_code)
+            interval, until = device.interval_s, self._clock.monotonic() + device.seconds
+            while True:
+                await sleep(interval)
+                found = await client.poll_device(device)
+                if isinstance(found, TokenSet):
+                    break
+                interval += _SLOWER_S if found == "slow_down" else 0.0
+                if self._clock.monotonic() >= until:
+                    raise AccountLinkError("nobody typed the code in time", suggestion="run the command again")
+        except (OutboundError, SecretError) as error:
+            raise self._failed(source, error) from None
+        default = not await self._has(key.person, source, other_than=name)
+        return await self.keep(key, _user_of(principal).id, found, default=default)
 
     def client(self, source: str) -> AccountClient:
         """Return the client of a source, for device authorization. Raises `AccountLinkError`."""

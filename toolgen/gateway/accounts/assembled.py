@@ -12,7 +12,7 @@ from toolgen.connectors.http.oauth.account_client import AccountClient
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import Clock
-from toolgen.core.errors import StateError
+from toolgen.core.errors import SecretError, StateError
 from toolgen.gateway.accounts.accounts import AccountDependencies, Accounts
 from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.gateway.state.shared_state import account_rows
@@ -78,9 +78,10 @@ def account_keys(settings: Settings) -> KeyEncryption:
     secrets = SecretResolver()
 
     def read() -> Sequence[str]:
-        found = [secrets.revealed(reference) for reference in references]
-        if None in found:
-            raise StateError("a key-encryption key of accounts.keys cannot be read")
+        try:
+            found = [secrets.revealed(reference) for reference in references]
+        except SecretError as error:
+            raise StateError(f"accounts.keys: {error.message}", suggestion=error.suggestion) from None
         return [text.strip() for text in found if text is not None]
 
     return GivenKeys(read)

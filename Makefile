@@ -16,7 +16,7 @@ $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-
 $(BIN)/python -m examples.shop.database specs/shop.db
 endef
 
-.PHONY: setup dev demo serve test exhaustive tutorials tpc faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers hybrid classifier peers docs golden lock clean
+.PHONY: setup dev demo serve test exhaustive tutorials tpc faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers oidc-provider hybrid classifier peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 # What toolgen needs, and nothing else. `make dev` adds what its tests and checks need. Modules are compiled when they are first imported: most of them
@@ -185,6 +185,15 @@ servers: dev .venv-servers/python/.installed .venv-servers/sqlite/.installed .ve
 	@cd $(@D) && { command -v npm >/dev/null && npm ci --ignore-scripts --no-audit --no-fund --silent >said 2>&1 && touch .installed; } \
 	  || { cat said >&2; ! grep -q EINTEGRITY said; }
 
+# A real OpenID provider (npm's oidc-provider), for accounts of people; installed as above, and tested with.
+oidc-provider: dev .venv-oidc/.installed
+	$(BIN)/python -m pytest tests/gateway/accounts/test_real_provider.py
+
+.venv-oidc/.installed: tests/gateway/accounts/oidc/package.json tests/gateway/accounts/oidc/package-lock.json
+	rm -rf $(@D) && mkdir -p $(@D) && cp $^ $(@D)
+	@cd $(@D) && { command -v npm >/dev/null && npm ci --ignore-scripts --no-audit --no-fund --silent >said 2>&1 && touch .installed; } \
+	  || { cat said >&2; ! grep -q EINTEGRITY said; }
+
 .venv-servers/%/.installed: tests/bridged/%.txt
 	rm -rf $(SERVERS) && mkdir -p .venv-servers
 	$(PYTHON) -m venv $(SERVERS)
@@ -265,7 +274,7 @@ lock:
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file docs/site/requirements.txt
 	cd bench/peers && rm -f package-lock.json \
 	  && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --silent
-	for path in tests/bridged tests/frameworks/locks/*/; do \
+	for path in tests/bridged tests/gateway/accounts/oidc tests/frameworks/locks/*/; do \
 	  (cd $$path && rm -f package-lock.json \
 	    && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --silent \
 	    && node -e 'const fs = require("fs"), name = "package-lock.json", lock = JSON.parse(fs.readFileSync(name)); \

@@ -19,6 +19,7 @@ API: dict[str, Any] = {
     "openapi": "3.1.0",
     "info": {"title": "Repositories", "version": "1"},
     "paths": {
+        "/me": {"get": {"operationId": "getMe", "summary": "Get the person", "responses": {"200": {"description": "ok"}}}},
         "/repos": {
             "get": {"operationId": "listRepos", "summary": "List repositories", "responses": {"200": {"description": "ok"}}},
             "post": {

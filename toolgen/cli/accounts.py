@@ -107,9 +107,10 @@ def unlink(source: str, name: str, principal: str | None, url: str | None, confi
 @config
 def revoke(principal: str | None, source: str | None, config_path: str) -> None:
     """Remove and revoke all accounts of a principal, at a source, or both."""
+    gateway = Gateway.load(config_path)
     if principal is None and source is None:
         raise click.UsageError("name whose accounts with --principal, or where with --source")
-    done, revoked = asyncio.run(_revoke(Gateway.load(config_path), principal, source))
+    done, revoked = asyncio.run(_revoke(gateway, principal, source))
     click.echo(f"removed {done}, revoked {revoked} of them at the systems")
 
 

@@ -158,10 +158,11 @@ async def office(
     *,
     clock: Clock | None = None,
     auth: dict[str, Any] | None = None,
+    listener: socket.socket | None = None,
     **settings: Any,
 ) -> AsyncIterator[Office]:
     """The gateway with its console on a real port."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listener or socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     path = write_project(root, provider, url, auth=auth, **settings)
     gateway = Gateway.load(path)

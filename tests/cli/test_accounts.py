@@ -95,7 +95,7 @@ def test_a_system_that_is_away_keeps_no_account_linked(provider: AccountProvider
 
 
 def test_keys_are_rotated(provider: AccountProvider, toolgen: Run) -> None:
-    key_file = load("toolgen.yaml").audit_dir / "accounts.keys"
+    key_file = load("toolgen.yaml").audit_dir / "accounts.key"
     before = key_file.read_text(encoding="ascii").split()
     for _ in range(2):
         assert toolgen("keys", "rotate").out == "2 accounts are encrypted with the new key\n"
@@ -111,7 +111,7 @@ def test_keys_of_the_environment_are_rotated_by_the_operator(
     Path("toolgen.yaml").write_text(
         text[:-1] + ', "accounts": {"keys": ["${env:NEW}", "${env:OLD}"]}}', encoding="utf-8"
     )
-    old = (load("toolgen.yaml").audit_dir / "accounts.keys").read_text(encoding="ascii").strip()
+    old = (load("toolgen.yaml").audit_dir / "accounts.key").read_text(encoding="ascii").strip()
     monkeypatch.setenv("OLD", old)
     monkeypatch.setenv("NEW", "5" * 64)
     assert toolgen("keys", "rotate").out == "2 accounts are encrypted with the new key\n"

@@ -86,6 +86,8 @@ class AccountProvider:
         path = asked.path.partition("?")[0]
         if path == "/.well-known/oauth-authorization-server":
             return Answered.json(**self._metadata())
+        if path == "/authorize":
+            return Answered(302, b"", {"Location": self.authorize(f"{self.issuer}{asked.path}")})
         if path == "/token":
             return self._token(asked)
         if path == "/revoke":

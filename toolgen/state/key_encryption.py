@@ -164,12 +164,12 @@ class FileKeys(GivenKeys):
     def _change(self, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            guard = open_descriptor(self._path.with_suffix(".lock"), "RDWR", "CREAT")
+            guard = open_descriptor(self._path.with_name(f".{self._path.name}.lock"), "RDWR", "CREAT")
             try:
                 lock(guard, wait=True)
                 self._stamp = None
                 texts = change(self._lines())
-                draft = self._path.with_suffix(".new")
+                draft = self._path.with_name(f".{self._path.name}.new")
                 with os.fdopen(open_descriptor(draft, "WRONLY", "CREAT", "TRUNC"), "w", encoding="ascii") as file:
                     file.write("".join(f"{text}\n" for text in texts))
                     file.flush()

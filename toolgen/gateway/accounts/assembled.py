@@ -93,7 +93,7 @@ def public_address(settings: Settings) -> str:
 
 
 def _key_file(settings: Settings) -> Path:
-    return settings.audit_dir / "accounts.keys"
+    return settings.audit_dir / "accounts.key"
 
 
 def _of_source(permit: SourcePermit, source: str) -> Callable[..., Any]:

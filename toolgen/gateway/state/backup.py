@@ -39,10 +39,11 @@ _DATABASES = (
     "grants.db",
     "notify.db",
     "roles.db",
+    "accounts.db",
     _VALUES,
 )
 """Calls that wait and approvals, idempotency keys, long answers, calls that were begun, policies in force and when keys were used, grants,
-messages to webhooks, values behind tokens.
+messages to webhooks, accounts of people (encrypted), values behind tokens.
 The others of the folder are made again: the index of the log, sessions of the console, tokens of services, vectors of searching."""
 _FILES = ("pauses.json", "tools.json")
 _BLOCK = 1024 * 1024

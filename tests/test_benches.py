@@ -19,6 +19,7 @@ CORPUS = ROOT.parent / "shared" / "corpus"
 ENTIRE = EXHAUSTIVE or bool(os.environ.get("TOOLGEN_BENCHES"))
 # The arguments of each, and the parts of the shared corpus it cannot do without.
 BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "accounts": (("--accounts", "100", "--rounds", "1"), ()),
     "agent_tasks": ((), ("openapi", "graphql")),
     "agents": ((), ("openapi", "graphql")),
     "audit": (("--rounds", "1", "--calls", "50"), ()),

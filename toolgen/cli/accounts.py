@@ -21,6 +21,7 @@ from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.rest.accounts import account_json
 from toolgen.gateway.accounts.accounts import ACCOUNT_NAME, DEFAULT_NAME
 from toolgen.gateway.accounts.assembled import account_keys, account_store
+from toolgen.gateway.protocol import Administration
 from toolgen.state.accounts import Account, AccountStore
 from toolgen.state.key_encryption import FileKeys
 
@@ -125,17 +126,17 @@ def rotate(config_path: str) -> None:
     click.echo(f"{asyncio.run(_rotate(settings))} accounts are encrypted with the new key")
 
 
-async def _listed(gateway: Gateway, principal: str | None) -> list[dict[str, Any]]:
+async def _listed(gateway: Administration, principal: str | None) -> list[dict[str, Any]]:
     accounts = gateway.accounts
     try:
-        found = await (accounts.all() if principal is None else accounts.of(gateway.principal(principal)))
+        found = await (accounts.all() if principal is None else accounts.of(gateway.callers.named(principal)))
         return [{"principal": one.principal, **account_json(one)} for one in found]
     finally:
         await accounts.close()
 
 
-async def _link(gateway: Gateway, source: str, name: str, principal: str | None) -> Account:
-    who = gateway.principal(default_principal(gateway.callers.principals, principal))
+async def _link(gateway: Administration, source: str, name: str, principal: str | None) -> Account:
+    who = gateway.callers.named(default_principal(gateway.callers.principals, principal))
 
     def show(page: str, code: str) -> None:
         click.echo(f"open {printable(page)} and type the code {printable(code)}")
@@ -144,8 +145,8 @@ async def _link(gateway: Gateway, source: str, name: str, principal: str | None)
         return await gateway.accounts.link_device(who, source, name, show)
 
 
-async def _unlink(gateway: Gateway, source: str, name: str, principal: str | None) -> bool:
-    who = gateway.principal(default_principal(gateway.callers.principals, principal))
+async def _unlink(gateway: Administration, source: str, name: str, principal: str | None) -> bool:
+    who = gateway.callers.named(default_principal(gateway.callers.principals, principal))
     async with gateway.short_session():
         for account in await gateway.accounts.of(who):
             if (account.source, account.name) == (source, name):
@@ -153,7 +154,7 @@ async def _unlink(gateway: Gateway, source: str, name: str, principal: str | Non
     raise ConfigError(f"{who.id} has no account {name} at {source}", suggestion="see `toolgen accounts list`")
 
 
-async def _revoke(gateway: Gateway, principal: str | None, source: str | None) -> tuple[int, int]:
+async def _revoke(gateway: Administration, principal: str | None, source: str | None) -> tuple[int, int]:
     done = revoked = 0
     async with gateway.short_session():
         for account in await gateway.accounts.all():

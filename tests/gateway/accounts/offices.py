@@ -165,7 +165,11 @@ async def office(
     listener = listener or socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     path = write_project(root, provider, url, auth=auth, **settings)
-    gateway = Gateway.load(path)
+    try:
+        gateway = Gateway.load(path)
+    except BaseException:
+        listener.close()
+        raise
     app = App(gateway)
     app.open_console(lambda authentication: console_of(gateway, authentication))
     async with gateway, listening(app, listener):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.frontends.console.people import form_token
 from tests.gateway.accounts.offices import KEYS, TOOL, WRITE, link_of, office, refresh_of
 from tests.services.account_provider import AccountProvider, query_of
+from toolgen.core.errors import ConfigError
 
 
 async def test_a_call_without_an_account_gives_a_link_and_works_after_it(
@@ -92,3 +94,30 @@ async def test_no_token_is_in_the_record_the_files_or_the_envelopes(
         if path.is_file():
             assert b"canary" not in path.read_bytes(), path
     assert all(key not in shown for key in KEYS.values())
+
+
+async def test_answers_of_accounts_are_not_cached(tmp_path: Path, provider: AccountProvider) -> None:
+    with pytest.raises(ConfigError, match="accounts of people"):
+        async with office(tmp_path, provider, tools={TOOL: {"cache": "60s"}}):
+            pass
+
+
+async def test_a_call_that_was_approved_without_an_account_gives_the_link(
+    tmp_path: Path, provider: AccountProvider
+) -> None:
+    async with office(tmp_path, provider) as here:
+        policy = json.loads((tmp_path / "policies" / "policy.yaml").read_text(encoding="utf-8"))
+        policy["rules"].append({"id": "asks", "to": ["user"], "tools": [WRITE], "verdict": "ask"})
+        policy["approvals"] = {"approvers": ["reviewer"]}
+        (tmp_path / "policies" / "policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
+        assert await here.gateway.operations.reload()
+        waiting = await here.call(tool=WRITE)
+        assert waiting.error is not None
+        assert waiting.error.code == "approval_required"
+        rita, ann = here.gateway.principal("rita"), here.gateway.principal("ann")
+        approvals = here.gateway.approvals
+        await approvals.decide(waiting.call_id, approve=True, note="", principal=rita)
+        found = await approvals.calls.outcome(waiting.call_id, ann, 30)
+        assert found is not None
+        assert link_of(found)
+        assert provider.used == []

@@ -9,19 +9,17 @@ from typing import Any
 from toolgen.config.settings import Settings
 from toolgen.connectors.executor import SourcePermit
 from toolgen.connectors.http.oauth.account_client import AccountClient
-from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import Clock
 from toolgen.core.errors import SecretError, StateError
 from toolgen.gateway.accounts.accounts import AccountDependencies, Accounts
+from toolgen.gateway.accounts.forms import account_forms
 from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.gateway.state.shared_state import account_rows
-from toolgen.model.auth import UserAccount, read_form
-from toolgen.model.auth_schemes import HEADERS
 from toolgen.state.accounts import AccountStore
 from toolgen.state.key_encryption import FileKeys, GivenKeys, KeyEncryption
 
-__all__ = ["account_forms", "account_keys", "account_store", "make_accounts", "public_address"]
+__all__ = ["account_keys", "account_store", "make_accounts", "public_address"]
 
 
 def make_accounts(
@@ -51,18 +49,6 @@ def make_accounts(
         url=public_address(settings),
     )
     return Accounts(dependencies)
-
-
-def account_forms(settings: Settings) -> Mapping[str, UserAccount]:
-    """Return the account of each source that is called with accounts of people."""
-    found: dict[str, UserAccount] = {}
-    for name, source in settings.sources.items():
-        if CONNECTORS[source.config.kind].takes_accounts:
-            for scheme, written in source.auth.items():
-                form = None if scheme == HEADERS else read_form(written)
-                if isinstance(form, UserAccount):
-                    found[name] = form
-    return found
 
 
 def account_store(settings: Settings, clock: Clock) -> AccountStore:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from toolgen.config.settings import Settings
 from toolgen.config.tools import of_tools
 from toolgen.core.clock import Clock
+from toolgen.core.errors import ConfigError
+from toolgen.gateway.accounts.forms import account_forms
 from toolgen.gateway.calls.fallback import Fallbacks
 from toolgen.model.manifest import Manifest
 from toolgen.pipeline.response_cache import Caching
@@ -20,6 +22,12 @@ def caching_of(settings: Settings, manifest: Manifest, clock: Clock) -> Caching 
     if not tools:
         return None
     cached = {manifest.tools[name].source for name in tools}
+    if personal := sorted(cached & account_forms(settings).keys()):
+        raise ConfigError(
+            f"cache: does not belong to tools of {personal[0]}, which is called with accounts of people",
+            where=str(settings.path),
+            suggestion="leave it out: a kept answer would outlive an account that its person unlinked",
+        )
     sources = {name: settings.sources[name].resilience.concurrency for name in cached}
     return Caching(tools=tools, sources=sources, results=Results(clock), clock=clock)
 

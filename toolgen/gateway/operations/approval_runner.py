@@ -291,7 +291,8 @@ class Runner:
             call_context.caller_connection.started = False
             with self._background_calls.running(call.id, call_context.caller_connection):
                 envelope = await self._carry_out(compiled_policy, call, call_context)
-            if envelope.status != "pending":  # its device is asked, and ends it
+            needs_account = envelope.error is not None and envelope.error.code == "authorization_required"
+            if envelope.status != "pending" or needs_account:  # for others a device is asked, and ends the call
                 await self._settle(self._claims[claimed.id], envelope, call_context.http_status)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - what it came from may quote anything

@@ -300,6 +300,7 @@ DIALECT: Final = Dialect(
     stable_comparisons=True,
     fence=("offset", 0),
     unsorted_types=True,
+    groups_as_equal=True,
     named_enums=True,
     exact_labels=True,
     cross_checked=True,

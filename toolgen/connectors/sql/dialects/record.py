@@ -242,6 +242,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     fence: tuple[Literal["limit", "offset"], int] = ("limit", 2**63 - 1)  # clause past which no condition is moved
     nulls_first: bool = False
     unsorted_types: bool = False  # values of some types have no order
+    groups_as_equal: bool = (
+        False  # values of one type that are equal are one group and one key, and sorted side by side
+    )
     loose_texts: bool = False  # texts that differ in case alone are equal
     named_enums: bool = False  # types of columns that list labels have names, to which texts are cast
     exact_labels: bool = False  # labels of an enum are compared with their case

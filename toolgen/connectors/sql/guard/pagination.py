@@ -11,6 +11,7 @@ from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.guard.functions import TABLE_FUNCTIONS
 from toolgen.connectors.sql.guard.identifiers import fold_column, full_name
 from toolgen.connectors.sql.guard.placeholders import CALL, slot_number
+from toolgen.connectors.sql.guard.unique_orders import is_unique_order
 from toolgen.model.database import Database, DialectName, Table
 
 __all__ = ["complete_order"]
@@ -18,7 +19,7 @@ __all__ = ["complete_order"]
 # PostgreSQL cannot sort values of these types, and functions with such a name give some of them.
 _UNSORTED = re.compile(r"json|xml|point|line|lseg|box|path|polygon|circle|txid_snapshot|aclitem|xid|cid", re.IGNORECASE)
 _UNSORTED_CALL = re.compile(
-    r"^(json(?!b)|to_json$|row_to_json|array_to_json|xml|point|line|lseg|box|path|polygon|circle)"
+    r"^(json(?!b)|to_json$|row_to_json|array_to_json|xml|xpath$|point|line|lseg|box|path|polygon|circle|center|diagonal|bound_box)"
 )
 
 
@@ -41,6 +42,10 @@ def complete_order(root: exp.Expr, database: Database, used: Iterable[str], widt
         return True
     if _is_order_of_groups(root, database.dialect) or _is_order_of_key(root, database):
         return True
+    if RECORDS[database.dialect].groups_as_equal and isinstance(root, exp.Select):
+        meant = [_meant(item.this, root) for item in order.expressions]
+        if not _gives_several_rows(root, database.dialect) and is_unique_order(root, database, meant):
+            return True
     if (key := _key_of(root, database)) and _sorts(root, database, used):
         present = {item.this.name for item in order.expressions if isinstance(item.this, exp.Column)}
         added: list[exp.Expr] = [column for column in key if column.name not in present]
@@ -240,9 +245,15 @@ def _sorts(root: exp.Expr, database: Database, used: Iterable[str]) -> bool:
     return not (
         any(_UNSORTED.search(kind) for kind in types if kind.lower() != "jsonb")
         or any(_UNSORTED_CALL.match(node.name.removeprefix(CALL).lower()) for node in root.find_all(exp.Anonymous))
-        or any(node.this is exp.DataType.Type.JSON for node in root.find_all(exp.DataType))
+        or any(_is_unsorted(node) for node in root.find_all(exp.DataType))
         or root.find(exp.JSONObject)
     )
+
+
+def _is_unsorted(kind: exp.DataType) -> bool:
+    named = kind.args.get("kind")
+    name = named.name if isinstance(named, exp.Identifier) else getattr(kind.this, "name", "")
+    return name.lower() != "jsonb" and _UNSORTED.fullmatch(name) is not None
 
 
 def _is_plain(item: exp.Expr, database: Database, used: Iterable[str]) -> bool:

@@ -29,7 +29,6 @@ CANNOT_RUN: Final = {
 # Plans that differ for a reason: pages need a sort; `NOT x IS NULL` is written as the condition that it is, or EXISTS reads an index alone.
 OTHER_PLANS: Final = {
     ("tpcds", "mysql"): {31},
-    ("tpcds", "postgres"): {31},
     ("tpcds", "sqlite"): {16, 51, 94},
     ("tpch", "sqlite"): {22},
 }

@@ -22,6 +22,7 @@ from toolgen.connectors.sql.dialects.postgres_operators import (
     refuse_null_safe_sign,
     write_named_operator,
 )
+from toolgen.connectors.sql.dialects.postgres_xml import declare_counters, search_by_path, write_column_definition
 from toolgen.connectors.sql.dialects.record import (
     AccountStatements,
     Dialect,
@@ -59,7 +60,7 @@ _UNITS: Final = words("YEAR MONTH DAY HOUR MINUTE SECOND")
 _TYPES: Final = words(
     """
     box cidr circle datemultirange int4multirange int8multirange line lseg macaddr macaddr8 nummultirange point tsmultirange tsquery
-    tsvector varbit
+    tsvector varbit xml
     """
 )
 
@@ -94,7 +95,12 @@ _GRAMMAR: Final = {
     "Explode": "this expressions",
     "MatchAgainst": "this expressions",
     "Operator": "this expression operator",
-    "ColumnDef": "this kind",
+    "ColumnDef": "this kind constraints",
+    **dict.fromkeys(words("PathColumnConstraint DefaultColumnConstraint"), "this"),
+    "ColumnConstraint": "kind",
+    "NotNullColumnConstraint": "",
+    "XMLElement": "this expressions",
+    "XMLTable": "this passing columns",
     "With": "+ search cycle",
     "RecursiveWithSearch": "kind this expression using",
 }
@@ -105,7 +111,7 @@ _OF_MANY_ROWS: Final = words(
     first_value grouping json_agg json_arrayagg json_object_agg json_objectagg jsonb_agg jsonb_agg_strict jsonb_object_agg
     jsonb_object_agg_strict lag last_value lead max min mode nth_value ntile percent_rank percentile_cont percentile_disc range_agg
     range_intersect_agg rank regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy row_number
-    stddev stddev_pop stddev_samp string_agg sum var_pop var_samp variance
+    stddev stddev_pop stddev_samp string_agg sum var_pop var_samp variance xmlagg
     """
 )
 _ESTIMATE: Final = (
@@ -128,8 +134,8 @@ _HINTS: Final = (
 
 
 def _hint(words: Sequence[str]) -> str:
-    if any(word.startswith("XML") for word in words):
-        return "make JSON in place of XML: json_build_object('name', value)"
+    if any(word in {"XMLPARSE", "XMLSERIALIZE", "XMLROOT", "XMLPI"} for word in words):
+        return "write x::text for the text of XML, and '<a/>'::xml for XML"
     for clause, advice in _HINTS:
         if any(words[place : place + len(clause)] == clause for place in range(len(words))):
             return advice
@@ -212,7 +218,7 @@ DIALECT: Final = Dialect(
     },  # chapter 9.26
     unnested_columns={"tsvector": ("lexeme", "positions", "weights")},
     scalars_in_from=frozenset(POSTGRES_FUNCTIONS) - _OF_MANY_ROWS,
-    special_calls=words("cast extract position overlay trim substring json_object interval"),
+    special_calls=words("cast extract position overlay trim substring json_object interval xmlelement xmltable"),
     named_arguments=words("make_date make_interval make_time make_timestamp make_timestamptz"),
     equivalents=POSTGRES_EQUIVALENTS,
     padded_types=frozenset({exp.DType.CHAR, exp.DType.NCHAR, exp.DType.BPCHAR, exp.DType.BIT}),
@@ -247,6 +253,8 @@ DIALECT: Final = Dialect(
         *(TokenRewrite(kind, name_operators) for kind in OPERATOR_TOKENS),
         TokenRewrite(TokenType.NULLSAFE_EQ, refuse_null_safe_sign),
         TokenRewrite(TokenType.NOT, enclose_negated_searches),
+        TokenRewrite("XMLTABLE", declare_counters),
+        TokenRewrite("XMLEXISTS", partial(separate_by_commas, function="XMLEXISTS", words=("PASSING",))),
         TokenRewrite("CYCLE", list_columns),
         TokenRewrite("SEARCH", list_columns),
         TokenRewrite("SIMILAR", partial(separate_by_commas, function="SUBSTRING", words=("SIMILAR", "ESCAPE"))),
@@ -254,10 +262,12 @@ DIALECT: Final = Dialect(
     tree_rewrites=(
         TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["postgres"])),
         TreeRewrite((exp.Anonymous,), read_through_subqueries),
+        TreeRewrite((exp.Anonymous,), search_by_path),
         TreeRewrite((exp.Dot,), name_fields),
         TreeRewrite((exp.RecursiveWithSearch,), restore_columns, makes_nodes=False),
     ),
     writers={
+        exp.ColumnDef: write_column_definition,
         exp.Not: write_row_test,
         exp.Operator: write_named_operator,
         exp.RecursiveWithSearch: write_recursion_clause,

@@ -95,7 +95,11 @@ POSTGRES_FUNCTIONS: Final = table(
             jsonb_build_object jsonb_object row_to_json to_json to_jsonb
             """,
         ),
-        (Cost(result="gather", work=0), "array_agg range_agg string_agg"),
+        (Cost(result="sum", factor=6, work=40, memory=4), "xmlattributes xmlcomment xmlforest"),
+        (Cost(result="sum", work=20, memory=4), "xmlconcat"),
+        (Cost(result="sum", factor=100, work=120, memory=6), "xpath"),
+        (Cost(work=2_000, memory=60), "xpath_exists"),
+        (Cost(result="gather", work=0), "array_agg range_agg string_agg xmlagg"),
         (
             Cost(result="collect", work=0),
             """
@@ -151,6 +155,12 @@ POSTGRES_OPERATORS: Final = table(
         (Cost(result="sum", work=2, pattern=1, compiling=1_500), "Substring"),
         (Cost(work=20, memory=60, path=0), "MatchAgainst"),
         (Cost(result="json", work=350, memory=60), "JSONBDeleteAtPath JSONBExtract JSONBExtractScalar"),
+        (Cost(result="sum", factor=6, work=40, memory=4), "XMLElement"),
+        (Cost(result="sum", factor=10, work=1_200, memory=60), "XMLTable"),
+        (
+            Cost(result="one", work=0, memory=0),
+            "ColumnConstraint DefaultColumnConstraint NotNullColumnConstraint PathColumnConstraint",
+        ),
         (Cost(result="sum", pairs=10), "Trim"),
         (Cost(result="sum", work=2, pairs=0.1), "Mul Div Mod IntDiv"),
         (Cost(result="one", work=2, pairs=0.02), "Sub"),

@@ -32,7 +32,16 @@ _VALUE: Final = "value"
 _GATHERERS: Final = frozenset(
     CALL + name
     for name in (
-        *("array_agg", "string_agg", "range_agg", "json_agg", "json_arrayagg", "json_object_agg", "json_objectagg"),
+        *(
+            "array_agg",
+            "string_agg",
+            "range_agg",
+            "xmlagg",
+            "json_agg",
+            "json_arrayagg",
+            "json_object_agg",
+            "json_objectagg",
+        ),
         *("jsonb_agg", "jsonb_agg_strict", "jsonb_object_agg", "jsonb_object_agg_strict"),
     )
 )

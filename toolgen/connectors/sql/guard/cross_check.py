@@ -34,6 +34,7 @@ _NO_CALLS: Final = frozenset(
     {
         *("coalesce", "extract", "greatest", "grouping", "least", "normalize", "nullif", "overlay", "position", "trim"),
         *("current_time", "current_timestamp", "localtime", "localtimestamp", "row"),
+        *("xmlattributes", "xmlconcat", "xmlforest"),
         *("json_array", "json_arrayagg", "json_object", "json_objectagg", "json_scalar", "substring"),
     }
 )

@@ -15,6 +15,7 @@ from toolgen.connectors.sql.dialects import RECORDS, ByDialect, Dialect
 from toolgen.connectors.sql.dialects.computed_counts import bounded_count
 from toolgen.connectors.sql.dialects.duckdb_series import is_bounded_series
 from toolgen.connectors.sql.dialects.postgres_operators import check_operator, is_negated_search
+from toolgen.connectors.sql.dialects.postgres_xml import check_xml_call, check_xml_table, check_xml_text
 from toolgen.connectors.sql.guard.alternatives import SESSION, catalog_alternative, syntax_alternative
 from toolgen.connectors.sql.guard.bounds import is_negative, is_smallest
 from toolgen.connectors.sql.guard.enum_types import EnumTypes
@@ -258,6 +259,7 @@ def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], def
         refuse("function", f"this database has a function {shown(name)} of its own", "compute it another way")
     if isinstance(node.parent, exp.Dot) and node.parent.expression is node:
         refuse("function", f"{shown(name)} is called through a schema", "call it by its name alone")
+    check_xml_call(node)
     if cap := CAPS.get(name):
         _check_cap(node, name, cap)
     if name in GROWING and any(called(inner) in GROWING for inner in node.find_all(exp.Anonymous) if inner is not node):
@@ -279,7 +281,11 @@ def _check_named_argument(node: exp.Expr, dialect: DialectName) -> None:
 
 
 def _check_declaration(node: exp.Expr, _dialect: DialectName) -> None:
-    if not isinstance(node.parent, (exp.TableAlias, exp.DataType)):  # or a field of a STRUCT
+    if isinstance(node.parent, exp.XMLTable):
+        return
+    if not isinstance(node.parent, (exp.TableAlias, exp.DataType)) or node.args.get(
+        "constraints"
+    ):  # or a field of a STRUCT
         refuse("syntax", "a column is declared where none belongs", "name the column")
 
 
@@ -386,6 +392,8 @@ def _check_type(node: exp.Expr, dialect: DialectName, enums: EnumTypes | None) -
         known = _is_known(kind, dialect) if kind else _is_type(getattr(node.this, "name", ""), dialect)
     if _elements(node) > _MAX_ARRAY:
         refuse("type", f"the sizes of arrays come to more than {_MAX_ARRAY:,} elements", "write a list, as INTEGER[]")
+    if node.this is exp.DataType.Type.XML:
+        check_xml_text(node)
     if isinstance(node.this, exp.Interval):
         refuse(
             "type",
@@ -518,8 +526,8 @@ def _check_table(node: exp.Expr, dialect: DialectName) -> None:
         for function in functions:
             _check_function_in_rows(function)
         return
-    if isinstance(node.this, (exp.Identifier, exp.JSONTable)) and not (
-        isinstance(node.this, exp.JSONTable) and node.args.get("db")
+    if isinstance(node.this, (exp.Identifier, exp.JSONTable, exp.XMLTable)) and not (
+        isinstance(node.this, (exp.JSONTable, exp.XMLTable)) and node.args.get("db")
     ):
         return
     if not isinstance(node.this, exp.Anonymous) or node.args.get("db"):
@@ -579,6 +587,7 @@ _CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, DialectName], None]] = {
     exp.NullSafeEQ: _check_mysql,
     exp.Introducer: _check_mysql,
     exp.MatchAgainst: _check_words,
+    exp.XMLTable: lambda node, _dialect: check_xml_table(node),
     exp.Operator: lambda node, _dialect: check_operator(node),
 }
 

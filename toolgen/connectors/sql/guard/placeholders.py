@@ -196,10 +196,9 @@ def _follows_a_name(tokens: Sequence[Token], index: int) -> bool:
     if index < 2 or tokens[index].token_type not in Parser.TYPE_TOKENS:
         return False
     name, before = tokens[index - 1], tokens[index - 2]
-    return name.token_type in {TokenType.VAR, TokenType.IDENTIFIER} and before.token_type in {
-        TokenType.L_PAREN,
-        TokenType.COMMA,
-    }
+    opens = before.token_type in {TokenType.L_PAREN, TokenType.COMMA} or before.text.upper() == "COLUMNS"
+    named = name.token_type in {TokenType.VAR, TokenType.IDENTIFIER} or name.token_type in Parser.TYPE_TOKENS
+    return named and opens
 
 
 def _declares_columns(tokens: Sequence[Token], index: int) -> bool:

@@ -271,7 +271,7 @@ class Resolver:
             case exp.Lateral():
                 self._seen.add(id(node.this))
                 inner = node.this.this if isinstance(node.this, exp.Subquery) else node.this
-                if isinstance(inner, exp.Anonymous):
+                if isinstance(inner, (exp.Anonymous, exp.XMLTable)):
                     self._table_function(node, inner, scope, ctes)
                 elif isinstance(inner, exp.Unnest):
                     self._unnest(node, inner, scope, ctes)
@@ -394,6 +394,11 @@ class Resolver:
             self._expressions([call.this], scope, ctes)
             declared = tuple(self._spelling.column(column) for column in _declared(call.args["schema"]))
             self._function_relation(node, "json_table", declared, scope, "")
+            return
+        if isinstance(call, exp.XMLTable):
+            self._expressions(call.args["passing"], scope, ctes)
+            declared = tuple(self._spelling.column(column.this) for column in call.args.get("columns") or ())
+            self._function_relation(node, "xmltable", declared, scope, "ordinality" * bool(node.args.get("ordinality")))
             return
         self._expressions(call.expressions, scope, ctes)
         name = called(call) if isinstance(call, exp.Anonymous) else ""

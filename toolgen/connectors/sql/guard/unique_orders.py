@@ -25,7 +25,7 @@ _GROUPED: Final = frozenset({"expressions", "from_", "joins", "where", "group", 
 _INNER: Final = frozenset({"", "INNER", "CROSS"})
 
 
-class _Source(Struct, frozen=True, kw_only=True):
+class _JoinedSource(Struct, frozen=True, kw_only=True):
     """Source of a query: its key, and the type of each column that is one of a table, by the names of columns."""
 
     key: frozenset[str]
@@ -85,9 +85,11 @@ def _adds_rows(join: exp.Expr) -> bool:
     return bool(join.args.get("side") or join.args.get("method") or join.args.get("using")) or kind not in _INNER
 
 
-def _source(table: exp.Table, database: Database, common: Mapping[str, exp.Expr]) -> _Source | None:
+def _source(table: exp.Table, database: Database, common: Mapping[str, exp.Expr]) -> _JoinedSource | None:
     if (known := _table(table, database)) is not None:
-        return _Source(key=frozenset(known.primary_key), types={column.name: column.type for column in known.columns})
+        return _JoinedSource(
+            key=frozenset(known.primary_key), types={column.name: column.type for column in known.columns}
+        )
     cte = common.get(_folded(table.this)) if not table.db else None
     grouped = cte.this if cte is not None and not cte.alias_column_names else None
     if not isinstance(grouped, exp.Select) or any(
@@ -115,7 +117,7 @@ def _source(table: exp.Table, database: Database, common: Mapping[str, exp.Expr]
     types = {
         name: column.type for name, (own, table_) in given.items() for column in table_.columns if column.name == own
     }
-    return _Source(key=frozenset(name for name in names if name is not None), types=types)
+    return _JoinedSource(key=frozenset(name for name in names if name is not None), types=types)
 
 
 def _named(key: exp.Expr, given: Mapping[str, tuple[str, Table]], tables: Mapping[str, Table]) -> str | None:
@@ -171,7 +173,7 @@ def _conditions(select: exp.Select) -> Iterator[exp.EQ]:
             yield test
 
 
-def _place(node: exp.Expr | None, sources: Mapping[str, _Source | None]) -> _Place | None:
+def _place(node: exp.Expr | None, sources: Mapping[str, _JoinedSource | None]) -> _Place | None:
     if not isinstance(node, exp.Column) or slot_number(node) is not None or node.args.get("db"):
         return None
     if (qualifier := node.args.get("table")) is not None:
@@ -184,7 +186,7 @@ def _is_constant(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) or (isinstance(node, exp.Column) and slot_number(node) is not None)
 
 
-def _have_one_type(pair: tuple[_Place, _Place], sources: Mapping[str, _Source | None]) -> bool:
+def _have_one_type(pair: tuple[_Place, _Place], sources: Mapping[str, _JoinedSource | None]) -> bool:
     """Numbers of different types may be equal to one that is rounded, and not to each other."""
     left, right = (source.types.get(column) if (source := sources[name]) is not None else None for name, column in pair)
     return left is not None and left == right

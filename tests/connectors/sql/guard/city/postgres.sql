@@ -47,6 +47,13 @@ SELECT title FROM books WHERE to_tsvector('simple', title) @@ phraseto_tsquery('
 SELECT to_tsquery('english', 'winter') <-> to_tsquery('english', 'sailing') AS phrase, tsquery_phrase(to_tsquery('simple', 'a'), to_tsquery('simple', 'b'), 2);
 SELECT isbn, length(words) AS lexemes, strip(words) AS bare, numnode(plainto_tsquery('a & b & c')) FROM books ORDER BY isbn;
 SELECT isbn, setweight(to_tsvector('english', title), 'A') || setweight(to_tsvector('english', coalesce(blurb, '')), 'B') AS weighted FROM books ORDER BY isbn;
+SELECT isbn, xpath('/book/shelf/text()', details) AS shelf FROM books WHERE details IS NOT NULL ORDER BY isbn;
+SELECT isbn, (xpath('string(/book/@lang)', details))[1]::text AS lang FROM books WHERE details IS NOT NULL ORDER BY 1;
+SELECT b.isbn, x.shelf, x.copies FROM books b, XMLTABLE('/book' PASSING b.details COLUMNS shelf text PATH 'shelf', copies int PATH 'copies' DEFAULT 0) AS x ORDER BY 1;
+SELECT xmlelement(name author, xmlattributes(country AS cc), name) FROM authors ORDER BY id;
+SELECT xmlforest(title, pages AS page_count) FROM books ORDER BY isbn;
+SELECT xmlagg(xmlelement(name t, title) ORDER BY isbn) FROM books;
+SELECT isbn FROM books WHERE xmlexists('/book[copies > 2]' PASSING details) ORDER BY 1;
 SELECT subject, count(*) FROM books, unnest(subjects) AS subject GROUP BY subject ORDER BY 2 DESC, 1;
 SELECT title FROM books WHERE subjects && ARRAY['sea', 'travel'] AND NOT subjects @> '{novel}' ORDER BY title;
 SELECT title, array_length(subjects, 1) AS n, array_position(subjects, 'sea') AS sea_at, subjects[array_upper(subjects, 1)] AS last FROM books ORDER BY isbn;
@@ -435,3 +442,5 @@ SELECT t.*, row_number() OVER (ORDER BY t.kind, t.n) FROM (SELECT 'loan' AS kind
 SELECT kind, total FROM (SELECT 'fines' AS kind, sum(fine) AS total FROM loans UNION ALL SELECT 'pay', sum(gross) FROM payslips UNION ALL SELECT 'fares', sum(price) FROM bookings) q ORDER BY total DESC;
 SELECT isbn FROM books WHERE author_id IN (SELECT id FROM authors WHERE country = 'PT') AND published BETWEEN 1990 AND 2010 ORDER BY published DESC LIMIT 1 OFFSET 1;
 SELECT count(*) AS n, count(*) * 100.0 / sum(count(*)) OVER () AS pct, state FROM flights GROUP BY state ORDER BY n DESC, state;
+SELECT xmlelement(name flight, xmlattributes(number AS no, seats), xmlforest(origin AS "from", destination AS "to")) FROM flights ORDER BY id LIMIT 1;
+SELECT isbn, (xpath('/book/copies/text()', details))[1]::text::int AS copies FROM books WHERE details IS NOT NULL ORDER BY isbn;

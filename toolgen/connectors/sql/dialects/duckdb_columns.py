@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Final, NoReturn, TypeAlias
 
+import msgspec
 from msgspec import Struct
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -26,13 +27,16 @@ __all__ = [
     "is_selector",
     "is_titles",
     "is_unpacked",
+    "nested_type",
     "replaced",
     "selection_of",
+    "struct_fields",
     "title_of",
     "titles_of_columns",
     "unnested_fields",
     "unpack_columns",
     "whole_selection",
+    "whole_star",
 ]
 
 _Test: TypeAlias = Callable[[str], bool]
@@ -329,10 +333,75 @@ def unnested_fields(item: exp.Expr, type_of: Callable[[exp.Column], str]) -> tup
     recursive = isinstance(options.get("recursive"), exp.Boolean) and bool(options["recursive"].this)
     if len(given) != len(options) or options.keys() - {"recursive"}:
         return ()
+    return tuple(_fields_of(value, recursive, type_of))
+
+
+def _fields_of(value: exp.Expr, recursive: bool, type_of: Callable[[exp.Column], str]) -> Iterator[exp.Identifier]:
+    """The fields of a struct, and if `recursive` of the structs in a list of them."""
+    value = value.unnest()
     if isinstance(value, exp.Column) and isinstance(value.this, exp.Identifier):
-        return tuple(exp.to_identifier(name) for name in _typed_fields(type_of(value), recursive))
-    struct = value.expressions[0] if recursive and isinstance(value, exp.Array) and value.expressions else value
-    return tuple(_fields(struct, recursive)) if isinstance(struct, exp.Struct) else ()
+        yield from map(exp.to_identifier, _typed_fields(type_of(value), recursive))
+    elif isinstance(value, exp.Struct):
+        yield from _fields(value, recursive)
+    elif isinstance(value, exp.Array) and recursive and value.expressions:
+        yield from _fields_of(value.expressions[0], recursive, type_of)
+    elif isinstance(value, exp.Comprehension) and recursive:
+        yield from _fields_of(value.this, recursive, type_of)
+    elif isinstance(value, exp.Anonymous) and isinstance(value.this, str):
+        name, arguments = value.this.removeprefix(CALL).lower(), value.expressions
+        if name in _FROM_JSON and len(arguments) == 2 and arguments[1].is_string:
+            yield from map(exp.to_identifier, _json_fields(arguments[1].name, recursive))
+        elif name in _TRANSFORMS and recursive and len(arguments) == 2 and isinstance(arguments[1], exp.Lambda):
+            yield from _fields_of(arguments[1].this, recursive, type_of)
+
+
+_FROM_JSON: Final = frozenset({"from_json", "from_json_strict", "json_transform", "json_transform_strict"})
+_TRANSFORMS: Final = frozenset({"apply", "array_apply", "array_transform", "list_apply", "list_transform"})
+
+
+def _json_fields(structure: str, recursive: bool) -> Iterator[str]:
+    """The fields of a structure of JSON as `from_json` takes it: `{"name": "VARCHAR"}`, or `[{"name": "VARCHAR"}]`."""
+    try:
+        found = msgspec.json.decode(structure)
+    except msgspec.DecodeError:
+        return
+    yield from _structure_fields(found, recursive)
+
+
+def _structure_fields(found: object, recursive: bool) -> Iterator[str]:
+    while recursive and isinstance(found, list) and len(found) == 1:
+        found = found[0]
+    for name, inner in found.items() if isinstance(found, dict) else ():
+        nested = [*_structure_fields(inner, recursive)] if recursive else []
+        yield from nested or [name]
+
+
+def whole_star(item: exp.Expr) -> exp.Expr:
+    """Return the star of `COLUMNS(* REPLACE (…))` that stands alone, which means the same; other items as they are."""
+    star = item.expressions[0] if is_selector(item) and len(item.expressions) == 1 else None
+    bare = star.this if isinstance(star, exp.Column) else star
+    changed = isinstance(bare, exp.Star) and (bare.args.get("replace") or bare.args.get("rename"))
+    return star if changed and star is not None else item
+
+
+@cache
+def nested_type(declared: str, fields: tuple[str, ...]) -> str:
+    """The type of a field of a struct, by the names that lead to it; "" for none."""
+    if not fields:
+        return declared
+    try:
+        kind: exp.Expr | None = exp.DataType.build(declared, dialect="duckdb")
+    except (SqlglotError, ValueError, RecursionError):
+        return ""
+    for name in fields:
+        inner = kind.expressions if kind is not None and kind.this is exp.DType.STRUCT else ()
+        kind = next((one.args.get("kind") for one in inner if one.name.lower() == name.lower()), None)
+    return kind.sql("duckdb") if kind is not None else ""
+
+
+def struct_fields(declared: str) -> tuple[str, ...]:
+    """The fields of a STRUCT as the catalog writes its type; () for other types."""
+    return _typed_fields(declared, False)
 
 
 @cache

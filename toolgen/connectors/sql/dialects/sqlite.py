@@ -46,6 +46,18 @@ def _restore_commas(root: exp.Expr) -> None:
             join.set("kind", None)
 
 
+def _select_from_named(root: exp.Expr) -> None:
+    """Reads `x IN t` as `x IN (SELECT * FROM t)`: https://www.sqlite.org/lang_expr.html#the_in_and_not_in_operators."""
+    for test in list(root.find_all(exp.In)):
+        named = test.args.get("field")
+        if isinstance(named, exp.Column) and isinstance(named.this, exp.Identifier) and len(named.parts) <= 2:
+            schema = named.args.get("table")
+            table = exp.Table(this=named.this.copy(), db=schema.copy() if schema is not None else None)
+            query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=table))
+            test.set("field", None)
+            test.set("query", exp.Subquery(this=query))
+
+
 def _hint(words: Sequence[str]) -> str:
     if "ON" in words and "JOIN" not in words[: words.index("ON")]:
         return "write JOIN in place of the comma before ON"
@@ -109,7 +121,10 @@ DIALECT: Final = Dialect(
     negative_limits=True,
     explain="EXPLAIN QUERY PLAN ",
     token_rewrites=(TokenRewrite("CROSS", _mark_cross_joins), TokenRewrite(TokenType.MOD, enclose_limits)),
-    tree_rewrites=(TreeRewrite((exp.Join,), _restore_commas, makes_nodes=False),),
+    tree_rewrites=(
+        TreeRewrite((exp.Join,), _restore_commas, makes_nodes=False),
+        TreeRewrite((exp.In,), _select_from_named),
+    ),
     read=_read,
     prepare=_prepare,
     sandbox="toolgen.connectors.sql.execution.sqlite",

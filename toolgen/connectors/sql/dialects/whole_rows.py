@@ -75,7 +75,7 @@ _SHOWING: Final = frozenset(
 
 def _is_shown(value: exp.Expr, item: exp.Expr) -> bool:
     around = value.parent.parent if isinstance(value.parent, exp.Order) else value.parent
-    if item.unalias() is value or isinstance(around, (exp.Unnest, exp.Explode)):
+    if item.unalias() is value or isinstance(around, (exp.Unnest, exp.Explode, exp.Bracket)):
         return True
     return isinstance(around, exp.Anonymous) and (
         around.name.lower() in _SHOWING or around.name.lower() == f"{CALL}unnest"

@@ -14,11 +14,14 @@ from toolgen.connectors.sql.dialects.duckdb_columns import (
     is_selector,
     is_titles,
     is_unpacked,
+    nested_type,
     replaced,
     selection_of,
+    struct_fields,
     title_of,
     unnested_fields,
     whole_selection,
+    whole_star,
 )
 from toolgen.connectors.sql.dialects.whole_rows import ROW_FUNCTIONS
 from toolgen.connectors.sql.guard.alias_scope import alias_answers, is_sorted_by
@@ -53,12 +56,16 @@ class Columns:
     def expanded(self, items: Iterable[exp.Expr], scope: SelectScope, merged: bool) -> list[exp.Expr]:
         """The SELECT list with every `*` written out where a base table stands behind it."""
         expanded: list[exp.Expr] = []
-        for item in items:
+        for written in items:
+            item = whole_star(written) if self._record.column_selections else written
             if self._record.column_selections:
                 self._unpack(item, scope, merged)
             if isinstance(item, exp.Star) and not item.args.get("ilike"):
                 expanded.extend(self._star(item, item, scope.relations, merged))
             elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star) and not item.this.args.get("ilike"):
+                if fields := self._struct_star(item, item.this, scope):
+                    expanded.extend(fields)
+                    continue
                 owner = self._owner(item, scope)
                 expanded.extend(self._star(item, item.this, [owner], False))
             elif self._record.column_selections and (selection := selection_of(item)) is not None:
@@ -167,6 +174,29 @@ class Columns:
         if not written:
             refuse("column", "* stands for no column that is available", "name the columns you need")
         return written
+
+    def _struct_star(self, item: exp.Column, star: exp.Star, scope: SelectScope) -> list[exp.Expr]:
+        """The fields of `s.* EXCLUDE (…)` for a struct s of a table; [] for the star of a table or of an unknown struct."""
+        qualifier = item.args.get("table")
+        alias = self._spelling.relation(qualifier) if qualifier is not None else ""
+        relations = [relation.alias for around in scope.chain() for relation in around.relations]
+        if not self._record.struct_fields or qualifier is None or alias in relations or len(item.parts) != 2:
+            return []
+        struct = exp.Column(this=qualifier.copy())
+        names = struct_fields(_type_in(struct, scope, self._spelling))
+        changes = self._changes(star, ())
+        written: list[exp.Expr] = []
+        for name in names:
+            field = exp.to_identifier(name, quoted=True)
+            change = changes.pop(fold_column(self._dialect, name, quoted=True), field)
+            renamed = change is not None and any(change is one for one in star.args.get("rename") or ())
+            if change is field or renamed:
+                title = change.args["alias"] if change is not None and renamed else field
+                column = exp.Column(this=field, table=qualifier.copy())
+                written.append(exp.Alias(this=column, alias=title.copy()))
+            elif change is not None:
+                return []
+        return written if not changes else []
 
     def _changes(self, star: exp.Star, relations: Sequence[QueryRelation]) -> dict[str, exp.Expr | None]:
         """Return the replacements of columns of `*`, by name: None for EXCLUDE, an expression for REPLACE."""
@@ -477,6 +507,8 @@ class Columns:
             case exp.Alias():
                 return (self._spelling.column(item.args["alias"]),)
             case exp.Column() if isinstance(item.this, exp.Star):
+                if written := self._struct_star(item, item.this, scope):
+                    return tuple(self._spelling.column(field.args["alias"]) for field in written)
                 return self._owner(item, scope).names
             case exp.Column():
                 return (self._spelling.column(item.this),) if slot_number(item) is None else (None,)
@@ -489,13 +521,18 @@ class Columns:
 
 
 def _type_in(node: exp.Column, scope: SelectScope, spelling: NameRules) -> str:
-    """The type of a column of one table of the query itself; "" for other columns."""
-    name, qualifier = spelling.column(node.this), node.args.get("table")
-    alias = spelling.relation(qualifier) if qualifier is not None else None
-    found = [one for one in scope.relations if name in one.names and alias in {None, one.alias}]
-    table = found[0].table if len(found) == 1 and len(node.parts) <= 2 else None
-    columns = table.columns if table is not None else ()
-    return next((one.type for one in columns if spelling.column(exp.to_identifier(one.name, quoted=True)) == name), "")
+    """The type of a column of one table of the query itself, or of a field of it; "" for other columns."""
+    first, *rest = node.parts
+    tables = [one for one in scope.relations if one.alias == spelling.relation(first)]
+    if tables and rest:
+        first, *rest = rest
+    name = spelling.column(first)
+    found = [one for one in tables or scope.relations if name in one.names]
+    table = found[0].table if len(found) == 1 else None
+    for column in table.columns if table is not None else ():
+        if spelling.column(exp.to_identifier(column.name, quoted=True)) == name:
+            return nested_type(column.type, tuple(part.name for part in rest))
+    return ""
 
 
 def _invisible(relation: QueryRelation) -> frozenset[str]:

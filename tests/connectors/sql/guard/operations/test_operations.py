@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import duckdb as duckdb_driver
 import pytest
 
 from tests.connectors.sql.guard.analysts import open_scope
@@ -18,7 +19,7 @@ from toolgen.model.call import Statement
 from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Deny
 
-_AT_LEAST = 280
+_AT_LEAST = 550
 _EVERY = 8  # statement is tried through a row filter in the default run
 # A sample of a subquery is not one of the table, and numbers of rows would count hidden ones.
 _WITHOUT_FILTER = ("SAMPLE", "rowid", "_rowid_", "INDEXED", "SUMMARIZE")
@@ -174,10 +175,27 @@ def test_the_row_of_a_table_has_its_visible_columns(engine: Engine, call: str) -
         "SELECT fare! FROM flights",
         "SELECT fare::UNION(a INTEGER) FROM flights",
         "SELECT 1::UNION(a nothing)",
+        "SELECT crew.* EXCLUDE (size) FROM flights",
+        "SELECT crew.* RENAME (size AS n) FROM flights",
+        "SELECT contact.* EXCLUDE (email) FROM members",
+        "SELECT city FROM (SELECT unnest(contact.address) FROM members)",
+        "SELECT city FROM (SELECT unnest(m.contact.address) FROM members m)",
+        "SELECT COLUMNS(* REPLACE (fare AS id)) FROM flights",
+        "SELECT COLUMNS(* REPLACE (1 AS fare)) FROM flights",
+        "SELECT list_transform([f], lambda r : r['fare']) FROM flights f",
+        "SELECT id FROM flights f WHERE f['fare'] > 3",
     ],
 )
 def test_hidden_columns_stay_hidden(engine: Engine, sql: str) -> None:
     _refused(engine, sql, _NARROW)
+
+
+@duckdb
+def test_a_field_of_a_row_is_one_of_its_visible_columns(engine: Engine) -> None:
+    verdict = _judge(engine, "SELECT f['fare'] FROM flights f", _NARROW)
+    assert isinstance(verdict, Statement), verdict
+    with pytest.raises(duckdb_driver.BinderException):
+        engine.rows(verdict.sql)
 
 
 @duckdb
@@ -212,3 +230,30 @@ def test_a_pivot_of_days_and_truth_values_is_that_of_the_engine(engine: Engine) 
         assert isinstance(verdict, Statement), verdict
         assert engine.rows(verdict.sql) == engine.rows(sql)
     _refused(engine, "PIVOT payslips ON month IN (DATE '1 Oct 2024') USING sum(gross)")
+
+
+sqlite = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+
+
+@sqlite
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id FROM loans WHERE id IN books",
+        "SELECT id FROM loans WHERE id IN main.books",
+        "SELECT id FROM loans WHERE id IN sqlite_schema",
+        "SELECT id FROM loans WHERE id IN pragma_table_list",
+        "SELECT id FROM loans WHERE id IN json_each('[1]')",
+        "WITH loans AS (SELECT id FROM books) SELECT id FROM main.loans WHERE id IN loans",
+    ],
+)
+def test_a_table_behind_in_is_one_of_the_policy(engine: Engine, sql: str) -> None:
+    _refused(engine, sql, SqlScope(tables={"loans": TableScope(columns=("id",))}, max_rows=10))
+
+
+@sqlite
+def test_a_table_behind_in_has_its_visible_columns_and_rows(engine: Engine) -> None:
+    scope = SqlScope(tables={"depots": TableScope(columns=("id",), rows="id < 3"), "loans": TableScope()}, max_rows=100)
+    verdict = _judge(engine, "SELECT id FROM loans WHERE id IN depots ORDER BY id", scope)
+    assert isinstance(verdict, Statement), verdict
+    assert engine.rows(verdict.sql)[1] == [(1,), (2,)]

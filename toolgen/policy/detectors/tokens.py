@@ -88,10 +88,6 @@ class Tokens:
         self._form = re.compile(rf"<(\\*)({names}):([1-9][0-9]{{0,8}})>")
         self._signed = re.compile(rf"<({names}):([1-9][0-9]{{0,8}})([0-9]{{{_DIGITS}}})>")
 
-    def stand(self, text: str) -> bool:
-        """Return True if a text contains a token or a text that looks like a token."""
-        return "<" in text and self._form.search(text) is not None
-
     def escaped(self, text: str) -> str:
         """Escape a text of foreign origin, so that no part of it is a token."""
         return self._form.sub(lambda found: f"<\\{found[1]}{found[2]}:{found[3]}>", text) if "<" in text else text

@@ -46,7 +46,7 @@ _sync_content = sync_content
 
 
 class NoRoomError(OSError):
-    """There is no room for what was to be written. Nothing was, and the segment is as it was."""
+    """There is no space for the data. Nothing was written, and the segment is unchanged."""
 
 
 class BusyFileError(OSError):
@@ -69,9 +69,9 @@ class SegmentMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndingRoom:
-    """Room on the disk for how calls end, kept from when they begin: a full disk refuses calls, and never loses what became of one.
+    """Disk space reserved for outcomes when their calls begin: a full disk refuses calls, and never loses an outcome.
 
-    An entry may use what was kept for its own call, and nothing else of it.
+    An entry may use only the reservation of its own call.
     """
 
     def __init__(self) -> None:
@@ -102,15 +102,15 @@ class EndingRoom:
             self.total += size
 
     def release(self, entry: Entry) -> None:
-        """Keeps no more room for the ending of a call."""
+        """Release the reservation for the outcome of a call."""
         self.total -= self._kept.pop(entry.get("call_id", ""), 0)
 
 
 class Segment:
-    """The file a stream is written to. One process holds the stream's lock at a time.
+    """File that a stream is written to. One process holds the stream's lock at a time.
 
-    Blocks of zeros are written ahead, because a file whose size does not change is synced ten times faster, and because what is begun has
-    to have room to end; a clean close cuts them off, and a reader of the file stops at the first zero byte.
+    Blocks of zeros are written ahead, because a file of constant size is synced ten times faster, and because an outcome must have space;
+    a clean close truncates them, and a reader of the file stops at the first zero byte.
     """
 
     def __init__(self, directory: Path, stream: str) -> None:
@@ -136,13 +136,12 @@ class Segment:
         return SegmentMark(first=self.first, size=self.size, head=self.head)
 
     def open(self, mark: SegmentMark | None = None) -> None:
-        """Takes the lock, unless it is held, finds the end and checks the last entries.
+        """Take the lock, unless it is held, find the end and check the last entries.
 
-        With the `mark` that this process acknowledged before a write failed, everything behind it is cut off, however whole it looks:
-        after a failed sync a file reads back what never reached the disk. What a crash left behind the last whole line, or a failed
-        write behind the mark, is put into a file of its own, then cut off, and its size left in `torn`. Raises `BlockingIOError` when
-        another process holds the stream, and `AuditError` when an entry near the end is not what was written, because nothing may be
-        built on that.
+        With the `mark` that this process acknowledged before a write failed, all data after it is cut off, even valid lines: after a
+        failed sync a file may return data that never reached the disk. Data of a crash after the last complete line, or of a failed write
+        after the mark, is copied to a file of its own, then cut off, and its size is put into `torn`. Raises `BlockingIOError` if another
+        process holds the stream, and `AuditError` if an entry near the end is not what was written, because nothing may be built on it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         held = self._is_held()
@@ -159,9 +158,7 @@ class Segment:
                 self._recover()
             if created:
                 sync_folder(self.path.parent)
-            self._allocate(
-                self.size
-            )  # on a full or failing disk this is where it shows, before anything is said to be recorded
+            self._allocate(self.size)  # a full or failing disk shows here, before an entry is acknowledged
         except BaseException:
             self._close_file()
             if not held:  # a stream that could only not be gone on with stays this process's
@@ -171,11 +168,10 @@ class Segment:
     def write(
         self, data: bytes, head: StreamHead, time: float, *, reserve: int = 0, begins: bool = False
     ) -> SegmentMark:
-        """Appends lines and returns, once they are on the disk, how far that is.
+        """Append lines and return the end of the durable data.
 
-        Behind them, room for `reserve` bytes is kept for what will have to be written. Where that cannot be had, lines that begin nothing
-        are still written while they fit into what was kept before. Raises `NoRoomError`; after another `OSError` only `open` with `mark`
-        makes the file usable again.
+        After them, `reserve` bytes are reserved for later outcomes. Without space, lines that begin no call are still written if they fit
+        into earlier reservations. Raises `NoRoomError`; after another `OSError` only `open` with `mark` makes the file usable again.
         """
         end = self.size + len(data)
         if end + reserve > self._allocated:
@@ -194,10 +190,11 @@ class Segment:
         return SegmentMark(first=self.first, size=end, head=head)
 
     def rotate(self, reserve: int = 0) -> None:
-        """Closes the segment under a name that says where it begins, and begins the next, with room for `reserve` bytes.
+        """Close the segment under the name of its first entry, and begin the next, with `reserve` bytes reserved.
 
-        Killed in between, there is a closed segment and none that is being written: `open` begins it. Raises `NoRoomError` where the next
-        cannot be begun, and `BusyFileError` where a file cannot be renamed while a reader has it open (Windows); then this one goes on.
+        If the process is killed in between, there is a closed segment and no current one: `open` begins it. Raises `NoRoomError` if the
+        next cannot be begun, and `BusyFileError` if a reader has the file open so that it cannot be renamed (Windows); then this one
+        continues.
         """
         closed = self.path.with_name(closed_name(self.stream, self.first))
         if closed.exists():
@@ -245,7 +242,7 @@ class Segment:
         return open_descriptor(self.path, "RDWR", "NOFOLLOW")
 
     def reserve(self, size: int) -> None:
-        """Keeps room for that many bytes behind what is written. Raises `NoRoomError`."""
+        """Reserve that many bytes after the written data. Raises `NoRoomError`."""
         if self.size + size > self._allocated:
             self._allocate(self.size + size)
 
@@ -255,7 +252,7 @@ class Segment:
             there = os.stat(self._name)
         except OSError:
             return True
-        # The file that is open keeps its inode number from every other file, so what the name leads to says all there is to know.
+        # No other file has the inode number of an open file, so comparing it with that of the name is sufficient.
         return (there.st_dev, there.st_ino, there.st_size) != (*self._inode, self._allocated)
 
     def close(self) -> None:
@@ -306,7 +303,7 @@ class Segment:
             raise
 
     def _go_on(self, mark: SegmentMark) -> bool:
-        """Goes on behind what was acknowledged, where the file still holds that; the bytes behind it count as torn."""
+        """Continue after the acknowledged data, if the file still has it; bytes after it count as torn."""
         total = os.fstat(self._fd).st_size
         start = max(0, mark.size - _WINDOW)
         data = read_at(self._fd, mark.size - start, start)
@@ -314,7 +311,7 @@ class Segment:
         if mark.size:
             entry = parsed(data[data.rfind(b"\n", 0, -1) + 1 : -1]) if len(data) == mark.size - start else None
             known = entry is not None and entry["hash"] == mark.head.hash and is_whole(entry)
-        else:  # nothing of this segment was acknowledged: what stands in it has to be what we tried to write
+        else:  # nothing of this segment was acknowledged: it must contain what this process tried to write
             entry = parsed(rest.partition(b"\n")[0])
             known = entry is None or (entry["prev"] == mark.head.hash and entry["seq"] == mark.head.seq + 1)
         if known:
@@ -366,7 +363,7 @@ class Segment:
                 self.since = datetime.fromisoformat(entry["time"]).timestamp()
 
     def _tail(self) -> tuple[int, bytes]:
-        """The last lines of the file and where they start: enough of them to hold at least one whole line, unless there is none."""
+        """Return the last lines of the file and their start: at least one complete line, unless there is none."""
         total = os.fstat(self._fd).st_size
         window = _WINDOW + _STEP
         while True:
@@ -390,9 +387,9 @@ class Segment:
             os.close(fd)
 
     def _walk(self, data: bytes) -> tuple[int, StreamHead]:
-        """Checks the chain over the lines read; returns where the last whole one ends, and the head it leaves.
+        """Check the chain of the lines; return the end of the last complete one, and its head.
 
-        The first of them is taken as it is: what it follows stands outside of what was read, and is `verify`'s to judge.
+        The first line is trusted: its predecessor was not read, and `verify` checks it.
         """
         good, head, first = 0, StreamHead(), True
         while (end := data.find(b"\n", good)) >= 0:
@@ -412,7 +409,7 @@ class Segment:
 
 
 def _zeros(fd: int, offset: int, end: int) -> int:
-    """Writes zeros from `offset` to behind `end`, durably; returns where they end. Raises `NoRoomError`."""
+    """Write zeros from `offset` to `end` or later, durably; return their end. Raises `NoRoomError`."""
     target = (end // _STEP + 1) * _STEP
     zeros = bytes(64 * 1024)
     try:

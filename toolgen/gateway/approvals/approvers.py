@@ -37,27 +37,27 @@ def _enough(policy: Policy, involved: Collection[str], need: Requirement) -> boo
 
 
 def roles_that_answer(policy: Policy) -> frozenset[str]:
-    """The roles whose principals may answer for some calls: those of the policy, of its rules, and those it escalates to."""
+    """Return the roles whose principals may answer for some calls: those of the policy, of its rules, and of escalations."""
     rules = (rule.consent.roles for rule in policy.rules if rule.consent is not None)
     return policy.approval.roles.union(policy.approval.escalate_to, *rules)
 
 
 def open_roles(policy: Policy, known: Invocation, now: float) -> frozenset[str]:
-    """The roles whose principals may answer for a call by now: nobody answered for long enough, and others may too."""
+    """Return the roles whose principals may answer for a call now, including those of an escalation that is due."""
     named = frozenset(role for need in known.approval.needs for role in need.roles) or policy.approval.roles
     return named | escalated_to(policy, known.asked, now)
 
 
 def escalated_to(policy: Policy, asked: float, now: float) -> frozenset[str]:
-    """The roles whose principals may answer in the place of those that were asked; none until nobody answered for long enough."""
+    """Return the roles of the escalation that is due for a call; none before its time."""
     approval = policy.approval
     escalated = approval.escalate_s > 0 and now >= asked + approval.escalate_s
     return approval.escalate_to if escalated else frozenset()
 
 
 def counted(policy: Policy, votes: Sequence[ApprovalVote]) -> tuple[ApprovalVote, ...]:
-    """The votes that still count, each for the roles that are left of those it was given in. Who is no principal any more, or has none of
-    them, agreed to nothing."""
+    """Return the votes that still count, each for the remaining roles in which it was given. A vote of a principal that is gone, or has
+    none of them, does not count."""
     found = (msgspec.structs.replace(vote, roles=_left(policy, vote)) for vote in votes)
     return tuple(vote for vote in found if vote.roles)
 

@@ -72,7 +72,7 @@ class Approvals:
     async def answerable(
         self, principal: Principal, waiting: tuple[Invocation, ...] | None = None
     ) -> tuple[Invocation, ...]:
-        """The calls that wait for an answer this principal may give, the oldest first; of the `waiting` ones where they are known."""
+        """Return the calls that this principal may answer, the oldest first; those of `waiting` if given."""
         if not self.may_answer(principal):
             return ()
         found, now = await self.waiting() if waiting is None else waiting, await self.calls.store.now()
@@ -94,11 +94,11 @@ class Approvals:
         principal: Principal,
         terms: DecisionOptions = AS_ASKED,
     ) -> Invocation | Error:
-        """Answers for a call, on `terms`. A no ends it, and so does what changed since it was asked for; it is approved once enough people
-        said yes. The record has the channel of the answer and digests of what was shown there. What is refused is on record, and has no
-        effect.
+        """Answer for a call, with `terms`. A denial ends it, and so does a change since it was requested; it is approved once enough
+        people agreed. The record has the channel of the answer and digests of the displayed request. A refused answer is recorded, and
+        has no effect.
 
-        Raises `AuditError` when the answer cannot be recorded (then it was not given), and `StateError`.
+        Raises `AuditError` if the answer cannot be recorded (then it has no effect), and `StateError`.
         """
         known, note = await self.calls.current_of(call_id), reason_in(note)
         if not may_ever_answer(self.current.compiled_policy.policy, principal):
@@ -113,7 +113,7 @@ class Approvals:
             found = Error(code="forbidden", message="nobody answers for a call of their own, or one made for them")
         elif not (roles := self._roles(principal, known, await self.calls.store.now())) and known.status == "pending":
             found = Error(code="forbidden", message=f"this call takes {in_words(known.approval.needs)}")
-        elif known.kind != "approval":  # agreed to before, and its user's device is asked now
+        elif known.kind != "approval":  # approved before, and it waits for its user's device now
             found = Error(code="conflict", message="this call waits for no answer any more")
         elif not approve and (terms.arguments is not None or terms.remember is not None):
             found = Error(
@@ -128,7 +128,7 @@ class Approvals:
         return found
 
     async def agree(self, call_id: str, *, approve: bool, caller: Principal) -> Invocation | Error:
-        """The answer of the person at a caller's own client, where the policy lets it count. Raises as `decide`."""
+        """Accept the answer of the person at the caller's own client, if the policy permits it. Raises the errors of `decide`."""
         known = await self.calls.own(call_id, caller)
         if known is None:
             return Error(code="not_found", message="no call with this id waits for an answer")
@@ -140,8 +140,8 @@ class Approvals:
         return await self._approve(known, ApprovalVote(by=caller.id, roles=(), at=0.0), note, _AT_CLIENT)
 
     async def leave_to_approvers(self, call_id: str, caller: Principal) -> None:
-        """Note that the person at a caller's own client was asked about a call and gave no answer. It goes on waiting for the approvers; if
-        there are none it ends. Raises as `decide`."""
+        """Note that the person at the caller's own client gave no answer. The call waits for the approvers; without approvers it ends.
+        Raises the errors of `decide`."""
         known = await self.calls.own(call_id, caller)
         if known is None or known.kind != "approval":
             return
@@ -161,8 +161,8 @@ class Approvals:
         return self.current.compiled_policy.policy.approval.elicits and elicitable(known.approval.needs)
 
     def shown_to_caller(self, known: Invocation) -> ApprovalView | None:
-        """A waiting call for the person at its caller's own client; None where that person may not answer, or could not judge it: an
-        approver changed what was asked for. Nor is one asked again who gave no answer."""
+        """Return a waiting call for the person at its caller's own client; None if that person may not answer, gave no answer before,
+        or could not judge it because an approver changed it."""
         if (
             known.kind != "approval"
             or known.status != "pending"
@@ -180,7 +180,7 @@ class Approvals:
         return await shown_to_approver(known, kept_call(known, compiled_policy), compiled_policy)
 
     async def _answered(self, known: Invocation, note: str, terms: DecisionOptions) -> dict[str, object] | Error:
-        """The note, the channel and what was shown there, for the record; an error where the approver was shown another request."""
+        """Return the note, the channel and the displayed request for the record; an error if the approver saw another request."""
         if terms.channel == "mcp":
             shown = self.shown_to_caller(known) or ApprovalView(arguments=())
         else:
@@ -263,7 +263,7 @@ class Approvals:
         answered: Mapping[str, object],
         terms: DecisionOptions,
     ) -> Invocation | Error | None:
-        """Counts one yes to a call as it is `wanted`; None where somebody else was quicker. `kept` is the call as it is by now."""
+        """Count one approval of a call as it is `wanted`; None if another process was faster. `kept` is the stored call."""
         compiled_policy = self.current.compiled_policy
         votes = () if terms.arguments is not None else counted(compiled_policy.policy, kept.approval.votes)
         if compiled_policy.identity.concerns(vote.by, [one.by for one in votes]):

@@ -108,7 +108,7 @@ class ApprovalGrants:
     async def use(self, question: Question) -> bool:
         """Return True if a grant covers a call; the use is counted and written to the audit log. Raises `AuditError`.
 
-        If grants cannot be read, no grant applies and approval is asked for.
+        If grants cannot be read, no grant applies and approval is required.
         """
         try:
             used = await self._found(question)
@@ -129,7 +129,7 @@ class ApprovalGrants:
         return None
 
     async def _count(self, grant: CallGrant, question: Question) -> CallGrant | None:
-        """The grant with this call counted, or None where it does not cover it. Of many who try to be the last, one is."""
+        """Return the grant with this call counted, or None if it does not cover it. Of concurrent uses of the last one, one succeeds."""
         known: CallGrant | None = grant
         for _ in range(_TRIES):
             if known is None or known.ended or known.used >= known.calls:
@@ -192,7 +192,7 @@ class ApprovalGrants:
         return error
 
     def _may_end(self, principal: Principal, grant: CallGrant) -> bool:
-        """People that may end it: who gave it, and who could have, in their own name, and for nobody's call of their own."""
+        """Return True if a principal may end a grant, in its own name: it agreed to it, or could have, and it is not for its own calls."""
         compiled_policy = self._current.compiled_policy
         if principal.on_behalf_of is not None:
             return False
@@ -224,7 +224,7 @@ class ApprovalGrants:
         await self._log.append(entry)
 
     async def _record_use(self, grant: CallGrant, question: Question) -> None:
-        """Says of a call that it goes on by a grant, and who gave that."""
+        """Record that a call runs by a grant, and who gave it."""
         by = people(grant.votes)
         entry = {
             "event": "decision",

@@ -1,4 +1,4 @@
-"""Requests for approval: a call is kept until somebody answers for it, people are reminded, and others are asked."""
+"""Requests for approval: a call is stored until it is answered, with reminders and escalation."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _UNKEPT = unavailable("a person would have to agree to this call, and where such
 
 
 class ApprovalRequests:
-    """Requests for approval, for the approve stage (`ApprovalQueue`). `current` is the policy in force, under which people are asked."""
+    """Requests for approval, for the approve stage (`ApprovalQueue`). `current` is the policy in force, which determines the approvers."""
 
     def __init__(self, *, calls: WaitingCalls, current: CurrentPolicy, grants: ApprovalGrants) -> None:
         self._calls, self._current, self._grants = calls, current, grants
 
     async def ask(self, question: Question) -> Result:
-        """Keeps a call until somebody answers for it; refused where nobody could read it, or too many wait already."""
+        """Store a call until it is answered; refuse it if no approver could read it, or too many calls wait already."""
         call = question.call
         size = len(encode(call.arguments))
         if size > MAX_ARGUMENTS_SIZE:
@@ -77,8 +77,8 @@ class ApprovalRequests:
         return await self._grants.use(question)
 
     async def step(self, known: Invocation, now: float) -> None:
-        """Does what is due about a call that nobody has answered for: people are reminded, and others may answer too, which is on record
-        before it is told. Of many workers one does it. Raises `AuditError` where it cannot be recorded; then it is done later."""
+        """Take the due step for an unanswered call: a reminder, or an escalation, which is recorded before it is announced. One of many
+        workers does it. Raises `AuditError` if it cannot be recorded; then it is done later."""
         due = {name: now for name, at in next_steps(known).items() if at <= now}
         held = await self._calls.hold(known) if due else None
         if held is None:
@@ -100,7 +100,7 @@ class ApprovalRequests:
 
 
 def _with_steps(invocation: Invocation, policy: Policy) -> Invocation:
-    """With the times at which people are reminded of it, and others are asked, while nobody answers."""
+    """Return the call with the times of its reminder and its escalation."""
     approval, asked = policy.approval, invocation.asked
     return with_approval(
         invocation,
@@ -110,7 +110,7 @@ def _with_steps(invocation: Invocation, policy: Policy) -> Invocation:
 
 
 def invocation_of(question: Question, now: float) -> Invocation:
-    """Return a call as it is kept until somebody answers."""
+    """Return a call in its stored form, waiting for an answer."""
     call = question.call
     return Invocation(
         id=call.id,

@@ -71,17 +71,17 @@ class RoleGrants:
         self._give, self._background = give, background
         self._seen: CompiledPolicy | None = None
         self._due, self._heard = 0.0, -1e9
-        self._reading = asyncio.Lock()  # so that nothing older is put in force after what is newer
+        self._reading = asyncio.Lock()  # so that an older state never replaces a newer one
         self._task: asyncio.Task[None] | None = None
         self.trouble = FaultLog(clock, "roles that were given for some time cannot be read, and nobody has them")
 
     async def start(self) -> None:
-        """Reads them, and goes on to."""
+        """Read the grants, and continue to read them."""
         await self.refresh()
         self._task = self._background.start("reading which roles were given", self._poll)
 
     async def stop(self) -> None:
-        """Reads no more."""
+        """Stop reading."""
         if self._task is not None:
             await cancel(self._task)
 
@@ -98,14 +98,14 @@ class RoleGrants:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Puts in force what was given by now. What cannot be read for a moment is given to nobody any more."""
+        """Put the current grants in force. While grants cannot be read, none are in force."""
         policy = self._current.compiled_policy.policy
         if not policy.role_grants and not policy.given:
             return
         try:
             async with self._reading:
                 now = await self.store.now()
-                # In this order: what changes in between is told the next time.
+                # In this order: a change in between is reported the next time.
                 if await self.store.changed() or now >= self._due or self._seen is not self._current.compiled_policy:
                     await self._read(now)
         except StateError as error:
@@ -130,9 +130,9 @@ class RoleGrants:
         self._seen = self._current.compiled_policy
 
     async def ask(self, grant_request: RoleWish, principal: Principal) -> RoleGrant | Error:
-        """A role for somebody, in force at once or, where it takes two people, once another agrees. What is refused is on record.
+        """Request a role for a principal, in force at once or, if it takes two people, once another agrees. A refusal is recorded.
 
-        Raises `AuditError` when it cannot be recorded (then it was not given), and `StateError`.
+        Raises `AuditError` if it cannot be recorded (then it has no effect), and `StateError`.
         """
         found = self._asked(grant_request, principal)
         if isinstance(found, Error):
@@ -256,7 +256,7 @@ class RoleGrants:
         return rule is not None and not rule.by.isdisjoint(own)
 
     def _standing(self, grant: RoleGrant) -> RoleGrantRule | None:
-        """The rule by which the policy in force still lets a role be given so, by these people; None where none does."""
+        """Return the rule by which the policy in force still permits these people to give a role; None if there is none."""
         for rule in self._current.compiled_policy.policy.role_grants:
             if rule.role != grant.role or rule.break_glass != grant.break_glass or grant.seconds > rule.max_s:
                 continue
@@ -287,7 +287,7 @@ class RoleGrants:
         return name.partition(":")[0] in policy.credentials.issuers and not wanted.isdisjoint(roles)
 
     def _own(self, name: str, roles: frozenset[str]) -> frozenset[str]:
-        """The roles of a principal but those that it was given for some time: nobody gives away what was given to them."""
+        """Return the roles of a principal without temporary ones, which cannot be passed on."""
         return roles - {one.role for one in self._current.compiled_policy.policy.given.get(name, ())}
 
     def _same(self, one: str, other: str) -> bool:
@@ -314,7 +314,7 @@ class RoleGrants:
         await self._log.append(entry)
 
     async def _refused(self, error: Error, principal: Principal, given: Mapping[str, str]) -> Error:
-        """The refusal, on record with what was asked for, as far as it can be written."""
+        """Return the refusal, and record it with the request, as far as it can be written."""
         shown = {name: text.encode("ascii", "replace").decode()[:128] for name, text in given.items()}
         entry = {"event": "refusal", "status": "refused", "code": error.code, "principal": principal.id}
         await self._log.append({**entry, "arguments": shown})

@@ -39,9 +39,8 @@ class GrantRequest(Struct, frozen=True, kw_only=True):
 
 
 class DecisionOptions(Struct, frozen=True, kw_only=True):
-    """Terms of an answer. `arguments` replace those that were asked for. `digest` is that of the call that the approver was shown, `shown`
-    that of the request, each "" where the approver does not say. With `remember` the answer counts for later calls too. `channel` is where
-    it was given."""
+    """Options of an answer. `arguments` replace the requested ones. `digest` is that of the call that the approver saw, `shown` that of
+    the request, each "" if it is not stated. With `remember` the answer counts for later calls too. `channel` is where it was given."""
 
     arguments: JsonObject | None = None
     digest: str = ""
@@ -56,7 +55,8 @@ AS_ASKED = DecisionOptions()
 async def edited(
     known: Invocation, arguments: JsonObject, compiled_policy: CompiledPolicy, *, by: str
 ) -> Invocation | Error:
-    """The call with other arguments, as its caller could have made it: validated, and put to the policy with the caller's own rights."""
+    """Return the call with other arguments, as its caller could have made it: validated, and judged by the policy with the caller's own
+    rights."""
     fault = no_json(arguments) or _too_long(arguments)
     if fault:
         return Error(code="validation", message=fault)
@@ -146,7 +146,7 @@ def _too_long(arguments: JsonObject) -> str:
 
 
 def _without_bound(known: Invocation, arguments: JsonObject) -> JsonObject | Error:
-    """The arguments without those that the gateway sets, which nobody sets otherwise: it sets them again."""
+    """Return the arguments without bound ones, which only the gateway sets: it sets them again."""
     given: dict[str, Any] = dict(arguments)
     for path in known.bound:
         *above, last = path.split(".")

@@ -1,4 +1,4 @@
-"""Validity of a call that waits: its time is not over, and the policy in force sees the same call in it as was asked for."""
+"""Validity of a waiting call: it has not expired, and it is the same call under the policy in force."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["expiry_reason", "is_expired", "kept_call"]
 
 
 def is_expired(known: Invocation, now: float) -> bool:
-    """Return True if the time in which somebody could answer for a call is over."""
+    """Return True if a waiting call has expired."""
     return known.expires <= now
 
 
@@ -27,7 +27,7 @@ def expiry_reason(known: Invocation, now: float, compiled_policy: CompiledPolicy
 
 
 def kept_call(known: Invocation, compiled_policy: CompiledPolicy) -> Call | None:
-    """Return the call as it was asked for, carrying its approval; None where this policy sees another call in it than was asked for."""
+    """Return the call as it was requested, with its approval; None if it is another call under this policy."""
     asked = of_party(known.principal)
     found = compiled_policy.identity.current(asked, known.asked)
     if found is None:

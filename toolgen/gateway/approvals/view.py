@@ -1,7 +1,7 @@
-"""View of a waiting call, for each channel on which a person answers: arguments and request as rows, and the digests that go on record.
+"""View of a waiting call for each channel of approvers: arguments and request as rows, and the digests for the record.
 
 Approvers see the values that are sent. The person at the caller's own client sees what the caller sent: tokens in place of values, and no
-arguments that the gateway sets.
+bound arguments.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _EXPIRED = {"code": "expired", "message": "the policy, the tool or the caller ha
 
 
 class ApprovalView(Struct, frozen=True, kw_only=True):
-    """A call as a person is shown it. `sends` has `request`, or `refusal` where the call would not be sent now; it is empty for the
-    person at the caller's client. `recorded` goes on record with the answer."""
+    """Displayed call. `sends` has `request`, or `refusal` if the call would not be sent now; it is empty for the person at the caller's
+    client. `recorded` is recorded with the answer."""
 
     arguments: tuple[ValueRow, ...]
     request: tuple[ValueRow, ...] = ()
@@ -53,7 +53,7 @@ class ApprovalView(Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """The digest of the request that was shown; "" where none was."""
+        """Return the digest of the displayed request; "" if there was none."""
         return str(self.recorded.get("request", ""))
 
 
@@ -78,7 +78,7 @@ async def request_now(call: Call, compiled_policy: CompiledPolicy) -> ApprovalVi
 
 
 def shown_to_caller(known: Invocation, call: Call | None, compiled_policy: CompiledPolicy) -> ApprovalView:
-    """The view for the person at the caller's own client. It has no request: that holds what the gateway sets."""
+    """Return the view for the person at the caller's own client, without the request, which contains bound arguments."""
     arguments = caller_arguments(known)
     recorded: dict[str, Any] = {}
     if call is not None:
@@ -152,13 +152,13 @@ def _schema(known: Invocation, compiled_policy: CompiledPolicy) -> JsonObject | 
 
 
 def _digests(call: Call, compiled_policy: CompiledPolicy, sends: Mapping[str, Any]) -> dict[str, Any]:
-    """The digest of the arguments as the record has them, and that of the request, keyed where the request holds what is sensitive."""
+    """Return the digest of the recorded arguments, and that of the request, keyed if the request contains sensitive values."""
     concealed = compiled_policy.concealing.arguments(call)
     return {"arguments": digest(concealed), "request": compiled_policy.concealing.request(call, encodable(sends))}
 
 
 async def _request(call: Call, compiled_policy: CompiledPolicy) -> dict[str, Any]:
-    """`request`: what the call would send now, secrets masked, made as a dry run makes it. `refusal` where it would not be sent.
+    """Return `request`: the request that the call would send now, secrets masked, like a dry run; or `refusal` if it would not be sent.
 
     Sends, counts and records nothing.
     """

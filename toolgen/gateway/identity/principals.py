@@ -55,13 +55,13 @@ class _OwnedKey(NamedTuple):
 
 
 class Identity:
-    """Principals of one policy by their credentials. Keys and tokens are looked up by their SHA-256; neither is ever kept.
+    """Principals of one policy by their credentials. Keys and tokens are looked up by their SHA-256; neither is ever stored.
 
-    A verified token is remembered until it expires or a key set is due again, a certificate as long as its dates are good, and neither
-    longer than this object: what is revoked is revoked by another policy, which has an `Identity` of its own that remembers nothing.
+    A verified token is cached until it expires or a key set is due again, a certificate during its validity, and neither longer than this
+    object: a revocation makes another policy, which has its own empty `Identity`.
 
-    `before` is that of the policy that this one replaces. Its table of keys is taken over, but for principals whose entry is another
-    object: a new table of 100,000 keys takes half a second.
+    `before` is that of the former policy. Its table of keys is reused, except for principals whose entry is another object: a new table of
+    100,000 keys takes half a second.
     """
 
     def __init__(
@@ -125,12 +125,13 @@ class Identity:
         return {ApiKey(sha256=digest.hex()).id for digest in used}
 
     def recognised(self, credential: str) -> Principal | None:
-        """Whose credential this is, when it was accepted before and still is. Never waits, and tells nothing of credentials never seen."""
+        """Return the principal of a credential that was accepted before and still is. Never waits, and returns None for a credential
+        that was never seen."""
         digest = _digest(credential)
         return self._known(digest) if digest in self._shown or digest in self._tokens else None
 
     async def authenticate(self, credential: str) -> Principal | TokenRejected:
-        """Whose key or token this is, or why it is nobody's."""
+        """Return the principal of a key or token, or the reason for a refusal."""
         if not credential or len(credential) > _MAX_CREDENTIAL_LENGTH:
             return TokenRejected("it is longer than any credential")
         digest = _digest(credential)
@@ -154,7 +155,8 @@ class Identity:
         return principal
 
     async def signed_in(self, token: str) -> Principal | TokenRejected:
-        """Whose id token of the console's client this is, or why it is nobody's. It is not remembered: it opens nothing else."""
+        """Return the principal of an id token of the console's client, or the reason for a refusal. The token is not cached, because it
+        is valid for the sign-in only."""
         found = await self._read(token, sign_in=True)
         return found if isinstance(found, TokenRejected) else found[0]
 
@@ -181,7 +183,7 @@ class Identity:
         """Whose key this is that is not revoked, and when it expires. The same object every time."""
         found = self._keys.get(digest)
         if found is None and (owned := self._owned.get(digest)) is not None and not self._is_gone(owned):
-            # A key that stands in several places has the toolsets of each: none of them opens what another closes.
+            # A key in several places has the toolsets of each: all of them narrow it.
             narrowing = frozenset[str]().union(*(key.narrowing for key in owned.places))
             principal = replace(
                 self._entries[owned.owner].principal,
@@ -196,7 +198,7 @@ class Identity:
         return any(self._is_revoked(owned.owner, key) for key in owned.places)
 
     def _known(self, digest: bytes) -> Principal | None:
-        # Both tables are keyed by digests: how long a look-up takes says nothing about a credential nobody can derive from its SHA-256.
+        # Both tables are keyed by digests, so the time of a look-up reveals nothing about a credential.
         found = self._keys.get(digest) or self._by_key(digest)
         if found is not None:
             if found[1] is not None and found[1] <= self._clock.now():
@@ -247,13 +249,13 @@ class Identity:
         return replace(found, origin=origin_of(users, iss, claims, sign_in=sign_in), under=self.mark)
 
     def _user(self, issuer: IssuerEntry, claims: Claims) -> Principal:
-        """User of an issuer by these claims, with what was given to them. Raises `ClaimsError`."""
+        """Return the user of an issuer by these claims, with temporary roles. Raises `ClaimsError`."""
         found = user_of(issuer, claims)
         given = self._given.get(found.id)
         return found if given is None else replace(found, roles=roles_of(found.roles, given))
 
     def _meant(self, iss: str, claims: Claims, *, sign_in: bool) -> tuple[PrincipalEntry | None, IssuerEntry | None]:
-        """The principal that a token is for, or the issuer whose users have such tokens, or neither."""
+        """Return the principal of a token, or the issuer whose users have such tokens, or neither."""
         for entry in self._subjects.get((iss, subject_of(claims)), ()):
             if entry.token is not None and accepts(entry.token, claims, sign_in=sign_in):
                 return entry, None
@@ -295,12 +297,11 @@ class Identity:
         return principal
 
     def current(self, principal: Principal, since: float | None = None) -> Principal | None:
-        """The principal as this policy has it, acting for whom it acted, or None where the policy has one of them no more.
+        """Return the principal as this policy defines it, with its user, or None if the policy lacks one of them.
 
-        What a token made of somebody is derived again from the claims that were kept of it: one that would not be let in now, or of whose
-        claims too few were kept, is gone, and so is one whose tokens from before `since` (when it called, in seconds since the epoch) are
-        revoked. A caller known by a key, a token or a certificate that is accepted no more is gone; a key or token that has expired
-        meanwhile was good when it was shown.
+        A principal from a token is derived again from its stored claims. It is gone if it would not be accepted now, if too few claims
+        were stored, or if its tokens from before `since` (the time of its call, in seconds since the epoch) are revoked. A caller by a
+        key, token or certificate that is revoked is gone; a key or token that has expired since then was valid when it was shown.
         """
         found = self._standing(principal, since)
         if found is None or principal.on_behalf_of is None:
@@ -329,7 +330,7 @@ class Identity:
             by_token = principal.proof is not None and bool(principal.proof.issuer)
             return None if by_token else self._named(principal.id)
         if origin.by_hand:
-            # No token was shown; what is revoked of its tokens from before it called, or whenever they were issued, is held against it.
+            # No token was shown: a revocation of its tokens from before its call, or of all of them, applies to it.
             claims = {"iss": origin.issuer, "sub": principal.id.partition(":")[2], "iat": since}
             told = [item for item in self._revocations if item.before is None or since is not None]
             gone = any(item.covers(claims) for item in told) or (since is not None and self._ended(principal.id, since))
@@ -346,7 +347,7 @@ class Identity:
         if proof.certificate:
             if entry is None or proof.certificate != _rule_digest(entry.certificate):
                 return False
-            # Of one that was shown to a gateway before this one nobody knows whether it is among the revoked.
+            # For a token that was shown to an earlier gateway, it is unknown whether it is among the revoked.
             shown, revoked = proof.shown, self._revoked_certificates
             if self._ended(name, None if shown is None else shown.issued):
                 return False
@@ -405,10 +406,10 @@ class Identity:
         return TokenRejected("nobody has this certificate")
 
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
-        """The principal as it acts for a user, or None when the policy's `acts_for` does not say it may.
+        """Return the principal as it acts for a user, or None if the policy's `acts_for` does not permit it.
 
-        A name is enough for a principal of the policy. A user of an issuer has to be one whose token was verified: what it may do, and
-        what is held against it, stands in its claims.
+        A name is sufficient for a principal of the policy. A user of an issuer must have a verified token, because its claims determine
+        its roles and revocations.
         """
         entry = self._entries.get(principal.id)
         other = self._named(user) if isinstance(user, str) else user

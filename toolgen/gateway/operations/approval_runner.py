@@ -1,4 +1,4 @@
-"""Runner of approved calls: carries each out once, and ends calls whose time is over or whose worker is gone."""
+"""Runner of approved calls: executes each once, and ends calls that expired or whose worker is gone."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ CarryOut = Callable[[CompiledPolicy, Call, CallContext], Awaitable[Envelope]]
 class Runner:
     """Worker task that executes calls shared by all workers. A call is claimed by one worker, once.
 
-    A claimed call is never executed again if its worker died: its progress is unknown, so it ends with `outcome_unknown`. `watch` says
+    A claimed call is never executed again if its worker died: its progress is unknown, so it ends with `outcome_unknown`. `watch` returns
     whether an expired lease means a dead worker. `lost` is called, once per gateway, if the store has lost data. `recoveries` continue a
-    running call of a kind whose worker stopped; of other kinds nobody knows how far they came.
+    running call of a kind whose worker stopped; for other kinds the progress is unknown.
     """
 
     def __init__(  # noqa: PLR0913 - all that a kept call passes
@@ -98,7 +98,7 @@ class Runner:
         self._task = self._background.start("carrying out approved calls", self._run)
 
     async def stop(self) -> None:
-        """Begin nothing more, and wait for what is under way."""
+        """Start nothing more, and wait for the running work."""
         self._stopping = True
         self._calls.news.announce()
         if self._task is not None:
@@ -151,7 +151,8 @@ class Runner:
         return whole
 
     async def _guarded(self, known: Invocation) -> bool:
-        """Look after one call, whose fault holds up no other: a call that cannot be looked after ends. False if that is not on record."""
+        """Process one call; its error does not block others: a call that cannot be processed ends. Return False if that was not
+        recorded."""
         try:
             await self._look_after(known)
         except asyncio.CancelledError:
@@ -220,14 +221,14 @@ class Runner:
         return now - self._behind.setdefault(call_id, now) >= LEASE_S
 
     async def _note_loss(self, loss: str) -> None:
-        """Note that the store has lost something: what this worker knows is put back until all of it is."""
+        """Note that the store has lost data: this worker restores what it knows until the store is complete."""
         self._restoring = True
         if await self._store.begin_epoch():
             await self._lost(loss)
 
     async def _put_back(self) -> None:
-        """Put back what this worker knows, and end what is known to be over. Raises `StateError` where the store is away again."""
-        self._sweep_at = self._clock.monotonic() + _UNSETTLED_SWEEP_S  # others put back first what they know
+        """Restore the calls that this worker knows, and end those that are over. Raises `StateError` if the store is unavailable again."""
+        self._sweep_at = self._clock.monotonic() + _UNSETTLED_SWEEP_S  # other gateways first restore their calls
         await self._calls.worker.put_back()
         await self._store.restore_endings()
         await self._calls.keep_unkept()
@@ -239,8 +240,8 @@ class Runner:
         self._calls.news.announce()
 
     async def _end_missing(self, missing: Sequence[Invocation], *, settled: bool) -> None:
-        """End calls that this gateway took on and the store knows no more. Until leases are `settled` only those that nobody began: of
-        the others a worker may put one back."""
+        """End calls of this gateway that the store lacks. Until leases are `settled` only those that were not begun: a worker may
+        restore the others."""
         await self._calls.look_up([one for one in missing if settled or one.status == "pending"])
         for known in missing:
             if self._calls.worker.carried_out(known.id) is not None:
@@ -256,7 +257,7 @@ class Runner:
                 _logger.error("call %s, which was lost, could not be ended: %s", known.id, place_of(fault))  # noqa: TRY400
 
     async def _renew(self, claimed: Invocation, now: float) -> None:
-        """Hold on to a call for longer, also where somebody else changed it, or the store has lost it, meanwhile."""
+        """Extend the lease of a call, even if another process changed it or the store lost it."""
         known = await self._calls.worker.regain(claimed)
         if known is None or known.status != "running":
             return
@@ -292,10 +293,10 @@ class Runner:
             with self._background_calls.running(call.id, call_context.caller_connection):
                 envelope = await self._carry_out(compiled_policy, call, call_context)
             needs_account = envelope.error is not None and envelope.error.code == "authorization_required"
-            if envelope.status != "pending" or needs_account:  # for others a device is asked, and ends the call
+            if envelope.status != "pending" or needs_account:  # the device ends any other call
                 await self._settle(self._claims[claimed.id], envelope, call_context.http_status)
         except ToolgenError as error:
-            _logger.error(  # noqa: TRY400 - what it came from may quote anything
+            _logger.error(  # noqa: TRY400 - the cause may quote values
                 "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)
             )
         finally:
@@ -310,7 +311,7 @@ class Runner:
             error = envelope.error if envelope.status == "refused" else None
             if error is not None and error.code in NOT_BEGUN and known.status != "ended":
                 if known.status != "running" or (known.owner, known.attempt) != (mine.owner, mine.attempt):
-                    return True  # it was let go before: how it ends is for a later attempt to say
+                    return True  # it was released before: a later attempt decides its outcome
                 again = await self._store.now() + (error.retry_after_s or _ROUND_S)
                 back = msgspec.structs.replace(known, status="approved", lease=again)
                 return await self._store.replace(known, back) is not None

@@ -1,4 +1,4 @@
-"""Calls that their caller's own device carries out: what it is asked, who may fetch that, and that one answer of it counts, once."""
+"""Calls that the caller's own device executes: their requests, who may fetch them, and one answer each."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def owner_of(principal: Principal) -> str:
 
 
 class DeviceCalls:
-    """The requests of all devices (`DeviceQueue`), kept with all other calls that wait.
+    """Requests to all devices (`DeviceQueue`), stored with all other waiting calls.
 
-    A device is known by its user's own credential: an agent that acts for somebody answers for nobody's device. What is asked of it is
-    looked at again when it is fetched, and when it is answered: neither happens under a policy that says something else of the call by now.
+    A device is identified by its user's own credential: an agent that acts for a user does not answer for the user's device. A request is
+    checked again when it is fetched, and when it is answered: neither is possible under a policy that decides otherwise by then.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class DeviceCalls:
         self.trouble = FaultLog(clock, "requests of devices are not looked for")
 
     async def keep(self, call: Call, asked: JsonObject, timeout_s: float) -> Error | None:
-        """Keeps a request durably, before anybody is told of it. A call that a person agreed to is kept already, and waits on."""
+        """Store a request durably before it is announced. A call that was approved is stored already, and waits on."""
         scope_hash = self._current.compiled_policy.scope_hash(call.principal, call.tool)
         try:
             now = await self._store.now()
@@ -152,9 +152,9 @@ class DeviceCalls:
         return tuple(sorted(wanted, key=lambda one: (one.asked, one.id)))
 
     async def answer(self, answer: DeviceAnswer, device: Principal) -> Envelope | Error:
-        """Takes the answer of a device, which ends the call; or says why it does not count. That is on record too.
+        """Accept the answer of a device, which ends the call; or return the reason for a refusal, which is recorded too.
 
-        Raises `AuditError` where it cannot be recorded (then it was not taken, or its caller is told so), and `StateError`.
+        Raises `AuditError` if it cannot be recorded (then it was not accepted, or its caller is informed), and `StateError`.
         """
         known = await self._calls.current_of(answer.id)
         for _ in range(_TRIES):
@@ -197,7 +197,7 @@ class DeviceCalls:
         return await self._store.replace(known, taken)
 
     async def finish(self, known: Invocation) -> Envelope:
-        """Ends a call whose answer is kept; again where the worker that took it died before. Nothing is asked of anybody."""
+        """End a call whose answer is stored; again if the worker that accepted it died before. No request is sent."""
         compiled_policy = self._current.compiled_policy
         call = kept_call(known, compiled_policy)
         if call is None or known.device.answer is None:
@@ -215,7 +215,7 @@ class DeviceCalls:
         return await self._end(known, enveloped(call, result, call_context, duration_ms))
 
     async def _end(self, known: Invocation, envelope: Envelope) -> Envelope:
-        """Keeps how a call ended, whatever its caller asks of it meanwhile."""
+        """Store the outcome of a call, whatever its caller requests meanwhile."""
         while (kept := await self._calls.end(known, envelope)) is None:
             now = await self._store.get(known.id)
             if now is None or now.status == "ended":
@@ -224,7 +224,7 @@ class DeviceCalls:
         return self._calls.envelope(kept)
 
     async def _end_stale(self, known: Invocation) -> Envelope:
-        """The policy says something else of the call by now, so its caller is not told what the device answered."""
+        """End a call that the policy decides otherwise by now, without the device's answer."""
         ending = {"status": "refused", "code": "expired"}
         seq = await self._calls.record(known, by="", verdict="expire", ending=ending)
         error = Error(code="expired", message=STALE, rule=known.rule)
@@ -233,16 +233,17 @@ class DeviceCalls:
         return await self._end(known, envelope)
 
     async def recover(self, known: Invocation) -> None:
-        """End a call whose answer is kept, if nobody else does: the worker that took the answer stopped."""
+        """End a call whose answer is stored, if no other process does: the worker that accepted the answer stopped."""
         held = await self._calls.hold(known)
         if held is not None:
             await self.finish(held)
 
     @contextmanager
     def listening(self, device: Principal) -> Iterator[Callable[[float], Awaitable[bool]]]:
-        """For as long as a device is there: what waits until what it is asked may have changed, or for so many seconds, and says which.
+        """Context of a connected device, with a function that waits for a change of its requests, or for some seconds, and returns which
+        of them.
 
-        Whatever changed since it waited before, it has not missed.
+        Changes since its last wait are not missed.
         """
         mine = self._listening.setdefault(device.id, _Listening())
         mine.places += 1
@@ -275,7 +276,7 @@ class DeviceCalls:
             mine.change()
 
     async def _watch(self) -> None:
-        """Looks for what other workers and other gateways keep, or take away, for the devices that listen here."""
+        """Look for requests that other workers and gateways store or remove, for the devices that are connected here."""
         while True:
             news = self._calls.news.next
             try:
@@ -319,7 +320,7 @@ class _DeviceRequest(Struct, frozen=True, kw_only=True):
 
 
 class _Listening(Struct):
-    """The devices of one principal that listen here: how many, what they were last asked, and how often that changed."""
+    """Connected devices of one principal: their number, their last requests, and the number of changes."""
 
     places: int = 0
     ids: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The recorded calls under the policy on disk: what would be decided otherwise, and what would have allowed what was refused."""
+"""Replay of recorded calls under the policy on disk: different decisions, and rules that would have allowed refused calls."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _UNASKED = frozenset({"turn_limit", "rate_limited", "paused", "upstream_unavaila
 _MAX_NAMED = 5
 _BATCH = 500  # calls that are decided in one run of the event loop
 _MAX_KNOWN = 2_000  # decisions that are kept for equal calls
-_MAX_KEY = 4_096  # bytes of a call whose decision is kept
+_MAX_KEY = 4_096  # bytes of a call whose decision is cached
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
-    """A recorded call decided again. `now` is `undecidable` where the record does not hold what a rule would ask for; `why` says what.
+    """Recorded call, decided again. `now` is `undecidable` if the record lacks data that a rule needs; `why` has the reason.
 
-    `before` is `unasked` where something else refused the call and the record does not say what the rules would have.
+    `before` is `unasked` if another stage refused the call, so that the record lacks the decision of the rules.
     """
 
     seq: int
@@ -86,8 +86,8 @@ def replay(settings: Settings, manifest: Manifest, compiled_policy: CompiledPoli
 
 
 class _Decision(Struct, frozen=True, kw_only=True):
-    """Decision on a recorded call. `call` is None where it could not be made again, or is refused by the rules; `counts` is False where it
-    is no earlier call to later ones."""
+    """Decision on a recorded call. `call` is None if it could not be made again, or is refused by the rules; `counts` is False if it
+    does not count as an earlier call for later ones."""
 
     call: Call | None
     now: str
@@ -97,8 +97,8 @@ class _Decision(Struct, frozen=True, kw_only=True):
 
 
 class _Decisions:
-    """Decides recorded calls again, equal ones once: the same tool, parties and arguments, where no rule about the tool asks for the time
-    or for earlier calls."""
+    """Decides recorded calls again; equal ones (tool, parties and arguments) once, if no rule about the tool uses the time or earlier
+    calls."""
 
     def __init__(self, settings: Settings, manifest: Manifest, compiled_policy: CompiledPolicy) -> None:
         self._manifest, self._compiled_policy = manifest, compiled_policy
@@ -139,7 +139,7 @@ class _Decisions:
         return again
 
     async def _decided(self, row: Mapping[str, Any], key: bytes | None, found: _Decision | None) -> _Decision:
-        """The decision on a call, `found` where it is known, which counts for later ones from now on."""
+        """Return the decision on a call, `found` if it is known; it counts for later ones from now on."""
         self._clock.seconds = seconds_of(row)
         try:
             call = _made(row, self._compiled_policy)
@@ -162,7 +162,7 @@ class _Decisions:
         return found
 
     def _key(self, row: Mapping[str, Any]) -> bytes | None:
-        """All of a call that decides about it; None where that is not all, or is long."""
+        """Return the data that the decision on a call depends on, encoded; None if it depends on more, or is too long."""
         tool = self._manifest.tools.get(str(row.get("tool", "")))
         if self._varying and tool is not None:
             asks_others = tool.takes_documents  # each root field is decided as a call of its tool
@@ -187,13 +187,13 @@ def _varies(rule: Rule) -> bool:
 
 
 def _calls(settings: Settings, compiled_policy: CompiledPolicy, since: float) -> Iterator[dict[str, Any]]:
-    """The recorded calls since a moment, with what is recorded of the users of issuers."""
+    """Return the recorded calls since a moment, with the recorded data of issuers' users."""
     issuers = compiled_policy.policy.credentials.issuers
     return CallWindow(settings.audit_dir, since, has_users=lambda name: name.partition(":")[0] in issuers).rows()
 
 
 class Suggested(Struct, frozen=True, kw_only=True):
-    """A rule as a policy has it, how many refused calls it would have allowed, and what it would allow beyond them, in sentences."""
+    """Suggested rule, the number of refused calls that it would have allowed, and what it would allow besides, in sentences."""
 
     rule: dict[str, Any]
     calls: int
@@ -201,9 +201,9 @@ class Suggested(Struct, frozen=True, kw_only=True):
 
 
 def suggest(settings: Settings, manifest: Manifest, compiled_policy: CompiledPolicy, since: float) -> list[Suggested]:
-    """The fewest, narrowest rules that would have allowed what no rule allowed: exact tools, one role, the arguments that were seen.
+    """Suggest the fewest, narrowest rules that would have allowed calls without a rule: exact tools, one role, the recorded arguments.
 
-    What is destructive is asked for. What a rule denied stays denied: nobody should be told to undo that.
+    Destructive tools get the verdict ask. Calls that a rule denied stay denied, because that denial is intended.
     """
     wanted: dict[tuple[str, str], _Wanted] = {}
     for row in _calls(settings, compiled_policy, since):
@@ -230,7 +230,7 @@ def suggest(settings: Settings, manifest: Manifest, compiled_policy: CompiledPol
 def missing_rule(
     compiled_policy: CompiledPolicy, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
 ) -> dict[str, Any] | None:
-    """The rule that `suggest` would write for one call that no rule allows; None where a rule denies it, or nobody has a role."""
+    """Return the rule that `suggest` would write for one call that no rule allows; None if a rule denies it, or its caller has no role."""
     party: Principal | None = principal
     while party is not None:
         alone = replace(party, on_behalf_of=None, toolsets=frozenset())
@@ -277,7 +277,7 @@ class _Wanted(Struct):
 async def _inspected(
     call: Call, again: _Decision, compiled_policy: CompiledPolicy, row: Mapping[str, Any]
 ) -> _Decision:
-    """The decision after the guards of SQL, GraphQL and egress have judged the call too: what they refuse, no rule allows."""
+    """Return the decision after the guards of SQL, GraphQL and egress: no rule allows a call that they refuse."""
     result = await compiled_policy.inspected(call, CallContext())
     if not isinstance(result, Refused) or result.error.code == "validation":
         return again
@@ -294,7 +294,7 @@ def _for_want_of_a_token(row: Mapping[str, Any], call: Call | None, again: Repla
 
 
 def _made(row: Mapping[str, Any], compiled_policy: CompiledPolicy) -> Call:
-    """The call as it would be made again. Raises `ConfigError` where nobody can say by whom."""
+    """Return the call as it would be made again. Raises `ConfigError` if its caller is unknown."""
     principal, session = _caller(row, compiled_policy), str(row.get("session", ""))
     return compiled_policy.call(str(row.get("tool", "")), _read(_recorded(row)), principal, session)
 
@@ -322,7 +322,7 @@ def _again(
             return _Decision(call=call, now="allow", rule=rule)
         case Ask(rule=rule):
             return _Decision(call=call, now="ask", rule=rule)
-        case Deny(code="validation"):  # what a rule binds does not fit into what was sent: refused then as now
+        case Deny(code="validation"):  # bound arguments conflict with the sent ones: refused then as now
             return _Decision(call=None, now="allow", rule=verdict.rule)
         case _:
             return _Decision(call=None, now="deny", rule=verdict.rule, why=verdict.reason)
@@ -336,7 +336,7 @@ def _before(row: Mapping[str, Any], compiled_policy: CompiledPolicy) -> str:
         return "ask"
     if not refused:
         return (
-            verdict  # also where an executor had nothing to show, or would not connect: what it says is no rule's word
+            verdict  # also if an executor had no request to show, or refused to connect: that is no decision of a rule
         )
     if code in _BY_GUARD or (row.get("rule") == "graphql" and code != "validation"):
         return "deny"
@@ -348,7 +348,7 @@ def _before(row: Mapping[str, Any], compiled_policy: CompiledPolicy) -> str:
 
 
 def _caller(row: Mapping[str, Any], compiled_policy: CompiledPolicy) -> Principal:
-    """Caller of a recorded call, as the policy has it. Raises `ConfigError` for what it has not, and what the record does not say."""
+    """Return the caller of a recorded call under the policy. Raises `ConfigError` if the policy or the record lacks it."""
     caller, user = _party(str(row.get("principal", "")), row, compiled_policy), row.get("on_behalf_of")
     if not user:
         return caller
@@ -359,9 +359,9 @@ def _caller(row: Mapping[str, Any], compiled_policy: CompiledPolicy) -> Principa
 
 
 def _party(name: str, row: Mapping[str, Any], compiled_policy: CompiledPolicy) -> Principal:
-    """A principal of the policy, or a user of an issuer with the roles and attributes that the policy of its call gave it.
+    """Return a principal of the policy, or a user of an issuer with the roles and attributes that the policy of its call gave it.
 
-    What the policy on disk would make of the same claims nobody can tell: claims are not recorded, but what was made of them.
+    The result of the policy on disk for the same claims is unknown, because claims are not recorded, only their results.
     """
     issuer = compiled_policy.policy.credentials.issuers.get(name.partition(":")[0])
     if issuer is None:
@@ -390,12 +390,12 @@ def _recorded(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(recorded: Any, digest: Callable[[str], str] = str) -> dict[str, Any]:
-    """The values that recorded arguments, or attributes, stand for; keyed digests as `digest` makes them."""
+    """Return the values of recorded arguments, or attributes; keyed digests become the result of `digest`."""
     return {name: decoded(item, digest) for name, item in recorded.items()} if isinstance(recorded, Mapping) else {}
 
 
 def _unbound(arguments: Mapping[str, Any], bound: Any) -> dict[str, Any]:
-    """The arguments as they were sent: what the gateway had set is set again."""
+    """Return the arguments as they were sent: bound ones are set again."""
     left = dict(arguments)
     for path in bound:
         first, _, rest = str(path).partition(".")
@@ -445,7 +445,7 @@ def _suggested(role: str, tool: str, seen: _Wanted, manifest: Manifest, compiled
 
 
 def _others(role: str, callers: set[str], compiled_policy: CompiledPolicy) -> Iterator[str]:
-    """Other holders of a role: principals of the policy, and users of issuers, whom nobody can list."""
+    """Return other holders of a role: principals of the policy, and a note on users of issuers, who cannot be listed."""
     credentials = compiled_policy.policy.credentials
     having = sorted(entry.id for entry in credentials.principals.values() if role in entry.roles)
     named = [name for name in having if name not in callers]

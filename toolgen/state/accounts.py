@@ -86,6 +86,9 @@ class _Content(Struct, frozen=True, kw_only=True):
     default: bool
     subject: str
 
+    def __repr__(self) -> str:
+        return "_Content(***)"
+
 
 class AccountRow(Struct, frozen=True, kw_only=True):
     """Row of an account: its digest and that of its person, a version that grows with every change, and the encrypted content."""

@@ -102,6 +102,12 @@ async def test_answers_of_accounts_are_not_cached(tmp_path: Path, provider: Acco
             pass
 
 
+async def test_a_gateway_for_others_names_its_address(tmp_path: Path, provider: AccountProvider) -> None:
+    with pytest.raises(ConfigError, match="come back to"):
+        async with office(tmp_path, provider, gateway={"host": "0.0.0.0"}, console={}):
+            pass
+
+
 async def test_a_call_that_was_approved_without_an_account_gives_the_link(
     tmp_path: Path, provider: AccountProvider
 ) -> None:

@@ -11,7 +11,7 @@ from toolgen.connectors.executor import SourcePermit
 from toolgen.connectors.http.oauth.account_client import AccountClient
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import Clock
-from toolgen.core.errors import SecretError, StateError
+from toolgen.core.errors import ConfigError, SecretError, StateError
 from toolgen.gateway.accounts.accounts import AccountDependencies, Accounts
 from toolgen.gateway.accounts.forms import account_forms
 from toolgen.gateway.policies.compiled_policy import CurrentPolicy
@@ -20,6 +20,8 @@ from toolgen.state.accounts import AccountStore
 from toolgen.state.key_encryption import FileKeys, GivenKeys, KeyEncryption
 
 __all__ = ["account_keys", "account_store", "make_accounts", "public_address"]
+
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def make_accounts(
@@ -74,8 +76,18 @@ def account_keys(settings: Settings) -> KeyEncryption:
 
 
 def public_address(settings: Settings) -> str:
-    """Return the address of the gateway as browsers see it; that of this machine if nobody said it."""
-    return settings.console.url or settings.url or f"http://127.0.0.1:{settings.port}"
+    """Return the address of the gateway as browsers see it; that of this machine if it listens there alone.
+
+    Raises `ConfigError` where links could lead nowhere.
+    """
+    address = settings.console.url or settings.url
+    if not address and settings.host not in _LOOPBACK and account_forms(settings):
+        raise ConfigError(
+            "accounts of people need the address that browsers come back to",
+            where=str(settings.path),
+            suggestion="set console.url to the gateway's address as browsers see it, like https://gateway.example.com",
+        )
+    return address or f"http://127.0.0.1:{settings.port}"
 
 
 def _key_file(settings: Settings) -> Path:

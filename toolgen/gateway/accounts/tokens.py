@@ -53,7 +53,9 @@ class _Warm(Struct, kw_only=True):
 
     token: str
     look: float
-    refreshable: bool
+
+    def __repr__(self) -> str:
+        return "_Warm(***)"
 
 
 class SourceTokens:
@@ -136,7 +138,7 @@ class SourceTokens:
         if account.expires:
             left = _worth_replacing(account) - self._access.clock.now()
             look = min(look, self._monotonic() + max(left, 0.0)) if left > 0 else self._monotonic() + 1.0
-        warm = _Warm(token=account.access_token, look=look, refreshable=bool(account.refresh_token))
+        warm = _Warm(token=account.access_token, look=look)
         self._keep(self._warm, person, warm)
         return warm
 

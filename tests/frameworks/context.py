@@ -51,7 +51,8 @@ def write_context_project(root: Path) -> None:
     (root / "policies").mkdir(parents=True)
     (root / "desk_functions.py").write_text(_FUNCTIONS, encoding="utf-8")
     rule = {"id": "desk", "to": ["bot"], "tools": ["desk__*"], "prompts": ["desk__*"], "resources": ["desk://**"]}
-    policy = {"principals": {"bot": PRINCIPALS["bot"]}, "rules": [{**rule, "verdict": "allow"}]}
+    principals = {name: PRINCIPALS[name] for name in ("bot", "ann", "eve")}
+    policy = {"principals": principals, "rules": [{**rule, "verdict": "allow"}]}
     (root / "policies" / "policy.yaml").write_text(json.dumps(policy, indent=1), encoding="utf-8")
     settings = {"sources": {"desk": {"python": "desk_functions"}}}
     (root / "toolgen.yaml").write_text(json.dumps(settings, indent=1), encoding="utf-8")

@@ -8,14 +8,29 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tests.frameworks.context import PROMPT, RESOURCE_TEXTS, RESOURCES
 from tests.services.all_kinds import ASKED, Case
 
-__all__ = ["CANNOT_ASK", "CANNOT_CANCEL", "PROPERTIES", "Cells", "Expected", "cells"]
+__all__ = ["CANNOT", "CANNOT_ASK", "CANNOT_CANCEL", "NOT_READ", "PROPERTIES", "Cells", "Expected", "cells"]
 
-PROPERTIES = ("loads", "data", "once", "errors", "pending", "long", "picture", "person", "cancel", "catalog", "search")
+PROPERTIES = (
+    "loads",
+    "data",
+    "once",
+    "errors",
+    "pending",
+    "long",
+    "picture",
+    "person",
+    "cancel",
+    "context",
+    "catalog",
+    "search",
+)
 CANCEL_S = 1.0
-CANNOT_ASK, CANNOT_CANCEL = "asks nobody", "cancels nothing"
-"""Abilities that a client does not have, which is nothing that went wrong."""
+CANNOT_ASK, CANNOT_CANCEL, NOT_READ = "asks nobody", "cancels nothing", "prompts and resources were not tried"
+CANNOT = ([CANNOT_ASK], [CANNOT_CANCEL], [NOT_READ])
+"""What a client cannot do, or was not tried with: nothing went wrong."""
 _PNG = "iVBORw0KGgo"
 _ENVELOPE = re.compile(r"call_id[\"']?:|duration_ms|audit_seq")
 
@@ -51,6 +66,7 @@ def cells(report: Mapping[str, Any], expected: Expected) -> Cells:
         "picture": _faults([case for case in cases if case.picture], given, picture_fault),
         "person": _person(report),
         "cancel": _cancel(report),
+        "context": _context(report),
         "catalog": _catalog(report, catalog),
         "search": _search(report, zen) if catalog else [],
     }
@@ -188,6 +204,20 @@ def _cancel(report: Mapping[str, Any]) -> list[str]:
     if not cancel["closed"]:
         return ["the call goes on"]
     return [] if cancel["seconds"] < CANCEL_S else ["closed late"]
+
+
+def _context(report: Mapping[str, Any]) -> list[str]:
+    """What a client is given of prompts and resources must be what the gateway's functions return."""
+    if report.get("_context"):
+        return [_short(report["_context"])]
+    found = report.get("context")
+    if not found:
+        return [NOT_READ]
+    wanted = {"prompt": (PROMPT,), "resources": (RESOURCES[0],), "resource": RESOURCE_TEXTS}
+    faults = [f"no {name}" for name in wanted if name not in found]
+    for name, given in found.items():
+        faults += [f"{name}: {_short(str(given))}" for word in wanted[name] if word not in str(given)]
+    return faults
 
 
 def _catalog(report: Mapping[str, Any], catalog: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Gateways that every client is tried at: one with tools of every kind, one that lists GitHub's catalog, one that lets it be searched."""
+"""Gateways that every client is tried at: with tools of every kind, with prompts and resources, with GitHub's catalog or a search of it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.frameworks import environments
+from tests.frameworks.context import PROMPT_CALL, RESOURCES, write_context_project
 from tests.frameworks.evaluation import Expected, Parts
 from tests.frontends.mcp.peers import OldPeer
 from tests.gateway.governed import PRINCIPALS
@@ -43,13 +44,14 @@ REFERENCE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Gateways:
-    """URLs of the four gateways and of the API behind them, and what clients are held against. Without GitHub's catalog two are empty.
+    """URLs of the five gateways and of the API behind them, and what clients are held against. Without GitHub's catalog two are empty.
 
-    `leaving` is that of `kinds` with `pending_after`.
+    `leaving` is that of `kinds` with `pending_after`, and `context` has prompts and resources.
     """
 
     kinds: str
     leaving: str
+    context: str
     catalog: str
     search: str
     api: str
@@ -72,6 +74,8 @@ def gateways(root: Path) -> Iterator[Gateways]:
         patience = {"search_above": "never", "turn_limit": "never", "pending_after": "2s"}
         write_kinds_project(root / "leaving", api, gateway=patience)
         leaving = stack.enter_context(served(root / "leaving"))
+        write_context_project(root / "context")
+        context = stack.enter_context(served(root / "context"))
         catalog = search = run_read = zen = ""
         names: list[str] = []
         if GITHUB.exists():
@@ -87,6 +91,7 @@ def gateways(root: Path) -> Iterator[Gateways]:
         yield Gateways(
             kinds=kinds,
             leaving=leaving,
+            context=context,
             catalog=catalog,
             search=search,
             api=api,
@@ -127,6 +132,9 @@ def task(name: str, at: Gateways) -> dict[str, Any]:
         "slow": SLOW,
         "leaving": f"{at.leaving}/mcp",
         "late": LATE,
+        "context": f"{at.context}/mcp",
+        "prompt": PROMPT_CALL,
+        "resources": RESOURCES,
         "catalog": at.catalog and f"{at.catalog}/mcp",
         "catalog_call": (zen, {}),
         "search": at.search and f"{at.search}/mcp",

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from tests.frameworks.client_list import CLIENTS, EXAMPLES, FrameworkClient
-from tests.frameworks.evaluation import CANNOT_ASK, CANNOT_CANCEL, PROPERTIES
+from tests.frameworks.evaluation import CANNOT, PROPERTIES
 
 __all__ = ["NOTES", "OVERVIEW", "RESULTS", "notes", "page_of", "pages", "results", "write_pages", "write_results"]
 
@@ -35,6 +35,7 @@ TITLES = {
     "picture": "Pictures",
     "person": "Asks",
     "cancel": "Cancels",
+    "context": "Prompts",
     "catalog": "GitHub",
     "search": "Search",
 }
@@ -76,7 +77,7 @@ def _mark(faults: list[str], note: str, numbers: dict[str, int]) -> str:
     if not faults:
         return "yes"
     if not note:
-        return "–" if faults in ([CANNOT_ASK], [CANNOT_CANCEL]) else "no"
+        return "–" if faults in CANNOT else "no"
     return f"({numbers.setdefault(note, len(numbers) + 1)})"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.frameworks.client_list import CLIENTS, FrameworkClient
 from tests.frameworks.environments import LOCKS, names
-from tests.frameworks.evaluation import CANNOT_ASK, CANNOT_CANCEL, PROPERTIES
+from tests.frameworks.evaluation import CANNOT, PROPERTIES
 from tests.frameworks.table import notes, page_of, pages, results
 
 HOST = re.compile(r"https?://|\"resolved\"|--index-url|--find-links")
@@ -30,11 +30,11 @@ def test_every_client_has_a_script_an_example_a_lock_and_one_page(client: Framew
 
 @pytest.mark.parametrize("name", sorted(results()))
 def test_a_client_on_record_was_tried_whole_and_its_notes_explain_something(name: str) -> None:
-    """A property that does not hold has a note on why that is the client's, unless the client cannot ask or cancel at all."""
+    """A property that does not hold has a note on why that is the client's, unless the client cannot ask, cancel or read at all."""
     found = results()[name]["cells"]
     assert tuple(found) == PROPERTIES
     faulty = {cell for cell, faults in found.items() if faults}
-    unable = {cell for cell in faulty if found[cell] in ([CANNOT_ASK], [CANNOT_CANCEL])}
+    unable = {cell for cell in faulty if found[cell] in CANNOT}
     assert faulty - unable <= notes().get(name, {}).keys() <= faulty
 
 

@@ -23,7 +23,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["PATIENCE_S", "Endpoint", "Given", "Part", "Toolbox", "error_text", "image", "run", "text"]
+__all__ = ["PATIENCE_S", "ContextReader", "Endpoint", "Given", "Part", "Toolbox", "error_text", "image", "run", "text"]
 
 PATIENCE_S = 120
 """How long a client waits for an answer, where its framework has a setting for that."""
@@ -53,16 +53,28 @@ class Endpoint:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ContextReader:
+    """Ways of a framework to prompts and resources. Each returns text, and `resources` the URIs that are listed; None where the framework
+    has no such way."""
+
+    prompt: Callable[[str, dict[str, str]], Awaitable[str]] | None = None
+    resources: Callable[[], Awaitable[list[str]]] | None = None
+    resource: Callable[[str], Awaitable[str]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Toolbox:
     """Tools as the framework loaded them: by name, the schema that the provider is given, and the framework's own way to call one.
 
-    `refused` has the tools that it could not convert. `cancellable` is False where the framework has no way to give up a call.
+    `refused` has the tools that it could not convert. `cancellable` is False where the framework has no way to give up a call. `read` gets
+    a prompt and reads resources, by `ContextReader`; None where that is not tried.
     """
 
     schemas: dict[str, Any]
     call: Callable[[str, dict[str, Any]], Awaitable[Given]]
     refused: dict[str, str] = field(default_factory=dict)
     cancellable: bool = True
+    read: ContextReader | None = None
 
 
 Connect = Callable[[Endpoint], AbstractAsyncContextManager[Toolbox]]
@@ -104,7 +116,7 @@ def run(connect: Connect, package: str) -> None:
 
 async def _report(connect: Connect, task: dict[str, Any]) -> dict[str, Any]:
     report: dict[str, Any] = {"given": {}}
-    for step in (_kinds, _asked, _cancelled, _long, _catalog, _search):
+    for step in (_kinds, _asked, _cancelled, _long, _context, _catalog, _search):
         try:
             await asyncio.wait_for(step(connect, task, report), 300)
         except BaseException as error:
@@ -166,6 +178,20 @@ async def _long(connect: Connect, task: dict[str, Any], report: dict[str, Any]) 
         )
         if found is not None:
             report["long"].append(await _given(toolbox, "get_call_result", {"call_id": found[0], "wait_s": 20}))
+
+
+async def _context(connect: Connect, task: dict[str, Any], report: dict[str, Any]) -> None:
+    """A prompt with an argument, the list of resources, a resource of the list, and one of a template."""
+    async with connect(Endpoint(url=task["context"], key=task["key"])) as toolbox:
+        read, found = toolbox.read, dict[str, Any]()
+        if read is not None:
+            if read.prompt is not None:
+                found["prompt"] = await read.prompt(*task["prompt"])
+            if read.resources is not None:
+                found["resources"] = await read.resources()
+            if read.resource is not None:
+                found["resource"] = [await read.resource(uri) for uri in task["resources"]]
+    report["context"] = found
 
 
 async def _catalog(connect: Connect, task: dict[str, Any], report: dict[str, Any]) -> None:

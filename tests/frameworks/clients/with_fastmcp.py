@@ -11,8 +11,8 @@ from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 from pydantic_core import to_jsonable_python
 
-from tests.frameworks.clients.client import PATIENCE_S, Endpoint, Given, Toolbox, run, text
-from tests.frameworks.clients.with_mcp import part
+from tests.frameworks.clients.client import PATIENCE_S, ContextReader, Endpoint, Given, Toolbox, run, text
+from tests.frameworks.clients.with_mcp import joined, part
 
 
 @asynccontextmanager
@@ -37,7 +37,22 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[Toolbox]:
                 return [text(to_jsonable_python(result.data, exclude_none=True))], False
             return [part(block) for block in result.content], False
 
-        yield Toolbox(schemas={tool.name: tool.input_schema for tool in tools}, call=call)
+        yield Toolbox(schemas={tool.name: tool.input_schema for tool in tools}, call=call, read=reader_of(client))
+
+
+def reader_of(client: Client[Any]) -> ContextReader:
+    """FastMCP's ways to prompts and resources."""
+
+    async def prompt(name: str, arguments: dict[str, str]) -> str:
+        return joined(message.content for message in (await client.get_prompt(name, arguments)).messages)
+
+    async def resources() -> list[str]:
+        return [str(one.uri) for one in await client.list_resources()]
+
+    async def resource(uri: str) -> str:
+        return joined(await client.read_resource(uri))
+
+    return ContextReader(prompt=prompt, resources=resources, resource=resource)
 
 
 if __name__ == "__main__":

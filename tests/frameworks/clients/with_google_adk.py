@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from google.adk.agents import LlmAgent
+from google.adk.agents.mcp_instruction_provider import McpInstructionProvider
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.adk.tools.mcp_tool import McpToolset, StreamableHTTPConnectionParams
@@ -14,7 +16,7 @@ from google.genai import types
 from mcp.types import ElicitResult
 from pydantic import PrivateAttr
 
-from tests.frameworks.clients.client import PATIENCE_S, Endpoint, Given, Toolbox, run, text
+from tests.frameworks.clients.client import PATIENCE_S, ContextReader, Endpoint, Given, Toolbox, run, text
 
 
 class Scripted(BaseLlm):
@@ -62,9 +64,28 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[Toolbox]:
 
     try:
         await turn()
-        yield Toolbox(schemas=model._shown, call=call)
+        yield Toolbox(schemas=model._shown, call=call, read=reader_of(toolset, connection))
     finally:
         await runner.close()
+
+
+def reader_of(toolset: McpToolset, connection: StreamableHTTPConnectionParams) -> ContextReader:
+    """The kit's ways: a prompt is the instruction of an agent, with arguments of the session's state; resources are read by their names."""
+
+    async def prompt(name: str, arguments: dict[str, str]) -> str:
+        provider: Any = McpInstructionProvider(connection, name)
+        return str(await provider(SimpleNamespace(state=arguments)))
+
+    async def resources() -> list[str]:
+        return [str((await toolset.get_resource_info(name))["uri"]) for name in await toolset.list_resources()]
+
+    async def resource(uri: str) -> str:
+        for name in await toolset.list_resources():
+            if str((await toolset.get_resource_info(name))["uri"]) == uri:
+                return "".join(one.text for one in await toolset.read_resource(name))
+        return "no resource of this URI is listed"
+
+    return ContextReader(prompt=prompt, resources=resources, resource=resource)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,17 @@ from langchain_mcp_adapters.client import MultiServerMCPClient
 from mcp.types import ElicitResult
 from pydantic import PrivateAttr
 
-from tests.frameworks.clients.client import PATIENCE_S, Endpoint, Given, Toolbox, error_text, image, run, text
+from tests.frameworks.clients.client import (
+    PATIENCE_S,
+    ContextReader,
+    Endpoint,
+    Given,
+    Toolbox,
+    error_text,
+    image,
+    run,
+    text,
+)
 
 
 class Scripted(BaseChatModel):
@@ -47,7 +57,8 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[Toolbox]:
 
     server: Any = {"transport": "http", "url": endpoint.url, "headers": endpoint.headers, "timeout": PATIENCE_S}
     callbacks = Callbacks(on_elicitation=person) if endpoint.asks else None
-    tools = await MultiServerMCPClient({"gateway": server}, callbacks=callbacks).get_tools()
+    client = MultiServerMCPClient({"gateway": server}, callbacks=callbacks)
+    tools = await client.get_tools()
     schemas, refused = {}, {}
     for tool in tools:
         try:
@@ -65,7 +76,24 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[Toolbox]:
         blocks = [message.content] if isinstance(message.content, str) else message.content
         return [part(block) for block in blocks], message.status == "error"
 
-    yield Toolbox(schemas=schemas, call=call, refused=refused)
+    yield Toolbox(schemas=schemas, call=call, refused=refused, read=reader_of(client))
+
+
+def reader_of(client: MultiServerMCPClient) -> ContextReader:
+    """The adapter's ways to prompts and resources."""
+
+    async def prompt(name: str, arguments: dict[str, str]) -> str:
+        return "".join(
+            str(message.content) for message in await client.get_prompt("gateway", name, arguments=arguments)
+        )
+
+    async def resources() -> list[str]:
+        return [str(blob.metadata["uri"]) for blob in await client.get_resources("gateway")]
+
+    async def resource(uri: str) -> str:
+        return "".join(blob.as_string() for blob in await client.get_resources("gateway", uris=uri))
+
+    return ContextReader(prompt=prompt, resources=resources, resource=resource)
 
 
 def part(block: Any) -> dict[str, str]:

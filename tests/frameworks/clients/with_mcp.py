@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitResult
 
-from tests.frameworks.clients.client import PATIENCE_S, Endpoint, Given, Toolbox, image, run, text
+from tests.frameworks.clients.client import PATIENCE_S, ContextReader, Endpoint, Given, Toolbox, image, run, text
 
 
 @asynccontextmanager
@@ -23,7 +23,27 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[Toolbox]:
             result = await client.call_tool(name, arguments)
             return [part(block) for block in result.content], result.is_error
 
-        yield Toolbox(schemas={tool.name: tool.input_schema for tool in tools}, call=call)
+        yield Toolbox(schemas={tool.name: tool.input_schema for tool in tools}, call=call, read=reader_of(client))
+
+
+def reader_of(client: Client) -> ContextReader:
+    """The SDK's own ways to prompts and resources."""
+
+    async def prompt(name: str, arguments: dict[str, str]) -> str:
+        return joined(message.content for message in (await client.get_prompt(name, arguments)).messages)
+
+    async def resources() -> list[str]:
+        return [str(one.uri) for one in (await client.list_resources()).resources]
+
+    async def resource(uri: str) -> str:
+        return joined((await client.read_resource(uri)).contents)
+
+    return ContextReader(prompt=prompt, resources=resources, resource=resource)
+
+
+def joined(blocks: Iterable[Any]) -> str:
+    """The text of blocks, or of contents."""
+    return "".join(one.text for one in blocks)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from agents import Agent, RunConfig, RunContextWrapper, Runner
 from agents.mcp import MCPServerStreamableHttp
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from tests.frameworks.clients.client import PATIENCE_S, Endpoint, Given, Part, Toolbox, image, run, text
+from tests.frameworks.clients.client import PATIENCE_S, ContextReader, Endpoint, Given, Part, Toolbox, image, run, text
 
 
 @asynccontextmanager
@@ -31,7 +31,25 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[Toolbox]:
             (output,) = [item["output"] for item in items if item.get("type") == "function_call_output"]
             return [text(output)] if isinstance(output, str) else [part(one) for one in output], None
 
-        yield Toolbox(schemas={tool.name: tool.params_json_schema for tool in tools}, call=call)
+        schemas = {tool.name: tool.params_json_schema for tool in tools}
+        yield Toolbox(schemas=schemas, call=call, read=reader_of(server))
+
+
+def reader_of(server: MCPServerStreamableHttp) -> ContextReader:
+    """The server's ways to prompts and resources."""
+
+    async def prompt(name: str, arguments: dict[str, str]) -> str:
+        found: Any = await server.get_prompt(name, arguments)
+        return "".join(message.content.text for message in found.messages)
+
+    async def resources() -> list[str]:
+        return [str(one.uri) for one in (await server.list_resources()).resources]
+
+    async def resource(uri: str) -> str:
+        found: Any = await server.read_resource(uri)
+        return "".join(one.text for one in found.contents)
+
+    return ContextReader(prompt=prompt, resources=resources, resource=resource)
 
 
 def part(block: Any) -> Part:

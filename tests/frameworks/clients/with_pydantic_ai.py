@@ -21,7 +21,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from tests.frameworks.clients.client import PATIENCE_S, Endpoint, Given, Toolbox, image, run, text
+from tests.frameworks.clients.client import PATIENCE_S, ContextReader, Endpoint, Given, Toolbox, image, run, text
 
 
 @asynccontextmanager
@@ -57,7 +57,23 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[Toolbox]:
                     error = error or isinstance(one, RetryPromptPart) or getattr(one, "outcome", "success") != "success"
             return parts, error
 
-        yield Toolbox(schemas=shown, call=call)
+        yield Toolbox(schemas=shown, call=call, read=reader_of(toolset))
+
+
+def reader_of(toolset: MCPToolset) -> ContextReader:
+    """The toolset's ways to prompts and resources."""
+
+    async def prompt(name: str, arguments: dict[str, str]) -> str:
+        found = await toolset.get_prompt(name, arguments)
+        return "".join(str(message.content) for message in found.messages)
+
+    async def resources() -> list[str]:
+        return [one.uri for one in await toolset.list_resources()]
+
+    async def resource(uri: str) -> str:
+        return str(await toolset.read_resource(uri))
+
+    return ContextReader(prompt=prompt, resources=resources, resource=resource)
 
 
 def told(part: Any) -> list[dict[str, str]]:

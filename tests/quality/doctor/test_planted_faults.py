@@ -18,7 +18,7 @@ from tests.exhaustive import EXHAUSTIVE
 from tests.projects import POLICY, make_project
 from toolgen.audit import segment, verify
 from toolgen.connectors.http import connector, redirects
-from toolgen.connectors.sql.guard import guard, relations
+from toolgen.connectors.sql.guard import granted_tables, guard
 from toolgen.frontends.console import app as console_app
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.identity import jwks, principals, token_claims
@@ -117,7 +117,7 @@ PLANTED: dict[str, Planted] = {
     "no argument is at fault": Planted(arguments.Validator, "accepts", lambda *_: True),
     "SQL's grammar is not checked": Planted(guard, "check_grammar", lambda *_: None),
     "SQL's rows are not filtered": Planted(guard, "install", lambda *_: ((), frozenset())),
-    "SQL's hidden columns are visible": Planted(relations, "visible_columns", every_column),
+    "SQL's hidden columns are visible": Planted(granted_tables, "visible_columns", every_column),
     "nothing is redacted": Planted(compiled_policy, "redactor", lambda *_: None),
     "secrets of a schema are recorded": Planted(record, "has_secrets", lambda _: False),
     "sensitive paths are recorded": Planted(

@@ -23,7 +23,7 @@ from toolgen.state.count_connection import TIMEOUT_S, Script, StoreUnreachableEr
 from toolgen.state.history import BloomFilter
 from toolgen.state.rate_limits import Hold, Key, MemoryBuckets
 from toolgen.state.shared_histories import FORGOTTEN
-from toolgen.state.turn_counter import MemorySeat, MemoryTurns
+from toolgen.state.turn_counter import MemoryTurnLease, MemoryTurns
 
 __all__ = ["CountClient", "CountServer"]
 
@@ -111,7 +111,7 @@ class _Worker:
         self._server = server
         self._leases: dict[str, Hold] = {}
         self._unheard: set[str] = set()  # leases that it did not name when it last named those it has
-        self._seats: dict[tuple[str, str], list[MemorySeat]] = {}
+        self._turn_leases: dict[tuple[str, str], list[MemoryTurnLease]] = {}
         self.ended = asyncio.Event()
         self.frames: Frames[_ScriptStep] = Frames(_ScriptStep, self._heard, self._lost)
         server.workers.add(self)
@@ -173,25 +173,25 @@ class _Worker:
             if what == 0:
                 turn_lease = self._server.turns.join((who,), name)
                 if turn_lease.refused is None:
-                    self._seats.setdefault((name, lease), []).append(turn_lease)
+                    self._turn_leases.setdefault((name, lease), []).append(turn_lease)
                 else:
                     refused = 1 if turn_lease.refused.reason == "spent" else 2
                     wait = math.ceil(turn_lease.refused.retry_after_s * 1000)
             elif what == 1:
-                self._vacate(self._seats.pop((name, lease), ()))
+                self._vacate(self._turn_leases.pop((name, lease), ()))
             answer += [refused, wait]
         return answer
 
-    def _vacate(self, seats: Sequence[MemorySeat]) -> None:
-        for turn_lease in seats:
+    def _vacate(self, turn_leases: Sequence[MemoryTurnLease]) -> None:
+        for turn_lease in turn_leases:
             turn_lease.release()
 
     def _lost(self) -> None:
         for lease in tuple(self._leases):
             self._release(lease)
-        for seats in self._seats.values():
-            self._vacate(seats)
-        self._seats.clear()
+        for turn_leases in self._turn_leases.values():
+            self._vacate(turn_leases)
+        self._turn_leases.clear()
         self._server.workers.discard(self)
         self.ended.set()
 

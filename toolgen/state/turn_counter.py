@@ -20,7 +20,16 @@ from toolgen.core.background import Background, cancel
 from toolgen.core.clock import Clock
 from toolgen.state.count_connection import Link, LinkError, ReplyError, Script, StoreUnreachableError
 
-__all__ = ["FORGOTTEN_S", "MAX_CALLS", "Excess", "MemorySeat", "MemoryTurns", "SharedTurns", "TurnCounter", "TurnLease"]
+__all__ = [
+    "FORGOTTEN_S",
+    "MAX_CALLS",
+    "Excess",
+    "MemoryTurnLease",
+    "MemoryTurns",
+    "SharedTurns",
+    "TurnCounter",
+    "TurnLease",
+]
 
 Parties: TypeAlias = tuple[str, ...]
 
@@ -73,7 +82,7 @@ class TurnLease(ABC):
         """Give the place back after the last release."""
 
     async def _settled(self) -> None:  # noqa: B027 - in memory there is nothing to wait for
-        """Waits until the counter knows what was released: then the next call of this caller finds its turn ended."""
+        """Wait until the counter has the released turns: then the next call of this caller finds its turn ended."""
 
     def release(self) -> None:
         """Release one hold on the place."""
@@ -86,8 +95,8 @@ class TurnCounter(Protocol):
     """Counter of turns: of this process, or of all of them together."""
 
     def join(self, parties: Parties, conversation: str) -> TurnLease:
-        """A seat in the turn that is in flight in this conversation of theirs, or in the next where none is. Never waits, so that calls
-        made at once are one turn."""
+        """Return a lease in the conversation's turn that is in flight, or in the next one. Never waits, so that concurrent calls are
+        one turn."""
         ...
 
     async def close(self) -> None: ...
@@ -100,8 +109,8 @@ class _Conversation(Struct):
     joined: float = 0.0  # its last turn, by its last call
 
 
-class MemorySeat(TurnLease):
-    """A seat that is counted here; `refused` says at once why it is none."""
+class MemoryTurnLease(TurnLease):
+    """Lease in a turn that is counted in this process; `refused` has the reason if there is none."""
 
     __slots__ = ("_conversation", "refused")
 
@@ -119,8 +128,7 @@ class MemorySeat(TurnLease):
 
 
 class MemoryTurns:
-    """Turns by caller and conversation. Each caller may push out its own conversations, those used longest ago first, before anybody
-    else's."""
+    """Turns by caller and conversation. A caller with too many conversations loses its own least recently used ones first."""
 
     def __init__(self, limit: int, clock: Clock) -> None:
         self.limit = limit
@@ -128,22 +136,22 @@ class MemoryTurns:
         self._kept: OrderedDict[Parties, OrderedDict[str, _Conversation]] = OrderedDict()
         self._size = 0
 
-    def join(self, parties: Parties, conversation: str) -> MemorySeat:
+    def join(self, parties: Parties, conversation: str) -> MemoryTurnLease:
         now = self._clock.monotonic()
         found = self._found(parties, conversation)
         if not found.flying:
             if now - found.joined >= FORGOTTEN_S:
                 found.turns = 0
             if found.turns >= self.limit:
-                return MemorySeat(found, Excess(reason="spent", retry_after_s=found.joined + FORGOTTEN_S - now))
+                return MemoryTurnLease(found, Excess(reason="spent", retry_after_s=found.joined + FORGOTTEN_S - now))
             found.turns += 1
             found.calls = 0
         elif found.calls >= MAX_CALLS:
-            return MemorySeat(found, Excess(reason="crowded", retry_after_s=CROWDED_S))
+            return MemoryTurnLease(found, Excess(reason="crowded", retry_after_s=CROWDED_S))
         found.calls += 1
         found.flying += 1
         found.joined = now
-        return MemorySeat(found, None)
+        return MemoryTurnLease(found, None)
 
     async def close(self) -> None:
         """There is nothing to close."""
@@ -181,7 +189,7 @@ _logger = logging.getLogger(__name__)
 
 _SCRIPT = Script.named("turns")
 _ENTER, _LEAVE, _STAY = 0, 1, 2
-_RETRY_S = 0.5  # after a fault nothing is asked for so long, and no call waits for a timeout
+_RETRY_S = 0.5  # pause after a fault, so that calls do not wait for a timeout
 _MAX_BATCH = 256
 _UNREACHABLE = Excess(reason="unreachable", retry_after_s=1.0)
 
@@ -192,34 +200,34 @@ class _TurnGroup(Struct):
     who: str
     name: str
     lease: str
-    seats: int = 0
+    holders: int = 0
     entered: bool = False
     left: asyncio.Future[Excess | None] | None = None
 
 
 class _Step(Struct):
-    """Something that the counting store is to be told, until it was."""
+    """Message to the counting store, kept until it is delivered."""
 
     what: int
     group: _TurnGroup
     done: asyncio.Future[Excess | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class _SharedSeat(TurnLease):
+class _SharedTurnLease(TurnLease):
     __slots__ = ("_group", "_turns")
 
     def __init__(self, turns: SharedTurns, group: _TurnGroup) -> None:
         super().__init__()
         self._turns = turns
         self._group = group
-        group.seats += 1
+        group.holders += 1
 
     async def excess(self) -> Excess | None:
         return await self._turns.enter(self._group)
 
     def _vacate(self) -> None:
-        self._group.seats -= 1
-        if not self._group.seats:
+        self._group.holders -= 1
+        if not self._group.holders:
             self._turns.leave(self._group)
 
     async def _settled(self) -> None:
@@ -254,10 +262,10 @@ class SharedTurns:
         if group is None:
             self._made += 1
             group = self._groups[name] = _TurnGroup(_digest(parties), name, f"{self._process}:{self._made}")
-        return _SharedSeat(self, group)
+        return _SharedTurnLease(self, group)
 
     async def enter(self, group: _TurnGroup) -> Excess | None:
-        """Counts one call. It stands in the turn that is in flight anywhere, or begins one."""
+        """Count one call, in the turn that is in flight anywhere, or in a new one."""
         if not self._reachable and self._clock.monotonic() < self._down_until:
             return _UNREACHABLE
         if self._staying is None:
@@ -266,7 +274,7 @@ class SharedTurns:
         return await self._tell(_ENTER, group)
 
     def leave(self, group: _TurnGroup) -> None:
-        """Nothing of it is in flight here any more. Where the counting store cannot be told, it finds out when the lease is over."""
+        """End the turn's use here. If the counting store cannot be reached, its lease expires."""
         del self._groups[group.name]
         if group.entered:
             group.left = self._tell(_LEAVE, group)
@@ -314,7 +322,7 @@ class SharedTurns:
                     step.done.set_result(answer)
 
     async def renew(self) -> None:
-        """Renews the leases of what is in flight here."""
+        """Renew the leases of the turns in flight here."""
         told = [self._tell(_STAY, group) for group in self._groups.values() if group.entered]
         if told:
             await asyncio.wait(told)

@@ -127,7 +127,7 @@ PLANTED: dict[str, Planted] = {
     "pauses cover nothing": Planted(pauses.Pauses, "covering", lambda *_: None),
     "nobody is asked": Planted(approve.ApproveStage, "__call__", lets_on),
     "keys of repetition are forgotten": Planted(idempotency.LedgerStage, "__call__", passes),
-    "turns are endless": Planted(turn_counter.MemorySeat, "excess", nothing_async),
+    "turns are endless": Planted(turn_counter.MemoryTurnLease, "excess", nothing_async),
     "intents are not recorded": Planted(record.Record, "_append_intent", nothing_async),
     "keys never expire": Planted(principals.Identity, "_known", unexpiring),
     "keys are never revoked": Planted(PolicyCredentials, "key_check", lambda _: lambda *_: False),

@@ -29,20 +29,20 @@ _logger = logging.getLogger(__name__)
 
 
 class TurnStage(Struct, frozen=True, kw_only=True):
-    """Ends a loop: a conversation has so many turns, and a call without a seat in one is refused. The seat was taken when the call was
-    made, so that calls made at once are one turn."""
+    """Turn limit of conversations, which ends loops: a call without a lease in a turn is refused. The lease was taken when the call was
+    made, so that concurrent calls are one turn."""
 
     limit: float
 
     def __call__(self, call: Call, call_context: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
         # Without a lease it belongs to no conversation, or was counted before its approval.
-        return call if call_context.turn_lease is None else self._seated(call, call_context.turn_lease)
+        return call if call_context.turn_lease is None else self._leased(call, call_context.turn_lease)
 
     def prepared(self, _tool: Tool) -> Prepared:
         """Return None: a plan is for calls that count in no conversation."""
         return None
 
-    async def _seated(self, call: Call, turn_lease: TurnLease) -> Judged:
+    async def _leased(self, call: Call, turn_lease: TurnLease) -> Judged:
         excess = await turn_lease.excess()
         return call if excess is None else Refused(error=self._error(excess))
 

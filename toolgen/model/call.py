@@ -49,10 +49,10 @@ class ShownCertificate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CredentialProof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """By what a caller was known, so that a call it left waiting ends when that is revoked; never the credential itself.
+    """Credential of a caller in a form that cannot authenticate, so that a waiting call ends when the credential is revoked.
 
-    `key` is the hex SHA-256 of an API key, `certificate` a digest of the rule that a certificate fitted and `shown` that
-    certificate; the others are claims of a token.
+    `key` is the hex SHA-256 of an API key, `certificate` a digest of the rule that a certificate matched and `shown` that certificate; the
+    others are claims of a token.
     """
 
     key: str = ""
@@ -65,11 +65,12 @@ class CredentialProof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Source of roles and attributes, so that another policy can derive them again: the claims it read, of whose token.
+    """Source of roles and attributes, so that another policy can derive them again: the claims that were read, and the issuer of the
+    token.
 
-    `issuer` is the `iss` of the token, `mapping` the digest of what the policy made of its claims; a claim that the token did not have
-    is null among `claims`. `by_hand`: an operator named the claims, and there are no others. `sign_in`: the token counted for signing in
-    to the console alone.
+    `issuer` is the `iss` of the token, `mapping` the digest of the policy's result for its claims; a claim that the token lacked is null
+    in `claims`. `by_hand`: an operator entered the claims, and there are no others. `sign_in`: the token is valid for signing in to the
+    console only.
     """
 
     issuer: str

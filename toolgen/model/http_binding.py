@@ -1,4 +1,4 @@
-"""Binding of HTTP requests: where each argument goes, what credentials they take, and what is sent with every call."""
+"""Binding of HTTP requests: the place of each argument, the credentials, and the constant parts."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class HttpBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HttpKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The header that a system knows a repeated request by, which the gateway fills in: with `text` of its own, or a `uuid` made of it.
+    """Header by which a system recognises a repeated request. The gateway sets it: to its own `text`, or a `uuid` made of it.
 
-    One that is `required` goes with every request, any other with those that would do something twice.
+    A `required` one is sent with every request, any other with requests that would have an effect twice.
     """
 
     header: str
@@ -65,7 +65,7 @@ class HttpKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HttpConstant(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter whose value toolgen.yaml gives, the same with every call; no argument says it."""
+    """Parameter with a value from toolgen.yaml, equal in every call; no argument sets it."""
 
     parameter: HttpParameter  # its `argument` is ""
     value: Constant
@@ -88,12 +88,12 @@ class HttpBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind"
     key: HttpKey | msgspec.UnsetType = msgspec.UNSET
     help_url: str | msgspec.UnsetType = msgspec.UNSET
     constants: tuple[HttpConstant, ...] | msgspec.UnsetType = msgspec.UNSET
-    formats: str | msgspec.UnsetType = msgspec.UNSET  # "loose" where toolgen.yaml says so
+    formats: str | msgspec.UnsetType = msgspec.UNSET  # "loose" if toolgen.yaml sets it
     arguments: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
-    files: bool | msgspec.UnsetType = msgspec.UNSET  # whether a description says that an answer may be a file
+    files: bool | msgspec.UnsetType = msgspec.UNSET  # True if a description declares that an answer may be a file
     html: bool | msgspec.UnsetType = (
         msgspec.UNSET
-    )  # whether a description says that an answer is HTML, which is given as it is then
+    )  # True if a description declares HTML answers, which are returned unchanged
 
     @property
     def kind(self) -> str:
@@ -121,7 +121,7 @@ class HttpBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind"
 
     @property
     def answers_files(self) -> bool:
-        """True if a description says that an answer may be a file."""
+        """True if a description declares that an answer may be a file."""
         return self.files is True
 
     @property

@@ -1,4 +1,4 @@
-"""Outcome of a call. A call never raises: every ending is one of five, and an `Envelope` is what the caller is given."""
+"""Outcome of a call. A call never raises: its outcome is one of five kinds, and the caller gets an `Envelope`."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
-    """The call waits for somebody: a person's approval, a device, an authorization."""
+    """The call waits for a person's approval, a device, or an authorization."""
 
     status: ClassVar[Outcome] = "pending"
     error: Error
@@ -173,10 +173,10 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """The call was let through and did not succeed. `data` is what the system said, when it said something worth reading.
+    """The call was permitted and did not succeed. `data` is the answer of the system, if it has useful content.
 
-    The message of the error has the system's own words behind its first colon, if anywhere; `quotes`: it has no others. `row_notes` are as
-    of `Statement`, where the data may hold rows that inner calls read.
+    The message of the error quotes the system after its first colon, if at all; `quotes`: the whole message is a quotation. `row_notes`
+    are as of `Statement`, if the data may contain rows that inner calls read.
     """
 
     status: ClassVar[Outcome] = "error"
@@ -189,7 +189,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
-    """Call that its caller cancelled, or that nobody agreed to."""
+    """Call that its caller cancelled, or that was not approved."""
 
     status: ClassVar[Outcome] = "cancelled"
     error: Error
@@ -245,7 +245,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     media: Mapping[str, Json] | None = None
 
     def unwrap(self) -> Json:
-        """The data of a call that succeeded. Raises `CallError` for any other, also for one that waits for somebody."""
+        """Return the data of a successful call. Raises `CallError` for any other, also for a pending one."""
         if self.status == "ok":
             return self.data
         error = self.error or Error(
@@ -270,7 +270,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def text_in(body: bytes) -> str | None:
-    """The text that bytes hold; None where they hold something else."""
+    """Return the text in bytes; None if they are no text."""
     if b"\0" in body:
         return None
     try:
@@ -285,8 +285,8 @@ def file_data(body: bytes, media_type: str) -> Json:
 
 
 def file_bytes(data: Json) -> bytes | None:
-    """The bytes of a file as executors hand them over, `{"base64", "media_type"}`. None for all else, also for what a system only wrote
-    to look like one: what cannot be read as bytes is data like any other."""
+    """Return the bytes of a file in the form of executors, `{"base64", "media_type"}`. None for all other values, also for a similar
+    object of a system that cannot be decoded: that is data like any other."""
     if not isinstance(data, Mapping) or data.keys() != {"base64", "media_type"}:
         return None
     written, media_type = data["base64"], data["media_type"]

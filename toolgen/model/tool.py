@@ -1,4 +1,4 @@
-"""A tool: what an agent sees, and the binding that says how a call to it becomes a request."""
+"""Tool: its description for agents, and the binding that maps a call to a request."""
 
 from __future__ import annotations
 
@@ -123,10 +123,11 @@ class SqlBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=Tru
 class FunctionBinding(
     BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="function"
 ):
-    """A Python function of the project. `code` is the SHA-256 of its text: a function that changed since is another tool.
+    """Python function of the project. `code` is the SHA-256 of its text: a changed function is another tool.
 
-    `converses`: it can tell its caller how far it is, and ask. `content`: it answers with pictures, recordings or documents. `requires`
-    are what its caller must be able to answer: elicitation, roots, sampling; with tasks among them a client of MCP has to come back for it.
+    `converses`: it can report progress, and ask its caller. `content`: it answers with pictures, recordings or documents. `requires` are
+    the requests that its caller's client must support: elicitation, roots, sampling; with tasks among them, an MCP client must fetch the
+    result later.
     """
 
     module: str
@@ -153,12 +154,12 @@ class FunctionBinding(
 
 
 class McpBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp"):
-    """A tool of an MCP server, under the server's name for it. `url` is "" for a command that is reached over its pipes.
+    """Tool of an MCP server, under the server's name for it. `url` is "" for a command that is connected by pipes.
 
-    `parts` are digests of the server's description at build time, by part: a server with another description is not called.
-    `open_world` is False if a trusted server says that the tool deals only with a closed world of its own. `task`: the server runs the tool
-    as a task alone. `requests` are what the server is offered to request of callers (`allow:` of its source). `apps`: clients are given
-    its apps, so that another app is another description.
+    `parts` are digests of the server's description at build time, by part: a server with another description is not called. `open_world`
+    is False if a trusted server declares that the tool uses only a closed world of its own. `task`: the server runs the tool only as a
+    task. `requests` are the kinds of requests to callers that the server is offered (`allow:` of its source). `apps`: clients receive its
+    apps, so that another app is another description.
     """
 
     tool: str
@@ -219,7 +220,7 @@ class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=Tru
 
     method: str  # prompts/get | resources/read | completion/complete
     about: str  # prompt | resource
-    argument: str = ""  # whose values are completed
+    argument: str = ""  # the argument whose values are completed
     page: str = ""
 
     @property
@@ -230,9 +231,9 @@ class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=Tru
 class OperationBinding(
     BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="operation"
 ):
-    """Binding of a kind of system that needs no binding of its own: what is done, with values of its description.
+    """Binding of a kind of system that needs no binding of its own: an operation, with values of its description.
 
-    `address` is the URL that calls go to, which the egress rules judge; "" for calls that leave the machine for nowhere.
+    `address` is the URL that calls go to, which the egress rules judge; "" for calls that stay on the machine.
     """
 
     operation: str
@@ -351,7 +352,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sends_request(self) -> bool:
-        """True if a call is one HTTP request whose form the binding has."""
+        """True if a call is one HTTP request that the binding describes."""
         return isinstance(self.binding, HttpBinding)
 
     @property
@@ -393,7 +394,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_documents(self) -> bool:
-        """True if callers write what is asked for in a language of its own, each field of which is a call."""
+        """True if callers write documents in a query language, each field of which is a call."""
         return isinstance(self.binding, GraphQLDocumentBinding)
 
     @property
@@ -413,7 +414,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open_world(self) -> bool:
-        """True unless the system behind the tool says that it reaches nothing else."""
+        """True unless the system behind the tool declares that it uses only a closed world."""
         return not isinstance(self.binding, McpBinding) or self.binding.open_world
 
     @property
@@ -430,9 +431,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(self.binding, HttpBinding) and self.binding.formats != "loose"
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form, with the JSON's names (`in`, not `in_`). Its schemas are the tool's own.
+        """Return the JSON form, with the JSON's names (`in`, not `in_`). Its schemas are the tool's own.
 
-        Where a schema is one of a large source, text stands for the definitions that it shares; `stored_schemas.complete` has them all.
+        In a schema of a large source, references stand for shared definitions; `stored_schemas.complete` has them all.
         """
         built = _fields(self)
         built |= {"input_schema": unshared(self.input_schema), "digest": self.digest}
@@ -440,7 +441,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seals:
-    """Seals tools. A definition that several of them have is looked at once."""
+    """Computes digests of tools. A definition that several of them share is processed once."""
 
     def __init__(self, *, repeated: bool = False) -> None:
         self._repeated = repeated  # whole schemas too, which the tools of a file share
@@ -495,7 +496,7 @@ def _fields(tool: Tool) -> dict[str, object]:
 
 
 def absent(name: str) -> Tool:
-    """The tool behind a name nobody has: visible to no principal, bound to nothing."""
+    """Return the tool for an unknown name: visible to no principal, bound to nothing."""
     return Tool(
         name=name,
         title="",

@@ -1,6 +1,6 @@
-"""Invocations in Redis: seen by every process of every machine that shares it, and sealed there.
+"""Invocations in Redis: shared by every process of every machine that uses it, and sealed there.
 
-An attacker who can write in Redis may lose a call, and never make one: the journal of each gateway decides what may be carried out.
+An attacker who can write in Redis may lose a call, but cannot create one: the journal of each gateway decides which calls may be executed.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ _logger = logging.getLogger(__name__)
 
 
 class RedisInvocations:
-    """Calls in Redis. What Redis has of a call, and its version, is inside a box that only the key of `seal` makes or opens.
+    """Calls in Redis. A call and its version are stored in a box that only the key of `seal` creates or opens.
 
-    A process remembers the last version that it saw of each call, and its gateway's journal which calls were begun or ended here. A call
-    of which Redis has an older version (it failed over to a copy that was behind, was set back, or somebody put an old box there) is
-    never carried out a second time: `fate` says so. Each process numbers its writes, and notices by that number, and by the epoch of
-    the store, that Redis was emptied or set back (`changed`, then `loss`).
+    A process remembers the last version that it saw of each call, and its gateway's journal has the calls that were begun or ended here. A
+    call of which Redis has an older version (it failed over to a replica that was behind, was set back, or an old box was put there) is
+    never executed a second time: `fate` decides that. Each process numbers its writes, and notices by that number, and by the epoch of the
+    store, that Redis was emptied or set back (`changed`, then `loss`).
     """
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal], journal: CallJournal, watch: StoreWatch) -> None:
@@ -75,7 +75,7 @@ class RedisInvocations:
         """Number of the last note about clients that left, as `changed` found."""
         self.loss = ""
         self._writer = secrets.token_hex(8)
-        self._number = 0  # of the last write that was asked for
+        self._number = 0  # of the last requested write
         self._acknowledged = 0
         self._moved: OrderedDict[str, tuple[int, str]] = OrderedDict()
         self._doubted: OrderedDict[str, bool] = (
@@ -122,7 +122,7 @@ class RedisInvocations:
         return kept if added[0] else None
 
     async def _note_unkept(self, call: Invocation, *, unconfirmed: bool) -> None:
-        """Note that adding a call failed. A question that Redis may have kept goes on waiting: the sweep ends it if Redis did not."""
+        """Note that adding a call failed. A question that Redis may have stored continues to wait: the sweep ends it if Redis did not."""
         if call.id in self._moved or (call.id in self._doubted and not unconfirmed):  # it may be kept since before
             return
         if not unconfirmed:
@@ -131,7 +131,7 @@ class RedisInvocations:
         self._doubted[call.id] = call.status != "pending"
         if len(self._doubted) > _MAX_MOVED:
             self._doubted.popitem(last=False)
-        if call.status != "pending":  # its caller is told that it is not kept, so it must never be carried out
+        if call.status != "pending":  # its caller got the answer that it is not stored, so it must never be executed
             await self._journal.end(call.id, max(call.expires, call.asked))
 
     async def get(self, call_id: str) -> Invocation | None:
@@ -145,7 +145,7 @@ class RedisInvocations:
         return known
 
     async def _is_past(self, known: Invocation) -> bool:
-        """True if this gateway began or ended a call that waits, as Redis says, for somebody's answer."""
+        """Return True if this gateway began or ended a call that is waiting according to Redis."""
         attempt = await self._journal.attempt(known.id)
         # One that a person agreed to was begun here, and may wait for a device since.
         return attempt == OVER if known.kind == "device" else attempt is not None
@@ -202,7 +202,7 @@ class RedisInvocations:
         opened = self._all_opened(seal, found)
         readable = {one.id for one in opened}
         unreadable = [name for name in found[::3] if name.decode("utf-8", "replace") not in readable]
-        if unreadable:  # none of them stands before another call
+        if unreadable:  # none of them blocks another call
             await self._redis.run("unreadable", repr(now + _LATER_S), *unreadable)
         return opened
 
@@ -216,7 +216,7 @@ class RedisInvocations:
         for call_id, version, box in zip(found[::3], found[1::3], found[2::3], strict=True):
             try:
                 opened.append(self._opened(seal, call_id.decode("utf-8", "replace"), version, box))
-            except StateError as error:  # one that nobody can use holds up no other
+            except StateError as error:  # an unusable one does not block the others
                 if len(self._unusable) < _MAX_MOVED:
                     self._unusable.add(call_id)
                     reason = str(error)
@@ -231,7 +231,7 @@ class RedisInvocations:
         attempt = known.attempt + (known.status == "running" and changed.status == "approved")
         kept = msgspec.structs.replace(changed, version=known.version + 1, attempt=attempt)
         box = seal.close(as_json(kept), _about(kept.id, kept.version))
-        # Before it is asked: whether an answer that never came was yes, nobody knows, and a call is made at most once.
+        # Before the request: without an answer it is unknown whether it succeeded, and a call is made at most once.
         self._remember(known)
         await self._note_ending(kept)
         bounds = ("", "") if room is None else (str(room.each), str(room.total))
@@ -279,7 +279,7 @@ class RedisInvocations:
         return done
 
     async def _note_ending(self, kept: Invocation) -> None:
-        """Note how a call ended, if it did, before Redis is told: it is on record, and Redis may lose it or never answer."""
+        """Note the outcome of a call, if it ended, before Redis is updated: it is recorded, and Redis may lose it or never answer."""
         if kept.status == "ended":
             box = (await self._redis.seal()).close(as_json(_as_ending(kept)), f"ending {kept.id}")
             await self._journal.end(kept.id, max(kept.expires, kept.ended), at=kept.ended, box=box)
@@ -372,7 +372,7 @@ class RedisInvocations:
         except StateError as error:
             if isinstance(error, StateUnavailableError):
                 raise
-            return  # what Redis has of it cannot be used
+            return  # its entry in Redis cannot be used
         if found is not None:
             await self._note_ending(found)
 
@@ -417,7 +417,7 @@ class RedisInvocations:
         await self._journal.close()
 
     def _opened(self, seal: Seal, call_id: str, number: bytes, box: bytes | None) -> Invocation:
-        """The call in a box. Raises `StateError` for whatever else somebody may have put there."""
+        """Return the call in a box. Raises `StateError` for any other content."""
         try:
             version = int(number)
             found = from_json(seal.open(box or b"", _about(call_id, version)))
@@ -454,8 +454,8 @@ def _ending_in(box: bytes, call_id: str, seal: Seal) -> Invocation | None:
 
 
 class _Homes:
-    """Gateways that share the store, as this process hears of them: one that says nothing new for some time is gone, whatever time an
-    older copy of the store says that it was heard."""
+    """Gateways that share the store, by their last signs of life: one without a new sign for some time is gone, whatever time an older
+    copy of the store has."""
 
     def __init__(self, watch: StoreWatch) -> None:
         self._watch = watch
@@ -479,7 +479,7 @@ class _Homes:
 
 
 def _number(version: bytes) -> int:
-    """A version as the store has it, 0 for none and for what is not one."""
+    """Return a version of the store, 0 for none and for an invalid one."""
     try:
         return int(version or b"0")
     except ValueError:
@@ -491,7 +491,7 @@ def _about(call_id: str, version: int) -> str:
 
 
 def _who(invocation: Invocation) -> str:
-    """The principal that a call is counted for: its name is nobody's business there."""
+    """Return the hashed name of the principal that a call is counted for, so that the store does not contain the name."""
     return _hidden(counted_for(invocation))
 
 

@@ -97,7 +97,7 @@ class _OrdinaryTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolCalls:
-    """Calls of one gateway's tools. `states` seals what a call of the stateless era is between two rounds; calls may become `tasks`."""
+    """Calls of one gateway's tools. `states` seals the state of a stateless call between two rounds; calls may become `tasks`."""
 
     def __init__(
         self,
@@ -143,7 +143,8 @@ class ToolCalls:
     async def answer(
         self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
     ) -> dict[str, object] | RpcFault:
-        """The result of one tools/call. Raises `StateError` and `AuditError` where what it waits for cannot be asked for or taken now."""
+        """Return the result of one tools/call. Raises `StateError` and `AuditError` if a question of the call cannot be asked or
+        answered now."""
         ordinary = self._ordinary(params, meta, protocol_style, caller)
         if ordinary is not None:
             return await self._at_once(ordinary, params, meta, protocol_style, caller)
@@ -188,7 +189,7 @@ class ToolCalls:
             caller_connection.task = TaskWish(keep_s=plan.keep_s, token=request.token)
         if line is not None and (plan is not None or (after is not None and after < math.inf)):
             first = None if plan is not None and plan.at_once else line
-            # Who knows no tasks cannot answer a question once the call goes on without it.
+            # A client without tasks cannot answer a question after its request has ended.
             questions = None if plan is None else self._tasks.questions
             caller_connection.line = TaskChannel(caller_connection, questions, request.capabilities, first)
         making = self._gateway.tool_calls.call(
@@ -205,7 +206,7 @@ class ToolCalls:
         code = envelope.error.code if envelope.error is not None else ""
         if code == "input_required" and isinstance(line, StatelessChannel) and line.wanted:
             return self._asking(request, caller.principal, line.wanted)
-        reads = request.name == GET_CALL_RESULT  # how a call stands: nobody is asked again
+        reads = request.name == GET_CALL_RESULT  # the state of a call: no new question is asked
         if (
             code == "approval_required"
             and caller_connection.elicits
@@ -233,8 +234,8 @@ class ToolCalls:
     async def _bridged(
         self, request: _Request, protocol_style: ProtocolStyle, caller: Caller, after: float | None
     ) -> dict[str, object] | RpcFault:
-        """Make a call whose MCP server may request something of the caller. A question has the call kept; its caller hears of its end all
-        the same."""
+        """Make a call whose MCP server may request something of the caller. A question has the call stored; its caller still gets the
+        outcome."""
         calls, plan = self._gateway.tool_calls, request.task
         with caller.caller_connection.several(1) as (connection,):
             inner = msgspec.structs.replace(caller, caller_connection=connection)
@@ -274,7 +275,7 @@ class ToolCalls:
     async def _answered(
         self, request: _Request, state: RequestState, caller: Caller, after: float | None
     ) -> dict[str, object] | RpcFault:
-        """Take the answers of a client of 2026-07-28 to what a server requested, and go on with the call."""
+        """Accept the answers of a client of 2026-07-28 to a server's requests, and continue the call."""
         known = await self._gateway.tool_calls.approvals.calls.own(state.call_id, caller.principal)
         if known is None:
             return _wrong("the call that params.requestState is about is not kept any more")
@@ -296,7 +297,7 @@ class ToolCalls:
     def _ordinary(
         self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
     ) -> _OrdinaryTool | None:
-        """Return the tool of a request that says nothing but a name and arguments, if a call of it is simply made and answered."""
+        """Return the tool of a request with only a name and arguments, if its call needs neither questions nor tasks."""
         name = params.get("name")
         if type(name) is not str or type(params.get("arguments")) is not dict or caller.key:
             return None
@@ -392,9 +393,9 @@ class ToolCalls:
         return await background.left_after(making, wait=wait, caller_connection=caller.caller_connection)
 
     async def agreed(self, question: str, result: Mapping[str, Any] | None, principal: Principal) -> bool:
-        """Takes what a client of the handshake era said about a call that waits for approval; False where that was not the question.
+        """Accept the answer of a stateful client about a call that waits for approval; False if that was not the question.
 
-        The question's id says which call, sealed: any worker may be told. Raises `AuditError` and `StateError`.
+        The sealed id of the question identifies the call, so any worker can accept it. Raises `AuditError` and `StateError`.
         """
         if len(question) < 64:
             return False
@@ -462,7 +463,7 @@ class ToolCalls:
         tool: Tool | None,
         arguments: Mapping[str, Any],
     ) -> tuple[RequestState | None, dict[str, Any]] | RpcFault:
-        """The round this goes on from, and every answer given so far. Without a state of ours, only what reads may take an answer."""
+        """Return the former round, and all answers given so far. Without a valid state, only reads may accept an answer."""
         given = params.get("inputResponses", {})
         if not isinstance(given, dict) or len(given) > _MAX_ANSWERS:
             return _wrong("params.inputResponses must be an object")
@@ -518,7 +519,7 @@ class ToolCalls:
             return self._asking(request, caller.principal, asked, call_id=envelope.call_id)
         if caller.send is None:
             return await self._result(envelope, request, caller)
-        if envelope.call_id in self._asking_about:  # an equal call, about which the person is asked already
+        if envelope.call_id in self._asking_about:  # an equal call, about which a question is open already
             return await self._result(await self._ended(envelope, request, caller), request, caller)
         try:
             question = self._states.close(caller.principal, "", {}, answers={}, call_id=envelope.call_id)
@@ -533,7 +534,7 @@ class ToolCalls:
         return await self._result(envelope, request, caller)
 
     async def _approved(self, request: _Request, state: RequestState, caller: Caller) -> dict[str, object] | RpcFault:
-        """Goes on with a call that waited: what the person said counts once, and a repetition is told how the call ended."""
+        """Continue a call that waited: the person's answer counts once, and a repetition gets the outcome of the call."""
         approvals = self._gateway.tool_calls.approvals
         known = await approvals.calls.own(state.call_id, caller.principal)
         if known is None:

@@ -61,17 +61,17 @@ UNCOUNTED = "what counts limits (Redis, or the process above the workers) cannot
 
 
 class WorkerSockets(Struct, frozen=True, kw_only=True):
-    """The ways of one of several workers to the process above it, as descriptors: to the commands of MCP servers, and to what all workers
-    count together. None where that is counted in Redis."""
+    """Sockets of one of several workers to the supervisor, as descriptors: for commands of MCP servers, and for counts of all workers.
+    None if these are in Redis."""
 
     commands: int
     counts: int | None = None
 
 
 class Shared(Struct, frozen=True, kw_only=True):
-    """The places of one gateway. What is counted has a connection of its own, so that nothing large stands before it.
+    """Shared state of one gateway. Counts have a connection of their own, so that no large request delays them.
 
-    `ledger_key` is what outcomes in the ledger are sealed with; None where that is the key of this machine's log.
+    `ledger_key` seals outcomes in the ledger; None if that is the key of this machine's log.
     """
 
     buckets: WaitingBuckets
@@ -101,7 +101,7 @@ class Shared(Struct, frozen=True, kw_only=True):
         return (self.pauses.trouble,) if isinstance(self.pauses, SharedPauses) else ()
 
     async def start(self, first: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Read what has to be known before the first call. Pauses are known once `first` has returned."""
+        """Read the state that is needed before the first call. Pauses are known once `first` has returned."""
         if self.journal is not None:
             self.watch.epoch = await self.journal.epoch()
         await self.pauses.start(first)
@@ -143,8 +143,8 @@ def share(
     background: Background,
     counts: int | None = None,
 ) -> Shared:
-    """The places that `state:` names; nothing is opened yet. `changed` is told when what is counted is lost, and found again. `counts` is
-    `WorkerSockets.counts`: all else that workers of one host share is in files."""
+    """Make the shared state that `state:` names; nothing is opened yet. `changed` is called when counts are lost, and found again.
+    `counts` is `WorkerSockets.counts`: all other state that workers of one host share is in files."""
     state = settings.state
     if state is None:
         client = None if counts is None else CountClient(counts)
@@ -194,7 +194,7 @@ def share(
 
 
 def _turns(settings: Settings, clock: Clock, background: Background, link: Link | None) -> TurnCounter | None:
-    """Counter of the turns of conversations; None where nobody asks for that."""
+    """Counter of the turns of conversations; None if there is no turn limit."""
     if settings.turn_limit == math.inf:
         return None
     limit = int(settings.turn_limit)
@@ -207,14 +207,14 @@ def pauses_of(settings: Settings) -> Pauses:
 
 
 def shared_pauses(settings: Settings, clock: Clock) -> SharedPauses | None:
-    """The pauses of all that share a project's Redis; None where it has none."""
+    """Pauses of all gateways that share a project's Redis; None without Redis."""
     if settings.state is None:
         return None
     return SharedPauses(_link(settings.state), _sealing(settings), clock, pauses_of(settings))
 
 
 def shared_acceptance(settings: Settings) -> VersionedBox[Acceptance | None] | None:
-    """The policy files that an operator accepted last, for all that share a project's Redis; None where it has none."""
+    """Policy files that an operator accepted last, for all gateways that share a project's Redis; None without Redis."""
     if settings.state is None:
         return None
     kind, what = Acceptance | None, "which policy files were accepted"
@@ -243,7 +243,7 @@ def account_rows(settings: Settings, clock: Clock) -> AccountRows:
 
 
 def seal_file(settings: Settings) -> Path:
-    """Path of the key of what a project keeps in Redis: beside that of the record."""
+    """Path of the key that seals a project's data in Redis: beside that of the audit log."""
     return settings.audit_dir / "seal.key"
 
 

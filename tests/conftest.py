@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import importlib
 import inspect
@@ -14,7 +15,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -199,20 +200,32 @@ _LONGEST_TEST_S = 600
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test that is a coroutine runs on an event loop of its own, made by the fixture `loop_factory` if it uses one, and ends at some time
-    even if it waits for what never comes."""
-    test = pyfuncitem.obj
+    """A test that is a coroutine, or an example of a property that is one, runs on an event loop of its own, made by the fixture
+    `loop_factory` if it uses one, and ends at some time even if it waits for what never comes."""
+    test, loop_factory = pyfuncitem.obj, pyfuncitem.funcargs.get("loop_factory")
+    if is_hypothesis_test(test) and inspect.iscoroutinefunction(test.hypothesis.inner_test):
+        test.hypothesis.inner_test = _on_a_loop(test.hypothesis.inner_test, loop_factory)  # for each example
+        return None
     if not inspect.iscoroutinefunction(test):
         return None
     names = inspect.signature(test).parameters
-
-    async def bounded() -> None:
-        async with asyncio.timeout(_LONGEST_TEST_S):
-            await test(**{name: pyfuncitem.funcargs[name] for name in names})
-
-    with asyncio.Runner(loop_factory=pyfuncitem.funcargs.get("loop_factory")) as runner:
-        runner.run(bounded())
+    _on_a_loop(test, loop_factory)(**{name: pyfuncitem.funcargs[name] for name in names})
     return True
+
+
+def _on_a_loop(test: Callable[..., Coroutine[Any, Any, None]], loop_factory: Any) -> Callable[..., None]:
+    """Return a test that runs a coroutine on an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(*given: Any, **named: Any) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(_LONGEST_TEST_S):
+                await test(*given, **named)
+
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(bounded())
+
+    return run
 
 
 @pytest.fixture(scope="session", autouse=True)

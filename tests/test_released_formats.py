@@ -3,7 +3,6 @@ tools that a program added and removed."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import sys
@@ -68,7 +67,7 @@ def test_there_is_a_sample_of_the_first_release_and_of_what_comes_next() -> None
     assert {"0.1.0", "next"} <= set(RELEASES)
 
 
-def test_the_record_is_whole_and_signed_and_goes_on(sample: Path) -> None:
+async def test_the_record_is_whole_and_signed_and_goes_on(sample: Path) -> None:
     record = sample / "var" / "audit"
     before = list(entries(record))
     report = verify(record)
@@ -78,11 +77,8 @@ def test_the_record_is_whole_and_signed_and_goes_on(sample: Path) -> None:
     assert len(list(record.glob("*.jsonl.gz"))) == 2  # closed segments, and one that was being written
     assert {entry["event"] for entry in before} >= {"intent", "outcome", "decision"}
 
-    async def main() -> None:
-        async with opened(sample / "toolgen.yaml", FixedClock(NOW + SINCE_S)) as gateway:
-            assert (await gateway.call("notes__add_note", {"text": "new"}, principal="bot")).status == "ok"
-
-    asyncio.run(main())
+    async with opened(sample / "toolgen.yaml", FixedClock(NOW + SINCE_S)) as gateway:
+        assert (await gateway.call("notes__add_note", {"text": "new"}, principal="bot")).status == "ok"
     assert verify(record).ok
     after = list(entries(record))
     assert after[: len(before)] == before
@@ -98,70 +94,61 @@ def test_tools_are_what_they_were(sample: Path) -> None:
     assert {tool.source for tool in found.values()} == {"notes", "pets", "shop"}
 
 
-def test_a_key_that_was_used_is_answered_as_before_and_nothing_is_done_again(sample: Path) -> None:
+async def test_a_key_that_was_used_is_answered_as_before_and_nothing_is_done_again(sample: Path) -> None:
     before, said = notes(sample), told(sample)
 
     async def repeated(gateway: Gateway, tool: str, text: str, key: str) -> Any:
         return await gateway.call(tool, {"text": text}, principal="bot", idempotency_key=key)
 
-    async def main() -> None:
-        async with opened(sample / "toolgen.yaml", FixedClock(NOW + SINCE_S)) as gateway:
-            again = await repeated(gateway, "notes__add_note", "kept", "key-1")
-            assert (again.status, again.data) == ("ok", said["kept"]["data"])
-            other = await repeated(gateway, "notes__add_note", "something else", "key-1")
-            assert (other.status, other.error.code) == ("refused", "validation")
-            waits = await repeated(gateway, "notes__send_note", "waiting with a key", "key-2")
-            assert (waits.status, waits.call_id) == ("pending", said["waiting with a key"]["call_id"])
-            assert (await repeated(gateway, "notes__add_note", "new", "key-3")).status == "ok"
-
-    asyncio.run(main())
+    async with opened(sample / "toolgen.yaml", FixedClock(NOW + SINCE_S)) as gateway:
+        again = await repeated(gateway, "notes__add_note", "kept", "key-1")
+        assert (again.status, again.data) == ("ok", said["kept"]["data"])
+        other = await repeated(gateway, "notes__add_note", "something else", "key-1")
+        assert (other.status, other.error.code) == ("refused", "validation")
+        waits = await repeated(gateway, "notes__send_note", "waiting with a key", "key-2")
+        assert (waits.status, waits.call_id) == ("pending", said["waiting with a key"]["call_id"])
+        assert (await repeated(gateway, "notes__add_note", "new", "key-3")).status == "ok"
     assert notes(sample) == [*before, "new"]
 
 
-def test_calls_that_waited_still_do_and_are_carried_out_once_somebody_agrees(sample: Path) -> None:
+async def test_calls_that_waited_still_do_and_are_carried_out_once_somebody_agrees(sample: Path) -> None:
     before, said = notes(sample), told(sample)
 
-    async def main() -> None:
-        async with opened(sample / "toolgen.yaml", FixedClock(NOW + SINCE_S)) as gateway:
-            ann, bot = gateway.principal("ann"), gateway.principal("bot")
-            waiting = {item.id for item in await gateway.approvals.answerable(ann)}
-            assert waiting == {said[name]["call_id"] for name in ("waiting", "waiting with a key")}
-            kept = await gateway.approvals.calls.store.unfinished()
-            assert [known.status for known in kept].count("pending") == 2
-            for name in ("carried out", "denied"):
-                ended = await gateway.approvals.calls.outcome(said[name]["call_id"], bot)
-                assert ended is not None
-                assert (ended.status, ended.data) == (said[name]["status"], said[name]["data"])
-            for name, approve in (("waiting", True), ("waiting with a key", False)):
-                await gateway.approvals.decide(said[name]["call_id"], approve=approve, note="", principal=ann)
-                now = await gateway.approvals.calls.outcome(said[name]["call_id"], bot, 60.0)
-                assert now is not None
-                assert now.status == ("ok" if approve else "refused")
-            assert await gateway.approvals.answerable(ann) == ()
-
-    asyncio.run(main())
+    async with opened(sample / "toolgen.yaml", FixedClock(NOW + SINCE_S)) as gateway:
+        ann, bot = gateway.principal("ann"), gateway.principal("bot")
+        waiting = {item.id for item in await gateway.approvals.answerable(ann)}
+        assert waiting == {said[name]["call_id"] for name in ("waiting", "waiting with a key")}
+        kept = await gateway.approvals.calls.store.unfinished()
+        assert [known.status for known in kept].count("pending") == 2
+        for name in ("carried out", "denied"):
+            ended = await gateway.approvals.calls.outcome(said[name]["call_id"], bot)
+            assert ended is not None
+            assert (ended.status, ended.data) == (said[name]["status"], said[name]["data"])
+        for name, approve in (("waiting", True), ("waiting with a key", False)):
+            await gateway.approvals.decide(said[name]["call_id"], approve=approve, note="", principal=ann)
+            now = await gateway.approvals.calls.outcome(said[name]["call_id"], bot, 60.0)
+            assert now is not None
+            assert now.status == ("ok" if approve else "refused")
+        assert await gateway.approvals.answerable(ann) == ()
     assert notes(sample) == [*before, "waiting"]
 
 
-def test_calls_that_waited_expire_as_they_would_have(sample: Path) -> None:
+async def test_calls_that_waited_expire_as_they_would_have(sample: Path) -> None:
     said = told(sample)
 
-    async def main() -> None:
-        clock = FixedClock(NOW + SINCE_S)
-
-        async def later(_: RedisLink) -> float:
-            return clock.now()
-
-        RedisLink.now = later  # type: ignore[method-assign]
-        async with opened(sample / "toolgen.yaml", clock) as gateway:
-            clock.advance(3600)
-            ended = await gateway.approvals.calls.outcome(said["waiting"]["call_id"], gateway.principal("bot"), 60.0)
-            assert ended is not None
-            assert ended.error is not None
-            assert ended.error.code == "expired"
-
     before = notes(sample)
-    asyncio.run(main())
+    clock = FixedClock(NOW + SINCE_S)
+
+    async def later(_: RedisLink) -> float:
+        return clock.now()
+
+    RedisLink.now = later  # type: ignore[method-assign]
+    async with opened(sample / "toolgen.yaml", clock) as gateway:
+        clock.advance(3600)
+        ended = await gateway.approvals.calls.outcome(said["waiting"]["call_id"], gateway.principal("bot"), 60.0)
+        assert ended is not None
+        assert ended.error is not None
+        assert ended.error.code == "expired"
     assert notes(sample) == before
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from pathlib import Path
 
@@ -14,10 +13,10 @@ CASES = sorted(one for one in OWN.iterdir() if one.is_dir())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_reported_case_is_right(case: Path) -> None:
+async def test_a_reported_case_is_right(case: Path) -> None:
     assert case.name[:2] in CHECKS
     try:
-        found = asyncio.run(faults(case))
+        found = await faults(case)
     except Unavailable as error:
         pytest.skip(str(error))
     assert found == []

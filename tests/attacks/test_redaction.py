@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from pathlib import Path
@@ -114,7 +113,7 @@ def redacted_project(root: Path, server: str) -> Path:
     return root / "toolgen.yaml"
 
 
-def test_no_answer_of_any_source_shows_what_is_redacted(tmp_path: Path) -> None:
+async def test_no_answer_of_any_source_shows_what_is_redacted(tmp_path: Path) -> None:
     with upstream() as (seen, server):
         path = redacted_project(tmp_path, server)
 
@@ -129,7 +128,7 @@ def test_no_answer_of_any_source_shows_what_is_redacted(tmp_path: Path) -> None:
                     found.append(await gateway.call(name, {}, principal="bot"))
                 return [envelope.to_dict() for envelope in found]
 
-        answers = asyncio.run(scenario())
+        answers = await scenario()
     codes = {answer.get("error", {}).get("code", "ok") for answer in answers}
     assert codes == {"ok", "upstream_error", "handler_error"}
     for answer in answers:

@@ -60,7 +60,7 @@ def executor(tmp_path: Path) -> Iterator[SqlExecutor]:
 
 
 @pytest.mark.parametrize("case", cases("refused.jsonl"), ids=lambda case: case["sql"][:60])
-def test_an_attack_is_refused_by_its_rule_and_never_reaches_the_executor(case: dict[str, str]) -> None:
+async def test_an_attack_is_refused_by_its_rule_and_never_reaches_the_executor(case: dict[str, str]) -> None:
     reached: list[Call] = []
 
     async def deliver(delivered: Call, call_context: CallContext) -> Result:
@@ -71,7 +71,7 @@ def test_an_attack_is_refused_by_its_rule_and_never_reaches_the_executor(case: d
         guards={"lab": partial(SqlGuard().verdict, database=DATABASE, scope=SCOPE)},
         destination=lambda url, source: Allow(rule="none"),
     )
-    result = asyncio.run(guarded(stage)(call(case["sql"]), CallContext(), deliver))
+    result = await guarded(stage)(call(case["sql"]), CallContext(), deliver)
     assert isinstance(result, Refused)
     assert (result.error.code, result.error.rule) == ("sql_refused", case["rule"])
     assert reached == []
@@ -98,7 +98,7 @@ def test_a_hidden_column_is_refused_in_the_words_for_one_that_does_not_exist() -
 
 
 @pytest.mark.parametrize("case", cases("session.jsonl"), ids=lambda case: case["sql"])
-def test_the_session_refuses_what_a_guard_might_have_missed(case: dict[str, str], executor: SqlExecutor) -> None:
+async def test_the_session_refuses_what_a_guard_might_have_missed(case: dict[str, str], executor: SqlExecutor) -> None:
     declared = allowed("SELECT c.id, c.name, g.name FROM customers c, germans g")
     forged = Statement(
         sql=case["sql"],
@@ -112,8 +112,8 @@ def test_the_session_refuses_what_a_guard_might_have_missed(case: dict[str, str]
         timeout_s=2.0,
     )
     sent = call("")
-    result = asyncio.run(
-        executor.execute(Call(id="1", tool=sent.tool, arguments={}, principal=sent.principal, statement=forged))
+    result = await executor.execute(
+        Call(id="1", tool=sent.tool, arguments={}, principal=sent.principal, statement=forged)
     )
     assert isinstance(result, Failed), result
     assert result.error.code == "sql_failed"
@@ -128,11 +128,11 @@ OUTLASTING = [
 
 
 @pytest.mark.parametrize("sql", OUTLASTING)
-def test_a_statement_that_would_run_for_ever_is_ended(sql: str, executor: SqlExecutor) -> None:
+async def test_a_statement_that_would_run_for_ever_is_ended(sql: str, executor: SqlExecutor) -> None:
     statement = allowed(sql, timeout_s=0.05)
     sent = call(sql)
-    result = asyncio.run(
-        executor.execute(Call(id="1", tool=sent.tool, arguments={}, principal=sent.principal, statement=statement))
+    result = await executor.execute(
+        Call(id="1", tool=sent.tool, arguments={}, principal=sent.principal, statement=statement)
     )
     assert isinstance(result, Failed)
     assert result.error.code == "upstream_timeout"
@@ -144,10 +144,10 @@ SWELLING = [
 
 
 @pytest.mark.parametrize("sql", SWELLING)
-def test_a_value_that_swells_ends_the_statement(sql: str, executor: SqlExecutor) -> None:
+async def test_a_value_that_swells_ends_the_statement(sql: str, executor: SqlExecutor) -> None:
     sent = call(sql)
-    result = asyncio.run(
-        executor.execute(Call(id="1", tool=sent.tool, arguments={}, principal=sent.principal, statement=allowed(sql)))
+    result = await executor.execute(
+        Call(id="1", tool=sent.tool, arguments={}, principal=sent.principal, statement=allowed(sql))
     )
     assert isinstance(result, Failed)
     assert result.error.code == "response_too_large"
@@ -168,10 +168,10 @@ FILTERED = [
 
 
 @pytest.mark.parametrize("sql", FILTERED)
-def test_rows_of_another_tenant_never_come_back(sql: str, executor: SqlExecutor) -> None:
+async def test_rows_of_another_tenant_never_come_back(sql: str, executor: SqlExecutor) -> None:
     sent = call(sql)
-    result = asyncio.run(
-        executor.execute(Call(id="1", tool=sent.tool, arguments={}, principal=sent.principal, statement=allowed(sql)))
+    result = await executor.execute(
+        Call(id="1", tool=sent.tool, arguments={}, principal=sent.principal, statement=allowed(sql))
     )
     assert isinstance(result, Success)
     assert CANARY not in repr(result.data)

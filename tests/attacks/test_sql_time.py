@@ -20,7 +20,7 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)
-def test_a_statement_that_wants_too_much_ends_and_the_next_is_answered(tmp_path: Path, sql: str) -> None:
+async def test_a_statement_that_wants_too_much_ends_and_the_next_is_answered(tmp_path: Path, sql: str) -> None:
     scope = {"tables": {"customers": {}}, "max_rows": 10, "timeout": "1s"}
     path = make_project(tmp_path / "project", policy={**POLICY, "sql": {"shop": scope}})
 
@@ -32,4 +32,4 @@ def test_a_statement_that_wants_too_much_ends_and_the_next_is_answered(tmp_path:
             after = await gateway.call("shop__query", {"sql": "SELECT 1"}, principal="bot")
             assert after.status == "ok", after.to_dict()
 
-    asyncio.run(asyncio.wait_for(scenario(), 120))
+    await asyncio.wait_for(scenario(), 120)

@@ -61,18 +61,15 @@ def test_a_log_is_signed_when_it_is_closed_and_at_the_end_of_every_segment(tmp_p
     assert (report.ok, [checkpoint.size for checkpoint in report.signed]) == (True, [30])
 
 
-def test_it_is_signed_after_so_many_entries_without_being_asked(tmp_path: Path) -> None:
+async def test_it_is_signed_after_so_many_entries_without_being_asked(tmp_path: Path) -> None:
     with_key(tmp_path)
 
-    async def scenario() -> None:
-        log = opened(tmp_path, replace(PLAIN, checkpoint_entries=4))
-        await add(log, 1, 1)
-        async with asyncio.timeout(120):
-            while not sizes(tmp_path):
-                await add(log, 2, 3)
-        await log.close()
-
-    asyncio.run(scenario())
+    log = opened(tmp_path, replace(PLAIN, checkpoint_entries=4))
+    await add(log, 1, 1)
+    async with asyncio.timeout(120):
+        while not sizes(tmp_path):
+            await add(log, 2, 3)
+    await log.close()
     assert verify(tmp_path).ok
 
 
@@ -118,16 +115,13 @@ def test_a_key_made_later_signs_what_was_written_before(tmp_path: Path) -> None:
     assert (report.ok, report.signed[0].first, report.signed[0].size) == (True, 1, 22)
 
 
-def test_a_key_that_is_made_while_the_gateway_runs_signs_from_then_on(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        log = opened(tmp_path, PLAIN)
-        await add(log, 1, 3)
-        with_key(tmp_path)
-        await asyncio.to_thread(log._maintenance.tick)
-        await add(log, 4, 5)
-        await log.close()
-
-    asyncio.run(scenario())
+async def test_a_key_that_is_made_while_the_gateway_runs_signs_from_then_on(tmp_path: Path) -> None:
+    log = opened(tmp_path, PLAIN)
+    await add(log, 1, 3)
+    with_key(tmp_path)
+    await asyncio.to_thread(log._maintenance.tick)
+    await add(log, 4, 5)
+    await log.close()
     assert sizes(tmp_path) == [6, 10]
     assert verify(tmp_path).ok
 
@@ -311,7 +305,7 @@ def test_checkpoints_are_brought_to_a_folder(tmp_path: Path) -> None:
     assert kinds(log, kept=[kept]) == [("truncated", 0)]
 
 
-def test_a_place_that_fails_is_told_of_and_tried_again_and_calls_go_on(
+async def test_a_place_that_fails_is_told_of_and_tried_again_and_calls_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolgen.audit.checkpoint._FIRST_PAUSE_S", 0.001)
@@ -324,48 +318,39 @@ def test_a_place_that_fails_is_told_of_and_tried_again_and_calls_go_on(
         if not works:
             raise OSError("the answer is 503")
 
-    async def scenario() -> None:
-        nonlocal works
-        log = opened(tmp_path, replace(PLAIN, places=(CheckpointDestination(name="the bucket", deliver=deliver),)))
-        await add(log, 1, 1)
-        await asyncio.to_thread(log._maintenance.tick)
-        async with asyncio.timeout(120):
-            while len(attempts) < 3 or not log.warnings():
-                await add(log, 2, 2)
-        assert log.warnings() == ("checkpoints do not reach the bucket: the answer is 503",)
-        assert log.fault is None
-        works = True
-        async with asyncio.timeout(120):
-            while log.warnings():
-                await add(log, 3, 3)
-        await log.close()
-
-    asyncio.run(scenario())
+    log = opened(tmp_path, replace(PLAIN, places=(CheckpointDestination(name="the bucket", deliver=deliver),)))
+    await add(log, 1, 1)
+    await asyncio.to_thread(log._maintenance.tick)
+    async with asyncio.timeout(120):
+        while len(attempts) < 3 or not log.warnings():
+            await add(log, 2, 2)
+    assert log.warnings() == ("checkpoints do not reach the bucket: the answer is 503",)
+    assert log.fault is None
+    works = True
+    async with asyncio.timeout(120):
+        while log.warnings():
+            await add(log, 3, 3)
+    await log.close()
     assert len(set(attempts)) >= 2
     assert attempts == sorted(attempts)
 
 
-def test_where_it_is_required_no_call_begins_while_nothing_arrives(tmp_path: Path) -> None:
+async def test_where_it_is_required_no_call_begins_while_nothing_arrives(tmp_path: Path) -> None:
     with_key(tmp_path)
 
     def deliver(name: str, data: bytes) -> None:
         raise OSError("the answer is 503")
 
-    async def scenario() -> None:
-        places = (CheckpointDestination(name="the bucket", deliver=deliver),)
-        log = opened(tmp_path, replace(PLAIN, places=places, required_s=1e-9))
-        await asyncio.to_thread(log._maintenance.tick)
-        await log.append({"event": "intent", "call_id": "call_1"})
-        await asyncio.to_thread(log._maintenance.tick)
-        with pytest.raises(AuditError, match="no checkpoint has reached"):
-            await log.append({"event": "intent", "call_id": "call_2"})
-        assert "no checkpoint has reached" in (log.fault or "")
-        await log.append(
-            {"event": "outcome", "call_id": "call_1", "status": "ok"}
-        )  # what was begun is recorded to its end
-        await log.close()
-
-    asyncio.run(scenario())
+    places = (CheckpointDestination(name="the bucket", deliver=deliver),)
+    log = opened(tmp_path, replace(PLAIN, places=places, required_s=1e-9))
+    await asyncio.to_thread(log._maintenance.tick)
+    await log.append({"event": "intent", "call_id": "call_1"})
+    await asyncio.to_thread(log._maintenance.tick)
+    with pytest.raises(AuditError, match="no checkpoint has reached"):
+        await log.append({"event": "intent", "call_id": "call_2"})
+    assert "no checkpoint has reached" in (log.fault or "")
+    await log.append({"event": "outcome", "call_id": "call_1", "status": "ok"})  # what was begun is recorded to its end
+    await log.close()
     assert [entry["event"] for entry in entries(tmp_path)] == ["intent", "outcome"]
 
 
@@ -418,7 +403,7 @@ def test_what_has_been_owed_for_too_long_is_owed_after_a_restart_too(tmp_path: P
     asyncio.run(scenario())
 
 
-def test_calls_go_on_while_one_of_several_places_is_reached(tmp_path: Path) -> None:
+async def test_calls_go_on_while_one_of_several_places_is_reached(tmp_path: Path) -> None:
     with_key(tmp_path)
     arrived: list[str] = []
     places = (
@@ -426,21 +411,18 @@ def test_calls_go_on_while_one_of_several_places_is_reached(tmp_path: Path) -> N
         CheckpointDestination(name="the folder", deliver=lambda name, data: arrived.append(name)),
     )
 
-    async def scenario() -> None:
-        log = opened(tmp_path, replace(PLAIN, places=places, required_s=1e-9))
-        await add(log, 1, 1)
-        await asyncio.to_thread(log._maintenance.tick)
-        async with asyncio.timeout(120):
-            while not (arrived and log.warnings()) or log.fault is not None:  # noqa: ASYNC110 - as above
-                await asyncio.sleep(0)
-        assert log.warnings() == ("checkpoints do not reach the bucket: the answer is 503",)
-        await add(log, 2, 2)
-        await log.close()
-
-    asyncio.run(scenario())
+    log = opened(tmp_path, replace(PLAIN, places=places, required_s=1e-9))
+    await add(log, 1, 1)
+    await asyncio.to_thread(log._maintenance.tick)
+    async with asyncio.timeout(120):
+        while not (arrived and log.warnings()) or log.fault is not None:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+    assert log.warnings() == ("checkpoints do not reach the bucket: the answer is 503",)
+    await add(log, 2, 2)
+    await log.close()
 
 
-def test_the_first_call_after_a_start_waits_for_no_round_of_whoever_signs(
+async def test_the_first_call_after_a_start_waits_for_no_round_of_whoever_signs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_key(tmp_path)
@@ -453,34 +435,28 @@ def test_the_first_call_after_a_start_waits_for_no_round_of_whoever_signs(
 
     monkeypatch.setattr(Maintenance, "tick", late)
 
-    async def scenario() -> None:
-        log = AuditLog(
-            tmp_path,
-            FixedClock(),
-            replace(PLAIN, places=(CheckpointDestination(name="the bucket", deliver=down),), required_s=60.0),
-        )
-        log.open()
-        assert log.fault is None
-        await add(log, 1, 1)
-        go_on.set()
-        await log.close()
-
-    asyncio.run(scenario())
+    log = AuditLog(
+        tmp_path,
+        FixedClock(),
+        replace(PLAIN, places=(CheckpointDestination(name="the bucket", deliver=down),), required_s=60.0),
+    )
+    log.open()
+    assert log.fault is None
+    await add(log, 1, 1)
+    go_on.set()
+    await log.close()
     assert verify(tmp_path).ok
 
 
-def test_a_plan_that_requires_checkpoints_takes_no_call_without_a_key(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        log = opened(tmp_path, replace(PLAIN, required_s=60.0))
-        await asyncio.to_thread(log._maintenance.tick)
-        with pytest.raises(AuditError, match="nothing signs them"):
-            await log.append({"event": "intent", "call_id": "call_1"})
-        with_key(tmp_path)
-        await asyncio.to_thread(log._maintenance.tick)
+async def test_a_plan_that_requires_checkpoints_takes_no_call_without_a_key(tmp_path: Path) -> None:
+    log = opened(tmp_path, replace(PLAIN, required_s=60.0))
+    await asyncio.to_thread(log._maintenance.tick)
+    with pytest.raises(AuditError, match="nothing signs them"):
         await log.append({"event": "intent", "call_id": "call_1"})
-        await log.close()
-
-    asyncio.run(scenario())
+    with_key(tmp_path)
+    await asyncio.to_thread(log._maintenance.tick)
+    await log.append({"event": "intent", "call_id": "call_1"})
+    await log.close()
 
 
 def test_a_log_that_lost_entries_is_signed_anew_from_where_it_goes_on(tmp_path: Path) -> None:

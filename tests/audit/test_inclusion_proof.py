@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -124,7 +123,7 @@ def test_what_cannot_be_proven_says_why(tmp_path: Path) -> None:
         prove(tmp_path, "gateway-1", 9, public_keys((), tmp_path))
 
 
-def test_a_value_is_found_by_its_digest(tmp_path: Path) -> None:
+async def test_a_value_is_found_by_its_digest(tmp_path: Path) -> None:
     async def scenario() -> None:
         log = opened(tmp_path)
         for number, value in enumerate(["4111 1111", 4111, {"a": [1]}, "other"]):
@@ -132,7 +131,7 @@ def test_a_value_is_found_by_its_digest(tmp_path: Path) -> None:
             await log.append({"event": "intent", "call_id": f"call_{number}", "arguments": {"card": digest}})
         await log.close()
 
-    asyncio.run(scenario())
+    await scenario()
     found = {
         value: [entry["call_id"] for entry in find_value(tmp_path, value)]
         for value in ("4111 1111", "4111", '{"a": [1]}', "none")

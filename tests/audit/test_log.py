@@ -51,23 +51,25 @@ async def fill(directory: Path, count: int) -> None:
     await log.close()
 
 
-def test_entries_are_chained_and_verify(tmp_path: Path) -> None:
-    asyncio.run(fill(tmp_path, 5))
+async def test_entries_are_chained_and_verify(tmp_path: Path) -> None:
+    await fill(tmp_path, 5)
     report = verify(tmp_path)
     assert report.ok
     assert report.entries == 10
     assert [entry["seq"] for entry in entries(tmp_path)] == list(range(1, 11))
 
 
-def test_a_log_goes_on_where_it_was_closed(tmp_path: Path) -> None:
-    asyncio.run(fill(tmp_path, 2))
-    asyncio.run(fill(tmp_path, 2))
+async def test_a_log_goes_on_where_it_was_closed(tmp_path: Path) -> None:
+    await fill(tmp_path, 2)
+    await fill(tmp_path, 2)
     report = verify(tmp_path)
     assert (report.entries, report.streams) == (8, 1)
     assert [entry["seq"] for entry in entries(tmp_path)] == list(range(1, 9))
 
 
-def test_waiting_entries_share_a_sync_and_keep_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_entries_share_a_sync_and_keep_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     syncs = []
     real = segment_module._sync_content
     monkeypatch.setattr(segment_module, "_sync_content", lambda fd: (syncs.append(fd), real(fd)))
@@ -78,7 +80,7 @@ def test_waiting_entries_share_a_sync_and_keep_their_order(tmp_path: Path, monke
         await log.close()
         return places
 
-    places = asyncio.run(scenario())
+    places = await scenario()
     assert [seq for _, seq in places] == list(range(1, 201))
     assert len(syncs) < 10
     assert [entry["call_id"] for entry in entries(tmp_path)] == [f"call_{number}" for number in range(200)]
@@ -206,7 +208,7 @@ async def test_two_processes_write_two_streams(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 300, 2000])
-def test_a_file_that_is_cut_while_it_is_written_shows_what_is_missing(tmp_path: Path, cut: int) -> None:
+async def test_a_file_that_is_cut_while_it_is_written_shows_what_is_missing(tmp_path: Path, cut: int) -> None:
     async def scenario() -> None:
         log = opened(tmp_path)
         for number in range(10):
@@ -216,14 +218,14 @@ def test_a_file_that_is_cut_while_it_is_written_shows_what_is_missing(tmp_path: 
             await log.append(intent(number))
         await log.close()
 
-    asyncio.run(scenario())
+    await scenario()
     assert [entry.get("call_id") for entry in entries(tmp_path)][-5:] == [f"call_{number}" for number in range(10, 15)]
     report = verify(tmp_path)
     assert "removed" in {fault.kind for fault in report.faults}
 
 
-def test_a_zeroed_byte_hides_nothing_and_nothing_is_cut_off_behind_it(tmp_path: Path) -> None:
-    asyncio.run(fill(tmp_path, 10))
+async def test_a_zeroed_byte_hides_nothing_and_nothing_is_cut_off_behind_it(tmp_path: Path) -> None:
+    await fill(tmp_path, 10)
     path = tmp_path / "gateway-1.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     damaged = b"".join([*lines[:5], b"\0" + lines[5][1:], *lines[6:]])
@@ -261,18 +263,15 @@ json_values = st.recursive(
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(json_values, min_size=1, max_size=4))
 @example([1e16, -1e16, 9007199254740993.0, 1.5e20, 1e21, 5e-324, -0.0, 2**70])
-def test_whatever_json_an_agent_sends_can_be_recorded_verified_and_built_on(
+async def test_whatever_json_an_agent_sends_can_be_recorded_verified_and_built_on(
     tmp_path: Path, values: list[object]
 ) -> None:
     directory = Path(tempfile.mkdtemp(dir=tmp_path))
 
-    async def scenario() -> None:
-        for value in values:
-            log = opened(directory)
-            await log.append({**intent(1), "arguments": {"value": value}})
-            await log.close()
-
-    asyncio.run(scenario())
+    for value in values:
+        log = opened(directory)
+        await log.append({**intent(1), "arguments": {"value": value}})
+        await log.close()
     report = verify(directory)
     assert report.ok, report.faults
     assert report.entries == len(values)
@@ -282,13 +281,13 @@ def test_whatever_json_an_agent_sends_can_be_recorded_verified_and_built_on(
     ("tail", "by_a_kill"),
     [(b'{"seq":', True), (b'{"seq":5,"x":1}', True), (b"\x00\x00half", False), (b"half\x00\x00", False)],
 )
-def test_a_torn_tail_is_cut_off_and_recorded(tmp_path: Path, tail: bytes, by_a_kill: bool) -> None:
-    asyncio.run(fill(tmp_path, 2))
+async def test_a_torn_tail_is_cut_off_and_recorded(tmp_path: Path, tail: bytes, by_a_kill: bool) -> None:
+    await fill(tmp_path, 2)
     path = tmp_path / "gateway-1.jsonl"
     with path.open("ab") as file:
         file.write(tail + b"\0" * 100)
     assert verify(tmp_path).ok is by_a_kill
-    asyncio.run(fill(tmp_path, 1))
+    await fill(tmp_path, 1)
     events = [(entry["event"], entry.get("bytes")) for entry in entries(tmp_path)]
     assert events[4] == ("recovered", len(tail.rstrip(b"\0")))
     assert (tmp_path / "gateway-1.torn-4").read_bytes() == tail.rstrip(b"\0")
@@ -327,8 +326,8 @@ def test_calls_that_a_killed_writer_left_open_are_said_once(tmp_path: Path, capl
     assert verify(tmp_path / "three").ok
 
 
-def test_nothing_is_built_on_an_entry_that_was_changed(tmp_path: Path) -> None:
-    asyncio.run(fill(tmp_path, 2))
+async def test_nothing_is_built_on_an_entry_that_was_changed(tmp_path: Path) -> None:
+    await fill(tmp_path, 2)
     path = tmp_path / "gateway-1.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"call_1"', b'"call_9"'))
     with pytest.raises(AuditError, match="not what was written"):
@@ -343,9 +342,9 @@ def test_a_log_longer_than_the_recovery_window_opens(tmp_path: Path, monkeypatch
     assert [entry["seq"] for entry in entries(tmp_path)] == list(range(1, 83))
 
 
-def test_files_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+async def test_files_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
     directory = tmp_path / "audit"
-    asyncio.run(fill(directory, 1))
+    await fill(directory, 1)
     assert directory.stat().st_mode & 0o077 == 0
     assert all(path.stat().st_mode & 0o077 == 0 for path in directory.iterdir())
 
@@ -379,7 +378,7 @@ def writer(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.stdout.close()
 
 
-def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, writer: subprocess.Popen[str]) -> None:
+async def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, writer: subprocess.Popen[str]) -> None:
     assert writer.stdout is not None
     acknowledged = [int(writer.stdout.readline()) for _ in range(300)]
     os.kill(writer.pid, signal.SIGKILL)
@@ -389,11 +388,11 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, writer: subp
     assert set(acknowledged) <= {entry["seq"] for entry in entries(tmp_path)}
     assert len(report.unfinished) == report.entries
     assert {row["status"] for row in calls(tmp_path)} == {"unfinished"}
-    asyncio.run(fill(tmp_path, 1))
+    await fill(tmp_path, 1)
     assert verify(tmp_path).ok
 
 
-def test_a_call_that_waited_is_one_row_whichever_workers_wrote_of_it(tmp_path: Path) -> None:
+async def test_a_call_that_waited_is_one_row_whichever_workers_wrote_of_it(tmp_path: Path) -> None:
     clock = FixedClock()
     asked = {"event": "outcome", "call_id": "call_1", "status": "pending", "code": "approval_required"}
     approved = {"event": "decision", "call_id": "call_1", "principal": "ops", "verdict": "approve"}
@@ -421,13 +420,10 @@ def test_a_call_that_waited_is_one_row_whichever_workers_wrote_of_it(tmp_path: P
         await earlier.close()
         await later.close()
 
-    async def run() -> None:
-        logs = [AuditLog(tmp_path, clock), AuditLog(tmp_path, clock)]
-        for log in logs:
-            log.open()
-        await main(*logs)
-
-    asyncio.run(run())
+    logs = [AuditLog(tmp_path, clock), AuditLog(tmp_path, clock)]
+    for log in logs:
+        log.open()
+    await main(*logs)
     rows = {row["call_id"]: row for row in calls(tmp_path)}
     assert [(row["principal"], row["status"], row.get("code")) for row in rows.values()] == [
         ("bot", "refused", "approval_denied"),

@@ -197,44 +197,38 @@ def test_segments_that_changed_places_are_found(tmp_path: Path) -> None:
     ]
 
 
-def test_a_closed_segment_is_never_written_over(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clock = FixedClock()
-        log = opened(tmp_path, replace(PLAIN, segment_s=10), clock)
-        await add(log, 1, 1)
-        (tmp_path / FIRST).write_text("evidence", encoding="utf-8")
-        clock.advance(20)
-        with pytest.raises(AuditError, match="closed already"):
-            await add(log, 2, 2)
-        assert log.fault
-        (tmp_path / FIRST).rename(tmp_path / "aside")
-        await add(log, 3, 3)
-        await log.close()
-
-    asyncio.run(scenario())
+async def test_a_closed_segment_is_never_written_over(tmp_path: Path) -> None:
+    clock = FixedClock()
+    log = opened(tmp_path, replace(PLAIN, segment_s=10), clock)
+    await add(log, 1, 1)
+    (tmp_path / FIRST).write_text("evidence", encoding="utf-8")
+    clock.advance(20)
+    with pytest.raises(AuditError, match="closed already"):
+        await add(log, 2, 2)
+    assert log.fault
+    (tmp_path / FIRST).rename(tmp_path / "aside")
+    await add(log, 3, 3)
+    await log.close()
     assert (tmp_path / "aside").read_text(encoding="utf-8") == "evidence"
     assert [entry["call_id"] for entry in entries(tmp_path)] == ["call_1", "call_1", "call_3", "call_3"]
     assert verify(tmp_path).ok
 
 
-def test_what_a_failed_sync_left_is_not_built_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_failed_sync_left_is_not_built_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a failed fsync the kernel takes the pages for written: they read back, and never reach the disk."""
 
     def refuse(fd: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    async def scenario() -> None:
-        log = opened(tmp_path)
-        await add(log, 1, 1)
-        with monkeypatch.context() as patched:
-            patched.setattr(segment_module, "_sync_content", refuse)
-            with pytest.raises(AuditError, match="Input/output error"):
-                await add(log, 2, 2)
-        assert b"call_2" in (tmp_path / ACTIVE).read_bytes()
-        await add(log, 3, 3)
-        await log.close()
-
-    asyncio.run(scenario())
+    log = opened(tmp_path)
+    await add(log, 1, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(segment_module, "_sync_content", refuse)
+        with pytest.raises(AuditError, match="Input/output error"):
+            await add(log, 2, 2)
+    assert b"call_2" in (tmp_path / ACTIVE).read_bytes()
+    await add(log, 3, 3)
+    await log.close()
     written = [(entry["event"], entry.get("call_id")) for entry in entries(tmp_path)]
     assert written == [
         ("intent", "call_1"),
@@ -247,31 +241,28 @@ def test_what_a_failed_sync_left_is_not_built_on(tmp_path: Path, monkeypatch: py
     assert verify(tmp_path).ok
 
 
-def test_what_a_failed_sync_left_in_a_new_segment_is_not_built_on(
+async def test_what_a_failed_sync_left_in_a_new_segment_is_not_built_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(fd: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    async def scenario() -> None:
-        clock = FixedClock()
-        log = opened(tmp_path, replace(PLAIN, segment_s=10), clock)
-        await add(log, 1, 1)
-        clock.advance(20)
-        with monkeypatch.context() as patched:
-            patched.setattr(segment_module, "_sync_content", refuse)
-            with pytest.raises(AuditError):
-                await add(log, 2, 2)
-        await add(log, 3, 3)
-        await log.close()
-
-    asyncio.run(scenario())
+    clock = FixedClock()
+    log = opened(tmp_path, replace(PLAIN, segment_s=10), clock)
+    await add(log, 1, 1)
+    clock.advance(20)
+    with monkeypatch.context() as patched:
+        patched.setattr(segment_module, "_sync_content", refuse)
+        with pytest.raises(AuditError):
+            await add(log, 2, 2)
+    await add(log, 3, 3)
+    await log.close()
     assert "call_2" not in {entry.get("call_id") for entry in entries(tmp_path)}
     assert [entry["seq"] for entry in entries(tmp_path)] == [1, 2, 3, 4, 5]
     assert verify(tmp_path).ok
 
 
-def test_a_stream_stays_its_gateways_while_it_cannot_be_written(
+async def test_a_stream_stays_its_gateways_while_it_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else another process could write entries that the first one then takes for its own failed ones, and cuts off."""
@@ -279,45 +270,39 @@ def test_a_stream_stays_its_gateways_while_it_cannot_be_written(
     def refuse(fd: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    async def scenario() -> None:
-        log = opened(tmp_path)
-        await add(log, 1, 1)
-        with monkeypatch.context() as patched:
-            patched.setattr(segment_module, "_sync_content", refuse)
-            with pytest.raises(AuditError):
-                await add(log, 2, 2)
-        other = opened(tmp_path)
-        assert other.stream == "gateway-2"
-        await add(other, 3, 3)
-        await other.close()
-        await add(log, 4, 4)
-        assert log.stream == "gateway-1"
-        await log.close()
-
-    asyncio.run(scenario())
+    log = opened(tmp_path)
+    await add(log, 1, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(segment_module, "_sync_content", refuse)
+        with pytest.raises(AuditError):
+            await add(log, 2, 2)
+    other = opened(tmp_path)
+    assert other.stream == "gateway-2"
+    await add(other, 3, 3)
+    await other.close()
+    await add(log, 4, 4)
+    assert log.stream == "gateway-1"
+    await log.close()
     assert verify(tmp_path).ok
 
 
-def test_a_log_that_failed_recovers_without_being_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_log_that_failed_recovers_without_being_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolgen.audit.log._RETRY_S", 0.001)
 
-    async def scenario() -> None:
-        directory = tmp_path / "audit"
-        log = opened(directory)
-        await add(log, 1, 1)
-        directory.rename(tmp_path / "away")
-        directory.write_text("in the way", encoding="utf-8")
-        with pytest.raises(AuditError):
-            await add(log, 2, 2)
-        assert log.fault
-        directory.unlink()
-        (tmp_path / "away").rename(directory)
-        async with asyncio.timeout(120):
-            while log.fault:  # noqa: ASYNC110 - a timer of the log itself ends it
-                await asyncio.sleep(0)
-        await log.close()
-
-    asyncio.run(scenario())
+    directory = tmp_path / "audit"
+    log = opened(directory)
+    await add(log, 1, 1)
+    directory.rename(tmp_path / "away")
+    directory.write_text("in the way", encoding="utf-8")
+    with pytest.raises(AuditError):
+        await add(log, 2, 2)
+    assert log.fault
+    directory.unlink()
+    (tmp_path / "away").rename(directory)
+    async with asyncio.timeout(120):
+        while log.fault:  # noqa: ASYNC110 - a timer of the log itself ends it
+            await asyncio.sleep(0)
+    await log.close()
     assert verify(tmp_path / "audit").ok
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,8 +79,8 @@ JUNK = [
 
 @pytest.mark.parametrize("junk", JUNK)
 @pytest.mark.parametrize("index", [0, 4, 9, 10])
-def test_bytes_between_entries_and_behind_the_last_are_found(tmp_path: Path, junk: bytes, index: int) -> None:
-    asyncio.run(write(tmp_path, 5))
+async def test_bytes_between_entries_and_behind_the_last_are_found(tmp_path: Path, junk: bytes, index: int) -> None:
+    await write(tmp_path, 5)
     path = tmp_path / "gateway-1.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:index], junk, *lines[index:]]))
@@ -117,10 +116,10 @@ def test_a_log_that_is_written_while_it_is_verified_is_read_again_and_not_called
 
 
 @pytest.mark.parametrize(("tamper", "kind", "line"), TAMPERINGS)
-def test_tampering_is_found_where_it_was_done(
+async def test_tampering_is_found_where_it_was_done(
     tmp_path: Path, tamper: Callable[[Lines], Lines], kind: str, line: int
 ) -> None:
-    asyncio.run(write(tmp_path, 5))
+    await write(tmp_path, 5)
     path = tmp_path / "gateway-1.jsonl"
     path.write_bytes(b"".join(tamper(path.read_bytes().splitlines(keepends=True))))
     report = verify(tmp_path)
@@ -128,8 +127,8 @@ def test_tampering_is_found_where_it_was_done(
     assert (report.faults[0].kind, report.faults[0].line) == (kind, line)
 
 
-def test_every_single_change_of_one_byte_is_found(tmp_path: Path) -> None:
-    asyncio.run(write(tmp_path, 1))
+async def test_every_single_change_of_one_byte_is_found(tmp_path: Path) -> None:
+    await write(tmp_path, 1)
     path = tmp_path / "gateway-1.jsonl"
     whole = path.read_bytes()
     for index, byte in enumerate(whole[:-1]):
@@ -139,8 +138,8 @@ def test_every_single_change_of_one_byte_is_found(tmp_path: Path) -> None:
         assert not verify(tmp_path).ok, index
 
 
-def test_every_removal_and_swap_is_found(tmp_path: Path) -> None:
-    asyncio.run(write(tmp_path, 10))
+async def test_every_removal_and_swap_is_found(tmp_path: Path) -> None:
+    await write(tmp_path, 10)
     path = tmp_path / "gateway-1.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     for index in range(len(lines) - 1):
@@ -150,8 +149,8 @@ def test_every_removal_and_swap_is_found(tmp_path: Path) -> None:
         assert not verify(tmp_path).ok
 
 
-def test_a_stream_under_another_name_is_found(tmp_path: Path) -> None:
-    asyncio.run(write(tmp_path, 1))
+async def test_a_stream_under_another_name_is_found(tmp_path: Path) -> None:
+    await write(tmp_path, 1)
     (tmp_path / "gateway-1.jsonl").rename(tmp_path / "gateway-2.jsonl")
     assert {fault.kind for fault in verify(tmp_path).faults} == {"reordered"}
 

@@ -360,7 +360,7 @@ def test_a_picture_without_the_extra_says_what_is_missing(project: Path, monkeyp
     assert run("audit", "stats", "--plot", "x.pdf")[0] == 2
 
 
-def test_tail_follows_what_is_recorded_meanwhile(project: Path) -> None:
+async def test_tail_follows_what_is_recorded_meanwhile(project: Path) -> None:
     command = [sys.executable, "-m", "toolgen", "audit", "tail", "-n", "1", "-f", "--principal", "bot"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -374,7 +374,7 @@ def test_tail_follows_what_is_recorded_meanwhile(project: Path) -> None:
             await log.append({"event": "outcome", "call_id": "call_9", "principal": "bot", "tool": "t", "status": "ok"})
             await log.close()
 
-        asyncio.run(more())
+        await more()
         line = child.stdout.readline()
         assert ("call_9" in line, "outcome" in line, "gateway-1#11" in line) == (True, True, True)
         child.terminate()

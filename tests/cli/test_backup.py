@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -70,19 +69,12 @@ def waits(url: str, call_id: str) -> bool:
     return bool(answer.json()["error"]["code"] == "approval_required")
 
 
-def test_what_a_program_removed_stays_removed_after_a_restore(tmp_path: Path, toolgen: Run) -> None:
+async def test_what_a_program_removed_stays_removed_after_a_restore(tmp_path: Path, toolgen: Run) -> None:
     path = project(tmp_path / "p", "http://127.0.0.1:1", POLICY)
     where = ["--config", str(path)]
 
-    async def change() -> None:
-        async with Gateway.load(path) as gateway:
-            await gateway.tools.remove("orders__get_health")
-
-    async def after() -> Any:
-        async with Gateway.load(path) as gateway:
-            return gateway.tools.removed, (await gateway.call("orders__get_health", {}, principal="bot")).to_dict()
-
-    asyncio.run(change())
+    async with Gateway.load(path) as gateway:
+        await gateway.tools.remove("orders__get_health")
     assert toolgen("backup", str(tmp_path / "b"), *where).code == 0
     kept = json.loads((tmp_path / "b" / "backup.json").read_text(encoding="utf-8"))
     assert "state/tools.json" in kept["files"]
@@ -90,7 +82,11 @@ def test_what_a_program_removed_stays_removed_after_a_restore(tmp_path: Path, to
     assert toolgen("restore", str(tmp_path / "b"), *where).code == 0
     for key in (old / "audit").glob("*.key"):
         shutil.copy2(key, path.parent / "var" / "audit")
-    removed, called = asyncio.run(after())
+    async with Gateway.load(path) as gateway:
+        (removed, called) = (
+            gateway.tools.removed,
+            (await gateway.call("orders__get_health", {}, principal="bot")).to_dict(),
+        )
     assert removed == {"orders__get_health"}
     assert called["error"]["code"] == "unknown_tool"
 

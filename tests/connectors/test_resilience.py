@@ -190,7 +190,7 @@ async def _many(luck: Luck, url: str, number: int, method: str = "GET", **resili
     return await scenario(), luck
 
 
-def test_a_dead_upstream_costs_callers_the_connect_timeout_once_a_window() -> None:
+async def test_a_dead_upstream_costs_callers_the_connect_timeout_once_a_window() -> None:
     """Two hundred callers at once, of whom those already under way wait once; nobody after them; then one of two hundred a window."""
 
     async def scenario(url: str) -> list[Counter[str]]:
@@ -209,7 +209,7 @@ def test_a_dead_upstream_costs_callers_the_connect_timeout_once_a_window() -> No
         return rounds
 
     with dead() as url:
-        first, *rest = asyncio.run(scenario(url))
+        first, *rest = await scenario(url)
     assert first == {"Failed:upstream_timeout": 100, "Refused:upstream_unavailable": 100}  # there are a hundred places
     for one in rest:
         assert one == {"Failed:upstream_timeout": 1, "Refused:upstream_unavailable": 199}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -141,12 +140,12 @@ def test_secrets_are_text_of_any_kind(tmp_path: Path, value: str) -> None:
     assert SecretResolver({}).resolve(SecretReference("file", str(path))).reveal() == value
 
 
-def test_the_keyring_is_asked_once_in_a_while(chain: Chain) -> None:
+async def test_the_keyring_is_asked_once_in_a_while(chain: Chain) -> None:
     keyring.set_password("toolgen", "github", "canary-keyring")
     clock = FixedClock()
     secrets, reference = SecretResolver({}, clock=clock), parse_reference("${keyring:toolgen/github}")
     for _ in range(3):
-        assert asyncio.run(secrets.fetch(reference)).reveal() == "canary-keyring"
+        assert (await secrets.fetch(reference)).reveal() == "canary-keyring"
     assert chain.asked == 1
     keyring.set_password("toolgen", "github", "canary-rotated")
     clock.advance(60)

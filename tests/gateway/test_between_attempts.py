@@ -102,9 +102,9 @@ async def _tried(path: Path, change: Change, server: Server) -> tuple[Any, list[
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_call_is_not_sent_again_once(tmp_path: Path, what: str) -> None:
+async def test_a_call_is_not_sent_again_once(tmp_path: Path, what: str) -> None:
     change, said = CHANGES[what]
-    envelope, sent = asyncio.run(tried(tmp_path, change))
+    envelope, sent = await tried(tmp_path, change)
     assert len(sent) == 1
     assert (envelope.status, envelope.error.code) == ("error", "upstream_error")
     assert said in envelope.error.message
@@ -112,12 +112,12 @@ def test_a_call_is_not_sent_again_once(tmp_path: Path, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", HARMLESS)
-def test_a_call_is_sent_again_where(tmp_path: Path, what: str) -> None:
-    envelope, sent = asyncio.run(tried(tmp_path, HARMLESS[what]))
+async def test_a_call_is_sent_again_where(tmp_path: Path, what: str) -> None:
+    envelope, sent = await tried(tmp_path, HARMLESS[what])
     assert (envelope.status, len(sent)) == ("ok", 2)
 
 
-def test_a_secret_that_is_replaced_between_two_attempts_is_shown_with_the_second(tmp_path: Path) -> None:
+async def test_a_secret_that_is_replaced_between_two_attempts_is_shown_with_the_second(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("first-secret")
 
@@ -125,16 +125,16 @@ def test_a_secret_that_is_replaced_between_two_attempts_is_shown_with_the_second
         (tmp_path / "next").write_text("second-secret")
         (tmp_path / "next").replace(file)
 
-    envelope, sent = asyncio.run(tried(tmp_path / "p", replaced, f"${{file:{file}}}"))
+    envelope, sent = await tried(tmp_path / "p", replaced, f"${{file:{file}}}")
     assert envelope.status == "ok"
     assert [b"first-secret" in head for head in sent] == [True, False]
     assert [b"second-secret" in head for head in sent] == [False, True]
 
 
-def test_a_secret_that_is_gone_between_two_attempts_ends_the_call(tmp_path: Path) -> None:
+async def test_a_secret_that_is_gone_between_two_attempts_ends_the_call(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("first-secret")
-    envelope, sent = asyncio.run(tried(tmp_path / "p", lambda *_: file.unlink(), f"${{file:{file}}}"))
+    envelope, sent = await tried(tmp_path / "p", lambda *_: file.unlink(), f"${{file:{file}}}")
     assert (envelope.error.code, len(sent)) == ("secret_unavailable", 1)
 
 

@@ -197,7 +197,9 @@ async def test_a_function_is_told_that_its_call_was_called_off(tmp_path: Path, t
 
 
 @pytest.mark.parametrize("dialect", ENGINES)
-def test_a_statement_is_cancelled_on_its_server(tmp_path: Path, dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_statement_is_cancelled_on_its_server(
+    tmp_path: Path, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TEST_PETS_KEY", "canary-7f3a")
 
     async def main(root: Path, running: Callable[[], int]) -> None:
@@ -216,4 +218,4 @@ def test_a_statement_is_cancelled_on_its_server(tmp_path: Path, dialect: str, mo
             await until(lambda: running() == 0)
 
     with slow_project(dialect, tmp_path) as project:
-        asyncio.run(main(project.root, project.running))
+        await main(project.root, project.running)

@@ -73,7 +73,7 @@ async def test_a_request_is_ended_on_another_machine(tmp_path: Path, server: Red
 
 
 @pytest.mark.parametrize("times", [6])
-def test_a_request_is_ended_by_any_of_several_workers(tmp_path: Path, times: int) -> None:
+async def test_a_request_is_ended_by_any_of_several_workers(tmp_path: Path, times: int) -> None:
     """Each connection is some worker's: one notification has to do, whichever gets it."""
 
     async def main(url: str, seen: Any) -> None:
@@ -92,7 +92,7 @@ def test_a_request_is_ended_by_any_of_several_workers(tmp_path: Path, times: int
         seen.answers.clear()
         path = project(tmp_path / "p", server, POLICY)
         with serving(path, "--workers", "2") as served:
-            asyncio.run(main(served.url, seen))
+            await main(served.url, seen)
             served.end()
     ended = [one["status"] for one in entries(path.parent / "var" / "audit") if one["event"] == "outcome"]
     assert ended == ["cancelled"] * times

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
 from collections.abc import Callable
@@ -174,7 +173,7 @@ def _identity(mapping: IssuerEntry) -> Identity:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(before=MAPPINGS, after=MAPPINGS, claims=CLAIMS)
-def test_whoever_is_remembered_is_who_their_token_would_make_them_now_or_nobody(
+async def test_whoever_is_remembered_is_who_their_token_would_make_them_now_or_nobody(
     before: IssuerEntry, after: IssuerEntry, claims: dict[str, Any]
 ) -> None:
     async def main() -> tuple[Principal | TokenRejected, Principal | None, Principal | TokenRejected]:
@@ -185,7 +184,7 @@ def test_whoever_is_remembered_is_who_their_token_would_make_them_now_or_nobody(
         kept = of_party(party_of(known))
         return known, _identity(after).current(kept), await _identity(after).authenticate(text)
 
-    known, again, now = asyncio.run(main())
+    known, again, now = await main()
     assume(isinstance(known, Principal))
     if isinstance(now, TokenRejected):
         assert again is None

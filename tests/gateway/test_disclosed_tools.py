@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -140,7 +139,7 @@ async def test_what_a_toolset_leaves_out_is_not_called_closed(tmp_path: Path) ->
     assert closed["error"]["code"] == "forbidden"
 
 
-def test_front_ends_say_it(tmp_path: Path) -> None:
+async def test_front_ends_say_it(tmp_path: Path) -> None:
     async def main() -> tuple[Any, Any]:
         async with gateway(tmp_path, disclose=[ENTRY]) as opened:
             app = App(opened)
@@ -154,7 +153,7 @@ def test_front_ends_say_it(tmp_path: Path) -> None:
                     await close_peers()
                     app.end_streams()
 
-    rest, mcp = asyncio.run(main())
+    rest, mcp = await main()
     assert rest.status_code == 403
     assert ELSEWHERE in rest.text
     assert ELSEWHERE in json.dumps(mcp)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -97,8 +96,8 @@ def _calls(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.sweep
-def test_a_call_is_decided_as_it_was_explained(path: Path) -> None:
-    faults, ran, refused = asyncio.run(_compare(path))
+async def test_a_call_is_decided_as_it_was_explained(path: Path) -> None:
+    faults, ran, refused = await _compare(path)
     assert not faults, "\n".join(faults)
     assert ran > 5
     assert refused > 30

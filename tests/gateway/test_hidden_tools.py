@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -173,7 +172,9 @@ LEFT_OUT = "orders__list_orders"
 
 
 @pytest.mark.parametrize("search_above", ["never", 0], ids=["listed", "searched"])
-def test_what_a_step_leaves_out_is_in_no_list_description_or_search_of_it(tmp_path: Path, search_above: object) -> None:
+async def test_what_a_step_leaves_out_is_in_no_list_description_or_search_of_it(
+    tmp_path: Path, search_above: object
+) -> None:
     async def shown(gateway: Gateway, url: str, conversation: str) -> dict[str, str]:
         """What each way to ask says."""
         found = {}
@@ -221,7 +222,7 @@ def test_what_a_step_leaves_out_is_in_no_list_description_or_search_of_it(tmp_pa
         assert {"search", "describe", "catalog"} <= set(named)
         assert any(way.startswith("list as") for way in named) == (search_above == "never")
 
-    asyncio.run(run(gated(tmp_path, search_above)))
+    await run(gated(tmp_path, search_above))
 
 
 async def test_how_a_tool_is_called_is_for_those_who_may_read_the_record(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from tests.exhaustive import size
-from tests.gateway.clients import BASE, bearer, run
+from tests.gateway.clients import BASE, bearer
 from tests.gateway.governed import Upstream, project, upstream
 from toolgen.cli.output import json_line, print_json
 from toolgen.frontends.adapters.calls import text_of, whole_data
@@ -150,13 +150,13 @@ FRONTS: list[Front] = [rest, batch, mcp_handshake, mcp_stateless, command_line, 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("front", FRONTS, ids=lambda front: front.__name__)
-def test_an_answer_of_any_kind_ends_its_call_and_nothing_else(
+async def test_an_answer_of_any_kind_ends_its_call_and_nothing_else(
     tmp_path: Path, front: Front, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     chance = random.Random(front.__name__)
     with upstream() as (seen, server):
         path = project(tmp_path, server, POLICY)
-        run(_fuzzed(path, seen, front, [*EXAMPLES, *(made(chance) for _ in range(ANSWERS))]))
+        await _fuzzed(path, seen, front, [*EXAMPLES, *(made(chance) for _ in range(ANSWERS))])
     capsysbinary.readouterr().out.decode()
 
 

@@ -102,7 +102,7 @@ async def test_a_key_with_other_arguments_is_refused_at_once(tmp_path: Path, fir
     assert (refused.status, refused.error.code, reached) == ("refused", "validation", 1)
 
 
-def test_repetitions_wait_for_a_call_that_is_under_way_in_this_process_and_in_another(tmp_path: Path) -> None:
+async def test_repetitions_wait_for_a_call_that_is_under_way_in_this_process_and_in_another(tmp_path: Path) -> None:
     async def scenario() -> tuple[list[Any], int]:
         gate = asyncio.Event()
 
@@ -117,7 +117,7 @@ def test_repetitions_wait_for_a_call_that_is_under_way_in_this_process_and_in_an
             gate.set()
             return await asyncio.gather(*tasks), len(server.heads)
 
-    found, reached = asyncio.run(scenario())
+    found, reached = await scenario()
     assert reached == 1
     assert {(one.status, one.call_id) for one in found} == {("ok", found[0].call_id)}
 

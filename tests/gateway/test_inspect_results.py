@@ -128,7 +128,7 @@ def test_only_answers_of_the_tools_it_is_for_are_looked_at(tmp_path: Path) -> No
     scenario(tmp_path, [{"detector": "personal_data", "then": "redact", "tools": ["orders__list_*"]}], steps)
 
 
-def test_a_detector_of_the_projects_own_and_one_that_fails(tmp_path: Path) -> None:
+async def test_a_detector_of_the_projects_own_and_one_that_fails(tmp_path: Path) -> None:
     name = f"finders_{abs(hash(str(tmp_path)))}"
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / f"{name}.py").write_text(
@@ -155,7 +155,7 @@ def test_a_detector_of_the_projects_own_and_one_that_fails(tmp_path: Path) -> No
             await steps(gateway, seen)
 
     with upstream() as (seen, server):
-        asyncio.run(run(seen, server))
+        await run(seen, server)
 
 
 async def _nothing(_gateway: Gateway, _seen: Upstream) -> None: ...

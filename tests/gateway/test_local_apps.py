@@ -141,7 +141,7 @@ async def test_a_call_reaches_the_application_as_http_would_bring_it() -> None:
         assert int(seen["headers"]["content-length"]) == len(seen["body"])
 
 
-def test_every_call_is_on_record_and_held_by_the_policy(tmp_path: Path) -> None:
+async def test_every_call_is_on_record_and_held_by_the_policy(tmp_path: Path) -> None:
     async def work(gateway: toolgen.Gateway) -> None:
         assert (await gateway.call("own__large", {})).status == "ok"
         refused = await gateway.call("own__echo", {"name": "x"})
@@ -149,12 +149,9 @@ def test_every_call_is_on_record_and_held_by_the_policy(tmp_path: Path) -> None:
         assert refused.error.code == "unknown_tool"
         assert SEEN == []
 
-    async def main() -> None:
-        gateway = toolgen.Gateway.from_asgi(app(), document(), name="own", record=tmp_path)
-        async with gateway:
-            await work(gateway)
-
-    asyncio.run(main())
+    gateway = toolgen.Gateway.from_asgi(app(), document(), name="own", record=tmp_path)
+    async with gateway:
+        await work(gateway)
     assert "own__large" in "".join(path.read_text("utf-8") for path in tmp_path.glob("*.jsonl"))
 
 

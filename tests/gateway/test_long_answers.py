@@ -428,7 +428,7 @@ def test_pages_are_followed_from_an_answer_that_was_kept(tmp_path: Path, how: st
     tried(tmp_path, work, project={"tools": tools})
 
 
-def test_how_much_of_an_answer_is_read_is_the_sources_to_say(tmp_path: Path) -> None:
+async def test_how_much_of_an_answer_is_read_is_the_sources_to_say(tmp_path: Path) -> None:
     async def main(seen: Upstream, **keys: Any) -> Envelope:
         source = {"openapi": "specs/people.json", "server": seen.url, **keys}
         async with gateway(tmp_path, seen.url, project={"sources": {"people": source}}) as loaded:
@@ -436,8 +436,8 @@ def test_how_much_of_an_answer_is_read_is_the_sources_to_say(tmp_path: Path) -> 
 
     with upstream() as seen:
         seen.padding = 2_000_000
-        cut = asyncio.run(main(seen))
-        whole = asyncio.run(main(seen, answers={"largest": "4MiB"}))
+        cut = await main(seen)
+        whole = await main(seen, answers={"largest": "4MiB"})
     assert cut.meta.truncated
     assert cut.meta.next_cursor in (None, "")  # nobody has the rest
     assert whole.meta.truncated

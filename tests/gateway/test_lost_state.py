@@ -490,7 +490,7 @@ def test_a_gateway_that_could_not_ask_redis_answers_for_no_call_of_another_one_a
     over_redis(tmp_path, server, work)
 
 
-def test_calls_that_wait_on_record_and_that_redis_has_lost_are_listed_for_reconciliation(
+async def test_calls_that_wait_on_record_and_that_redis_has_lost_are_listed_for_reconciliation(
     tmp_path: Path, server: RedisServer
 ) -> None:
     """A gateway that runs ends them soon; they are listed meanwhile, or where its journal is gone as well."""
@@ -512,7 +512,7 @@ def test_calls_that_wait_on_record_and_that_redis_has_lost_are_listed_for_reconc
             await copies.redis.aclose()
             assert await listed(one) == [(calls[0], "lost")]
 
-        asyncio.run(main())
+        await main()
 
 
 async def listed(project: Path) -> list[tuple[str, str]]:
@@ -525,7 +525,7 @@ async def listed(project: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("again", ["under way", "not begun"])
-def test_a_call_that_was_let_go_without_a_word_from_redis_is_carried_out_once(
+async def test_a_call_that_was_let_go_without_a_word_from_redis_is_carried_out_once(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch, again: str
 ) -> None:
     """Nothing had happened, so a worker lets an approved call go. Redis does so and does not say it, and another worker may begin with it
@@ -589,4 +589,4 @@ def test_a_call_that_was_let_go_without_a_word_from_redis_is_carried_out_once(
                 assert [await told(gateway, call_id) for gateway in (first, second)] == ["ok"] * 2
                 assert len(seen.requests) == 1
 
-        asyncio.run(main())
+        await main()

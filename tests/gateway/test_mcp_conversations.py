@@ -18,7 +18,7 @@ import pytest
 from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.gateway.clients import bearer, listening, run
+from tests.gateway.clients import bearer, listening
 from tests.projects import audit_entries
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
@@ -212,37 +212,34 @@ NO_ANSWERS = [
     # A client of 2026-07-28 has no way to answer a question with an error.
     [(mode, *given) for mode in MODES for given in NO_ANSWERS if mode == "legacy" or given[0] != "error"],
 )
-def test_what_is_no_answer_leaves_the_call_to_the_approvers(
+async def test_what_is_no_answer_leaves_the_call_to_the_approvers(
     mode: str, action: str, content: Any, project: Callable[..., Path]
 ) -> None:
     """The caller is told that it waits, and by which id; an approver's answer counts, and the person is not asked again."""
 
-    async def main() -> None:
-        asked: list[Any] = []
+    asked: list[Any] = []
 
-        async def answer(context: Any, params: types.ElicitRequestParams) -> Any:
-            asked.append(params)
-            if action == "error":
-                return types.ErrorData(code=-32603, message="no form here")
-            return types.ElicitResult.model_construct(action=action, content=content)
+    async def answer(context: Any, params: types.ElicitRequestParams) -> Any:
+        asked.append(params)
+        if action == "error":
+            return types.ErrorData(code=-32603, message="no form here")
+        return types.ElicitResult.model_construct(action=action, content=content)
 
-        async with serving(project("approvals: {approvers: [lead], elicitation: allow}")) as (gateway, url):
-            async with talking(url, mode, answer) as client:
-                result = await client.call_tool("own__drop", {"table": "t"})
-            assert result.is_error
-            assert text(result).startswith("approval_required: a person with the role lead has to agree")
-            (call_id,) = set(re.findall(r"call_[0-9a-f]{24}", text(result)))
-            assert (len(asked), sent(gateway)) == (1, [])
-            approvals, lead = gateway.approvals, gateway.principal("lead")
-            bot = gateway.principal("bot")
-            (waiting,) = await approvals.answerable(lead)
-            assert (waiting.id, approvals.shown_to_caller(waiting)) == (call_id, None)
-            await approvals.decide(call_id, approve=True, note="", principal=lead)
-            outcome = await approvals.calls.outcome(call_id, bot, 60)
-            assert outcome is not None
-            assert (outcome.status, sent(gateway)) == ("ok", ["t"])
-
-    run(main())
+    async with serving(project("approvals: {approvers: [lead], elicitation: allow}")) as (gateway, url):
+        async with talking(url, mode, answer) as client:
+            result = await client.call_tool("own__drop", {"table": "t"})
+        assert result.is_error
+        assert text(result).startswith("approval_required: a person with the role lead has to agree")
+        (call_id,) = set(re.findall(r"call_[0-9a-f]{24}", text(result)))
+        assert (len(asked), sent(gateway)) == (1, [])
+        approvals, lead = gateway.approvals, gateway.principal("lead")
+        bot = gateway.principal("bot")
+        (waiting,) = await approvals.answerable(lead)
+        assert (waiting.id, approvals.shown_to_caller(waiting)) == (call_id, None)
+        await approvals.decide(call_id, approve=True, note="", principal=lead)
+        outcome = await approvals.calls.outcome(call_id, bot, 60)
+        assert outcome is not None
+        assert (outcome.status, sent(gateway)) == ("ok", ["t"])
 
 
 async def test_a_person_who_gave_no_answer_may_still_give_it(project: Callable[..., Path]) -> None:

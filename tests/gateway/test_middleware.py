@@ -352,7 +352,7 @@ async def test_an_answer_is_withheld_where_a_check_of_it_fails(kind: str) -> Non
     assert outcome["rule"] != ""
 
 
-def test_what_it_sees_cannot_be_changed_by_it_and_holds_no_secret(tmp_path: Path) -> None:
+async def test_what_it_sees_cannot_be_changed_by_it_and_holds_no_secret(tmp_path: Path) -> None:
     seen: list[CallView] = []
 
     class Grabbing(Middleware):
@@ -378,17 +378,14 @@ def test_what_it_sees_cannot_be_changed_by_it_and_holds_no_secret(tmp_path: Path
     (tmp_path / "policies" / "policy.yaml").write_text(json.dumps(policy))
     (tmp_path / "toolgen.yaml").write_text(json.dumps({"sources": {"own": {"python": "sealed_tools"}}}))
 
-    async def run() -> None:
-        settings = load(tmp_path / "toolgen.yaml")
-        manifest = catalog_of(settings)
-        policy = load_policy(settings.policies, manifest)
-        gateway = Gateway(settings=settings, manifest=manifest, policy=policy, middleware=[Grabbing()])
-        arguments = {"text": "a", "inner": {"text": "b"}, "password": "canary-password"}
-        async with gateway:
-            envelope = await gateway.call("own__keep", arguments, principal="agent")
-        assert envelope.data == {"text": "a"}
-
-    asyncio.run(run())
+    settings = load(tmp_path / "toolgen.yaml")
+    manifest = catalog_of(settings)
+    policy = load_policy(settings.policies, manifest)
+    gateway = Gateway(settings=settings, manifest=manifest, policy=policy, middleware=[Grabbing()])
+    arguments = {"text": "a", "inner": {"text": "b"}, "password": "canary-password"}
+    async with gateway:
+        envelope = await gateway.call("own__keep", arguments, principal="agent")
+    assert envelope.data == {"text": "a"}
     assert "canary-password" not in repr(seen)
     assert "hmac-sha256" in repr(seen)
 
@@ -644,36 +641,35 @@ async def recorded(limit: int = 10, tags: list[str] | None = None, everything: b
 @pytest.mark.sweep
 @settings(max_examples=examples(120), deadline=None)
 @given(st.lists(st.tuples(_BEFORE, _AFTER), min_size=1, max_size=3), st.integers(1, 30), st.booleans())
-def test_no_middleware_skips_a_stage_or_has_one_twice(drawn: list[tuple[Any, Any]], limit: int, paused: bool) -> None:
+async def test_no_middleware_skips_a_stage_or_has_one_twice(
+    drawn: list[tuple[Any, Any]], limit: int, paused: bool
+) -> None:
     """Whatever they answer: one intent, one outcome, at most one delivery, of arguments that the schema has and that ask for no more."""
 
-    async def run() -> None:
-        seen: list[str] = []
-        _SEEN.clear()
-        gateway = Gateway.from_functions(recorded, middleware=[Anything(*each, seen) for each in drawn])
-        async with gateway:
-            if paused:
-                await gateway.pausing.pause(principal="agent", source="", tool="", reason="", by="test")
-            given = {"limit": limit, "tags": ["a", "b"]}
-            envelope = await gateway.call("recorded", given, principal="agent")
-            entries = audit_entries(gateway)
-        events = [entry["event"] for entry in entries if entry.get("call_id") == envelope.call_id]
-        assert events.count("intent") == events.count("outcome") == 1
-        assert events[0] == "outcome"  # the newest: nothing is said behind it
-        assert events[-1] == "intent"
-        assert len(_SEEN) <= 1
+    seen: list[str] = []
+    _SEEN.clear()
+    gateway = Gateway.from_functions(recorded, middleware=[Anything(*each, seen) for each in drawn])
+    async with gateway:
         if paused:
-            assert (seen, _SEEN, code(envelope)) == ([], [], "paused")
-        if envelope.status == "ok":
-            assert len(_SEEN) == 1
-        for sent in _SEEN:
-            assert 0 <= sent["limit"] <= limit
-            assert sent["tags"] in (["a", "b"], ["a"], ["b"], [])
-            assert seen.count("after") <= len(drawn)
-        if "after" in seen:
-            assert len(_SEEN) == 1
-
-    asyncio.run(run())
+            await gateway.pausing.pause(principal="agent", source="", tool="", reason="", by="test")
+        given = {"limit": limit, "tags": ["a", "b"]}
+        envelope = await gateway.call("recorded", given, principal="agent")
+        entries = audit_entries(gateway)
+    events = [entry["event"] for entry in entries if entry.get("call_id") == envelope.call_id]
+    assert events.count("intent") == events.count("outcome") == 1
+    assert events[0] == "outcome"  # the newest: nothing is said behind it
+    assert events[-1] == "intent"
+    assert len(_SEEN) <= 1
+    if paused:
+        assert (seen, _SEEN, code(envelope)) == ([], [], "paused")
+    if envelope.status == "ok":
+        assert len(_SEEN) == 1
+    for sent in _SEEN:
+        assert 0 <= sent["limit"] <= limit
+        assert sent["tags"] in (["a", "b"], ["a"], ["b"], [])
+        assert seen.count("after") <= len(drawn)
+    if "after" in seen:
+        assert len(_SEEN) == 1
 
 
 def _nested(levels: int) -> Any:

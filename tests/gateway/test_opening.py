@@ -167,7 +167,7 @@ async def test_a_short_session_that_cannot_begin_leaves_nothing(tmp_path: Path, 
     assert not [one for one in files if str(tmp_path) in one]
 
 
-def test_each_step_is_taken_in_order_whatever_others_raise() -> None:
+async def test_each_step_is_taken_in_order_whatever_others_raise() -> None:
     taken: list[int] = []
 
     def step(number: int) -> Callable[[], Awaitable[None]]:
@@ -179,5 +179,5 @@ def test_each_step_is_taken_in_order_whatever_others_raise() -> None:
         return take
 
     with pytest.raises(ConfigError, match="step 2"):
-        asyncio.run(each(*(step(number) for number in range(4))))
+        await each(*(step(number) for number in range(4)))
     assert taken == [0, 1, 2, 3]

@@ -362,15 +362,15 @@ async def _world(root: Path, policy: dict[str, Any], calls: Sequence[Made]) -> S
 @pytest.mark.sweep
 @settings(max_examples=WORLDS, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(policies(), st.lists(made_calls(), min_size=CALLS_EACH, max_size=CALLS_EACH))
-def test_a_gateway_without_plans_does_the_same(policy: dict[str, Any], calls: list[Made]) -> None:
+async def test_a_gateway_without_plans_does_the_same(policy: dict[str, Any], calls: list[Made]) -> None:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setenv("TEST_DIFFERENTIAL_KEY", SECRET)
         try:
-            planned = asyncio.run(_world(Path(folder) / "planned", policy, calls))
+            planned = await _world(Path(folder) / "planned", policy, calls)
         except PolicyError:
             reject()
         switch_off_plans(patch)
-        general = asyncio.run(_world(Path(folder) / "general", policy, calls))
+        general = await _world(Path(folder) / "general", policy, calls)
     for made, one, other in zip(calls, planned.answers, general.answers, strict=True):
         assert one == other, made
     assert planned.requests == general.requests

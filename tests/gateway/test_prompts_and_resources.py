@@ -565,7 +565,7 @@ async def over_rest(http: httpx.AsyncClient, method: str, path: str, who: str = 
     return made.status_code, made.json()
 
 
-def test_rest_lists_and_reads_what_the_policy_opens(project: Callable[..., Path]) -> None:
+async def test_rest_lists_and_reads_what_the_policy_opens(project: Callable[..., Path]) -> None:
     path = project()
 
     async def main() -> None:
@@ -621,12 +621,12 @@ def test_rest_lists_and_reads_what_the_policy_opens(project: Callable[..., Path]
                 asking = await over_rest(http, "POST", "prompts/own__greet", "lead", json={})
                 assert (asking[0], asking[1]["error"]["code"]) == (500, "handler_error")  # nobody can be asked
 
-    asyncio.run(main())
+    await main()
     recorded = {one["tool"] for one in entries(path.parent / "audit") if one["event"] == "intent"}
     assert {"prompt:own__answer_ticket", "resource:shop://orders/{id}", "resource:shop://logo"} <= recorded
 
 
-def test_the_console_shows_what_a_person_may_see(project: Callable[..., Path]) -> None:
+async def test_the_console_shows_what_a_person_may_see(project: Callable[..., Path]) -> None:
     path = project(more="approvals: {approvers: [bot]}")
     path.write_text(path.read_text(encoding="utf-8") + "console: {viewers: [lead]}\n", encoding="utf-8")
 
@@ -637,16 +637,13 @@ def test_the_console_shows_what_a_person_may_see(project: Callable[..., Path]) -
             await http.post("/console/sign-in", data={"credential": f"key-of-{who}", "form_token": form[1]})
             return html.unescape((await http.get("/console/tools")).text).replace("<wbr>", "")
 
-    async def main() -> tuple[str, str]:
-        async with Gateway.load(path) as gateway:
-            app = App(gateway)
-            app.open_console(lambda authentication: console_of(gateway, authentication))
-            async with listening(app) as url:
-                found = await page(url, "bot"), await page(url, "lead")
-            await app.close()
-            return found
-
-    bot, lead = asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        app = App(gateway)
+        app.open_console(lambda authentication: console_of(gateway, authentication))
+        async with listening(app) as url:
+            found = await page(url, "bot"), await page(url, "lead")
+        await app.close()
+        (bot, lead) = found
     assert "own__answer_ticket" in bot
     assert "shop://orders/{id}" in bot
     assert "own__secret_plan" not in bot

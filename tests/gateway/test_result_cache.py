@@ -136,7 +136,7 @@ async def test_a_stale_answer_stands_in_for_a_system_that_broke(tmp_path: Path) 
     assert [entry.get("code") for entry in outcomes(tmp_path)] == [None, "stale"]
 
 
-def test_a_stale_answer_is_nobody_elses(tmp_path: Path) -> None:
+async def test_a_stale_answer_is_nobody_elses(tmp_path: Path) -> None:
     """Neither that of another of the same roles, nor of the same agent for another user, nor for itself."""
 
     async def scenario(server: str) -> list[Any]:
@@ -154,7 +154,7 @@ def test_a_stale_answer_is_nobody_elses(tmp_path: Path) -> None:
             return [await gateway.call(HEALTH, {}, principal=one) for one in others]
 
     with upstream() as (seen, server):
-        found = asyncio.run(scenario(server))
+        found = await scenario(server)
     assert [one.status for one in found] == ["error", "error", "error", "error", "ok"]
     assert [entry.get("code") for entry in outcomes(tmp_path)] == [None, *["upstream_error"] * 4, "stale"]
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from tests.cli.commands import Run
 from tests.exhaustive import spread
-from tests.gateway.clients import run
 from tests.gateway.issuer import AUDIENCE, ISSUER, provider, token
 from tests.gateway.test_identity_keys import project, toolgen
 from tests.projects import KEY, POLICY
@@ -167,7 +166,7 @@ async def test_a_revocation_goes_where_the_environment_has_the_policy(
         assert not await accepts(gateway, KEY)
 
 
-def test_whoever_was_revoked_whole_gets_in_again_by_what_is_newer(project: Path, toolgen: Run) -> None:
+async def test_whoever_was_revoked_whole_gets_in_again_by_what_is_newer(project: Path, toolgen: Run) -> None:
     with provider() as keys:
         rule = {"issuer": ISSUER, "audience": AUDIENCE, "jwks": keys.url, "subject": "bot-1"}
         people = {**POLICY["principals"], "bot": {**POLICY["principals"]["bot"], "jwt": rule}}
@@ -188,7 +187,7 @@ def test_whoever_was_revoked_whole_gets_in_again_by_what_is_newer(project: Path,
                 rows = toolgen("keys", "list", "--json").json()["keys"]
                 assert {row["state"] for row in rows if row["principal"] == "bot"} == {"revoked", "accepted"}
 
-        run(main())
+        await main()
 
 
 def test_revocations_alone_are_no_policy(project: Path, toolgen: Run) -> None:
@@ -219,18 +218,15 @@ _TEXT = st.lists(st.sampled_from((*_PIECES, "revoked:", "{principal: 7}", "{prin
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.fixed_dictionaries({"policy.yaml": _TEXT, "keys.yaml": _TEXT}))
-def test_no_text_in_its_files_keeps_a_key_open(project: Path, toolgen: Run, texts: dict[str, str]) -> None:
+async def test_no_text_in_its_files_keeps_a_key_open(project: Path, toolgen: Run, texts: dict[str, str]) -> None:
     policies = project / "policies"
     shutil.rmtree(policies)
     policies.mkdir()
     (policies / "policy.yaml").write_text(json.dumps(POLICY))
 
-    async def main() -> None:
-        async with Gateway.load("toolgen.yaml") as gateway:
-            for name, text in texts.items():
-                (policies / name).write_text(text)
-            toolgen("keys", "revoke", "--all", "bot")
-            await gateway.operations.reload()
-            assert not await accepts(gateway, KEY)
-
-    run(main())
+    async with Gateway.load("toolgen.yaml") as gateway:
+        for name, text in texts.items():
+            (policies / name).write_text(text)
+        toolgen("keys", "revoke", "--all", "bot")
+        await gateway.operations.reload()
+        assert not await accepts(gateway, KEY)

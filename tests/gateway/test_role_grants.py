@@ -113,7 +113,7 @@ async def test_a_role_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     await served(tmp_path, work)
 
 
-def test_a_role_is_there_again_after_a_restart(tmp_path: Path) -> None:
+async def test_a_role_is_there_again_after_a_restart(tmp_path: Path) -> None:
     with upstream() as (_, url):
         path = project(tmp_path / "project", url, POLICY)
 
@@ -124,7 +124,7 @@ def test_a_role_is_there_again_after_a_restart(tmp_path: Path) -> None:
                     if wanted == 404:
                         await given(Client(gateway))
 
-        asyncio.run(main())
+        await main()
 
 
 @pytest.mark.parametrize(

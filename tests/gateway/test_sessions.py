@@ -197,7 +197,7 @@ def test_policies_test_their_own_sessions(tmp_path: Path) -> None:
     ] == []
 
 
-def test_a_user_is_asked_about_its_own_calls_whoever_made_them_for_it(tmp_path: Path) -> None:
+async def test_a_user_is_asked_about_its_own_calls_whoever_made_them_for_it(tmp_path: Path) -> None:
     """Two agents and the user itself share what the user may do; what an agent did for others is not held against the user."""
     agents = {
         name: {**PRINCIPALS["bot"], "api_key": "sha256:" + number * 64} for name, number in (("bot", "1"), ("two", "2"))
@@ -230,5 +230,5 @@ def test_a_user_is_asked_about_its_own_calls_whoever_made_them_for_it(tmp_path: 
 
     with upstream() as (_, server):
         policy = {"principals": {**PRINCIPALS, **agents}, "rules": [few, agent]}
-        found = asyncio.run(main(project(tmp_path / "p", server, policy)))
+        found = await main(project(tmp_path / "p", server, policy))
     assert found == ["ok", "ok", "ok", "ok", "ok", "refused", "refused", "ok", "refused"]

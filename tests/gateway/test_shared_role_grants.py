@@ -40,7 +40,7 @@ async def given(gateway: Gateway, grant_request: RoleWish = ONCALL, who: str = "
     return found.id
 
 
-def test_two_workers_of_one_project_go_by_the_same(tmp_path: Path, toolgen: Run) -> None:
+async def test_two_workers_of_one_project_go_by_the_same(tmp_path: Path, toolgen: Run) -> None:
     with upstream() as (_, url):
         path = project(tmp_path / "project", url, POLICY)
 
@@ -72,7 +72,7 @@ def test_two_workers_of_one_project_go_by_the_same(tmp_path: Path, toolgen: Run)
                 for one in (first, second):
                     await become(one, "ok")
 
-        asyncio.run(main())
+        await main()
 
 
 def test_two_machines_go_by_the_same_and_one_person_is_at_each(tmp_path: Path, server: RedisServer) -> None:
@@ -116,7 +116,9 @@ def test_while_redis_is_away_nobody_has_a_role_that_was_given(tmp_path: Path, se
 
 
 @pytest.mark.parametrize("attack", ["ended", "pending", "bytes"])
-def test_what_is_put_in_redis_by_others_gives_nobody_a_role(tmp_path: Path, server: RedisServer, attack: str) -> None:
+async def test_what_is_put_in_redis_by_others_gives_nobody_a_role(
+    tmp_path: Path, server: RedisServer, attack: str
+) -> None:
     async def main(url: str) -> None:
         one, _ = machines(tmp_path, server, url, POLICY)
         redis = Redis(host="127.0.0.1", port=server.port)
@@ -145,4 +147,4 @@ def test_what_is_put_in_redis_by_others_gives_nobody_a_role(tmp_path: Path, serv
         await redis.aclose()
 
     with upstream() as (_, url):
-        asyncio.run(main(url))
+        await main(url)

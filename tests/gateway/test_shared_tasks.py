@@ -32,7 +32,7 @@ HEALTH: dict[str, Any] = {"name": "orders__get_health", "arguments": {}}
 MAIL: dict[str, Any] = {"name": "orders__send_mail", "arguments": {"to": "x"}}
 
 
-def test_tasks_of_a_machine_that_is_killed_end_on_another(tmp_path: Path, server: RedisServer) -> None:
+async def test_tasks_of_a_machine_that_is_killed_end_on_another(tmp_path: Path, server: RedisServer) -> None:
     async def follow(path: Path, tasks: dict[str, str]) -> None:
         async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
             two, old, other = Peer(url), OldPeer(url), Peer(url, "ann")
@@ -64,11 +64,11 @@ def test_tasks_of_a_machine_that_is_killed_end_on_another(tmp_path: Path, server
                 await close_peers()
                 return made
 
-            tasks = asyncio.run(make())
+            tasks = await make()
             seen.reached(2)
             served.process.kill()
             served.process.wait()
-        asyncio.run(follow(two, tasks))
+        await follow(two, tasks)
         seen.answers.set()
         assert len(seen.requests) == 2
 

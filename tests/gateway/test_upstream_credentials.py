@@ -229,16 +229,13 @@ async def user(gateway: Gateway, text: str) -> Principal:
     return found
 
 
-def test_every_scheme_is_shown_where_it_belongs(tmp_path: Path, service: Service) -> None:
-    async def main() -> None:
-        async with calling(project(tmp_path / "p", service)) as (gateway, call):
-            ann = await user(gateway, token())
-            for name in SECURITY:
-                envelope = await call(name, ann)
-                expected = "error" if name == "unset" else "ok"
-                assert envelope.status == expected, (name, envelope)
-
-    asyncio.run(main())
+async def test_every_scheme_is_shown_where_it_belongs(tmp_path: Path, service: Service) -> None:
+    async with calling(project(tmp_path / "p", service)) as (gateway, call):
+        ann = await user(gateway, token())
+        for name in SECURITY:
+            envelope = await call(name, ann)
+            expected = "error" if name == "unset" else "ok"
+            assert envelope.status == expected, (name, envelope)
     assert shown(service, "header")["X-Key"] == SECRETS["HEADER"]
     assert shown(service, "query")["path"] == f"/s/query?api_key={quote(SECRETS['QUERY'], safe='')}"
     assert shown(service, "cookie")["Cookie"] == f"sid={SECRETS['COOKIE']}"
@@ -346,7 +343,7 @@ async def test_a_service_that_accepts_no_token_is_not_asked_for_ever(
     assert len([asked for asked in service.asked if asked.path.startswith("/s/")]) == 11
 
 
-def test_callers_are_never_given_each_others_tokens(tmp_path: Path, service: Service, api: Api) -> None:
+async def test_callers_are_never_given_each_others_tokens(tmp_path: Path, service: Service, api: Api) -> None:
     async def main() -> None:
         async with calling(project(tmp_path / "p", service)) as (gateway, call):
             people = [await user(gateway, token(sub=f"user-{number}")) for number in range(8)]
@@ -354,7 +351,7 @@ def test_callers_are_never_given_each_others_tokens(tmp_path: Path, service: Ser
             results = await asyncio.gather(*(call("exchange", one) for one in people for _ in range(4)))
             assert {one.status for one in results} == {"ok"}
 
-    asyncio.run(main())
+    await main()
     assert len(api.given) == 8
     sent = [asked.headers["Authorization"] for asked in service.asked if asked.path.startswith("/s/exchange")]
     assert sorted(sent.count(one) for one in set(sent)) == [4] * 8
@@ -430,7 +427,7 @@ async def test_somebody_is_asked_where_the_caller_has_a_credential_of_the_system
 
 
 @pytest.mark.parametrize("others", [False, True])
-def test_a_call_that_waited_for_a_person_is_made_with_nobodys_token(
+async def test_a_call_that_waited_for_a_person_is_made_with_nobodys_token(
     tmp_path: Path, service: Service, others: bool
 ) -> None:
     """Neither with its caller's, which may have ended and is kept nowhere, nor with another that is at hand.
@@ -445,25 +442,22 @@ def test_a_call_that_waited_for_a_person_is_made_with_nobodys_token(
             assert waiting.status == "pending"
             return str(waiting.call_id)
 
-    async def main() -> None:
-        call_id = await ask()
-        async with calling(project(tmp_path / "p", service, asking())) as (gateway, call):
-            ann = await user(gateway, token(sub="ann"))
-            if others:  # the same person, with another token, while the first call waits
-                again = await user(gateway, token(sub="ann", jti="other"))
-                assert (await call("client", again)).status == "ok"
-            lena = gateway.principal("lena")
-            decided = await gateway.approvals.decide(call_id, approve=True, note="", principal=lena)
-            assert not isinstance(decided, Error)
-            async with asyncio.timeout(120):
-                ended = await gateway.approvals.calls.outcome(call_id, ann, wait=120)
-            assert ended is not None
-            assert ended.error is not None
-            assert (ended.status, ended.error.code) == ("error", "forbidden")
-            assert "not kept while a call waits for a person" in ended.error.message
-            assert "without approval" in (ended.error.suggestion or "")
-
-    asyncio.run(main())
+    call_id = await ask()
+    async with calling(project(tmp_path / "p", service, asking())) as (gateway, call):
+        ann = await user(gateway, token(sub="ann"))
+        if others:  # the same person, with another token, while the first call waits
+            again = await user(gateway, token(sub="ann", jti="other"))
+            assert (await call("client", again)).status == "ok"
+        lena = gateway.principal("lena")
+        decided = await gateway.approvals.decide(call_id, approve=True, note="", principal=lena)
+        assert not isinstance(decided, Error)
+        async with asyncio.timeout(120):
+            ended = await gateway.approvals.calls.outcome(call_id, ann, wait=120)
+        assert ended is not None
+        assert ended.error is not None
+        assert (ended.status, ended.error.code) == ("error", "forbidden")
+        assert "not kept while a call waits for a person" in ended.error.message
+        assert "without approval" in (ended.error.suggestion or "")
     assert not [asked for asked in service.asked if asked.path.startswith("/s/exchange")]
     assert "token-exchange" not in "".join(asked.body.decode() for asked in service.asked)
 
@@ -607,7 +601,7 @@ async def test_a_description_does_not_decide_who_is_sent_the_clients_secret(
     assert bool(api.given) is asked
 
 
-def test_the_operators_token_url_takes_the_place_of_the_descriptions(tmp_path: Path, service: Service) -> None:
+async def test_the_operators_token_url_takes_the_place_of_the_descriptions(tmp_path: Path, service: Service) -> None:
     with serving(lambda _: issued("canary-elsewhere")) as other:
         auth = {"client": {**AUTH["client"], "token_url": f"{other.origin}/oauth/token"}}
 
@@ -615,7 +609,7 @@ def test_the_operators_token_url_takes_the_place_of_the_descriptions(tmp_path: P
             async with calling(project(tmp_path / "p", service, auth=auth)) as (_, call):
                 assert (await call("client")).status == "ok"
 
-        asyncio.run(main())
+        await main()
         assert len(other.asked) == 1
     assert shown(service, "client")["Authorization"] == "Bearer canary-elsewhere"
 

@@ -299,7 +299,7 @@ async def test_it_goes_on_after_a_restart_of_the_gateway(tmp_path: Path, state: 
     assert service.paths == ["GET /issues", "POST /notes", "POST /report"]
 
 
-def test_a_workflow_that_waits_again_without_a_word_from_redis_is_left_to_who_went_on_with_it(
+async def test_a_workflow_that_waits_again_without_a_word_from_redis_is_left_to_who_went_on_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Redis keeps that it waits and says that it does not; another worker goes on with it before this one asks again."""
@@ -335,7 +335,7 @@ def test_a_workflow_that_waits_again_without_a_word_from_redis_is_left_to_who_we
             path = project(tmp_path / "p", url, FIX, rules=[ALLOWED, asked], approvals=APPROVALS)
             path.write_text(json.dumps({**json.loads(path.read_text()), "state": f"redis://127.0.0.1:{server.port}/0"}))
             monkeypatch.setattr(RedisInvocations, "_write", unsaid)
-            asyncio.run(scenario(path, service))
+            await scenario(path, service)
     finally:
         server.stop()
 

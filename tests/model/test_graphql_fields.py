@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from graphql import build_schema
@@ -62,7 +61,7 @@ def test_tools_without_fields_to_choose_have_none(tmp_path: Path) -> None:
     assert fields(tmp_path, "count") == []
 
 
-def test_describe_tool_lists_them(tmp_path: Path) -> None:
+async def test_describe_tool_lists_them(tmp_path: Path) -> None:
     tools = tuple(tools_of(read_sdl(tmp_path, SDL + WIDE)).values())
     graph = graph_of(build_schema(SDL + WIDE), {})
     principal = Principal(id="bot", roles=frozenset(), attributes={})
@@ -74,5 +73,5 @@ def test_describe_tool_lists_them(tmp_path: Path) -> None:
         return found.data.get("answer_fields")
 
     with_graph = Discovery(above=0.0, clock=SystemClock(), graph=lambda _: graph)
-    assert asyncio.run(described(with_graph)) == fields(tmp_path, "order")
-    assert asyncio.run(described(Discovery(above=0.0, clock=SystemClock()))) is None
+    assert await described(with_graph) == fields(tmp_path, "order")
+    assert await described(Discovery(above=0.0, clock=SystemClock())) is None

@@ -146,7 +146,7 @@ async def same_in_both(sides: Sequence[Side], calls: Sequence[tuple[Principal, T
 @pytest.mark.sweep
 @settings(max_examples=max(10, CASES // _A_POLICY), deadline=None)
 @given(rules(), st.sampled_from(["", "allow", "allow", "ask"]), toolsets(), AROUND, st.data())
-def test_a_plan_ends_each_call_as_the_whole_pipeline_does(
+async def test_a_plan_ends_each_call_as_the_whole_pipeline_does(
     made: list[dict[str, Any]], broad: str, sets: dict[str, Any], around: Around, data: st.DataObject
 ) -> None:
     everybody = {"id": "broad", "to": ["bot", "user"], "tools": ["orders__*"], "verdict": broad}
@@ -168,7 +168,7 @@ def test_a_plan_ends_each_call_as_the_whole_pipeline_does(
         if around.paused:
             pauses.write_text(json.dumps([{"tool": around.paused, "since": 1.0}]))
         sides = [Side(policy, around, pauses, planned=planned) for planned in (True, False)]
-        asyncio.run(same_in_both(sides, calls))
+        await same_in_both(sides, calls)
 
 
 def ends(call: Call, run: Next) -> Result:

@@ -268,7 +268,7 @@ async def goes_on(store: Invocations) -> None:
     assert await store.add(invocation(2), each=1, total=9)
 
 
-def test_a_call_that_an_earlier_release_kept_in_a_file_goes_on(tmp_path: Path) -> None:
+async def test_a_call_that_an_earlier_release_kept_in_a_file_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "calls.db"
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(
@@ -278,36 +278,30 @@ def test_a_call_that_an_earlier_release_kept_in_a_file_goes_on(tmp_path: Path) -
         row = (invocation().id, 3, "pending", "bot", 1.0, 0.0, released_body())
         connection.execute("INSERT INTO invocations VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
-    async def work() -> None:
-        store = SqliteInvocations(path, FixedClock())
-        await goes_on(store)
-        await store.close()
-
-    asyncio.run(work())
+    store = SqliteInvocations(path, FixedClock())
+    await goes_on(store)
+    await store.close()
 
 
-def test_a_call_that_an_earlier_release_kept_in_redis_goes_on(server: RedisServer, tmp_path: Path) -> None:
+async def test_a_call_that_an_earlier_release_kept_in_redis_goes_on(server: RedisServer, tmp_path: Path) -> None:
     seal, call = Seal(b"k" * 32), invocation().id
     location = RedisLocation(host="127.0.0.1", port=server.port, prefix="released")
     who = hashlib.sha256(b"bot").hexdigest()[:32]
     box = seal.close(released_body(), f"call {call} 3")
 
-    async def work() -> None:
-        redis = Redis(host="127.0.0.1", port=server.port)
-        fields: dict[str, bytes | str] = {"version": "3", "status": "pending", "principal": who, "box": box}
-        await redis.hset(f"released:calls:call:{call}", mapping=fields)  # type: ignore[misc,arg-type]
-        await redis.zadd("released:calls:open", {call: 1.0})
-        await redis.aclose()
-        store = RedisInvocations(
-            RedisLink(location, lambda: ""),
-            lambda: seal,
-            CallJournal(tmp_path / "begun.db"),
-            WATCH,
-        )
-        await goes_on(store)
-        await store.close()
-
-    asyncio.run(work())
+    redis = Redis(host="127.0.0.1", port=server.port)
+    fields: dict[str, bytes | str] = {"version": "3", "status": "pending", "principal": who, "box": box}
+    await redis.hset(f"released:calls:call:{call}", mapping=fields)  # type: ignore[misc,arg-type]
+    await redis.zadd("released:calls:open", {call: 1.0})
+    await redis.aclose()
+    store = RedisInvocations(
+        RedisLink(location, lambda: ""),
+        lambda: seal,
+        CallJournal(tmp_path / "begun.db"),
+        WATCH,
+    )
+    await goes_on(store)
+    await store.close()
 
 
 def test_ended_states_are_those_that_nothing_follows() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from dataclasses import dataclass
 
@@ -167,5 +166,5 @@ def test_full_buckets_are_forgotten() -> None:
     assert len(buckets._levels) == 1
 
 
-def test_closing_is_harmless() -> None:
-    asyncio.run(MemoryBuckets(FixedClock()).close())
+async def test_closing_is_harmless() -> None:
+    await MemoryBuckets(FixedClock()).close()

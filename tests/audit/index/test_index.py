@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import signal
 import sqlite3
@@ -251,7 +250,7 @@ async def test_what_agents_write_is_nothing_a_database_stumbles_over(database: O
         assert index.check() == []
 
 
-def test_one_call_in_several_streams_is_one_row(database: Open, tmp_path: Path) -> None:
+async def test_one_call_in_several_streams_is_one_row(database: Open, tmp_path: Path) -> None:
     first, second = call(1, status="pending", code="approval_required"), call(1, duration_ms=9.0)
 
     async def scenario() -> None:
@@ -268,7 +267,7 @@ def test_one_call_in_several_streams_is_one_row(database: Open, tmp_path: Path) 
         await one.close()
         await other.close()
 
-    asyncio.run(scenario())
+    await scenario()
     with RecordIndex(database(), tmp_path / "log") as index:
         (row,) = rows(index)
         assert (row["stream"], row["status"], row["duration_ms"]) == ("gateway-2", "ok", 9.0)

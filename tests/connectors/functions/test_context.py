@@ -290,10 +290,10 @@ def two() -> int:
     assert call(path, "own__same")["data"] == 1
 
 
-def test_doctor_says_which_functions_no_call_would_reach(tmp_path: Path) -> None:
+async def test_doctor_says_which_functions_no_call_would_reach(tmp_path: Path) -> None:
     path = written(tmp_path, TOOLS)
     built = Gateway.load(path)
-    assert asyncio.run(examine(built)).uncallable == ()
+    assert (await examine(built)).uncallable == ()
     (binding,) = {
         tool.binding.module for tool in built.manifest.tools.values() if isinstance(tool.binding, FunctionBinding)
     }
@@ -301,11 +301,11 @@ def test_doctor_says_which_functions_no_call_would_reach(tmp_path: Path) -> None
     source.write_text(TOOLS.replace("Says who calls", "Says who called"), encoding="utf-8")
     linecache.clearcache()
     del sys.modules[binding]
-    (told,) = asyncio.run(examine(built)).uncallable
+    (told,) = (await examine(built)).uncallable
     assert "run `toolgen build`: own__who" in told
     source.write_text("raise ValueError('password')", encoding="utf-8")
     del sys.modules[binding]
-    (told,) = asyncio.run(examine(built)).uncallable
+    (told,) = (await examine(built)).uncallable
     assert "tools of own cannot be called" in told
     assert "ValueError, line 1" in told
     assert "password" not in told

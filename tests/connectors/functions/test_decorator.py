@@ -226,10 +226,10 @@ async def test_a_function_that_changed_since_the_build_is_not_called(project: Ca
     assert "toolgen build" in envelope.error.suggestion
 
 
-def test_a_preview_names_the_function(project: Callable[..., Path]) -> None:
+async def test_a_preview_names_the_function(project: Callable[..., Path]) -> None:
     path = project()
     gateway = Gateway.load(path)
-    shown = asyncio.run(gateway.preview("own__free", {"x": 1}, principal="bot")).data
+    shown = (await gateway.preview("own__free", {"x": 1}, principal="bot")).data
     assert isinstance(shown, dict)
     assert shown["function"].endswith(".free")
     assert shown["arguments"] == {"x": 1}

@@ -360,8 +360,8 @@ async def test_requests_at_once_have_connections_of_their_own() -> None:
         ),
     ],
 )
-def test_what_would_be_read_as_another_request_is_never_written(request_: HttpRequest) -> None:
+async def test_what_would_be_read_as_another_request_is_never_written(request_: HttpRequest) -> None:
     server = Server(OK)
-    (found,) = asyncio.run(answers(server, request_))
+    (found,) = await answers(server, request_)
     assert isinstance(found, ValueError)
     assert server.connections == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import json
 import ssl
@@ -124,7 +123,7 @@ def files(tmp_path: Path) -> Iterator[Files]:
         yield given
 
 
-def test_a_certificate_is_shown_and_a_replaced_one_is_shown_by_the_next_call(files: Files) -> None:
+async def test_a_certificate_is_shown_and_a_replaced_one_is_shown_by_the_next_call(files: Files) -> None:
     async def main() -> list[Any]:
         executor, seen = files.executor(), []
         try:
@@ -138,7 +137,7 @@ def test_a_certificate_is_shown_and_a_replaced_one_is_shown_by_the_next_call(fil
         finally:
             await executor.close()
 
-    assert asyncio.run(main()) == [{"client": "client-1"}, {"client": "client-1"}, {"client": "client-2"}]
+    assert await main() == [{"client": "client-1"}, {"client": "client-1"}, {"client": "client-2"}]
 
 
 async def failed(files: Files, executor: HttpExecutor) -> Failed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -106,7 +105,7 @@ def test_a_url_that_parsers_change_or_read_in_different_ways_is_refused(url: str
         Target.of(url)
 
 
-def test_every_address_is_checked_and_one_forbidden_address_is_enough() -> None:
+async def test_every_address_is_checked_and_one_forbidden_address_is_enough() -> None:
     seen: list[Destination] = []
 
     def permit(destination: Destination) -> Verdict:
@@ -115,22 +114,22 @@ def test_every_address_is_checked_and_one_forbidden_address_is_enough() -> None:
 
     target = Target.of("http://h.test:8080/e")
     with pytest.raises(EgressRefusal) as caught:
-        asyncio.run(dialer(Names(["192.0.2.1", "10.0.0.1"]), permit).addresses(target))
+        await dialer(Names(["192.0.2.1", "10.0.0.1"]), permit).addresses(target)
     assert caught.value.verdict.rule == "private"
     assert seen == [Destination(host="h.test", port=8080, address=one) for one in ("192.0.2.1", "10.0.0.1")]
 
 
-def test_a_literal_address_is_checked_without_being_resolved() -> None:
+async def test_a_literal_address_is_checked_without_being_resolved() -> None:
     names = Names(["192.0.2.1"])
     with pytest.raises(EgressRefusal):
-        asyncio.run(dialer(names, lambda _: Deny(rule="r", reason="no")).addresses(Target.of("http://127.0.0.1/")))
+        await dialer(names, lambda _: Deny(rule="r", reason="no")).addresses(Target.of("http://127.0.0.1/"))
     assert names.asked == 0
 
 
-def test_a_policy_that_would_ask_is_a_refusal() -> None:
+async def test_a_policy_that_would_ask_is_a_refusal() -> None:
     with pytest.raises(EgressRefusal) as caught:
-        asyncio.run(
-            dialer(Names(["192.0.2.1"]), lambda _: Ask(rule="r", reason="who?")).addresses(Target.of("http://h.test/"))
+        await dialer(Names(["192.0.2.1"]), lambda _: Ask(rule="r", reason="who?")).addresses(
+            Target.of("http://h.test/")
         )
     assert caught.value.verdict.code == "egress_refused"
 
@@ -149,9 +148,9 @@ async def test_a_rebound_name_is_checked_anew() -> None:
 
 
 @pytest.mark.parametrize("answer", [[], ["not-an-address"]])
-def test_a_resolver_that_gives_no_address_is_an_error(answer: list[str]) -> None:
+async def test_a_resolver_that_gives_no_address_is_an_error(answer: list[str]) -> None:
     with pytest.raises((OSError, ValueError)):
-        asyncio.run(dialer(Names(answer)).addresses(Target.of("http://h.test/")))
+        await dialer(Names(answer)).addresses(Target.of("http://h.test/"))
 
 
 def read(url: str, by: Callable[[str], Target]) -> Target | str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Callable
 from urllib.parse import quote
@@ -108,11 +107,11 @@ def test_without_a_credential_that_can_be_sent_the_call_is_refused_by_scheme_nam
         ),
     ],
 )
-def test_each_scheme_goes_where_it_belongs_and_is_masked_there(
+async def test_each_scheme_goes_where_it_belongs_and_is_masked_there(
     name: str, auth: object, url: str, headers: dict[str, str], masked: dict[str, str]
 ) -> None:
     bound = credentials(**{name: auth})
-    signed = asyncio.run(bound.sign(request(), (name,)))
+    signed = await bound.sign(request(), (name,))
     assert (signed.request.url, dict(signed.request.headers)) == (url, headers)
     assert CANARY in signed.secrets
     assert CANARY not in repr(signed)
@@ -121,10 +120,10 @@ def test_each_scheme_goes_where_it_belongs_and_is_masked_there(
     assert shown.url in {"http://h.test/e", "http://h.test/e?api%20key=***"}
 
 
-def test_a_credential_joins_the_arguments_cookies_and_query() -> None:
+async def test_a_credential_joins_the_arguments_cookies_and_query() -> None:
     bound = binding(parameter("cookie", name="theme"), parameter("query", name="a"))
     both = credentials(cookie=SECRET, query=SECRET)
-    signed = asyncio.run(both.sign(bind(bound, {"theme": "dark", "a": 1}), ("cookie", "query")))
+    signed = await both.sign(bind(bound, {"theme": "dark", "a": 1}), ("cookie", "query"))
     assert ("Cookie", f"theme=dark; sid={CANARY}") in signed.request.headers
     assert signed.request.url.endswith("/e?a=1&api%20key=canary-%2F%2B%3D7f3a")
 
@@ -137,42 +136,42 @@ def test_a_credential_joins_the_arguments_cookies_and_query() -> None:
         ("query", HttpRequest(method="GET", url="http://h.test/e?api+key=mine", headers=(), body=None)),
     ],
 )
-def test_an_argument_that_says_what_a_credential_says_is_refused(scheme: str, sent: HttpRequest) -> None:
+async def test_an_argument_that_says_what_a_credential_says_is_refused(scheme: str, sent: HttpRequest) -> None:
     with pytest.raises(UnbindableError, match="credential"):
-        asyncio.run(credentials(**{scheme: SECRET}).sign(sent, (scheme,)))
+        await credentials(**{scheme: SECRET}).sign(sent, (scheme,))
 
 
-def test_two_schemes_for_one_header_are_refused() -> None:
+async def test_two_schemes_for_one_header_are_refused() -> None:
     both = credentials(bearer=SECRET, basic={"username": USER, "password": SECRET})
     with pytest.raises(SecretError, match="Authorization"):
-        asyncio.run(both.sign(request(), ("bearer", "basic")))
+        await both.sign(request(), ("bearer", "basic"))
 
 
 @pytest.mark.parametrize("name", ["key", "bearer", "cookie"])
 @pytest.mark.parametrize("value", ["a\r\nX: 1", "a\0", "line\n"])
-def test_a_secret_that_could_break_out_of_its_place_is_not_sent(name: str, value: str) -> None:
+async def test_a_secret_that_could_break_out_of_its_place_is_not_sent(name: str, value: str) -> None:
     held = SourceCredentials(schemes=SCHEMES, auth={name: SECRET}, secrets=SecretResolver({"CANARY": value}))
     with pytest.raises(SecretError) as caught:
-        asyncio.run(held.sign(request(), (name,)))
+        await held.sign(request(), (name,))
     assert value not in str(caught.value)
 
 
-def test_a_secret_that_is_not_set_is_named_by_its_reference() -> None:
+async def test_a_secret_that_is_not_set_is_named_by_its_reference() -> None:
     held = SourceCredentials(schemes=SCHEMES, auth={"key": SECRET}, secrets=SecretResolver({}))
     with pytest.raises(SecretError, match="CANARY"):
-        asyncio.run(held.sign(request(), ("key",)))
+        await held.sign(request(), ("key",))
 
 
 @pytest.mark.parametrize("name", ["key", "query", "cookie", "basic", "bearer"])
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
 @pytest.mark.parametrize("behind", ["", ";a", "; ab", "&x=1"])
-def test_an_echo_in_base64_of_what_a_credential_stood_in_is_scrubbed(
+async def test_an_echo_in_base64_of_what_a_credential_stood_in_is_scrubbed(
     name: str, encode: Callable[[bytes], bytes], behind: str
 ) -> None:
     """A service that repeats a whole header or a whole path, encoded: the credential begins anywhere in it."""
     looked_for = [CANARY, quote(CANARY, safe="")]
     held: object = {"username": USER, "password": SECRET} if name == "basic" else SECRET
-    signed = asyncio.run(credentials(**{name: held}).sign(request(), (name,)))
+    signed = await credentials(**{name: held}).sign(request(), (name,))
     sent = dict(signed.request.headers) | {"path": signed.request.url.partition("h.test")[2]}
     stood = sent[{"key": "X-Key", "query": "path", "cookie": "Cookie"}.get(name, "Authorization")]
     scrubbed = Scrubber(signed.secrets).text(
@@ -202,7 +201,7 @@ def test_an_echo_in_base64_of_what_a_credential_stood_in_is_scrubbed(
         ),  # another scheme's, which this call does not need
     ],
 )
-def test_what_some_service_takes_for_a_credentials_name_is_refused(
+async def test_what_some_service_takes_for_a_credentials_name_is_refused(
     name: str, one: HttpParameter, argument: object
 ) -> None:
     request_ = bind(binding(one), {one.argument: argument})
@@ -210,4 +209,4 @@ def test_what_some_service_takes_for_a_credentials_name_is_refused(
     with pytest.raises(UnbindableError, match="credential"):
         bound.mask(request_, (name,))
     with pytest.raises(UnbindableError, match="credential"):
-        asyncio.run(bound.sign(request_, (name,)))
+        await bound.sign(request_, (name,))

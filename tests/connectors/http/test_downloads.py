@@ -191,7 +191,7 @@ async def test_a_file_that_is_much_longer_decoded_is_decoded_a_portion_at_a_time
     st.integers(1, 200_000),
     st.integers(0, 400_000),
 )
-def test_whatever_pieces_a_body_comes_in_the_same_is_taken(
+async def test_whatever_pieces_a_body_comes_in_the_same_is_taken(
     steps: list[int], coding: str, after: int, size: int
 ) -> None:
     whole = (b"ab" * 50_000 + FILE)[:size]
@@ -199,21 +199,18 @@ def test_whatever_pieces_a_body_comes_in_the_same_is_taken(
     body, sink, at = BodyReader(coding, 1 << 20, after), Taking(after=after), 0
     streams = False
 
-    async def work() -> bool:
-        nonlocal at, streams
-        step = 0
-        while at < len(sent):
-            body.feed(sent[at : at + steps[step % len(steps)]])
-            at += steps[step % len(steps)]
-            step += 1
-            if body.paused:
-                if not streams:
-                    body.stream(1 << 20)
-                    streams = True
-                assert await pass_on(body, sink)
-        return True
-
-    assert asyncio.run(work())
+    step = 0
+    while at < len(sent):
+        body.feed(sent[at : at + steps[step % len(steps)]])
+        at += steps[step % len(steps)]
+        step += 1
+        if body.paused:
+            if not streams:
+                body.stream(1 << 20)
+                streams = True
+            assert await pass_on(body, sink)
+    outcome = True
+    assert outcome
     assert b"".join(sink.taken) + body.end() == whole
 
 

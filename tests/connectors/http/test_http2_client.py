@@ -68,7 +68,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("refuses", [False, True])
-def test_a_long_file_is_taken_in_parts(port: int, refuses: bool) -> None:
+async def test_a_long_file_is_taken_in_parts(port: int, refuses: bool) -> None:
     sink = Taking(refuses=refuses)
 
     async def main() -> RawResponse:
@@ -87,7 +87,7 @@ def test_a_long_file_is_taken_in_parts(port: int, refuses: bool) -> None:
         finally:
             client.close()
 
-    reply = asyncio.run(main())
+    reply = await main()
     if refuses:
         assert (reply.truncated, sink.taken) == (True, [])
     else:

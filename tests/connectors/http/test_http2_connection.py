@@ -449,8 +449,8 @@ async def talked(*data: bytes) -> tuple[Transport, object]:
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
     ],
 )
-def test_a_violation_ends_the_connection(data: bytes) -> None:
-    transport, found = asyncio.run(talked(data))
+async def test_a_violation_ends_the_connection(data: bytes) -> None:
+    transport, found = await talked(data)
     assert transport.closed
     assert isinstance(found, BrokenError)
     assert frame(Kind.GOAWAY, 0, 0, b"")[3:9] in transport.written
@@ -470,26 +470,26 @@ def test_a_violation_ends_the_connection(data: bytes) -> None:
         b"\x88\x10\x05:path\x01/",
     ],
 )
-def test_a_malformed_head_ends_its_call_alone(block: bytes) -> None:
-    transport, found = asyncio.run(talked(headers_frames(1, block, ends=True)))
+async def test_a_malformed_head_ends_its_call_alone(block: bytes) -> None:
+    transport, found = await talked(headers_frames(1, block, ends=True))
     assert not transport.closed
     assert isinstance(found, BrokenError)
 
 
-def test_data_before_a_head_is_no_answer() -> None:
-    _, found = asyncio.run(talked(frame(Kind.DATA, Flag.END_STREAM, 1, b"x"), HEAD))
+async def test_data_before_a_head_is_no_answer() -> None:
+    _, found = await talked(frame(Kind.DATA, Flag.END_STREAM, 1, b"x"), HEAD)
     assert isinstance(found, BrokenError)
 
 
 @given(data=st.data())
 @settings(max_examples=200, deadline=None)
-def test_an_answer_is_the_same_however_its_bytes_are_cut(data: st.DataObject) -> None:
+async def test_an_answer_is_the_same_however_its_bytes_are_cut(data: st.DataObject) -> None:
     whole = (
         HEAD + frame(Kind.DATA, Flag.PADDED, 1, b"\x02abc\0\0") + frame(99, 7, 5, b"?") + frame(Kind.DATA, 1, 1, b"d")
     )
     cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)))))
     parts = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    _, found = asyncio.run(talked(*parts))
+    _, found = await talked(*parts)
     assert getattr(found, "body", found) == b"abcd"
 
 
@@ -504,8 +504,8 @@ FRAMES = st.builds(
 
 @given(parts=st.lists(st.one_of(FRAMES, FRAMES, st.binary(max_size=60)), max_size=8))
 @settings(max_examples=1000, deadline=None)
-def test_no_bytes_of_a_server_break_the_client(parts: list[bytes]) -> None:
-    _, found = asyncio.run(talked(*parts))
+async def test_no_bytes_of_a_server_break_the_client(parts: list[bytes]) -> None:
+    _, found = await talked(*parts)
     assert type(found).__name__ in {
         "RawResponse",
         "BrokenError",

@@ -13,7 +13,7 @@ from toolgen.connectors.http.client import PLACES
 from toolgen.model.result import Success
 
 
-def test_many_long_answers_at_once_all_arrive_whole() -> None:
+async def test_many_long_answers_at_once_all_arrive_whole() -> None:
     body = b'"' + b"x" * 900_000 + b'"'
 
     async def scenario() -> list[object]:
@@ -26,7 +26,7 @@ def test_many_long_answers_at_once_all_arrive_whole() -> None:
             await sender.close()
         return [*found, *again]
 
-    for outcome in asyncio.run(scenario()):
+    for outcome in await scenario():
         assert isinstance(outcome, Success)
         assert outcome.data == "x" * 900_000
 

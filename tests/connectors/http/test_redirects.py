@@ -106,17 +106,17 @@ def closed(destination: Destination) -> Verdict:
     return Deny(rule="egress", reason="no") if destination.service == "redirect" else Allow(rule="t")
 
 
-def test_a_redirect_is_not_followed_unless_the_policy_says_so() -> None:
+async def test_a_redirect_is_not_followed_unless_the_policy_says_so() -> None:
     server = Server(redirecting("/other"))
-    outcome = asyncio.run(asked(server, permit=closed))
+    outcome = await asked(server, permit=closed)
     assert isinstance(outcome, Failed)
     assert outcome.error.code == "upstream_error"
     assert len(server.heads) == 1
 
 
-def test_a_followed_redirect_is_signed_anew_and_counted() -> None:
+async def test_a_followed_redirect_is_signed_anew_and_counted() -> None:
     server = Server(redirecting(f"/other?key={CANARY}&page=2"))
-    outcome = asyncio.run(asked(server))
+    outcome = await asked(server)
     assert isinstance(outcome, Success)
     assert outcome.delivery.attempts == 2
     assert server.heads[1].startswith(f"GET /other?page=2&key={CANARY} HTTP/1.1\r\n".encode())
@@ -150,14 +150,14 @@ async def test_all_hops_together_have_the_time_of_one_call_where_breaking_off_is
     assert began + 7 <= times[0] <= ended + 7 if method == "GET" else times[0] == math.inf
 
 
-def test_a_redirect_in_a_circle_ends() -> None:
+async def test_a_redirect_in_a_circle_ends() -> None:
     server = Server(redirecting("/e", times=100))
-    outcome = asyncio.run(asked(server))
+    outcome = await asked(server)
     assert isinstance(outcome, Failed)
     assert len(server.heads) == 4
 
 
-def test_a_redirect_inside_is_never_followed_and_never_dialled() -> None:
+async def test_a_redirect_inside_is_never_followed_and_never_dialled() -> None:
     dialled: list[Destination] = []
 
     def permit(destination: Destination) -> Verdict:
@@ -166,15 +166,15 @@ def test_a_redirect_inside_is_never_followed_and_never_dialled() -> None:
         return Allow(rule="t")
 
     server = Server(redirecting("http://169.254.169.254/latest/meta-data"))
-    outcome = asyncio.run(asked(server, permit=permit))
+    outcome = await asked(server, permit=permit)
     assert isinstance(outcome, Failed)
     assert [one.host for one in dialled] == ["127.0.0.1"]
 
 
-def test_each_hop_is_put_to_the_policy_again() -> None:
+async def test_each_hop_is_put_to_the_policy_again() -> None:
     """A name that is bound again between two hops."""
     verdicts = [Allow(rule="t"), Allow(rule="t"), Deny(rule="egress", code="egress_refused", reason="closed by now")]
     server = Server(redirecting("/other"))
-    outcome = asyncio.run(asked(server, permit=lambda _: verdicts.pop(0)))
+    outcome = await asked(server, permit=lambda _: verdicts.pop(0))
     assert outcome.error.code == "egress_refused"
     assert len(server.heads) == 1

@@ -71,10 +71,10 @@ class Stuck:
         return said
 
 
-def test_a_worker_that_does_not_read_loses_answers_and_not_its_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_does_not_read_loses_answers_and_not_its_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_server, "_MAX_UNREAD", 5 * LENGTH)
     monkeypatch.setattr(command_server, "_MUCH_UNREAD", LENGTH)
-    asyncio.run(_stuck())
+    await _stuck()
 
 
 async def _stuck() -> None:

@@ -80,11 +80,11 @@ def test_a_batch_is_no_way_around_the_routing_headers(header: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "taken"), [(OLD, True), ("2025-06-18", False)])
-def test_a_batch_is_one_line_over_standard_input(version: str, taken: bool) -> None:
+async def test_a_batch_is_one_line_over_standard_input(version: str, taken: bool) -> None:
     hello = {**HELLO, "params": {"protocolVersion": version}}
     lines = b"".join(json.dumps(one).encode() + b"\n" for one in (hello, [LIST, NOTE, ECHO, 7]))
     sink, gateway = io.BytesIO(), FakeGateway()
-    asyncio.run(serve_streams(gateway, BOT, io.BytesIO(lines), sink))
+    await serve_streams(gateway, BOT, io.BytesIO(lines), sink)
     greeted, batch = map(
         json.loads, sorted(sink.getvalue().splitlines(), key=lambda line: b'"protocolVersion"' not in line)
     )

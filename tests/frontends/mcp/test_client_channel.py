@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -48,7 +47,7 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "require
         ("roots/list", {}, None, False),
     ],
 )
-def test_an_answer_counts_where_it_fits_its_question(method: str, params: Any, answer: Any, taken: bool) -> None:
+async def test_an_answer_counts_where_it_fits_its_question(method: str, params: Any, answer: Any, taken: bool) -> None:
     line = StatelessChannel(
         caller_connection=CallerConnection(),
         capabilities=frozenset({"elicitation", "roots", "sampling"}),
@@ -58,8 +57,8 @@ def test_an_answer_counts_where_it_fits_its_question(method: str, params: Any, a
     )
 
     if taken:
-        assert asyncio.run(line.ask("key", method, params)) == answer
+        assert await line.ask("key", method, params) == answer
     else:
         with pytest.raises(InputNeeded):
-            asyncio.run(line.ask("key", method, params))
+            await line.ask("key", method, params)
     assert line.wanted == ({} if taken else {"key": {"method": method, "params": params}})

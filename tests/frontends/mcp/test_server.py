@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.gateway.clients import run
 from tests.gateway.gateways import BOT, FakeGateway
 from toolgen.frontends.mcp.server import Caller, Mcp, ProtocolStyle, RpcMessage, RpcReply, client_label, parse
 from toolgen.gateway.catalog.tool_lists import Listings
@@ -47,19 +46,16 @@ def test_any_bytes_are_a_message_or_one_error_reply(data: bytes) -> None:
     params=st.dictionaries(st.sampled_from(["name", "arguments", "cursor", "_meta", "protocolVersion"]), JSON),
     protocol_style=st.sampled_from(ProtocolStyle),
 )
-def test_any_request_gets_exactly_one_reply_with_its_id(
+async def test_any_request_gets_exactly_one_reply_with_its_id(
     method: str, params: dict[str, Any], protocol_style: ProtocolStyle
 ) -> None:
-    async def main() -> None:
-        gateway = FakeGateway(tools=())
-        mcp = Mcp(gateway, Listings(gateway))
-        message = RpcMessage(jsonrpc="2.0", id="r1", method=method, params=params)
-        reply = await mcp.answer(message, protocol_style=protocol_style, caller=Caller(principal=BOT))
-        body = msgspec.json.decode(reply.body)
-        assert body["id"] == "r1"
-        assert ("result" in body) != ("error" in body)
-
-    run(main())
+    gateway = FakeGateway(tools=())
+    mcp = Mcp(gateway, Listings(gateway))
+    message = RpcMessage(jsonrpc="2.0", id="r1", method=method, params=params)
+    reply = await mcp.answer(message, protocol_style=protocol_style, caller=Caller(principal=BOT))
+    body = msgspec.json.decode(reply.body)
+    assert body["id"] == "r1"
+    assert ("result" in body) != ("error" in body)
 
 
 @pytest.mark.parametrize(

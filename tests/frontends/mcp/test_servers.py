@@ -166,14 +166,12 @@ def test_a_server_introduces_itself_as_toolgen_yaml_says(tmp_path: Path, mode: s
     assert instructions.startswith("Be kind.\n\nSources")
 
 
-def test_no_instructions_where_toolgen_yaml_wants_none(tmp_path: Path) -> None:
+async def test_no_instructions_where_toolgen_yaml_wants_none(tmp_path: Path) -> None:
     path = write_project(tmp_path, mcp={"instructions": ""})
 
-    async def main() -> Any:
-        async with served(path) as url, client(url, "legacy") as connected:
-            return connected.instructions
-
-    assert not asyncio.run(main())
+    async with served(path) as url, client(url, "legacy") as connected:
+        outcome = connected.instructions
+    assert not outcome
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -197,27 +195,24 @@ def test_icons_of_bridged_servers_are_passed_on_as_far_as_they_are_pictures(tmp_
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_endpoint_has_its_own_catalog_name_and_instructions(tmp_path: Path, mode: str) -> None:
+async def test_an_endpoint_has_its_own_catalog_name_and_instructions(tmp_path: Path, mode: str) -> None:
     endpoints = {
         "support": {"toolsets": ["support"], "title": "Support", "instructions": "Help people."},
         "desk": {"toolsets": ["support", "closing"]},
     }
     path = write_project(tmp_path, endpoints=endpoints)
 
-    async def main() -> list[Any]:
-        found = []
-        async with served(path) as url:
-            for endpoint in ("", "/support", "/desk"):
-                async with client(url, mode, endpoint=endpoint) as connected:
-                    tools = [one.name for one in (await connected.list_tools()).tools]
-                    prompts = [one.name for one in (await connected.list_prompts()).prompts]
-                    refused = await connected.call_tool("desk__get_salary", {})
-                    made = await connected.call_tool("desk__get_ticket", {})
-                    known = connected.server_info.name, connected.server_info.title
-                    found.append((tools, prompts, refused.is_error, made.is_error, known, connected.instructions))
-        return found
-
-    everything, support, desk = asyncio.run(main())
+    found = []
+    async with served(path) as url:
+        for endpoint in ("", "/support", "/desk"):
+            async with client(url, mode, endpoint=endpoint) as connected:
+                tools = [one.name for one in (await connected.list_tools()).tools]
+                prompts = [one.name for one in (await connected.list_prompts()).prompts]
+                refused = await connected.call_tool("desk__get_salary", {})
+                made = await connected.call_tool("desk__get_ticket", {})
+                known = connected.server_info.name, connected.server_info.title
+                found.append((tools, prompts, refused.is_error, made.is_error, known, connected.instructions))
+    (everything, support, desk) = found
     assert everything[0] == ["desk__close_ticket", "desk__get_salary", "desk__get_ticket"]
     assert (everything[2], everything[4]) == (False, ("toolgen", "toolgen"))
     assert support[:5] == (["desk__get_ticket"], ["desk__answer_ticket"], True, False, ("support", "Support"))
@@ -232,29 +227,26 @@ def test_an_endpoint_has_its_own_catalog_name_and_instructions(tmp_path: Path, m
     )
 
 
-def test_an_endpoint_that_has_nothing_for_a_caller_is_as_one_that_there_is_not(tmp_path: Path) -> None:
+async def test_an_endpoint_that_has_nothing_for_a_caller_is_as_one_that_there_is_not(tmp_path: Path) -> None:
     path = write_project(tmp_path, endpoints={"support": {"toolsets": ["support"]}})
     asked = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
-    async def main() -> list[Any]:
-        async with Gateway.load(path) as gateway:
-            transport = httpx.ASGITransport(App(gateway))
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+    async with Gateway.load(path) as gateway:
+        transport = httpx.ASGITransport(App(gateway))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
 
-                async def answer(where: str, who: str) -> tuple[int, bytes]:
-                    made = await http.post(f"/mcp/{where}", json=asked, headers=bearer(f"key-of-{who}"))
-                    return made.status_code, made.content
+            async def answer(where: str, who: str) -> tuple[int, bytes]:
+                made = await http.post(f"/mcp/{where}", json=asked, headers=bearer(f"key-of-{who}"))
+                return made.status_code, made.content
 
-                return [
-                    await answer("support", "bot"),
-                    *[
-                        await answer(where, who)
-                        for where, who in (("support", "boss"), ("other", "boss"), ("other", "bot"))
-                    ],
-                    (await http.post("/mcp/support", json=asked)).status_code,
-                ]
-
-    open_, *hidden, unknown = asyncio.run(main())
+            (open_, *hidden, unknown) = [
+                await answer("support", "bot"),
+                *[
+                    await answer(where, who)
+                    for where, who in (("support", "boss"), ("other", "boss"), ("other", "bot"))
+                ],
+                (await http.post("/mcp/support", json=asked)).status_code,
+            ]
     assert open_[0] == 200
     assert hidden[0][0] == 404
     assert len(set(hidden)) == 1
@@ -347,7 +339,7 @@ async def test_a_key_follows_the_toolset_that_it_is_bound_to_when_the_policy_cha
         assert [tool.name for tool in gateway.tool_calls.catalog(current)] == ["desk__close_ticket"]
 
 
-def test_a_key_is_made_for_a_toolset_and_for_none_that_there_is_not(
+async def test_a_key_is_made_for_a_toolset_and_for_none_that_there_is_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_project(tmp_path)
@@ -362,13 +354,11 @@ def test_a_key_is_made_for_a_toolset_and_for_none_that_there_is_not(
     assert new("support") == 0
     key = capsys.readouterr().out.split()[0]
 
-    async def main() -> list[str]:
-        async with Gateway.load(path) as gateway:
-            caller = await gateway.callers.authenticate(key)
-            assert not isinstance(caller, TokenRejected)
-            return [tool.name for tool in gateway.tool_calls.catalog(caller)]
-
-    assert asyncio.run(main()) == ["desk__get_ticket"]
+    async with Gateway.load(path) as gateway:
+        caller = await gateway.callers.authenticate(key)
+        assert not isinstance(caller, TokenRejected)
+        outcome = [tool.name for tool in gateway.tool_calls.catalog(caller)]
+    assert outcome == ["desk__get_ticket"]
 
 
 def test_a_key_that_is_bound_to_no_toolset_of_the_policy_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.gateway.clients import JSON, bearer, client, run
+from tests.gateway.clients import JSON, bearer, client
 from tests.gateway.gateways import OTHER_KEY, TOOLS, FakeGateway, tool
 
 pytestmark = pytest.mark.usefixtures("adapter")
@@ -100,22 +100,17 @@ async def test_a_client_must_take_json(accept: str, status: int) -> None:
     ("asked", "given"),
     [*((version, version) for version in STATEFUL), ("2024-11-05", STATEFUL[0]), ("2099-01-01", STATEFUL[0])],
 )
-def test_initialize_agrees_on_a_version_both_know(asked: str, given: str) -> None:
-    async def main() -> None:
-        async with client(FakeGateway()) as http:
-            params = {"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-            answer = await post(http, message("initialize", params))
-        assert answer.status_code == 200
-        result = answer.json()["result"]
-        assert result["protocolVersion"] == given
-        tasks = (
-            {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}} if given == "2025-11-25" else {}
-        )
-        assert result["capabilities"] == {"tools": {"listChanged": True}, "resources": {}, "logging": {}, **tasks}
-        assert result["serverInfo"]["name"] == "toolgen"
-        assert "resultType" not in result
-
-    run(main())
+async def test_initialize_agrees_on_a_version_both_know(asked: str, given: str) -> None:
+    async with client(FakeGateway()) as http:
+        params = {"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        answer = await post(http, message("initialize", params))
+    assert answer.status_code == 200
+    result = answer.json()["result"]
+    assert result["protocolVersion"] == given
+    tasks = {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}} if given == "2025-11-25" else {}
+    assert result["capabilities"] == {"tools": {"listChanged": True}, "resources": {}, "logging": {}, **tasks}
+    assert result["serverInfo"]["name"] == "toolgen"
+    assert "resultType" not in result
 
 
 async def test_the_session_id_carries_the_client_and_names_the_session_of_later_calls() -> None:

@@ -164,17 +164,15 @@ def test_a_function_of_this_program_stays_what_it_was() -> None:
     assert add(1) == 2
 
 
-def test_it_can_be_awaited_as_well() -> None:
-    async def main() -> object:
-        async with toolgen.Gateway.from_functions(add) as gateway:
-            named = (await gateway.call("add", {"left": 4}, principal="agent")).data
-            return (
-                named,
-                (await gateway.call("add", {"left": 4})).data,
-                (await gateway.preview("add", {"left": 1})).status,
-            )
-
-    assert asyncio.run(main()) == (5, 5, "ok")
+async def test_it_can_be_awaited_as_well() -> None:
+    async with toolgen.Gateway.from_functions(add) as gateway:
+        named = (await gateway.call("add", {"left": 4}, principal="agent")).data
+        outcome = (
+            named,
+            (await gateway.call("add", {"left": 4})).data,
+            (await gateway.preview("add", {"left": 1})).status,
+        )
+    assert outcome == (5, 5, "ok")
 
 
 @pytest.mark.parametrize("name", ["", "nobody"])
@@ -204,12 +202,12 @@ def test_a_gateway_that_was_closed_stays_closed() -> None:
     asyncio.run(main())
 
 
-def test_inside_a_loop_serving_is_refused_with_a_way_out() -> None:
+async def test_inside_a_loop_serving_is_refused_with_a_way_out() -> None:
     async def main() -> None:
         toolgen.serve(toolgen.Gateway.from_functions(add), port=0)
 
     with pytest.raises(ConfigError, match=r"as in a notebook.*in a thread"):
-        asyncio.run(main())
+        await main()
 
 
 def test_it_is_served_from_a_thread_of_a_program() -> None:
@@ -218,13 +216,13 @@ def test_it_is_served_from_a_thread_of_a_program() -> None:
     assert (done.returncode, done.stdout) == (0, "200\n"), done.stderr
 
 
-def test_inside_a_loop_the_synchronous_form_is_refused() -> None:
+async def test_inside_a_loop_the_synchronous_form_is_refused() -> None:
     async def main() -> None:
         with toolgen.Gateway.from_functions(add):
             pass
 
     with pytest.raises(ConfigError, match="use `async with gateway:`"):
-        asyncio.run(main())
+        await main()
 
 
 def test_the_record_is_in_a_folder_where_one_is_named(tmp_path: Path) -> None:

@@ -112,7 +112,9 @@ async def add_spare(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("kind", ["files", pytest.param("redis", marks=pytest.mark.exhaustive), "two gateways"])
-def test_clients_of_both_eras_at_every_worker_are_told_what_is_added_and_removed(tmp_path: Path, kind: str) -> None:
+async def test_clients_of_both_eras_at_every_worker_are_told_what_is_added_and_removed(
+    tmp_path: Path, kind: str
+) -> None:
     redis = RedisServer(tmp_path) if kind != "files" else None
     (tmp_path / "m0").mkdir()
     path = written(tmp_path / "m0", MODULE, policy=json.dumps(FUNCTIONS))
@@ -160,7 +162,7 @@ def test_clients_of_both_eras_at_every_worker_are_told_what_is_added_and_removed
     with contextlib.ExitStack() as stack:
         workers = "2" if kind != "two gateways" else "1"
         served = [stack.enter_context(serving(place, "--workers", workers)) for place in places]
-        asyncio.run(main([one.url for one in served]))
+        await main([one.url for one in served])
         assert [one.end() for one in served] == [0] * len(served)
     if redis is not None:
         redis.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -85,9 +84,9 @@ async def test_a_deprecated_tool_names_the_one_in_its_place_if_that_is_open(cata
         ("music__delete-tracks", True),
     ],
 )
-def test_a_destructive_tool_is_suggested_only_for_its_own_name_in_another_spelling(
+async def test_a_destructive_tool_is_suggested_only_for_its_own_name_in_another_spelling(
     catalog: tuple[Tool, ...], name: str, suggested: bool
 ) -> None:
-    said = asyncio.run(Discovery(above=0, clock=FixedClock()).suggestion(name, catalog))
+    said = await Discovery(above=0, clock=FixedClock()).suggestion(name, catalog)
     assert ("music__delete_tracks" in said) is suggested
     assert "did you mean" in said

@@ -347,7 +347,7 @@ async def test_more_values_than_are_kept_are_taken_out(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["the backup has numbers", "the backup has none"])
-def test_no_token_stands_for_another_value_after_a_restore(tmp_path: Path, known: bool) -> None:
+async def test_no_token_stands_for_another_value_after_a_restore(tmp_path: Path, known: bool) -> None:
     with upstream() as (seen, server):
         policy = {"rules": [ALL], "tokens": [BACK]}
         path = project(tmp_path / "p", server, policy, inspect_results=TOKENS, gateway={"turn_limit": "never"})
@@ -375,12 +375,12 @@ def test_no_token_stands_for_another_value_after_a_restore(tmp_path: Path, known
                 assert (await mail(gateway, "<email:1>")).status == "ok"
                 assert json.loads(seen.requests[-1][2])["to"] == ANN
 
-        asyncio.run(with_gateway(before))
+        await with_gateway(before)
         var.rename(tmp_path / "old")
         restore(settings, tmp_path / "b")
         for key in (tmp_path / "old" / "audit").glob("*.key"):
             shutil.copy2(key, var / "audit")
-        asyncio.run(with_gateway(after))
+        await with_gateway(after)
 
 
 async def test_a_number_is_on_the_disk_before_it_is_told(tmp_path: Path) -> None:

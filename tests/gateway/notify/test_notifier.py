@@ -278,7 +278,7 @@ def started(path: Path, when: str) -> Iterator[tuple[subprocess.Popen[str], str]
             process.kill()
 
 
-def test_a_gateway_killed_before_it_wrote_a_message_has_it_told_by_the_next(tmp_path: Path, to: Receiver) -> None:
+async def test_a_gateway_killed_before_it_wrote_a_message_has_it_told_by_the_next(tmp_path: Path, to: Receiver) -> None:
     with upstream() as (_, url):
         path = made(tmp_path, url, to)
         with started(path, "before") as (process, call_id):
@@ -291,7 +291,7 @@ def test_a_gateway_killed_before_it_wrote_a_message_has_it_told_by_the_next(tmp_
                 await to.reached(1)
             assert to.events() == [("approval_requested", call_id)]
 
-        asyncio.run(main())
+        await main()
 
 
 async def _reached(to: Receiver) -> None:
@@ -308,12 +308,12 @@ class Ahead:
         return self.now()
 
 
-def test_a_gateway_killed_while_it_sent_has_it_sent_again_under_the_same_id(tmp_path: Path, to: Receiver) -> None:
+async def test_a_gateway_killed_while_it_sent_has_it_sent_again_under_the_same_id(tmp_path: Path, to: Receiver) -> None:
     with upstream() as (_, url):
         path = made(tmp_path, url, to)
         to.answers = ["hang"]
         with started(path, "meanwhile") as (_, call_id):
-            asyncio.run(_reached(to))
+            await _reached(to)
 
         async def main() -> None:
             outbox = SqliteOutbox(path.parent / "var" / "state" / "notify.db", Ahead())
@@ -323,7 +323,7 @@ def test_a_gateway_killed_while_it_sent_has_it_sent_again_under_the_same_id(tmp_
             assert (claim.message.id, claim.message.body) == (to.got[0].id, to.got[0].body)
             assert (claim.message.call_id, claim.attempts) == (call_id, 1)
 
-        asyncio.run(main())
+        await main()
 
 
 SOON = {
@@ -337,7 +337,7 @@ SOON = {
 }
 
 
-def test_people_are_reminded_and_others_asked_once_over_all_gateways(tmp_path: Path, to: Receiver) -> None:
+async def test_people_are_reminded_and_others_asked_once_over_all_gateways(tmp_path: Path, to: Receiver) -> None:
     server = RedisServer(tmp_path)
     server.start()
     try:
@@ -354,7 +354,7 @@ def test_people_are_reminded_and_others_asked_once_over_all_gateways(tmp_path: P
                     await to.reached(8)
                     return calls
 
-            calls = asyncio.run(main())
+            calls = await main()
     finally:
         server.stop()
     events = ("approval_requested", "approval_reminder", "approval_escalated", "approval_decided")
@@ -384,7 +384,7 @@ async def test_what_was_answered_before_reminds_and_escalates_nobody(tmp_path: P
     await play(tmp_path, to, work, SOON)
 
 
-def test_an_escalation_is_on_record_and_a_reminder_is_logged_where_nobody_is_told(
+async def test_an_escalation_is_on_record_and_a_reminder_is_logged_where_nobody_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "toolgen")
@@ -401,14 +401,14 @@ def test_an_escalation_is_on_record_and_a_reminder_is_logged_where_nobody_is_tol
                 assert found.status == "pending"
             return call_id
 
-        call_id = asyncio.run(main())
+        call_id = await main()
     assert f"call {call_id} of orders__send_mail still waits for a person" in caplog.messages
     record = [one for one in entries(path.parent / "var" / "audit") if one["event"] == "escalation"]
     assert [(one["call_id"], one["rule"]) for one in record] == [(call_id, "mail")]
     assert verify_record(path.parent / "var" / "audit").ok
 
 
-def test_two_gateways_over_one_redis_tell_each_event_once(tmp_path: Path, to: Receiver) -> None:
+async def test_two_gateways_over_one_redis_tell_each_event_once(tmp_path: Path, to: Receiver) -> None:
     server = RedisServer(tmp_path)
     server.start()
     try:
@@ -428,7 +428,7 @@ def test_two_gateways_over_one_redis_tell_each_event_once(tmp_path: Path, to: Re
                     assert sorted(to.events()) == sorted(expected)
                     assert len({one.id for one in to.got}) == 20
 
-            asyncio.run(main())
+            await main()
     finally:
         server.stop()
 

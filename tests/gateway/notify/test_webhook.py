@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -63,9 +62,9 @@ def signatures(to: Receiver) -> list[str]:
     return to.got[-1].headers["webhook-signature"].split()
 
 
-def test_a_message_is_signed_with_each_secret_over_id_time_and_body() -> None:
+async def test_a_message_is_signed_with_each_secret_over_id_time_and_body() -> None:
     with receiver() as to:
-        asyncio.run(sender(webhook(f"{to.url}/a?b=c", *SECRETS)).send("msg_1", b'{"n":1}', NOW))
+        await sender(webhook(f"{to.url}/a?b=c", *SECRETS)).send("msg_1", b'{"n":1}', NOW)
         (got,) = to.got
         assert (got.path, got.id, got.body) == ("/a?b=c", "msg_1", b'{"n":1}')
         assert got.headers["webhook-timestamp"] == "1700000000"
@@ -163,11 +162,11 @@ async def test_what_cannot_be_read_is_told_without_what_it_is(
     assert "s3cr3t" not in str(found.why) + repr(found)
 
 
-def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with receiver() as to, receiver() as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
-        asyncio.run(sender(webhook(to.url)).send("msg_1", b"{}", NOW))
+        await sender(webhook(to.url)).send("msg_1", b"{}", NOW)
         assert (len(to.got), proxy.got) == (1, [])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -128,13 +127,13 @@ def test_every_name_becomes_an_identifier(name: str) -> None:
     assert not built.startswith("__")
 
 
-def test_a_stub_calls_its_tool_with_the_wire_names_and_without_what_is_absent() -> None:
+async def test_a_stub_calls_its_tool_with_the_wire_names_and_without_what_is_absent() -> None:
     properties = {"x-y": {"type": "string"}, "class": {"type": "integer"}, "x_y": {}}
     tool = http_tool("pets__find-pet", properties=properties, required=["class"])
     module = loaded(python_module([tool]))
     caller = Recorder()
-    assert asyncio.run(module.pets__find_pet(caller, class_=5, x_y_2=None)) == "done"
-    assert asyncio.run(module.pets__find_pet(caller, class_=0, x_y="")) == "done"
+    assert await module.pets__find_pet(caller, class_=5, x_y_2=None) == "done"
+    assert await module.pets__find_pet(caller, class_=0, x_y="") == "done"
     assert caller.calls == [
         ("pets__find-pet", {"class": 5, "x_y": None}),
         ("pets__find-pet", {"class": 0, "x-y": ""}),

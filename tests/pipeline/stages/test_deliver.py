@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -117,13 +116,13 @@ class Function:
 
 
 @pytest.mark.parametrize("listening", [False, True])
-def test_a_function_has_a_line_to_whoever_waits(listening: bool) -> None:
+async def test_a_function_has_a_line_to_whoever_waits(listening: bool) -> None:
     made = tool(None, FunctionBinding(module="m", function="f", code="sha256:00"))
     function, caller_connection = Function(), CallerConnection()
     caller_connection.line = CallerConnection() if listening else None
     call = Call(id="c", tool=made, arguments={}, principal=Principal(id="bot"))
 
-    result = asyncio.run(Deliver(executors={"s": function})(call, CallContext(caller_connection=caller_connection)))
+    result = await Deliver(executors={"s": function})(call, CallContext(caller_connection=caller_connection))
 
     assert isinstance(result, Success)
     assert function.calls[0].line is (caller_connection.line or caller_connection)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -39,8 +38,8 @@ class Shared:
         (Shared(stale=True, heard=False, known=False), True, True),
     ],
 )
-def test_what_cannot_be_read_pauses_everything(pauses: Any, tolerant: bool, refused: bool) -> None:
-    found = asyncio.run(judge(PauseStage(pauses=pauses, tolerant=tolerant), CALL, CallContext()))
+async def test_what_cannot_be_read_pauses_everything(pauses: Any, tolerant: bool, refused: bool) -> None:
+    found = await judge(PauseStage(pauses=pauses, tolerant=tolerant), CALL, CallContext())
 
     assert isinstance(found, Refused) is refused
     assert refused or found is CALL

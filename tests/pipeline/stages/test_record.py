@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -233,7 +232,7 @@ def refuse(call: Call) -> Any:
         ({"a": 1}, refuse),
     ],
 )
-def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_recorded(
+async def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_recorded(
     arguments: Any, conceal: Any
 ) -> None:
     async def last(call: Call, call_context: CallContext) -> Result:
@@ -255,7 +254,7 @@ def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_record
         return result, [dict(entry) for entry in entries(directory)]
 
     with tempfile.TemporaryDirectory() as folder:
-        result, written = asyncio.run(scenario(Path(folder)))
+        result, written = await scenario(Path(folder))
     assert isinstance(result, Refused)
     assert result.error.code == "validation"
     assert [entry["event"] for entry in written] == ["intent", "outcome"]

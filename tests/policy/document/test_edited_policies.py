@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -168,7 +167,7 @@ class _InForce:
 @example([{"principals.yaml": "\n".join(("principals:", *_PRINCIPALS[:3:2], ""))}])  # of one whom a rule names
 @given(st.lists(_EDIT, min_size=1, max_size=5))
 @settings(max_examples=examples(400), deadline=None)
-def test_an_edited_policy_is_what_reading_it_anew_makes_it(edits: list[dict[str, str]]) -> None:
+async def test_an_edited_policy_is_what_reading_it_anew_makes_it(edits: list[dict[str, str]]) -> None:
     reader, before = policy_reader(Path("policies")), None
     files = _START
     for edit in ({}, *edits):
@@ -177,7 +176,7 @@ def test_an_edited_policy_is_what_reading_it_anew_makes_it(edits: list[dict[str,
         assert _said(edited) == _said(anew)
         if isinstance(edited, Policy) and isinstance(anew, Policy):
             before, fresh = _InForce(edited, before), _InForce(anew, None)
-            assert asyncio.run(before.answers()) == asyncio.run(fresh.answers())
+            assert await before.answers() == await fresh.answers()
 
 
 def test_what_an_edit_leaves_is_not_read_again() -> None:
@@ -203,10 +202,10 @@ def test_what_an_edit_leaves_is_not_read_again() -> None:
     assert [one.validator for one in ways[0]] == [one.validator for one in ways[1]]
 
 
-def test_a_key_that_stands_twice_is_revoked_where_either_place_is() -> None:
+async def test_a_key_that_stands_twice_is_revoked_where_either_place_is() -> None:
     keys = f"keys:\n{_KEYS[2]}\nrevoked:\n{_REVOKED[2]}\n"  # from after the time, and without a time
     policy = _read(policy_reader(Path("policies")), _START | {"keys.yaml": keys})
     assert isinstance(policy, Policy)
     assert len(policy.principals["ann"].keys) == 2
     identity = _InForce(policy, None).identity
-    assert not isinstance(asyncio.run(identity.authenticate(_SECRETS[0])), Principal)
+    assert not isinstance(await identity.authenticate(_SECRETS[0]), Principal)

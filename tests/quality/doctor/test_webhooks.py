@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +34,13 @@ async def _undelivered(folder: Path) -> None:
     await outbox.close()
 
 
-def test_what_is_not_told_to_whom_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_not_told_to_whom_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_TOKEN", "https://10.0.0.1/s3cr3t")
     settings = {"console": {"url": "https://gateway.example.com"}, "notify": NOTIFY}
     path = project(tmp_path / "project", "http://127.0.0.1:9", POLICY, **settings)
-    asyncio.run(_undelivered(path.parent))
+    await _undelivered(path.parent)
     gateway = Gateway.load(path)
-    found = asyncio.run(webhook_faults(gateway.settings, gateway.policy))
+    found = await webhook_faults(gateway.settings, gateway.policy)
     assert found[0] == "webhook open: 1 messages could not be delivered (toolgen notify list)"
     assert found[1].startswith("webhook open: 1 messages wait, the oldest for ")
     assert found[2].startswith("webhook shut: the gateway does not connect to 10.0.0.1:443")
@@ -49,6 +48,6 @@ def test_what_is_not_told_to_whom_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     assert "s3cr3t" not in str(found)
 
 
-def test_without_webhooks_nothing_is_said(tmp_path: Path) -> None:
+async def test_without_webhooks_nothing_is_said(tmp_path: Path) -> None:
     gateway = Gateway.load(project(tmp_path / "project", "http://127.0.0.1:9", POLICY))
-    assert asyncio.run(webhook_faults(gateway.settings, gateway.policy)) == ()
+    assert await webhook_faults(gateway.settings, gateway.policy) == ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -43,7 +42,7 @@ def mocking(spec: Path | str, folder: Path = ROOT) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("spec", "least"), SPECS.values(), ids=SPECS)
-def test_every_reading_tool_gets_the_answer_it_promises(spec: Path, least: int, tmp_path: Path) -> None:
+async def test_every_reading_tool_gets_the_answer_it_promises(spec: Path, least: int, tmp_path: Path) -> None:
     if not spec.is_file():
         pytest.skip("the shared corpus of descriptions is not here")
     config = make_project(tmp_path / "project", policy={**POLICY, "rules": POLICY["rules"][:1], "sql": {}})
@@ -52,7 +51,7 @@ def test_every_reading_tool_gets_the_answer_it_promises(spec: Path, least: int, 
         config.write_text(json.dumps({"sources": sources}), encoding="utf-8")
         subprocess.run([sys.executable, "-m", "toolgen", "build"], cwd=config.parent, check=True, capture_output=True)
         gateway = Gateway.load(config)
-        answers = asyncio.run(_call_all(gateway))
+        answers = await _call_all(gateway)
     assert len(answers) >= least
     for name, answer in answers.items():
         assert answer.status == "ok", (name, answer.to_dict())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ STATEMENTS: list[tuple[str, list[Json], int | None]] = [
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_rows_are_counted_without_a_change(engine: str, tmp_path: Path) -> None:
+async def test_rows_are_counted_without_a_change(engine: str, tmp_path: Path) -> None:
     async def checked(location: str, statements: list[Statement]) -> list[Error | None]:
         executor = SqlExecutor(location)
         try:
@@ -51,8 +50,8 @@ def test_rows_are_counted_without_a_change(engine: str, tmp_path: Path) -> None:
             verdict = judged(found, sql, *values, stock=SCOPE)
             assert isinstance(verdict, Statement), verdict
             statements.append(verdict)
-        faults = asyncio.run(checked(location, statements))
-        again = asyncio.run(checked(location, statements))
+        faults = await checked(location, statements)
+        again = await checked(location, statements)
     for (sql, _, rows), fault in zip(STATEMENTS, faults, strict=True):
         if rows is None:
             assert fault is None, sql

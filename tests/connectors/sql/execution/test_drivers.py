@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
 import pytest
@@ -42,14 +41,14 @@ def without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 
 
 @pytest.mark.parametrize("without", MISSING, indirect=True, ids=[row[1] for row in MISSING])
-def test_a_missing_driver_names_its_extra(without: None, request: pytest.FixtureRequest) -> None:
+async def test_a_missing_driver_names_its_extra(without: None, request: pytest.FixtureRequest) -> None:
     location, dialect, _ = request.node.callspec.params["without"]
     executor = SqlExecutor(location)  # serving starts all the same
-    result = asyncio.run(executor.execute(sql_call(dialect, "query", statement("SELECT 1"))))
+    result = await executor.execute(sql_call(dialect, "query", statement("SELECT 1")))
     assert isinstance(result, Failed)
     assert result.error.code == "upstream_unavailable"
     assert f"toolgen[{dialect}]" in result.error.suggestion
-    asyncio.run(executor.close())
+    await executor.close()
 
 
 @pytest.mark.parametrize("without", MISSING[1:], indirect=True, ids=[row[1] for row in MISSING[1:]])

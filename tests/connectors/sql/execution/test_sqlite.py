@@ -159,7 +159,7 @@ async def test_a_cell_is_cut_between_characters(executor: SqlExecutor) -> None:
     assert result.data["rows"] == [["éé", {"base64": "AAEC"}]]
 
 
-def test_the_row_cap_holds_even_where_the_text_has_no_limit(executor: SqlExecutor) -> None:
+async def test_the_row_cap_holds_even_where_the_text_has_no_limit(executor: SqlExecutor) -> None:
     statement = allowed("VALUES (1), (2), (3), (4), (5)")
     few = Statement(
         sql=statement.sql,
@@ -171,7 +171,7 @@ def test_the_row_cap_holds_even_where_the_text_has_no_limit(executor: SqlExecuto
         max_cell_bytes=100,
         timeout_s=1.0,
     )
-    result = succeeded(asyncio.run(executor.execute(call("query", statement=few))))
+    result = succeeded(await executor.execute(call("query", statement=few)))
     assert isinstance(result.data, dict)
     assert result.data["rows"] == [[1], [2], [3]]
     assert result.truncated
@@ -231,16 +231,16 @@ async def test_a_column_added_after_the_build_is_not_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("operation", ["query", "explain"])
-def test_text_in_the_arguments_is_never_run(executor: SqlExecutor, operation: str) -> None:
-    result = asyncio.run(executor.execute(call(operation, arguments={"sql": "SELECT 1", "parameters": []})))
+async def test_text_in_the_arguments_is_never_run(executor: SqlExecutor, operation: str) -> None:
+    result = await executor.execute(call(operation, arguments={"sql": "SELECT 1", "parameters": []}))
     assert isinstance(result, Failed)
     assert result.error.code == "internal"
 
 
-def test_a_tool_of_another_kind_is_not_run(executor: SqlExecutor) -> None:
+async def test_a_tool_of_another_kind_is_not_run(executor: SqlExecutor) -> None:
     given = call("query", statement=allowed("SELECT 1"))
     other = Call(id="1", tool=_unbound(given.tool), arguments={}, principal=given.principal, statement=given.statement)
-    result = asyncio.run(executor.execute(other))
+    result = await executor.execute(other)
     assert isinstance(result, Failed)
     assert result.error.code == "internal"
 
@@ -251,15 +251,15 @@ def _unbound(tool: Tool) -> Tool:
     )
 
 
-def test_an_operation_nobody_knows_is_not_run(executor: SqlExecutor) -> None:
-    result = asyncio.run(executor.execute(call("vacuum", statement=allowed("SELECT 1"))))
+async def test_an_operation_nobody_knows_is_not_run(executor: SqlExecutor) -> None:
+    result = await executor.execute(call("vacuum", statement=allowed("SELECT 1")))
     assert isinstance(result, Failed)
     assert result.error.code == "internal"
 
 
-def test_a_plan_is_explained_without_running_the_statement(executor: SqlExecutor) -> None:
+async def test_a_plan_is_explained_without_running_the_statement(executor: SqlExecutor) -> None:
     endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t"
-    result = succeeded(asyncio.run(executor.execute(call("explain", statement=allowed(endless)))))
+    result = succeeded(await executor.execute(call("explain", statement=allowed(endless))))
     assert isinstance(result.data, dict)
     assert result.data["row_count"] > 0
     assert [column["name"] for column in result.data["columns"]][-1] == "detail"
@@ -298,8 +298,8 @@ def test_many_statements_run_side_by_side(executor: SqlExecutor) -> None:
     assert [data["rows"] for data in results if isinstance(data, dict)] == [[[number]] for number in range(40)]
 
 
-def test_tables_are_listed_as_far_as_they_may_be_seen(executor: SqlExecutor) -> None:
-    result = succeeded(asyncio.run(executor.execute(call("list_tables", database=visible(DATABASE, SCOPE)))))
+async def test_tables_are_listed_as_far_as_they_may_be_seen(executor: SqlExecutor) -> None:
+    result = succeeded(await executor.execute(call("list_tables", database=visible(DATABASE, SCOPE))))
     assert isinstance(result.data, dict)
     assert result.data["tables"] == [
         {"name": "customers", "columns": 3},
@@ -324,11 +324,11 @@ def test_tables_are_listed_as_far_as_they_may_be_seen(executor: SqlExecutor) -> 
         ({"cursor": "99"}, [], ""),
     ],
 )
-def test_tables_are_listed_by_a_pattern_and_in_pages(
+async def test_tables_are_listed_by_a_pattern_and_in_pages(
     executor: SqlExecutor, arguments: dict[str, Any], names: list[str], cursor: str
 ) -> None:
     asked = call("list_tables", database=visible(DATABASE, SCOPE), arguments=arguments)
-    result = succeeded(asyncio.run(executor.execute(asked)))
+    result = succeeded(await executor.execute(asked))
     assert isinstance(result.data, dict)
     assert [table["name"] for table in result.data["tables"]] == names
     assert result.next_cursor == cursor
@@ -336,47 +336,47 @@ def test_tables_are_listed_by_a_pattern_and_in_pages(
     assert (behind is not None) is bool(cursor)
 
 
-def test_a_cursor_that_nobody_gave_is_refused(executor: SqlExecutor) -> None:
+async def test_a_cursor_that_nobody_gave_is_refused(executor: SqlExecutor) -> None:
     asked = call("list_tables", database=visible(DATABASE, SCOPE), arguments={"cursor": "-1"})
-    result = asyncio.run(executor.execute(asked))
+    result = await executor.execute(asked)
     assert isinstance(result, Failed)
     assert result.error.code == "validation"
 
 
-def test_several_tables_are_described_at_once_without_what_is_empty(executor: SqlExecutor) -> None:
+async def test_several_tables_are_described_at_once_without_what_is_empty(executor: SqlExecutor) -> None:
     several = call("describe_table", database=visible(DATABASE, SCOPE), arguments={"table": "orders, Customers"})
-    result = succeeded(asyncio.run(executor.execute(several)))
+    result = succeeded(await executor.execute(several))
     assert isinstance(result.data, dict)
     assert [table["name"] for table in result.data["tables"]] == ["orders", "customers"]
     for table in result.data["tables"]:
         assert all(value or value is False for value in table.values())
         assert all(value != "" and value is not True for column in table["columns"] for value in column.values())
     hidden = call("describe_table", database=visible(DATABASE, SCOPE), arguments={"table": "orders,no_such"})
-    refused = asyncio.run(executor.execute(hidden))
+    refused = await executor.execute(hidden)
     assert isinstance(refused, Failed)
     assert "table no_such is not available" in refused.error.message
 
 
-def test_a_table_is_described_as_far_as_it_may_be_seen(executor: SqlExecutor) -> None:
+async def test_a_table_is_described_as_far_as_it_may_be_seen(executor: SqlExecutor) -> None:
     described = call("describe_table", database=visible(DATABASE, SCOPE), arguments={"table": "Customers"})
-    result = succeeded(asyncio.run(executor.execute(described)))
+    result = succeeded(await executor.execute(described))
     assert isinstance(result.data, dict)
     assert [column["name"] for column in result.data["columns"]] == ["id", "name", "country"]
     assert result.data["primary_key"] == ["id"]
 
 
 @pytest.mark.parametrize("table", ["users_secret", "nothing", "", 5, None, "x" * 5_000])
-def test_a_table_that_may_not_be_seen_does_not_exist(executor: SqlExecutor, table: object) -> None:
+async def test_a_table_that_may_not_be_seen_does_not_exist(executor: SqlExecutor, table: object) -> None:
     asked = call("describe_table", database=visible(DATABASE, SCOPE), arguments={"table": table})  # type: ignore[dict-item]
-    result = asyncio.run(executor.execute(asked))
+    result = await executor.execute(asked)
     assert isinstance(result, Failed)
     assert result.error.code == "validation"
     assert result.error.suggestion == "available tables: customers, germans, orders, tickets"
 
 
 @pytest.mark.parametrize("operation", ["list_tables", "describe_table"])
-def test_nothing_is_described_when_nothing_said_what_may_be_seen(executor: SqlExecutor, operation: str) -> None:
-    result = asyncio.run(executor.execute(call(operation, arguments={"table": "orders"})))
+async def test_nothing_is_described_when_nothing_said_what_may_be_seen(executor: SqlExecutor, operation: str) -> None:
+    result = await executor.execute(call(operation, arguments={"table": "orders"}))
     assert isinstance(result, Failed)
     assert result.error.code == "internal"
 

@@ -244,22 +244,19 @@ def test_it_answers_as_a_new_one(path: Path, tmp_path: Path) -> None:
     assert succeeded > 30
 
 
-def test_after_a_while_a_process_holds_nothing_of_the_file(path: Path) -> None:
+async def test_after_a_while_a_process_holds_nothing_of_the_file(path: Path) -> None:
     def opened(pid: int) -> set[str]:
         return {name for link in Path(f"/proc/{pid}/fd").iterdir() if path.name in (name := os.readlink(link))}
 
-    async def work() -> None:
-        engine = FileEngine("toolgen.connectors.sql.execution.sqlite", path, SystemClock())
-        try:
-            assert isinstance(await engine.run(ROWS), Success)
-            pid = engine._idle[-1]._process.pid
-            deadline = time.monotonic() + 60
-            while opened(pid):
-                assert time.monotonic() < deadline, "the file is still open"
-                await asyncio.sleep(0.05)
-            assert isinstance(await engine.run(ROWS), Success)
-            assert engine._idle[-1]._process.pid == pid
-        finally:
-            await engine.close()
-
-    asyncio.run(work())
+    engine = FileEngine("toolgen.connectors.sql.execution.sqlite", path, SystemClock())
+    try:
+        assert isinstance(await engine.run(ROWS), Success)
+        pid = engine._idle[-1]._process.pid
+        deadline = time.monotonic() + 60
+        while opened(pid):
+            assert time.monotonic() < deadline, "the file is still open"
+            await asyncio.sleep(0.05)
+        assert isinstance(await engine.run(ROWS), Success)
+        assert engine._idle[-1]._process.pid == pid
+    finally:
+        await engine.close()

@@ -42,7 +42,7 @@ async def test_a_statement_seen_before_is_not_handed_to_a_thread() -> None:
     assert ended.value.value == first
 
 
-def test_verdicts_given_at_the_same_time_are_those_given_one_by_one() -> None:
+async def test_verdicts_given_at_the_same_time_are_those_given_one_by_one() -> None:
     asked = [f"SELECT id, name AS n{n} FROM customers WHERE id IN ({n}, {n + 1}) ORDER BY n{n}" for n in range(40)]
     asked += [f"SELECT ssn FROM customers WHERE id = {n}" for n in range(20)]
 
@@ -51,7 +51,7 @@ def test_verdicts_given_at_the_same_time_are_those_given_one_by_one() -> None:
             await asyncio.gather(*(SqlGuard().verdict(asking(sql), database=SHOP, scope=SCOPE) for sql in asked))
         )
 
-    given = asyncio.run(work())
+    given = await work()
     scope = SqlScope(tables=dict(SCOPE.tables))  # one that nothing is remembered for
     assert given == [SqlGuard().inspect(asking(sql), database=SHOP, scope=scope) for sql in asked]
     assert sum(isinstance(verdict, Deny) for verdict in given) == 20

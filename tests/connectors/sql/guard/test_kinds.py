@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 import tempfile
@@ -140,7 +139,7 @@ async def test_an_attribute_finds_rows_by_columns_of_its_own_kind_alone(
         assert rows == expected or rows == "sql_failed", (column, value, rows)
 
 
-def test_the_refusal_says_what_the_attribute_is_and_must_be(tmp_path: Path) -> None:
+async def test_the_refusal_says_what_the_attribute_is_and_must_be(tmp_path: Path) -> None:
     with sqlite_database(SCRIPT) as location:
         path = project(tmp_path, location, "tenant = :tenant")
 
@@ -149,7 +148,7 @@ def test_the_refusal_says_what_the_attribute_is_and_must_be(tmp_path: Path) -> N
                 who = Principal(id="staff:ann", roles=frozenset({"r"}), attributes={"tenant": True})
                 return (await gateway.call("db__query", {"sql": "SELECT id FROM notes"}, principal=who)).to_dict()
 
-        error = asyncio.run(main())["error"]
+        error = (await main())["error"]
     assert "attribute 'tenant', which is true or false and is compared with text" in error["message"]
     assert "make the attribute text" in error["suggestion"]
 

@@ -69,7 +69,7 @@ test: dev
 exhaustive: dev tpc
 	@$(NO_BROWSER)
 	TOOLGEN_EXHAUSTIVE=1 $(PYTEST) -m "sweep or exhaustive"
-	TOOLGEN_WITHOUT_PLANS=1 $(PYTEST) tests/pipeline tests/gateway tests/frontends/mcp tests/frontends/rest tests/attacks
+	TOOLGEN_WITHOUT_PLANS=1 $(PYTEST) tests/pipeline tests/gateway tests/frontends/contract tests/frontends/mcp tests/frontends/rest tests/attacks
 
 # Data and queries of TPC-H and TPC-DS, which extensions of DuckDB generate, in an environment of its own, as `deploy-tools` has. Where it cannot be
 # installed, the tests of these queries are skipped.

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.frontends.contract.leaving_clients import until
 from tests.gateway.clients import listening
-from tests.gateway.leaving_clients import until
 from tests.gateway.operations.test_background_calls import ended, http
 from tests.gateway.slow_databases import ENGINES, SLOW, slow_project
 from tests.gateway.test_call_events import read

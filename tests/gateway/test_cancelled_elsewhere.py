@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.frontends.contract.leaving_clients import AT_ONCE_S, STATEFUL, message
 from tests.gateway.clients import bearer, listening
 from tests.gateway.governed import project, upstream
-from tests.gateway.leaving_clients import AT_ONCE_S, STATEFUL, message
 from tests.gateway.test_shared_calls import machines, server
 from tests.redis_server import RedisServer
 from tests.served_workers import serving

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from tests.connectors.http.http2_upstream import Upstream
-from tests.gateway.clients import listening
-from tests.gateway.governed import PRINCIPALS
-from tests.gateway.leaving_clients import (
+from tests.frontends.contract.leaving_clients import (
     AT_ONCE_S,
     FRONTS,
     Asked,
@@ -23,6 +21,8 @@ from tests.gateway.leaving_clients import (
     over_tool_calls,
     until,
 )
+from tests.gateway.clients import listening
+from tests.gateway.governed import PRINCIPALS
 from tests.gateway.operations.test_background_calls import ended, http
 from tests.stream_servers import stream_server
 from toolgen.audit.reader import entries

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from tests.exhaustive import EXHAUSTIVE
-from tests.gateway.clients import listening, run
-from tests.gateway.leaving_clients import (
+from tests.frontends.contract.leaving_clients import (
     FRONTS,
     Asked,
     message,
@@ -22,6 +21,7 @@ from tests.gateway.leaving_clients import (
     post,
     until,
 )
+from tests.gateway.clients import listening, run
 from tests.gateway.slow_databases import ENGINES, SLOW, SlowProject, slow_project
 from tests.projects import KEY
 from toolgen.frontends.http.app import App

@@ -40,6 +40,20 @@ DESCRIPTION = {
         }
     },
 }
+PREVIEWS = """
+import asyncio, json
+from toolgen import Gateway
+
+async def main():
+    async with Gateway.load("toolgen.yaml") as gateway:
+        told = {}
+        for tags in ("a b", "a staff", "a;b", "a;staff"):
+            found = await gateway.preview("pets__list_pets", {"tags": tags.split()}, principal="agent")
+            told[tags] = found.to_dict()
+        print(json.dumps(told))
+
+asyncio.run(main())
+"""
 POLICY = """
 principals:
   agent: {roles: [reader]}
@@ -67,14 +81,9 @@ def test_a_style_is_an_edit_of_six_files(tmp_path: Path) -> None:
     edited.toolgen("build")
     edited.toolgen("verify")
 
-    def preview(tags: list[str], *, fails: bool = False) -> str:
-        arguments = json.dumps({"tags": tags})
-        done = edited.toolgen(
-            "call", "pets__list_pets", "--args", arguments, "--as", "agent", "--dry-run", "--json", fails=fails
-        )
-        return done.stdout
+    found = json.loads(edited.run("-c", PREVIEWS).stdout)
 
-    assert json.loads(preview(["a", "b"]))["url"] == "http://127.0.0.1:9/pets?tags=a%3Bb"
-    assert "forbidden" in preview(["a", "staff"], fails=True)
-    assert "validation" in preview(["a;b"], fails=True), "no part may become two values"
-    assert "forbidden" in preview(["a;staff"], fails=True), "a policy reads a value as a service may"
+    assert found["a b"]["data"]["url"] == "http://127.0.0.1:9/pets?tags=a%3Bb"
+    assert found["a staff"]["error"]["code"] == "forbidden"
+    assert found["a;b"]["error"]["code"] == "validation", "no part may become two values"
+    assert found["a;staff"]["error"]["code"] == "forbidden", "a policy reads a value as a service may"

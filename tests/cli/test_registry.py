@@ -5,6 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
+import subprocess
+import sys
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ import pytest
 import yaml
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from packaging.requirements import Requirement
 
 from tests.cli.commands import Run, runner
 from tests.projects import make_project
@@ -106,19 +111,70 @@ def opened(path: Path) -> dict[str, Any]:
         return manifest
 
 
-async def test_a_bundle_starts_the_gateway_and_is_the_same_each_time(toolgen: Run, project: Path) -> None:
+async def test_a_bundle_starts_the_gateway_elsewhere_and_is_the_same_each_time(
+    toolgen: Run, project: Path, tmp_path: Path
+) -> None:
     configure(project, mcp={"name": "Acme.Tools", "title": "Acme"})
     assert toolgen("install", "claude-desktop", "--as", "bot", "--bundle", "one.mcpb").code == 0
     assert toolgen("install", "claude-desktop", "--as", "bot", "--bundle", "two.mcpb").code == 0
     assert Path("one.mcpb").read_bytes() == Path("two.mcpb").read_bytes()
     manifest = opened(Path("one.mcpb"))
-    assert (manifest["manifest_version"], manifest["name"], manifest["display_name"]) == ("0.3", "acme-tools", "Acme")
+    assert (manifest["manifest_version"], manifest["name"], manifest["display_name"]) == ("0.4", "acme-tools", "Acme")
     started = manifest["server"]["mcp_config"]
+    assert (started["command"], started["args"][-1]) == ("uv", "server/main.py")
+    elsewhere = tmp_path / "another machine"
+    with zipfile.ZipFile("one.mcpb") as archive:
+        archive.extractall(elsewhere)
+        texts = [archive.read(name) for name in archive.namelist() if not name.startswith("server/toolgen/")]
+    assert not [text for text in texts if str(project).encode() in text or str(Path(sys.prefix)).encode() in text]
+    shutil.move(project / "policies", project / "gone")  # what is on this machine is not looked at
 
-    parameters = StdioServerParameters(command=started["command"], args=started["args"], env=dict(os.environ))
+    environment = {"PATH": os.environ["PATH"], "TOOLGEN_AUDIT__DIR": str(tmp_path / "record")}
+    script = str(elsewhere / "server" / "main.py")
+    parameters = StdioServerParameters(command=sys.executable, args=["-I", script], env=environment, cwd="/")
     async with Client(stdio_client(parameters)) as client:
         found = {tool.name for tool in (await client.list_tools()).tools}
-    assert found
+        assert found
+        await client.call_tool(min(found), {})
+    assert [*(tmp_path / "record").glob("*.jsonl")]
+    asked = "import sys; sys.path.insert(0, sys.argv[1]); import toolgen; print(toolgen.__file__)"
+    said = subprocess.run(
+        [sys.executable, "-I", "-c", asked, str(elsewhere / "server")], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.startswith(str(elsewhere))
+
+
+def test_a_bundle_needs_what_toolgen_needs(toolgen: Run, project: Path) -> None:
+    assert toolgen("install", "claude-desktop", "--as", "bot", "--bundle", "one.mcpb").code == 0
+    with zipfile.ZipFile("one.mcpb") as archive:
+        told = tomllib.loads(archive.read("pyproject.toml").decode())
+    needed = [Requirement(one) for one in told["project"]["dependencies"]]
+    assert {"msgspec", "jsonschema-rs", "sqlglot"} <= {one.name for one in needed}
+    assert not [one for one in needed if one.marker is not None and "extra" in str(one.marker)]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"graphql": "specs/none.graphql", "auth": {"bearer": "written-out"}}, "is written out"),
+        ({"graphql": "specs/none.graphql", "auth": {"bearer": "${file:/run/key}"}}, "in a file of this machine"),
+        ({"mcp": {"command": ["/opt/server/run"]}}, "has a path of this machine"),
+        ({"graphql": "../outside.graphql"}, "not in the project's folder"),
+    ],
+)
+def test_a_bundle_holds_nothing_that_another_machine_has_not(
+    source: dict[str, Any], message: str, toolgen: Run, project: Path
+) -> None:
+    path = project / "toolgen.yaml"
+    told = yaml.safe_load(path.read_text(encoding="utf-8"))
+    told["sources"]["other"] = source | ({"endpoint": "http://127.0.0.1:1/x"} if "graphql" in source else {})
+    path.write_text(yaml.safe_dump(told), encoding="utf-8")
+    (project / "specs").mkdir(exist_ok=True)
+    for place in ("specs/none.graphql", "../outside.graphql"):
+        (project / place).write_text("type Query { a: Int }", encoding="utf-8")
+    done = toolgen("install", "claude-desktop", "--as", "bot", "--bundle", "one.mcpb")
+    assert (done.code, message in done.err) == (1, True), done.err
+    assert not Path("one.mcpb").exists()
 
 
 def test_a_bundle_asks_for_secrets_and_holds_none(toolgen: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,6 +190,7 @@ def test_a_bundle_asks_for_secrets_and_holds_none(toolgen: Run, project: Path, m
     assert done.code == 0, done.err
     manifest = opened(Path("one.mcpb"))
     assert manifest["server"]["mcp_config"]["env"]["SHOP_KEY"] == "${user_config.shop_key}"
+    assert "sources.shop: the bundle has a copy of the database" in done.err
     assert manifest["user_config"]["shop_key"] | {"description": ""} == {
         "type": "string",
         "title": "SHOP_KEY",

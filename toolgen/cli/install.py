@@ -14,6 +14,7 @@ import click
 
 from toolgen.audit.index.row import RecordFilter
 from toolgen.cli.bundle import bundle_of
+from toolgen.cli.bundled_project import databases_of
 from toolgen.cli.clients import CLIENTS, Server, contains, edited
 from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import KEY_VARIABLE, config, default_principal
@@ -108,12 +109,14 @@ def command(
 
 
 def _bundle(settings: Settings, principal: str | None, path: Path) -> None:
-    server = _server(settings, _BUNDLED, principal, "")
+    bundle = bundle_of(settings, _who(settings, principal), _BUNDLED)
     try:
-        path.write_bytes(bundle_of(settings, server.command, server.variables))
+        path.write_bytes(bundle)
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", where=str(path)) from error
-    click.echo(f"wrote {path}; open it with {CLIENTS[_BUNDLED].title} on this machine", err=True)
+    for name in databases_of(settings):
+        click.echo(f"sources.{name}: the bundle has a copy of the database", err=True)
+    click.echo(f"wrote {path}; open it with {CLIENTS[_BUNDLED].title}, on any machine", err=True)
 
 
 def note_client(settings: Settings, client: str) -> None:

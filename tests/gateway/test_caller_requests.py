@@ -354,3 +354,42 @@ async def test_any_worker_takes_the_answer(tmp_path: Path, toolgen: Run, style: 
                 assert json.loads(result["content"][0]["text"])["content"] == {"size": "large"}
                 await close_peers()
     assert len(recorded(tmp_path, "question")) == len(recorded(tmp_path, "outcome")) == 6
+
+
+@pytest.mark.parametrize(
+    ("allow", "redact", "said"),
+    [
+        (
+            {"sampling": {"max_tokens": 50, "rate": "20/h"}, "elicitation_url": {"hosts": ["*.example.com"]}},
+            [],
+            [
+                "requests sampling: the source offers it, and all allows it: 8 a call, 50 tokens, limited by",
+                "requests elicitation: the source offers it, and no rule that applies allows it",
+                "requests elicitation_url: the source offers it, and all allows it: 8 a call, hosts *.example.com",
+            ],
+        ),
+        (
+            ["sampling"],
+            [{"tools": ["far__*"], "fields": ["$..email"]}],
+            ["requests sampling: nothing is requested, as the policy redacts answers of the tool"],
+        ),
+    ],
+)
+async def test_an_explanation_says_what_rule_and_source_let_the_server_request(
+    tmp_path: Path, toolgen: Run, allow: Any, redact: list[dict[str, Any]], said: list[str]
+) -> None:
+    async with project(tmp_path, toolgen, "pipes", allow) as path:
+        if redact:
+            found = policy(allow) | {"redact": redact}
+            (file,) = (path.parent / "policies").iterdir()
+            file.write_text(json.dumps(found), encoding="utf-8")
+        name = min(load(path.parent / "generated" / "manifest.json"))
+        done = await asyncio.to_thread(toolgen, "policy", "explain", name, "--as", "bot")
+        for line in said:
+            assert line in done.out
+        shown = json.loads((await asyncio.to_thread(toolgen, "policy", "explain", name, "--as", "bot", "--json")).out)
+        assert bool(shown["requests"]) is not bool(redact)
+
+
+def load(path: Path) -> list[str]:
+    return [one["name"] for one in json.loads(path.read_text(encoding="utf-8"))["tools"]]

@@ -39,11 +39,20 @@ from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.access import imagined
 from toolgen.policy.access import EvaluationContext
 from toolgen.policy.advice import advise
+from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.document.policy import Policy, documents
 from toolgen.policy.document.policy_files import PolicyFiles, read_files
 from toolgen.policy.document.rules import earlier_call
 from toolgen.policy.document.schema import EarlierShape
-from toolgen.policy.explain import Considered, EarlierCall, SelfTest, explain, readings_shown, why_hidden
+from toolgen.policy.explain import (
+    Considered,
+    EarlierCall,
+    SelfTest,
+    explain,
+    explained_requests,
+    readings_shown,
+    why_hidden,
+)
 
 _UNAUTHENTICATED = (
     "unauthenticated"  # what a reviewer of the policy must know of a build: calls that nobody answers for
@@ -192,9 +201,12 @@ def _explain_judged(
     compiled_policy, manifest = gateway.current.compiled_policy, gateway.manifest
     judged = asyncio.run(compiled_policy.judge(who, tool, arguments, circumstances))
     arguments, rule, reason = judged.arguments, judged.verdict.rule, judged.reason
-    rules = [*explain(compiled_policy.access, who, tool, arguments, circumstances)]
+    access = compiled_policy.access
+    rules = [*explain(access, who, tool, arguments, circumstances)]
+    requests = explained_requests(access, who, tool, arguments, circumstances)
+    redacts = bool(requests) and redactor(gateway.policy.redactions, tool) is not None
     readings = readings_shown(tool, arguments)
-    hidden = why_hidden(compiled_policy.access, who, tool)
+    hidden = why_hidden(access, who, tool)
     if as_json:
         shown: dict[str, object] = {
             "verdict": judged.word,
@@ -206,9 +218,14 @@ def _explain_judged(
         if hidden:
             missing = missing_rule(compiled_policy, manifest, who, tool.name, arguments)
             shown |= {"hidden": True, "why_hidden": hidden, "suggested": missing}
+        if requests:
+            shown |= {"requests": [] if redacts else [one.to_dict() for one in requests]}
         print_json({**shown, "readings": readings, "rules": [rule.to_dict() for rule in rules]})
         return
     _print_rules(readings, rules)
+    for one in requests:
+        said = "nothing is requested, as the policy redacts answers of the tool" if redacts else one.text
+        click.echo(f"requests {one.kind}: {said}")
     if judged.statement:
         click.echo(f"runs     {printable(judged.statement)}")
     click.echo(f"{judged.word} by {rule}{f': {reason}' if reason else ''}")

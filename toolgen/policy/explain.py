@@ -10,12 +10,14 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from toolgen.model.call import Principal
+from toolgen.model.caller_requests import RequestKind
 from toolgen.model.context import PROMPT, RESOURCE
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
-from toolgen.model.verdict import Allow, Ask, Verdict
+from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.policy.access import Access, EvaluationContext
 from toolgen.policy.arguments import Validator, repair
+from toolgen.policy.caller_requests import Allowances, RequestAllowance
 from toolgen.policy.cel.expression import ConditionVariables, Unevaluated
 from toolgen.policy.readings.call import Readings, Weight, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
@@ -24,11 +26,13 @@ from toolgen.policy.rules import CompiledRule
 __all__ = [
     "Considered",
     "EarlierCall",
+    "ExplainedRequest",
     "Explanation",
     "Outlook",
     "SelfTest",
     "SelfTestResult",
     "explain",
+    "explained_requests",
     "outlook",
     "readings_shown",
     "run",
@@ -69,6 +73,59 @@ def explain(
                 applies=applies,
                 why=why,
             )
+
+
+class ExplainedRequest(Struct, frozen=True, kw_only=True):
+    """Kind of requests that the server of a tool may make of the caller of a call: its source offers all of them, and `rules` are those
+    that allow it, one for each party; none if it is refused. Budgets are the smallest of these rules."""
+
+    kind: str
+    rules: tuple[str, ...] = ()
+    per_call: int = 0
+    max_tokens: int = 0
+    hosts: tuple[str, ...] = ()
+    rates: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The explanation in words."""
+        if not self.rules:
+            return "the source offers it, and no rule that applies allows it"
+        budget = [f"{self.per_call} a call"]
+        budget += [f"{self.max_tokens} tokens"] if self.kind == "sampling" else []
+        budget += [f"hosts {', '.join(self.hosts)}"] if self.hosts else []
+        budget += [f"limited by {', '.join(self.rates)}"] if self.rates else []
+        return f"the source offers it, and {' and '.join(self.rules)} allows it: {', '.join(budget)}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON form, for `toolgen policy explain --json`."""
+        return {name: value for name, value in asdict(self).items() if value or name in {"kind", "rules"}}
+
+
+def explained_requests(
+    access: Access, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext
+) -> tuple[ExplainedRequest, ...]:
+    """Return what the server behind a tool may request of the caller of a call, by each kind that its source offers."""
+    if not tool.caller_requests:
+        return ()
+    judged = access.judge(principal, tool, arguments, circumstances)
+    allowed: Allowances = {}
+    if not isinstance(judged.verdict, Deny) and access.may_request(tool):
+        allowed = access.requests(principal, tool, arguments, circumstances, judged)
+    return tuple(_explained(kind, allowed.get(kind, ())) for kind in tool.caller_requests)
+
+
+def _explained(kind: RequestKind, allowed: tuple[RequestAllowance, ...]) -> ExplainedRequest:
+    if not allowed:
+        return ExplainedRequest(kind=kind)
+    return ExplainedRequest(
+        kind=kind,
+        rules=tuple(one.rule for one in allowed),
+        per_call=min(one.per_call for one in allowed),
+        max_tokens=min(one.max_tokens for one in allowed) if kind == "sampling" else 0,
+        hosts=tuple(dict.fromkeys(host for one in allowed for host in one.hosts)),
+        rates=tuple(one.limit.id for one in allowed if one.limit is not None),
+    )
 
 
 class Outlook(Struct, frozen=True, kw_only=True):

@@ -30,6 +30,9 @@ async def test_a_change_that_leaves_a_callers_list_as_it_was_is_not_told() -> No
         def listed(self, _principal: object) -> Any:
             return next(lists)
 
+        async def source_lists_changed(self) -> None:
+            await asyncio.Event().wait()
+
         async def changed(self) -> None:
             """At once, each time."""
 
@@ -53,6 +56,9 @@ async def test_a_change_is_told_again_where_another_worker_may_have_answered(
 
         def listed(self, _principal: object) -> Any:
             return listed("a") if self.changes else listed("a", "b")
+
+        async def source_lists_changed(self) -> None:
+            await asyncio.Event().wait()
 
         async def changed(self) -> None:
             if not self.changes:
@@ -80,6 +86,9 @@ async def test_a_change_while_a_client_is_told_of_the_one_before_is_told_too(mon
 
         def listed(self, _principal: object) -> Any:
             return listed(*self.tools)
+
+        async def source_lists_changed(self) -> None:
+            await asyncio.Event().wait()
 
         def changed(self) -> Any:
             return self.changes.wait()

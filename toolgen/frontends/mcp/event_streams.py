@@ -151,6 +151,7 @@ async def watch(
     """
     # Each wait is made before the lists are read: a change while the client is told of the one before ends it too.
     changed: asyncio.Future[Any] = asyncio.ensure_future(mcp.changed())
+    at_sources: asyncio.Future[Any] = asyncio.ensure_future(mcp.source_lists_changed())
     listed = mcp.listed(principal)
     over: tuple[asyncio.Future[Any], ...] = (
         asyncio.ensure_future(closing.wait()),
@@ -161,21 +162,24 @@ async def watch(
     try:
         while listed is not None and not any(end.done() for end in over):
             quiet_s = max(0.0, min(_QUIET_S, again_at - now()))
-            await asyncio.wait((changed, *over), timeout=quiet_s, return_when=asyncio.FIRST_COMPLETED)
-            if not changed.done():
+            await asyncio.wait((changed, at_sources, *over), timeout=quiet_s, return_when=asyncio.FIRST_COMPLETED)
+            if not (changed.done() or at_sources.done()):
                 again = told if now() >= again_at else frozenset()
                 if again:
                     again_at = math.inf
                 yield again
                 continue
-            changed = asyncio.ensure_future(mcp.changed())
+            if changed.done():
+                changed = asyncio.ensure_future(mcp.changed())
+            if at_sources.done():
+                at_sources = asyncio.ensure_future(mcp.source_lists_changed())
             before, listed = listed, mcp.listed(principal)
             if listed is not None and listed != before:
                 told = frozenset(method for method, found in listed.items() if found != before[method])
                 yield told
                 again_at = math.inf if mcp.alone else now() + _AGAIN_S
     finally:
-        for one in (changed, *over):
+        for one in (changed, at_sources, *over):
             one.cancel()
 
 

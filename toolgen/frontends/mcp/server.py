@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
 from importlib.metadata import version
@@ -180,7 +179,11 @@ class Mcp:
 
     def changed(self) -> Coroutine[Any, Any, object]:
         """Return a wait until lists may have changed, counted from this call."""
-        return _either(self._gateway.tool_calls.changed(), self._gateway.context.updates.lists_changed())
+        return self._gateway.tool_calls.changed()
+
+    def source_lists_changed(self) -> Coroutine[Any, Any, object]:
+        """Return a wait until a bridged server says that one of its lists has changed, counted from this call."""
+        return self._gateway.context.updates.lists_changed()
 
     def _begun(self, spans: Spans, message: RpcMessage, request: Id, caller: Caller) -> Span:
         """A span for one request, which the call then belongs to. A tool that its caller may not see is not named."""
@@ -326,16 +329,6 @@ class Mcp:
         if page.next_cursor:
             result["nextCursor"] = page.next_cursor
         return _cached(result, protocol_style)
-
-
-async def _either(*waits: Coroutine[Any, Any, object]) -> None:
-    """Return when one of several waits is over."""
-    tasks = [asyncio.ensure_future(one) for one in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 def _shows_apps(message: RpcMessage, protocol_style: ProtocolStyle, caller: Caller) -> bool:

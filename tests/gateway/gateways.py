@@ -136,6 +136,9 @@ class NoContext:
     def converses(self, *, prompt: object = None, resource: object = None) -> bool:
         return False
 
+    def server_asks(self, *, prompt: object = None, resource: object = None) -> bool:
+        return False
+
     async def read(self, uri: str, reader: Reader) -> Error:
         return NO_RESOURCE
 

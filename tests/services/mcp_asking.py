@@ -68,6 +68,20 @@ async def order(ctx: Context, note: str = "", times: int = 1) -> Any:
     return json.dumps({"action": found.action, "content": found.content}, sort_keys=True)
 
 
+@server.prompt()
+async def greet(ctx: Context) -> str:
+    """Greets the caller with a cup."""
+    found = await ctx.session.elicit_form("Which cup?", FORM, related_request_id=ctx.request_id)
+    return f"A {found.content['size']} cup" if found.action == "accept" and found.content else "No cup"
+
+
+@server.resource("asking://cups/{name}")
+async def cup(name: str, ctx: Context) -> str:
+    """Cup of the caller."""
+    found = await ctx.session.elicit_form("Which cup?", FORM, related_request_id=ctx.request_id)
+    return f"{name}: {found.content['size']}" if found.action == "accept" and found.content else name
+
+
 @server.tool(annotations=ToolAnnotations(destructive_hint=False))
 async def pay(ctx: Context) -> Any:
     """Has the caller pay on a web page."""

@@ -227,6 +227,11 @@ class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=Tru
     def kind(self) -> str:
         return "mcp_context"
 
+    @property
+    def converses(self) -> bool:
+        """True if the server may request something of the caller."""
+        return bool(self.requests)
+
 
 class OperationBinding(
     BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="operation"

@@ -117,6 +117,7 @@ def _made(config: SourceConfig, one: ListedContext, *, completes: bool) -> Promp
         parts=context_parts(one),
         method="prompts/get" if isinstance(one, ListedPrompt) else "resources/read",
         about="prompt" if isinstance(one, ListedPrompt) else "resource",
+        requests=config.allow,
     )
     match one:
         case ListedPrompt():

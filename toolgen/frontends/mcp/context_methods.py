@@ -162,7 +162,9 @@ class ContextMethods:
             given = self._answers(asked, caller)
             if isinstance(given, RpcFault):
                 return given
-            capabilities = capabilities_of(asked.meta.get(META_CAPABILITIES))
+            known = {"prompt" if asked.about.startswith(PROMPT) else "resource": asked.about.partition(":")[2]}
+            kept = self._context.server_asks(**known)
+            capabilities = frozenset[str]() if kept else capabilities_of(asked.meta.get(META_CAPABILITIES))
             line = StatelessChannel(caller_connection=connection, capabilities=capabilities, answers=given)
         connection.line = line
         return line

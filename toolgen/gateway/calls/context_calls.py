@@ -21,7 +21,7 @@ from toolgen.gateway.catalog.mcp_servers import DEFAULT_SERVERS, McpServers
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.apps import APP_TYPE
 from toolgen.model.call import Call, Principal
-from toolgen.model.context import MAX_ARGUMENT_LENGTH, Prompt, PromptArgument, Resource
+from toolgen.model.context import MAX_ARGUMENT_LENGTH, PROMPT, RESOURCE, Prompt, PromptArgument, Resource
 from toolgen.model.result import Error, Refused, Success, file_bytes, file_data
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
@@ -129,6 +129,15 @@ class ContextCalls:
     def app_tools(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call that are for apps alone, in name order: clients that show apps are listed them."""
         return self._current.compiled_policy.app_tools(principal)
+
+    def server_asks(self, *, prompt: object = None, resource: object = None) -> bool:
+        """Return True if the MCP server of a prompt or resource may request something of the caller. It is asked once, so that only a
+        caller that answers meanwhile can be asked."""
+        context = self._current.compiled_policy.context
+        found = context.prompts.get(prompt) if isinstance(prompt, str) else None
+        one = found or (context.resource_of(resource) if isinstance(resource, str) else None)
+        tool = None if one is None else context.tools.get(f"{PROMPT if found else RESOURCE}{_key(one)}")
+        return tool is not None and bool(tool.caller_requests)
 
     def may_read(self, principal: Principal, uri: str) -> bool:
         """Return True if the principal may read this URI now."""
@@ -302,6 +311,10 @@ class ContextCalls:
         if isinstance(result, Success | Refused):
             return result
         return result.error
+
+
+def _key(one: Prompt | Resource) -> str:
+    return one.name if isinstance(one, Prompt) else one.uri
 
 
 def _starting(argument: PromptArgument, value: str) -> Completions:

@@ -18,7 +18,7 @@ from toolgen.model.tool import Effect, Tool
 from toolgen.model.uri_template import glob_pattern
 from toolgen.policy.binding import bind_fault
 from toolgen.policy.document.context_selectors import matching_prompts, matching_resources
-from toolgen.policy.document.rules import RuleDraft
+from toolgen.policy.document.rules import RuleDraft, read_allowances
 from toolgen.policy.document.schema import RuleShape
 from toolgen.policy.rules import Rule, fault_of
 
@@ -42,11 +42,6 @@ def read_context_rules(
         raise PolicyError(
             f"rule {given.id}: prompts and resources are allowed or denied; nobody is asked about them", where=where
         )
-    if given.allow:
-        raise PolicyError(
-            f"rule {given.id}: allow: is about tools; nothing is requested of the caller of a prompt or resource",
-            where=document.where(*path, "allow"),
-        )
     if given.effects is not msgspec.UNSET and Effect.READ not in given.effects:
         raise PolicyError(f"rule {given.id}: prompts and resources are reads", where=document.where(*path, "effects"))
     drafts: list[RuleDraft] = []
@@ -68,7 +63,14 @@ def read_context_rules(
         about = {name: reads[name] for name in (f"{RESOURCE}{one}" for one in found)}
         narrowing = _narrowed(given, about, document, path)
         drafts.append(_draft(given, about, narrowing, document, path))
+    _check_allowances(given, drafts, document, path)
     return drafts
+
+
+def _check_allowances(given: RuleShape, drafts: list[RuleDraft], document: YamlDocument, path: _Path) -> None:
+    """Raise `PolicyError` for `allow:` of a rule without tools, if no server may request such a thing of its callers."""
+    if isinstance(given.tools, msgspec.UnsetType):
+        read_allowances(given, {name: tool for draft in drafts for name, tool in draft.tools.items()}, document, path)
 
 
 def _narrowed(given: RuleShape, about: Mapping[str, Tool], document: YamlDocument, path: _Path) -> dict[str, Any]:
@@ -121,6 +123,7 @@ def _draft(
         where=document.where(*path),
         shadow=given.shadow,
         tell=frozenset(given.tell),
+        requests=read_allowances(given, {}, document, path),
     )
     return RuleDraft(
         rule=rule,

@@ -31,7 +31,16 @@ from toolgen.policy.limits import Limit, parse_rate
 from toolgen.policy.rules import NO_REQUESTS, Rule, fault_of
 from toolgen.policy.toolsets import Toolset
 
-__all__ = ["RuleCache", "RuleDraft", "earlier_call", "finished", "read_labels", "read_rule", "read_toolset"]
+__all__ = [
+    "RuleCache",
+    "RuleDraft",
+    "earlier_call",
+    "finished",
+    "read_allowances",
+    "read_labels",
+    "read_rule",
+    "read_toolset",
+]
 
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}\Z")
 _BINDABLE = frozenset({"principal", "user", "tool"})
@@ -93,7 +102,7 @@ def read_rule(document: YamlDocument, index: int, manifest: Manifest) -> RuleDra
         tell=_told(given, document.where(*path, "tell")),
         consent=read_consent(given.id, given.verdict, given.approvers, where),
         pending_after_s=_read_pending_after(given, document.where(*path, "pending_after")),
-        requests=_read_allowances(given, about, document, path),
+        requests=read_allowances(given, about, document, path),
     )
     return RuleDraft(
         rule=rule,
@@ -114,7 +123,7 @@ def _told(given: RuleShape, where: str) -> frozenset[str]:
     return frozenset(given.tell)
 
 
-def _read_allowances(
+def read_allowances(
     given: RuleShape, about: Mapping[str, Tool], document: YamlDocument, path: tuple[str | int, ...]
 ) -> Mapping[RequestKind, RequestAllowance]:
     """Read `allow:` of a rule. Raises `PolicyError`."""

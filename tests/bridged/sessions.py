@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp import Client, MCPError, StdioServerParameters
-from mcp.client import ClientExtension
+from mcp.client.extension import ClientExtension
 from mcp.types import (
     PromptReference,
     ResourceTemplateReference,

@@ -38,6 +38,7 @@ class _GivenServer(msgspec.Struct, forbid_unknown_fields=True):
     website: str = ""
     icons: list[GivenIcon] = []
     instructions: str | None = None
+    apps: bool = False
 
 
 class GivenMcpServer(_GivenServer):
@@ -55,7 +56,7 @@ class GivenEndpoint(_GivenServer, kw_only=True):
 class McpServerSettings(Struct, frozen=True, kw_only=True):
     """MCP server as it introduces itself: `name` is for programs, `title` for people. `toolsets` are those whose tools, prompts and
     resources it has, all where there are none. `instructions` come before those that are generated; "" is for no instructions at all, and
-    None for the generated ones alone."""
+    None for the generated ones alone. `apps`: answers have the gateway's own app, in clients that show apps."""
 
     name: str = "toolgen"
     title: str = "toolgen"
@@ -63,6 +64,7 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
     icons: tuple[dict[str, Any], ...] = ()
     instructions: str | None = None
     toolsets: tuple[str, ...] = ()
+    apps: bool = False
 
     def info(self, version: str) -> dict[str, Json]:
         """MCP's Implementation."""
@@ -119,4 +121,5 @@ def _server(given: _GivenServer, document: YamlDocument, path: tuple[str, ...], 
         website=given.website,
         icons=tuple(msgspec.to_builtins(icon) for icon in given.icons),
         instructions=None if given.instructions is None else given.instructions.strip(),
+        apps=given.apps,
     )

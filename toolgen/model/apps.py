@@ -20,8 +20,10 @@ __all__ = [
     "APPS",
     "APPS_EXTENSION",
     "APP_TYPE",
+    "OWN_PAGE",
     "AppPage",
     "AppRights",
+    "Audience",
     "ToolApp",
     "accepts_apps",
     "page_of",
@@ -34,6 +36,9 @@ APPS: Final = "apps"
 """Capability of a client that shows apps, and what a source allows of its server."""
 
 _SCHEME: Final = "ui://"
+OWN_PAGE: Final = "ui://toolgen/answer"
+"""The page of the gateway's own app. No page of a server has a URI of this host."""
+_OWN_HOST: Final = "ui://toolgen/"
 _MAX_URI_LENGTH: Final = 512
 _MAX_ORIGINS: Final = 32
 # An origin with a host name, or all subdomains of one: nothing that ends a directive of a Content Security Policy, or begins another.
@@ -141,7 +146,12 @@ def accepts_apps(capabilities: object) -> bool:
 
 
 def _is_page(uri: str) -> bool:
-    return uri.startswith(_SCHEME) and len(uri) <= _MAX_URI_LENGTH and canonical_uri(uri) is not None
+    return (
+        uri.startswith(_SCHEME)
+        and not uri.lower().startswith(_OWN_HOST)
+        and len(uri) <= _MAX_URI_LENGTH
+        and canonical_uri(uri) is not None
+    )
 
 
 def _rights(meta: object) -> AppRights:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine, Mapping
+from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -51,10 +53,10 @@ from toolgen.gateway.calls.context_calls import NO_RESOURCE
 from toolgen.gateway.calls.file_links import OWN_SCHEME
 from toolgen.gateway.calls.json_body import Malformed, identifier
 from toolgen.gateway.catalog.mcp_servers import Offer
-from toolgen.gateway.catalog.tool_lists import APP_FORMS, STATELESS, WITH_TASKS, Listings
+from toolgen.gateway.catalog.tool_lists import APP_FORMS, OWN_APP_FORMS, STATELESS, WITH_TASKS, Listings
 from toolgen.gateway.metrics.tracing import METHODS, Span, Spans, TracedRequest
 from toolgen.gateway.protocol import Facade
-from toolgen.model.apps import APPS, accepts_apps
+from toolgen.model.apps import APP_TYPE, APPS, OWN_PAGE, accepts_apps
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
@@ -292,12 +294,18 @@ class Mcp:
     def _capabilities(self) -> dict[str, object]:
         return {**_CAPABILITIES, **self._context.capabilities}
 
+    def _own_app(self, caller: Caller) -> bool:
+        """True if answers have the gateway's own app at this endpoint."""
+        return self._gateway.context.servers.settings(caller.endpoint).apps
+
     async def _read(
         self, params: Mapping[str, Any], meta: Mapping[str, Any], protocol_style: ProtocolStyle, caller: Caller
     ) -> dict[str, object] | RpcFault:
         uri = params.get("uri")
         if not isinstance(uri, str):
             return RpcFault(code=INVALID_PARAMS, message="params.uri must be a string")
+        if uri == OWN_PAGE and self._own_app(caller):
+            return {"contents": [{"uri": uri, "mimeType": APP_TYPE, "text": answer_page()}]}
         if not uri.startswith(OWN_SCHEME):
             return await self._context.read(uri, params, meta, protocol_style, caller)
         found = await read_resource(self._gateway, caller, uri)
@@ -319,7 +327,7 @@ class Mcp:
             listing = self._listings.of(caller.principal, caller.session or caller.connection)
             form = STATELESS if protocol_style is ProtocolStyle.STATELESS else WITH_TASKS
             page = listing.page(
-                APP_FORMS[form] if apps else form,
+                form if not apps else (OWN_APP_FORMS if self._own_app(caller) else APP_FORMS)[form],
                 cursor=cursor or "",
                 limit=_TOOLS_PER_PAGE,
             )
@@ -336,6 +344,12 @@ def _shows_apps(message: RpcMessage, protocol_style: ProtocolStyle, caller: Call
     if protocol_style is ProtocolStyle.STATELESS:
         return accepts_apps(message.meta.get(META_CAPABILITIES))
     return APPS in caller.capabilities
+
+
+@cache
+def answer_page() -> str:
+    """Page of the gateway's own app: a table of an answer, or a card of a call that waits."""
+    return (Path(__file__).parent / "static" / "answer.html").read_text(encoding="utf-8")
 
 
 def _cached(result: dict[str, object] | RpcFault, protocol_style: ProtocolStyle) -> dict[str, object] | RpcFault:

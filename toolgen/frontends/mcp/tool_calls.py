@@ -321,7 +321,9 @@ class ToolCalls:
             if len(self._ordinary_tools) >= _MAX_ORDINARY_TOOLS:
                 self._ordinary_tools.clear()
             self._ordinary_tools[key] = found
-        if found.rendering is None or (caller.capabilities and caller.caller_connection.local):
+        if found.rendering is None or (
+            caller.capabilities and (caller.caller_connection.local or APPS in caller.capabilities)
+        ):
             return None
         if self._levels.asked and self._logged(plan.tool, meta, caller):
             return None
@@ -611,6 +613,8 @@ class ToolCalls:
             links=self._gateway.tool_calls.files.resource_links,
             app=APPS in request.capabilities and request.tool is not None and request.tool.app is not None,
         )
+        if APPS in request.capabilities and self._gateway.context.servers.settings(caller.endpoint).apps:
+            rendering = msgspec.structs.replace(rendering, envelope=True)
         return tool_result(envelope, request.name, rendering)
 
 

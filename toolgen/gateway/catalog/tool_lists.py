@@ -18,14 +18,17 @@ from toolgen.gateway.protocol import Facade
 from toolgen.generator.emit.formats import FORMATS, mcp_tool
 from toolgen.generator.emit.listed_output import ListedOutput, listed_output
 from toolgen.generator.emit.schema_budget import listed
+from toolgen.model.apps import OWN_PAGE, Audience, ToolApp
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import Tool
+from toolgen.model.waiting import GET_CALL_RESULT
 
 __all__ = [
     "APP_FORMS",
     "LISTED",
+    "OWN_APP_FORMS",
     "STATELESS",
     "WITH_BINDINGS",
     "WITH_TASKS",
@@ -71,7 +74,13 @@ APP_FORMS: Mapping[str, str] = MappingProxyType(
     {WITH_TASKS: f"{WITH_TASKS} and apps", STATELESS: f"{STATELESS} with apps"}
 )
 """The forms for clients that show apps, by those for other clients."""
-_PLAIN: Mapping[str, str] = MappingProxyType({with_apps: form for form, with_apps in APP_FORMS.items()})
+OWN_APP_FORMS: Mapping[str, str] = MappingProxyType(
+    {form: f"{with_apps} of the gateway" for form, with_apps in APP_FORMS.items()}
+)
+"""The same where tools without an app have the gateway's own."""
+_PLAIN: Mapping[str, str] = MappingProxyType(
+    {shown: form for forms in (APP_FORMS, OWN_APP_FORMS) for form, shown in forms.items()}
+)
 
 _WRITERS: Mapping[str, Callable[[Tool], Mapping[str, object]]] = {
     **LISTED,
@@ -111,6 +120,7 @@ class ToolListing:
         searching = meta_tools(self.catalog) if self.catalog else ()
         self._by_name = {tool.name: tool for tool in (*searching, *self.catalog, *tools, *apps)}
         self._own_names: dict[str, str] | None = None
+        self._has_apps = any(tool.app is not None for tool in self._by_name.values())
         self._rendered: dict[tuple[str, str], msgspec.Raw] = {}
         self._headers: dict[str, Mapping[str, str]] = {}
         self._outputs: dict[tuple[str, str], ListedOutput | None] = {}
@@ -153,15 +163,17 @@ class ToolListing:
                 else listed(tool)
             )
             written = _WRITERS[_PLAIN.get(form, form)](shown)
-            if form in _PLAIN and (meta := self._app_meta(tool)):
+            if form in _PLAIN and (meta := self._app_meta(tool, own=form in OWN_APP_FORMS.values())):
                 written = {**written, "_meta": meta}
             rendered = self._rendered[key] = msgspec.Raw(encode(written))
         return rendered
 
-    def _app_meta(self, tool: Tool) -> Mapping[str, object]:
-        """The `_meta` of a tool for clients that show apps. A page that the principal may not read is not named."""
+    def _app_meta(self, tool: Tool, *, own: bool) -> Mapping[str, object]:
+        """The `_meta` of a tool for clients that show apps. A page that the principal may not read is not named. A tool without an app is
+        for models alone: what apps of a server may call are tools of servers with apps."""
         if tool.app is None:
-            return {}
+            audience: tuple[Audience, ...] = ("app", "model") if tool.name == GET_CALL_RESULT and own else ("model",)
+            return ToolApp(uri=OWN_PAGE if own else "", audience=audience).meta if own or self._has_apps else {}
         app = tool.app if self._readable(tool.app.uri) else msgspec.structs.replace(tool.app, uri="")
         return app.meta
 

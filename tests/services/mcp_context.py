@@ -17,6 +17,17 @@ def write(message: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
+def answered(method: str, params: dict[str, Any], text: str) -> dict[str, Any]:
+    """The result of a request that says a text."""
+    match method:
+        case "prompts/get":
+            return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+        case "tools/call":
+            return {"content": [{"type": "text", "text": text}]}
+        case _:
+            return {"contents": [{"uri": params.get("uri", "x://y"), "text": text}]}
+
+
 def answer(message: dict[str, Any]) -> None:
     said = json.loads(STATE.read_text(encoding="utf-8"))
     method, params = message["method"], message.get("params", {})
@@ -44,18 +55,19 @@ def answer(message: dict[str, Any]) -> None:
         case "hang":
             time.sleep(60)
         case "big":
-            write({**reply, "result": {"contents": [{"uri": params["uri"], "text": "x" * 100_000_000}]}})
+            write({**reply, "result": answered(method, params, "x" * 100_000_000)})
         case "deep":
             nested = "[" * 10_000 + "]" * 10_000
-            sys.stdout.write(f'{{"jsonrpc":"2.0","id":{message["id"]},"result":{{"contents":{nested}}}}}\n')
+            member = next(iter(answered(method, params, "")))
+            sys.stdout.write(f'{{"jsonrpc":"2.0","id":{message["id"]},"result":{{"{member}":{nested}}}}}\n')
             sys.stdout.flush()
         case "flood":
             for _ in range(5_000):
                 write({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "x://y"}})
-            write({**reply, "result": {"contents": [{"uri": params["uri"], "text": "after the flood"}]}})
+            write({**reply, "result": answered(method, params, "after the flood")})
         case "other":
-            write({**reply, "id": message["id"] + 1000, "result": {"contents": []}})
-            write({**reply, "result": {"contents": [{"uri": "other://secret", "text": "own answer"}]}})
+            write({**reply, "id": message["id"] + 1000, "result": answered(method, params, "another answer")})
+            write({**reply, "result": answered(method, {"uri": "other://secret"}, "own answer")})
         case None:
             write({**reply, "error": {"code": -32002, "message": "no such thing"}})
         case found:

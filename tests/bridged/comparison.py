@@ -38,6 +38,7 @@ def compare(request: Request, direct: Mapping[str, Any], bridged: Mapping[str, A
             without_additions(expected, found)
     assert found == expected, "; ".join(differences(found, expected))[:_MAX_SAID_LENGTH]
     assert bridged["progress"] == direct["progress"], (bridged["progress"], direct["progress"])
+    assert bridged["linked"] == direct["linked"], (bridged["linked"], direct["linked"])
     return "equal"
 
 

@@ -57,6 +57,19 @@ class Told:
     completes: bool
 
 
+def is_link(block: dict[str, Any]) -> bool:
+    """True for a link to a resource."""
+    return bool(block.get("type") == "resource_link")
+
+
+def decoded(blob: str) -> str:
+    """Bytes in base64 as text; those that are no text stay as they are."""
+    try:
+        return base64.b64decode(blob, validate=True).decode()
+    except UnicodeDecodeError:
+        return blob
+
+
 def spelled(name: str) -> str:
     """The name of a tool or prompt in one spelling: the gateway writes names in lower case with `_`."""
     return name.removeprefix(PREFIX).replace("-", "_").lower()
@@ -114,7 +127,17 @@ class Session:
         except MCPError as error:
             return _same({"error": {"code": error.error.code, "message": error.error.message}})
         said = found.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return _same({"result": said, "progress": progress})
+        linked = [await self._read(client, block["uri"]) for block in said.get("content", []) if is_link(block)]
+        return _same({"result": said, "progress": progress, "linked": linked})
+
+    @staticmethod
+    async def _read(client: Client, uri: str) -> list[Any]:
+        """The content of what an answer links to: its texts, and its bytes as text where they are some."""
+        try:
+            found = (await client.read_resource(uri)).contents
+        except MCPError as error:
+            return ["error", error.error.code]
+        return [getattr(one, "text", None) or decoded(getattr(one, "blob", "")) for one in found]
 
     async def _send(self, client: Client, told: Told, request: Request, progress: Any) -> BaseModel:
         about, arguments = request.about, request.arguments

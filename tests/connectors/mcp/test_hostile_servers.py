@@ -370,6 +370,16 @@ def test_a_build_says_how_a_server_ended_or_where_to_sign_in(tmp_path: Path, too
     assert "(exit status 1; standard error: no configuration file at /etc/x)" in toolgen("build").err
 
 
+@pytest.mark.parametrize("value", ["${env:TOKEN_OF_TEST}", TOKEN])
+def test_a_credential_of_a_command_is_masked_however_it_is_given(
+    tmp_path: Path, toolgen: Run, caplog: pytest.LogCaptureFixture, value: str
+) -> None:
+    ending = [sys.executable, "-c", "import os, sys; sys.exit('refused: ' + os.environ['API_TOKEN'])"]
+    write_project(tmp_path, mcp={"command": ending, "env": {"API_TOKEN": value}}, timeouts=SHORT)
+    assert "refused: ***" in (said := toolgen("build").err)
+    assert TOKEN not in said + caplog.text
+
+
 @pytest.mark.parametrize("held", [with_gateway, with_worker], ids=["here", "by another"])
 def test_a_call_says_how_its_command_ended(piped: Path, held: Callable[..., Any]) -> None:
     ended = held(piped, lambda gateway: gateway.call("far__crash", {}, principal="bot"))

@@ -19,6 +19,7 @@ from toolgen.connectors.mcp.error_log import ErrorLog
 from toolgen.connectors.mcp.messages import failed
 from toolgen.connectors.mcp.notices import LOST, NoticeListener, ServerNotice
 from toolgen.connectors.mcp.process import CommandFault, CommandReply, ServerProcess, replied
+from toolgen.connectors.mcp.settings import names_credential
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.excerpt import bounded
@@ -162,7 +163,9 @@ class LocalCommand:
 
     async def _start(self, given: Mapping[str, str]) -> int | Failed:
         spec = self._spec
-        self.hidden = tuple(given[name] for name, one in spec.environment.items() if one.provider != "literal")
+        self.hidden = tuple(
+            given[name] for name, one in spec.environment.items() if one.provider != "literal" or names_credential(name)
+        )
         self.scrubber = scrubber_of(self.hidden)
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         descendants = Descendants()

@@ -20,7 +20,7 @@ from toolgen.model.auth import AuthError, parsed_auth
 from toolgen.model.caller_requests import REQUEST_KINDS, RequestKind
 from toolgen.model.secret import SecretReference
 
-__all__ = ["McpKeys", "McpServer", "SourceMcpKeys", "read_server"]
+__all__ = ["McpKeys", "McpServer", "SourceMcpKeys", "names_credential", "read_server"]
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _REGISTERED = re.compile(r"([A-Za-z0-9.-]{1,150}/[A-Za-z0-9._-]{1,150})@([0-9A-Za-z][0-9A-Za-z.+_-]{0,127})\Z")
@@ -130,6 +130,11 @@ def _reference(keys: McpKeys, document: YamlDocument, path: tuple[str, ...]) -> 
     )
 
 
+def names_credential(name: str) -> bool:
+    """Return True if an environment variable of this name has a credential, however its value is given."""
+    return _CREDENTIAL.search(name) is not None
+
+
 def _variable(
     name: str, value: str, document: YamlDocument, path: tuple[str, ...], warnings: list[str]
 ) -> SecretReference:
@@ -142,6 +147,6 @@ def _variable(
         raise ConfigError(f"env {name}: {error.message}", where=where, suggestion=error.suggestion) from error
     if not isinstance(parsed, SecretReference):
         raise ConfigError(f"env {name}: takes text", where=where)
-    if parsed.provider == "literal" and _CREDENTIAL.search(name):
+    if parsed.provider == "literal" and names_credential(name):
         warnings.append(f"{where}: a secret is written out; keep it outside with ${{env:NAME}} or ${{file:/path}}")
     return parsed

@@ -9,8 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from toolgen.frontends.mcp.messages import Caller, ProtocolStyle, RpcMessage
+from toolgen.frontends.mcp.server import Mcp
+from toolgen.frontends.mcp.sessions import opened_session, session_id
+from toolgen.frontends.python.gateway import Gateway
+from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.model.apps import APP_TYPE, accepts_apps, page_of, tool_app
 
 SERVER = Path(__file__).parents[2] / "services" / "mcp_context.py"
@@ -174,8 +180,8 @@ def test_clients_that_show_apps_are_given_them_and_others_are_not(served: Path) 
         "far__show_time": {"ui": {**ui, "visibility": ["model", "app"]}},
         "far__tick": {"ui": {**ui, "visibility": ["app"]}},
         "far__for_models": {"ui": {**ui, "visibility": ["model"]}},
-        "far__plain": None,
-    } | {name: None for name in listed(tools) if not name.startswith("far__")}
+        **{name: {"ui": {"visibility": ["model"]}} for name in listed(tools) if name in {"far__plain", "read_file"}},
+    }
     rights = {"ui": {key: RIGHTS["ui"][key] for key in ("csp", "permissions", "prefersBorder")}}
     (page,) = [one for one in pages["resources"] if one["uri"] == PAGE]
     assert (page["mimeType"], page["_meta"]) == (APP_TYPE, rights)
@@ -292,3 +298,35 @@ def test_only_what_the_specification_has_is_read_of_apps() -> None:
     assert (nobody.hidden, nobody.audience) == (True, ())
     for given in ({}, {"extensions": 5}, {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": "x"}}}):
         assert not accepts_apps(given)
+
+
+async def test_clients_over_http_of_both_revisions_are_given_apps(served: Path) -> None:
+    async with Gateway.load(served) as gateway:
+        mcp = Mcp(gateway, Listings(gateway))
+        bot = gateway.principal("bot")
+
+        async def answer(
+            method: str, params: dict[str, Any], style: ProtocolStyle, apps: frozenset[str] = frozenset()
+        ) -> dict[str, Any]:
+            message = RpcMessage(jsonrpc="2.0", id=1, method=method, params=params)
+            reply = await mcp.answer(message, protocol_style=style, caller=Caller(principal=bot, capabilities=apps))
+            found: dict[str, Any] = msgspec.json.decode(reply.body)["result"]
+            return found
+
+        call = {"name": "far__show_time", "arguments": {}}
+        stateful, stateless = ProtocolStyle.STATEFUL, ProtocolStyle.STATELESS
+        known = opened_session(session_id("t/1", frozenset({"apps", "roots"})))
+        assert known is not None
+        shown = await answer("tools/call", call, stateful, known.capabilities)
+        assert shown["structuredContent"] == {"hour": 12}
+        assert "structuredContent" not in await answer("tools/call", call, stateful)
+        meta: dict[str, Any] = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": APPS,
+        }
+        listing = listed(await answer("tools/list", {"_meta": meta}, stateless))
+        assert listing["far__tick"] == {"ui": {"resourceUri": PAGE, "visibility": ["app"]}}
+        ticked = await answer("tools/call", {"name": "tick", "arguments": {}, "_meta": meta}, stateless)
+        assert ticked["content"][0]["text"] == "tock"
+        meta["io.modelcontextprotocol/clientCapabilities"] = {}
+        assert "far__tick" not in listed(await answer("tools/list", {"_meta": meta}, stateless))

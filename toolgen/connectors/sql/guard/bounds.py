@@ -110,7 +110,7 @@ _FIXED: Final = frozenset(
 _OF_FIXED: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.Case, exp.If)
 """What has a number of a fixed size if all of its operands are such numbers; engines fail where it does not fit."""
 _LISTING: Final = frozenset({"array_agg", "range_agg", "range_intersect_agg"})
-_LIMITS: Final = frozenset({"lower", "upper"})  # of a range, which is made of its elements
+_LIMITS: Final = frozenset({"lower", "unnest", "upper"})  # of a range, which is made of its elements
 _NUMBERS: Final = _FIXED | {exp.DType.DECIMAL}
 
 
@@ -124,7 +124,7 @@ def narrowed(node: exp.Expr, value: Bound, values: Bounds) -> Bound:
     name = called_name(node)
     if name in _LISTING:
         return value if first.large else value._replace(element=first.size)
-    if name in _LIMITS and first.element >= 0:
+    if (name in _LIMITS or isinstance(node, exp.Unnest)) and first.element >= 0:
         return value._replace(size=first.element, large=False)
     if isinstance(node, _HOLDERS):
         return value._replace(element=first.element, fixed=first.fixed)

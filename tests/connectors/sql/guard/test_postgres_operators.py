@@ -73,6 +73,8 @@ def test_recursion_clauses_name_columns_of_their_query_alone() -> None:
     query = "WITH RECURSIVE t(a, b) AS (SELECT id, name FROM customers UNION ALL SELECT a, b FROM t)"
     for clause in (
         "CYCLE a, b SET c USING d",
+        "CYCLE a, b SET c TO 'y' DEFAULT 'n' USING d",
+        "CYCLE a SET c TO true DEFAULT false USING d",
         "SEARCH DEPTH FIRST BY a, b SET c",
         "SEARCH DEPTH FIRST BY b, a SET c CYCLE b, a SET d USING e",
     ):
@@ -82,6 +84,8 @@ def test_recursion_clauses_name_columns_of_their_query_alone() -> None:
         )
     for clause in (
         "CYCLE a, ssn SET c USING d",
+        "CYCLE a, b SET c TO (SELECT max(password) FROM users_secret) DEFAULT '' USING d",
+        "CYCLE a SET c TO 'y' DEFAULT (SELECT max(password) FROM users_secret) USING d",
         "CYCLE a, (SELECT 1) SET c USING d",
         "SEARCH DEPTH FIRST BY a, ssn SET c",
         "CYCLE a, b SET c",

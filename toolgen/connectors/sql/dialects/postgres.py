@@ -102,7 +102,7 @@ _GRAMMAR: Final = {
     "XMLElement": "this expressions",
     "XMLTable": "this passing columns",
     "With": "+ search cycle",
-    "RecursiveWithSearch": "kind this expression using",
+    "RecursiveWithSearch": "kind this expression to default using",
 }
 # Aggregates and window functions, which do not stand in FROM.
 _OF_MANY_ROWS: Final = words(

@@ -21,7 +21,7 @@ POSTGRES_FUNCTIONS: Final = table(
             gen_random_uuid generate_series generate_subscripts get_bit get_byte grouping host hostmask
             hashtext hashtextextended inet_merge pg_column_size regr_sxx regr_sxy regr_syy
             inet_same_family int2 int4 int8 isempty isfinite json_array_length json_typeof jsonb_array_length jsonb_typeof
-            justify_days justify_hours localtime localtimestamp lower_inc lower_inf make_date make_interval make_time
+            justify_days justify_hours localtime localtimestamp lower_inc macaddr8_set7bit lower_inf make_date make_interval make_time
             make_timestamp make_timestamptz masklen netmask network now num_nonnulls num_nulls numnode octet_length
             pg_size_bytes pg_size_pretty pg_typeof random regr_avgx regr_avgy regr_count regr_intercept regr_r2
             regr_slope scale set_masklen sha224 sha256 sha384 sha512 sind sinh statement_timestamp tand tanh timeofday

@@ -35,17 +35,18 @@ def list_columns(tokens: Sequence[Token]) -> Iterator[Token]:
         if not restricts and (end - index < 2 or not _is_word(tokens, end, "SET") or end + 1 >= len(tokens)):
             continue
         last = tokens[end]
+        marked = not restricts and end + 3 < len(tokens) and _is_word(tokens, end + 2, "TO")
         yield columns[0]
         yield _like(last, TokenType.SET, "SET")
         yield tokens[end] if restricts else tokens[end + 1]
         yield _like(last, TokenType.VAR, "TO")
         yield _like(last, TokenType.L_PAREN, "(")
-        yield _like(last, TokenType.TRUE, "TRUE")
+        yield tokens[end + 3] if marked else _like(last, TokenType.TRUE, "TRUE")
         for column in columns:
             yield _like(last, TokenType.COMMA, ",")
             yield column
         yield _like(last, TokenType.R_PAREN, ")")
-        index = end + (1 if restricts else 2)
+        index = end + (1 if restricts else 4 if marked else 2)
 
 
 def _begins(tokens: Sequence[Token], index: int) -> bool:
@@ -82,7 +83,7 @@ def restore_columns(root: exp.Expr) -> None:
             continue
         columns = [column.this for column in listed.expressions[1:] if isinstance(column, exp.Column)]
         clause.set("this", exp.Tuple(expressions=columns))
-        clause.set("to", None)
+        clause.set("to", listed.expressions[0] if clause.args.get("default") else None)
         name = clause.expression
         if isinstance(name, exp.Identifier) and name.name.upper() == RESTRICT and not clause.args.get("using"):
             clause.set("expression", exp.Var(this=RESTRICT))
@@ -97,7 +98,8 @@ def write_recursion_clause(generator: Generator, node: exp.Expr) -> str:
     if isinstance(node.expression, exp.Var):
         return f"{clause} {RESTRICT}"
     using = f" USING {generator.sql(node, 'using')}" if node.args.get("using") else ""
-    return f"{clause} SET {generator.sql(node, 'expression')}{using}"
+    marks = f" TO {generator.sql(node, 'to')} DEFAULT {generator.sql(node, 'default')}" if node.args.get("to") else ""
+    return f"{clause} SET {generator.sql(node, 'expression')}{marks}{using}"
 
 
 def _is_word(tokens: Sequence[Token], place: int, word: str) -> bool:

@@ -93,12 +93,16 @@ def _compared(root: exp.Expr) -> Iterator[tuple[str, str | int]]:
 
 
 def _value(node: exp.Expr) -> str | int | None:
-    """A text as it is written, the number of a parameter, or None for anything else. `= ANY(parameter)` compares with each of a list."""
+    """A text as it is written, the number of a parameter, or None for anything else. `= ANY(parameter)` compares with each of a list.
+
+    A text in ANY is a list: `= ANY ('{a,b}')`.
+    """
+    listed = isinstance(node, exp.Any)
     while isinstance(node, (exp.Any, exp.Cast, exp.Paren)):
         node = node.this
     if isinstance(node, exp.Column):
         return slot_number(node)
-    return node.name if isinstance(node, exp.Literal) and node.is_string else None
+    return node.name if isinstance(node, exp.Literal) and node.is_string and not listed else None
 
 
 def _may_be(text: str, column: Column, dialect: DialectName) -> bool:

@@ -7,6 +7,7 @@ than any database: a name that a table in reach hides is refused even where a ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -194,6 +195,8 @@ class Resolver:
                     "SEARCH or CYCLE names something other than a column of its query",
                     "name one of its columns",
                 )
+            if not all(isinstance(part.args.get(one) or None, _WRITTEN) for one in ("to", "default")):
+                refuse("syntax", "a mark of CYCLE is computed", "write CYCLE id SET is_cycle USING path")
             added = [part.args.get(place) for place in ("expression", "using")]
             names = tuple(self._spelling.column(one) for one in added if isinstance(one, exp.Identifier))
             known[last] = _Common(name=common.name, columns=(*common.columns, *names))
@@ -565,6 +568,7 @@ class Resolver:
 
 
 _TESTED_JOINS: Final = frozenset({"SEMI", "ANTI"})
+_WRITTEN: Final = (exp.Literal, exp.Boolean, NoneType)
 
 
 def _aliases_of(item: exp.Expr) -> Iterator[exp.Expr]:

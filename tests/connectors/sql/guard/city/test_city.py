@@ -11,7 +11,7 @@ from tests.connectors.sql.guard.city.city import ENGINES, city_statements, open_
 from tests.connectors.sql.guard.honest import Engine, faults_of
 from tests.exhaustive import part
 
-_AT_LEAST = 350
+_AT_LEAST = 600
 _EVERY = 8  # statement is tried through a row filter in the default run
 _WITHOUT_FILTER = ("TABLESAMPLE", "AGAINST")
 

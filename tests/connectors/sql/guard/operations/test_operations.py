@@ -19,7 +19,7 @@ from toolgen.model.call import Statement
 from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Deny
 
-_AT_LEAST = 550
+_AT_LEAST = 750
 _EVERY = 8  # statement is tried through a row filter in the default run
 # A sample of a subquery is not one of the table, and numbers of rows would count hidden ones.
 _WITHOUT_FILTER = ("SAMPLE", "rowid", "_rowid_", "INDEXED", "SUMMARIZE")

@@ -12,13 +12,13 @@ from toolgen.connectors.graphql.guard import CheckedDocument, check_document
 from toolgen.connectors.graphql.schema_index import graph_of
 from toolgen.connectors.graphql.selection import choose_fields
 from toolgen.connectors.http.parameter_styles import UnbindableError
-from toolgen.model.graphql_schema import Graph
+from toolgen.model.graphql_schema import MAX_INT, Graph
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding
 
 SDL: Final = """
 input Page { size: Size = {} after: String }
 input Size { take: Int! = 400 }
-interface Stock { parts(limit: Int = 5000): [Part!]! }
+interface Stock { parts: [Part!]! few(limit: Int = 3): [Part!]! }
 type Part implements Stock {
   id: ID!
   parts(limit: Int = 5000): [Part!]!
@@ -26,6 +26,7 @@ type Part implements Stock {
   listed(filter: Page): [Part!]!
   few(limit: Int = 3): [Part!]!
   endless(limit: Int = -1): [Part!]!
+  sized(first: Float): [Part!]!
   wrong(limit: Int = "many"): [Part!]!
   linked(first: Int = 5000): Parts
 }
@@ -55,7 +56,7 @@ def _chosen(graph: Graph, operation: str, fields: str, given: dict[str, Any] | N
         hash="",
         fields="fields",
     )
-    choose_fields(graph, binding, document, fields, 50_000, given)
+    choose_fields(graph, binding, document, fields, MAX_INT, given)
 
 
 _PART: Final = "query Q($id: ID!) { part(id: $id) { id } }"
@@ -72,6 +73,8 @@ _WIDE: Final = "{ few { few { few { id parts(limit: 10) { id } } } } }"
         (_PART, "{ paged(page: {}) { paged(page: {size: {}}) { id } } }", {}),
         (_PART, "{ listed(filter: {}) { listed(filter: {size: {take: 400}}) { id } } }", {}),
         (_PART, "{ ... on Stock { parts { id parts(limit: 1) { id } } } }", {}),
+        ("query Q { stocks { __typename } }", "{ parts { id } }", {}),
+        (_PART, "{ sized(first: 1e9) { id } }", {}),
         (_PART, "{ linked(first: null) { nodes { id endless { id } } } }", {}),
         (_STOCK, _WIDE, {}),
         (_STOCK, _WIDE, {"limit": None}),
@@ -107,6 +110,11 @@ def test_small_pages_and_small_defaults_are_taken(
     _chosen(graph, operation, fields, given)
 
 
+def test_an_infinite_number_is_no_value(graph: Graph) -> None:
+    with pytest.raises(UnbindableError, match="must be of the type Float"):
+        _chosen(graph, _PART, "{ sized(first: 1e999) { id } }")
+
+
 @pytest.mark.parametrize(
     ("text", "cost"),
     [
@@ -115,6 +123,10 @@ def test_small_pages_and_small_defaults_are_taken(
         ("{ stock(limit: 2) { paged(page: {size: {take: 3}}) { id } } }", 1 + 2 + 6),
         ('{ part(id: "x") { listed(filter: {}) { id } } }', 2 + 400),
         ('{ part(id: "x") { wrong { id } } }', 12),
+        ("{ stocks { parts { id } } }", 1 + 10 + 10 * 5000),
+        ("{ stocks { few { id } } }", 1 + 10 + 10 * 3),
+        ("{ stocks { few(limit: 7) { id } } }", 1 + 10 + 10 * 7),
+        ('{ part(id: "x") { sized(first: 1e999) { id } } }', 2 + 2**31 - 1),
     ],
 )
 def test_a_document_is_counted_with_the_sizes_of_the_schema(graph: Graph, text: str, cost: int) -> None:
@@ -125,8 +137,8 @@ def test_a_document_is_counted_with_the_sizes_of_the_schema(graph: Graph, text: 
         max_aliases=0,
         max_root_fields=1,
         max_fragments=0,
-        max_cost=10**6,
+        max_cost=10**10,
     )
-    verdict = check_document(text, {}, schema=compile_schema(graph), limits=limits, max_page=100)
+    verdict = check_document(text, {}, schema=compile_schema(graph), limits=limits, max_page=MAX_INT)
     assert isinstance(verdict, CheckedDocument), verdict
     assert verdict.cost == cost

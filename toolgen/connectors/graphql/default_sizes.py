@@ -9,7 +9,7 @@ from graphql import GraphQLArgument, GraphQLInputField, GraphQLInputObjectType, 
 from msgspec import Struct
 
 from toolgen.connectors.graphql.compiled_schema import DEFAULT
-from toolgen.model.graphql_schema import PAGE_SIZES, Graph, GraphArgument, longest_list, named, page_sizes
+from toolgen.model.graphql_schema import MAX_INT, PAGE_SIZES, Graph, GraphArgument, longest_list, named, page_sizes
 
 __all__ = ["ASSUMED", "compiled_items", "indexed_items"]
 
@@ -54,7 +54,9 @@ class _Reader(Struct, Generic[_Declared]):
             for name, argument in declared.items()
         }
         found = {
-            name: [int(size) for _, size in page_sizes(value, name, sized=name in PAGE_SIZES) if size >= 0]
+            name: [
+                int(min(size, MAX_INT)) for _, size in page_sizes(value, name, sized=name in PAGE_SIZES) if size >= 0
+            ]
             for name, value in complete.items()
         }
         sizes = [size for one in found.values() for size in one]

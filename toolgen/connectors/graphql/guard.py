@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -13,6 +13,7 @@ from graphql import (
     FieldNode,
     FragmentDefinitionNode,
     FragmentSpreadNode,
+    GraphQLArgument,
     GraphQLError,
     GraphQLField,
     GraphQLInputObjectType,
@@ -316,6 +317,7 @@ class _Pricer(Struct):
     cost: int = 0
     rejections: dict[tuple[str, ...], None] = {}
     path: tuple[str, ...] = ()
+    declared: dict[tuple[str, str], Sequence[Mapping[str, GraphQLArgument]]] = {}
 
     def price(self, type_: GraphQLNamedType, selections: SelectionSetNode, several: int, *, top: bool = False) -> int:
         """Adds the cost of a selection; `top` is the operation's own, whose fields are judged as calls of their tools."""
@@ -379,10 +381,25 @@ class _Pricer(Struct):
             for where, size in page_sizes(value, name, sized=name in PAGE_SIZES):
                 if fault := size_fault(size, self.max_page):
                     raise _TooMuch(f"the argument {where} of {node.name.value} {fault}")
-        declared = definition.args
         if changes:
-            declared = {name: declared[name] for name in declared.keys() & (PAGE_SIZES | values.keys())}
-        return compiled_items(declared, values)
+            declared = {name: definition.args[name] for name in definition.args.keys() & (PAGE_SIZES | values.keys())}
+            return compiled_items(declared, values)
+        found = [compiled_items(one, values) for one in self._declared(type_, definition, node.name.value)]
+        return max((items for items in found if items is not None), default=None)
+
+    def _declared(
+        self, type_: GraphQLNamedType, definition: GraphQLField, name: str
+    ) -> Sequence[Mapping[str, GraphQLArgument]]:
+        """The arguments of a field, and for one of an interface those that objects give defaults of their own."""
+        if not isinstance(type_, GraphQLInterfaceType):
+            return (definition.args,)
+        known = self.declared.get((type_.name, name))
+        if known is None:
+            fields = [one.fields.get(name) for one in self.schema.get_possible_types(type_)]
+            arguments = [definition.args, *(one.args for one in fields if one is not None)]
+            by_sizes = {repr([(key, one.extensions) for key, one in listed.items()]): listed for listed in arguments}
+            known = self.declared[type_.name, name] = tuple(by_sizes.values())
+        return known
 
 
 def _names_its_type(node: FieldNode) -> bool:

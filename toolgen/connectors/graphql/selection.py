@@ -230,7 +230,7 @@ class _Chooser(Struct):
             )
         if seen.setdefault(name, definition.type) != definition.type:
             raise UnbindableError(f"{place} is of another type elsewhere, so only one of the two can be read at a time")
-        arguments, size = self._arguments(node, definition, inner, place)
+        arguments, size = self._arguments(type_, node, definition, inner, place)
         below = None
         if not inner.is_leaf:
             if node.selection_set is None:
@@ -244,7 +244,7 @@ class _Chooser(Struct):
         return FieldNode(name=NameNode(value=name), arguments=arguments, directives=(), selection_set=below)
 
     def _arguments(
-        self, node: FieldNode, definition: GraphField, inner: GraphType, place: str
+        self, type_: str, node: FieldNode, definition: GraphField, inner: GraphType, place: str
     ) -> tuple[tuple[ArgumentNode, ...], int | None]:
         """The arguments with variables for values, and how many items they ask for. A page that nobody sized is a small one."""
         values: dict[str, Any] = {}
@@ -271,7 +271,13 @@ class _Chooser(Struct):
             ArgumentNode(name=NameNode(value=name), value=self._variable(definition.arguments[name].type, value))
             for name, value in values.items()
         )
-        return made, indexed_items(self.graph, definition.arguments, values)
+        if inner.is_leaf:
+            return made, None
+        # An object may give an argument a default of its own where an interface has none.
+        own = [self.graph.types[one].fields.get(node.name.value) for one in self._possible(type_)]
+        fields = [definition, *(one for one in own if one is not None)]
+        found = [indexed_items(self.graph, one.arguments, values) for one in fields]
+        return made, max((items for items in found if items is not None), default=None)
 
     def _variable(self, type_: str, value: Json) -> VariableNode:
         name = f"{self.argument}_{len(self.definitions) + 1}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from toolgen.core.spelling import nearest
@@ -44,7 +45,7 @@ def _scalar(name: str, value: Any) -> str:
     whole = isinstance(value, int) and not isinstance(value, bool)
     fits = {
         "Int": whole and -(2**31) <= value < 2**31,
-        "Float": whole or isinstance(value, float),
+        "Float": whole or (isinstance(value, float) and math.isfinite(value)),  # `1e999` is infinite, which JSON lacks
         "String": isinstance(value, str),
         "Boolean": isinstance(value, bool),
         "ID": whole or isinstance(value, str),

@@ -96,7 +96,7 @@ def test_a_pivot_whose_columns_depend_on_rows_is_refused_with_what_to_write(
 ) -> None:
     verdict = asked(lab[1], sql, sales=SEEN)
     assert isinstance(verdict, Deny)
-    assert "PIVOT t ON name IN" in verdict.suggestion
+    assert "PIVOT t ON name IN" in verdict.suggestion or "ON year IN ('…', '…')" in verdict.suggestion
 
 
 @pytest.mark.parametrize("sql", HIDDEN)

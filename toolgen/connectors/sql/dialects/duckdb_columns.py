@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Final, NoReturn, TypeAlias
 
 import msgspec
@@ -384,7 +384,7 @@ def whole_star(item: exp.Expr) -> exp.Expr:
     return star if changed and star is not None else item
 
 
-@cache
+@lru_cache(maxsize=1_000)
 def nested_type(declared: str, fields: tuple[str, ...]) -> str:
     """The type of a field of a struct, by the names that lead to it; "" for none."""
     if not fields:
@@ -404,7 +404,7 @@ def struct_fields(declared: str) -> tuple[str, ...]:
     return _typed_fields(declared, False)
 
 
-@cache
+@lru_cache(maxsize=1_000)
 def _typed_fields(declared: str, recursive: bool) -> tuple[str, ...]:
     """The fields of a STRUCT as the catalog writes its type, and of those inside of it and of lists of it if `recursive`."""
     if not declared.upper().startswith("STRUCT("):

@@ -103,6 +103,9 @@ class AccountProvider:
                 expires_in=600,
                 interval=1,
             )
+        if path == "/graphql":
+            owner = self.tokens.get(asked.headers.get("Authorization", "").removeprefix("Bearer "))
+            return Answered.json(401) if owner is None else Answered.json(data={"owner": owner})
         if path == "/repos":
             token = asked.headers.get("Authorization", "").removeprefix("Bearer ")
             if token not in self.tokens:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Page, async_playwright
 
+from tests.frontends.console.axe import AXE
 from tests.frontends.console.people import CHROMIUM, FLAGS, needs_chromium
 from tests.gateway.accounts.offices import KEYS, Office, link_of, office
 from tests.services.account_provider import AccountProvider
@@ -32,6 +34,13 @@ async def sign_in(page: Page, who: str) -> None:
     await page.click("button[type=submit]")
 
 
+async def violations(page: Page) -> list[Any]:
+    """What axe-core finds on a page, however small."""
+    await page.evaluate(AXE)  # over the debugger's protocol: the page's own policy lets no script in
+    found: dict[str, Any] = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return list(found["violations"])
+
+
 async def opened(here: Office, page: Page, who: str, link: str) -> None:
     """Open a link as somebody who is not signed in yet."""
     await page.goto(link)
@@ -48,9 +57,11 @@ async def test_a_person_signs_in_agrees_and_comes_back(tmp_path: Path, provider:
         page.on("console", lambda said: faults.append(said.text) if said.type in {"error", "warning"} else None)
         await opened(here, page, "ann", link_of(await here.call()))
         await page.wait_for_selector("h1:has-text('Link your account')")
+        assert await violations(page) == []
         await page.click("text=Go to")
         await page.wait_for_url(f"{here.url}/console/accounts?**")
         assert await page.locator("text=used by calls").count() == 1
+        assert await violations(page) == []
         assert (await here.call()).unwrap() == {"owner": "octocat"}
         assert [fault for fault in faults if "401" not in fault] == []
         await page.click("button:has-text('Unlink')")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.services.account_provider import query_of
-from toolgen.connectors.account_providers import checked_account, providers
+from toolgen.connectors.account_providers import checked_account, providers, with_preset
 from toolgen.connectors.http.oauth.account_client import AccountClient, RejectedGrantError, _as_json
 from toolgen.connectors.http.oauth.server_metadata import ServerMetadata, _metadata
 from toolgen.connectors.http.outbound.request import OutboundRequest, OutboundResponse
@@ -79,6 +79,7 @@ async def test_the_endpoints(name: str) -> None:
     assert server.revocation_url == said.get("revoke", "")
     assert server.device_url == said.get("device", "")
     assert server.token_url.startswith("https://")
+    assert client_of(name).form.authentication == said["authentication"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -98,6 +99,16 @@ def test_a_refresh_token_that_is_refused(name: str) -> None:
     refusal = recorded(name)["refusal"]
     with pytest.raises(RejectedGrantError):
         client_of(name)._read(answered(refusal["status"], refusal["body"]))
+
+
+def test_what_is_given_counts_before_a_preset() -> None:
+    given = with_preset(form_of("github", authentication="client_secret_basic"))
+    assert (given.authentication, given.token_url) == (
+        "client_secret_basic",
+        "https://github.com/login/oauth/access_token",
+    )
+    own = with_preset(form_of("google", issuer="https://login.example.com"))
+    assert (own.issuer, own.token_url, own.device_url) == ("https://login.example.com", "", "")
 
 
 def test_requests_in_json() -> None:

@@ -83,6 +83,6 @@ def with_preset(form: UserAccount) -> UserAccount:
     if not own:
         names = ("issuer", "authorization_url", "token_url", "revocation_url", "device_url")
         changes |= {name: getattr(form, name) or getattr(preset, name) for name in names}
-    if preset.authentication and form.authentication == "client_secret_basic":
+    if preset.authentication and form.authentication == "client_secret_basic" and not form.authentication_given:
         changes["authentication"] = preset.authentication
     return replace(form, **changes)

@@ -123,11 +123,12 @@ class OAuth(Struct, frozen=True, kw_only=True):
 class UserAccount(Struct, frozen=True, kw_only=True):
     """An account of the person who calls, at the authorization server of the system (RFC 6749 section 4.1, RFC 7636).
 
-    `provider` names a preset, `issuer` a server whose metadata says the rest (RFC 8414); addresses that are given count before both.
+    `provider` names a preset, `issuer` a server whose metadata says the rest (RFC 8414); what is given counts before both.
     """
 
     client_id: SecretReference
     authentication: str
+    authentication_given: bool = False
     client_secret: SecretReference | None = None
     private_key: SecretReference | None = None
     key_id: str = ""
@@ -278,6 +279,7 @@ def _account(written: Mapping[str, object], keys: set[str]) -> UserAccount:
         authentication=_method(
             written, client=True, secret=secret is not None, private=private is not None, shown=shown
         ),
+        authentication_given="authentication" in keys,
         client_secret=secret,
         private_key=private,
         key_id=_text(written, "key_id"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,16 @@ def test_all_accounts_of_a_principal_or_a_source_are_revoked(provider: AccountPr
     assert toolgen("accounts", "revoke", "--source", "repos").out == "removed 1, revoked 1 of them at the systems\n"
     assert len(provider.revoked) == 4
     assert toolgen("accounts", "list").out == "no account is linked\n"
+
+
+def test_accounts_of_principals_that_were_removed_are_revoked(provider: AccountProvider, toolgen: Run) -> None:
+    assert toolgen("accounts", "revoke", "--removed").out == "removed 0, revoked 0 of them at the systems\n"
+    policy = json.loads(Path("policies/policy.yaml").read_text(encoding="utf-8"))
+    del policy["principals"]["bob"]
+    policy["principals"]["bot"]["acts_for"] = ["ann"]
+    Path("policies/policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
+    assert toolgen("accounts", "revoke", "--removed").out == "removed 1, revoked 1 of them at the systems\n"
+    assert provider.revoked == ["canary-refresh-of-bob", "canary-access-of-bob"]
 
 
 def test_a_system_that_is_away_keeps_no_account_linked(provider: AccountProvider, toolgen: Run) -> None:

@@ -105,13 +105,14 @@ def unlink(source: str, name: str, principal: str | None, url: str | None, confi
     "--principal", metavar="PRINCIPAL", help="Accounts of this principal, also of one that the policy has no more."
 )
 @click.option("--source", metavar="SOURCE", help="Accounts at this source.")
+@click.option("--removed", is_flag=True, help="Accounts of principals that the policy has no more.")
 @config
-def revoke(principal: str | None, source: str | None, config_path: str) -> None:
-    """Remove and revoke all accounts of a principal, at a source, or both."""
+def revoke(principal: str | None, source: str | None, removed: bool, config_path: str) -> None:
+    """Remove and revoke all accounts of a principal, at a source, or of principals that the policy has no more."""
     gateway = Gateway.load(config_path)
-    if principal is None and source is None:
-        raise click.UsageError("name whose accounts with --principal, or where with --source")
-    done, revoked = asyncio.run(_revoke(gateway, principal, source))
+    if principal is None and source is None and not removed:
+        raise click.UsageError("name whose accounts with --principal or --removed, or where with --source")
+    done, revoked = asyncio.run(_revoke(gateway, principal, source, removed=removed))
     click.echo(f"removed {done}, revoked {revoked} of them at the systems")
 
 
@@ -154,11 +155,19 @@ async def _unlink(gateway: Administration, source: str, name: str, principal: st
     raise ConfigError(f"{who.id} has no account {name} at {source}", suggestion="see `toolgen accounts list`")
 
 
-async def _revoke(gateway: Administration, principal: str | None, source: str | None) -> tuple[int, int]:
-    done = revoked = 0
+async def _revoke(
+    gateway: Administration, principal: str | None, source: str | None, *, removed: bool
+) -> tuple[int, int]:
+    callers, done, revoked = gateway.callers, 0, 0
+
+    def is_removed(name: str) -> bool:
+        """Return True if the policy has neither this principal nor an issuer of such users."""
+        return name not in callers.principals and name.partition(":")[0] not in callers.issuers
+
     async with gateway.short_session():
         for account in await gateway.accounts.all():
-            if principal in {None, account.principal} and source in {None, account.source}:
+            asked = principal in {None, account.principal} and source in {None, account.source}
+            if asked and (not removed or is_removed(account.principal)):
                 done += 1
                 revoked += await gateway.accounts.unlink(account, by="operator")
     return done, revoked

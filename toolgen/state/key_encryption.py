@@ -1,6 +1,5 @@
-"""Envelope encryption: every record has a data key of its own, which a key-encryption key wraps (NIST SP 800-57 part 1, section 6.2).
-
-Rotation of the key-encryption key wraps the data keys again, and leaves the records as they are.
+"""Envelope encryption: every record has a data key of its own, which a key-encryption key wraps (NIST SP 800-57 part 1, section 6.2) and,
+after its rotation, wraps again, while the records stay as they are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Calls that need an account of the person: the client shows the page for that by URL-mode elicitation, and the call is made again.
 
-MCP 2025-11-25, client/elicitation (request, error -32042, notifications/elicitation/complete) and 2026-07-28 (input_required).
+The revisions do this in different ways: client/elicitation of MCP 2025-11-25 (a request, error -32042 and
+notifications/elicitation/complete), and `input_required` of 2026-07-28.
 """
 
 from __future__ import annotations

@@ -12,12 +12,7 @@ from typing import Any
 import msgspec
 
 from toolgen.core.errors import CanonicalError, StateError
-from toolgen.frontends.mcp.account_links import (
-    AccountLinks,
-    AccountNeeded,
-    caller_without_pages,
-    without_pages,
-)
+from toolgen.frontends.mcp.account_links import AccountLinks, AccountNeeded, caller_without_pages, without_pages
 from toolgen.frontends.mcp.approval_form import APPROVAL, form_of, said
 from toolgen.frontends.mcp.bridged_calls import BridgedCalls, Wanted
 from toolgen.frontends.mcp.client_channel import (

@@ -17,7 +17,10 @@ _QUIET_S = 1.0
 
 class UpdateRelay(Protocol):
     """Way to the other workers of a gateway. `key` is a session, "" for a change of the resource `uri`; `written` is how the session wrote
-    the URI, "" if it ended its subscription."""
+    the URI, "" if it ended its subscription.
+
+    A protocol, because connectors/mcp implements it, which no module of gateway/ imports.
+    """
 
     def relay(self, key: str, uri: str, written: str) -> None:
         """Tell the other workers of a change, or a subscription."""

@@ -645,10 +645,6 @@ def _permitted(policies: Sequence[Egress], destination: Destination, source: str
 
 
 def _opened(egress: Egress, destination: Destination, source: str) -> Verdict:
-    checks = {
-        "http": egress.check,
-        "redirect": egress.check_redirect,
-        "database": egress.check_database,
-        "keys": egress.check_keys,
-    }
+    checks: dict[str, Callable[..., Verdict]] = {"http": egress.check, "redirect": egress.check_redirect}
+    checks |= {"database": egress.check_database, "keys": egress.check_keys}
     return checks[destination.service](destination.host, destination.port, destination.address, source=source)

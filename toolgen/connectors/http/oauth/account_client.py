@@ -1,6 +1,5 @@
-"""OAuth client for accounts of people: authorization code with PKCE, refresh, revocation and device authorization.
-
-RFC 6749 sections 4.1 and 6, RFC 7636, RFC 7009, RFC 8628, RFC 8707, RFC 9207, and RFC 9700 for what must be refused.
+"""OAuth client for accounts of people: authorization code with PKCE, refresh, revocation and device authorization
+(RFC 6749 sections 4.1 and 6, RFC 7636, RFC 7009, RFC 8628, RFC 8707, RFC 9207), which refuses what RFC 9700 says must be refused.
 """
 
 from __future__ import annotations

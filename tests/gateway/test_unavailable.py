@@ -88,6 +88,9 @@ REQUESTS: dict[tuple[str, str], list[tuple[str, Any]]] = {
         ("/v1/device/requests?wait=1", "text/event-stream"),
     ],
     ("post", "/v1/tool-messages"): [("/v1/tool-messages", {"jsonrpc": "2.0", "id": CALL, "result": None})],
+    ("get", "/v1/accounts"): [("/v1/accounts", None)],
+    ("post", "/v1/accounts"): [("/v1/accounts", {"source": "none"})],
+    ("delete", "/v1/accounts/{source}/{name}"): [("/v1/accounts/none/work", None)],
     ("get", "/v1/audit"): [("/v1/audit", None)],
     ("get", "/v1/audit/calls"): [("/v1/audit/calls", None)],
     ("get", "/v1/audit/{seq}"): [("/v1/audit/1", None)],
@@ -106,6 +109,7 @@ STATELESS = {
         "/v1/prompts/{name}",
     ),  # this one and the next name what is not there, which is seen before any state is asked
     ("post", "/v1/resources/read"),
+    ("post", "/v1/accounts"),  # this names a source that is not there
     ("get", "/v1/audit"),
     ("get", "/v1/audit/calls"),
     ("get", "/v1/audit/{seq}"),
@@ -238,7 +242,7 @@ def hanging(world: World) -> Iterator[None]:
 def unreadable(world: World) -> Iterator[None]:
     """A folder stands where each file of the state was."""
     names = [path.name for path in world.state.iterdir() if path.suffix == ".db"]
-    for name in {*names, "calls.db", "grants.db", "roles.db", "keys.db", "answers.db"}:
+    for name in {*names, "calls.db", "grants.db", "roles.db", "keys.db", "answers.db", "accounts.db"}:
         for path in world.state.glob(f"{name}*"):
             path.unlink()
         (world.state / name).mkdir()
@@ -252,7 +256,7 @@ def unreadable(world: World) -> Iterator[None]:
 def locked(world: World) -> Iterator[None]:
     """Somebody else, a backup perhaps, holds every file."""
     with contextlib.ExitStack() as held:
-        for name in ("calls", "grants", "roles", "keys", "answers"):
+        for name in ("calls", "grants", "roles", "keys", "answers", "accounts"):
             other = sqlite3.connect(world.state / f"{name}.db", isolation_level=None)
             held.callback(other.close)
             other.execute("BEGIN EXCLUSIVE")

@@ -211,8 +211,8 @@ def test_an_agent_that_speaks_mcp_does_what_its_page_says(name: str, tmp_path: P
     if not environments.installed(environment):
         pytest.skip(f"the environment {environment} is not installed: `make frameworks` does that")
     folder = typed(name, tmp_path)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with up(folder, [sys.executable, "-m", "toolgen"], environment) as (url, key):
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with up(folder, [sys.executable, "-m", "toolgen"], variables) as (url, key):
         said = run(environments.python(environment), program(name, folder), TOOLGEN_URL=url, TOOLGEN_KEY=key)
     held(folder, said)
 

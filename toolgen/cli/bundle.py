@@ -16,7 +16,7 @@ from toolgen.config.settings import Settings
 
 __all__ = ["bundle_of"]
 
-_LAUNCHER: Final = "server/main.py"
+_LAUNCHER: Final = "/".join(("server", "main.py"))
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 """Of every file in a bundle, so that the same project makes the same bytes."""
 _SPECIAL = re.compile(r"[^a-z0-9]+")

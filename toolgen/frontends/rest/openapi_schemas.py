@@ -260,7 +260,8 @@ def _account_schemas() -> Node:
     linked: Node = {"type": "string", "format": "date-time"}
     yes: Node = {"type": "boolean"}
     account: Node = {"source": TEXT, "name": TEXT, "default": yes, "usable": yes, "scopes": scopes, "linked": linked}
-    wish: Node = {"source": TEXT, "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"}}
+    source: Node = {"type": "string", "minLength": 1, "maxLength": 20}
+    wish: Node = {"source": source, "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"}}
     listed: Node = {"accounts": {"type": "array", "items": ref("Account")}, "sources": scopes}
     return {
         "Account": described(account, *account),

@@ -594,7 +594,7 @@ SELECT make_timestamp(2025, 3, 1, 0, 0, 0.0) = min(taken), max(taken) - min(take
 SELECT sender, count(*) AS n, sum(weight)::INT AS kg, max(booked)::DATE AS last FROM shipments GROUP BY sender ORDER BY n DESC, sender;
 SELECT state, priority, count(*), avg(weight) FROM shipments GROUP BY GROUPING SETS ((state), (priority), ()) ORDER BY ALL;
 SELECT reference, items[1].sku, items[-1].qty, [i.sku FOR i IN items] AS skus, [i.qty * i.price FOR i IN items IF i.qty > 1] AS totals FROM shipments ORDER BY id LIMIT 4;
-SELECT sku, total FROM (SELECT sku, sum(qty * price) AS total FROM (SELECT unnest(items, recursive := true) FROM shipments) GROUP BY sku) WHERE total > 100 ORDER BY total DESC;
+SELECT sku, total FROM (SELECT sku, sum(qty * price) AS total FROM (SELECT unnest(items, recursive := true) FROM shipments) GROUP BY sku) WHERE total > 100 ORDER BY total DESC, sku;
 SELECT list_sort(list_transform(items, lambda i : i.sku), 'DESC') AS skus, list_any_value([i.price FOR i IN items]) FROM shipments ORDER BY id LIMIT 3;
 SELECT list_reduce(list_transform(items, lambda i : i.qty), lambda a, b : a + b) AS pieces FROM shipments ORDER BY id LIMIT 3;
 SELECT array_to_string(list_reverse(route), '<'), list_position(route, 'Oslo'), route[1] = 'Porto', list_slice(route, 1, 2) FROM shipments ORDER BY id LIMIT 4;

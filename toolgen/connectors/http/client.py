@@ -111,6 +111,7 @@ class Http1Client:
         self._resting: deque[ClientConnection] = deque()
         self._busy: set[ClientConnection] = set()
         self._connecting = 0
+        self._closed = False
         self._watch = ConnectionWatch()
 
     @property
@@ -151,12 +152,15 @@ class Http1Client:
             return await answer
         finally:
             self._busy.discard(connection)
-            if connection.is_open:
+            if self._closed:  # a request that was sent after that keeps no connection
+                connection.close()
+            elif connection.is_open:
                 if len(self._resting) == _MAX_RESTING:
                     self._resting.popleft().close()
                 self._resting.append(connection)
 
     def close(self) -> None:
+        self._closed = True
         for connection in (*self._resting, *self._busy):
             connection.close()
         self._resting.clear()

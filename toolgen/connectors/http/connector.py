@@ -65,6 +65,7 @@ class Dialer:
         self._names: OrderedDict[tuple[str, int], tuple[float, tuple[str, ...]]] = OrderedDict()
         self._asking: dict[tuple[str, int], asyncio.Task[Sequence[str]]] = {}
         self._clients: OrderedDict[_Key, OriginClient] = OrderedDict()
+        self._closed = False
         self._context: ssl.SSLContext | None = None
 
     async def addresses(self, target: Target) -> tuple[str, ...]:
@@ -127,7 +128,11 @@ class Dialer:
         key = (target, address, among, certificate)
         client = self._clients.get(key)
         if client is None:
-            client = self._clients[key] = self._made(*key)
+            client = self._made(*key)
+            if self._closed:  # a last notification may be sent meanwhile; its connection is not kept
+                client.close()
+                return client
+            self._clients[key] = client
             self._let_go()
         else:
             self._clients.move_to_end(key)
@@ -182,5 +187,6 @@ class Dialer:
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
+        self._closed = True
         while self._clients:
             self._clients.popitem()[1].close()

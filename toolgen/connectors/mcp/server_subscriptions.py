@@ -164,8 +164,7 @@ class ServerSubscriptions:
                 uris.discard(uri)
                 await self._ask(UNSUBSCRIBE, uri, call)
             for uri, one in [(uri, one) for uri, one in self._resources.items() if uri not in uris | refused]:
-                if await self._fits(self._conversation, one.call) and await self._ask(SUBSCRIBE, uri, one.call):
-                    uris.add(uri)
+                if await self._subscribes(uri, one.call):
                     if again:
                         self._noticed(ServerNotice("updated", uri))
                 else:
@@ -174,6 +173,16 @@ class ServerSubscriptions:
                 return
             if uris <= self._resources.keys() and not self._ended:
                 await self._altered.wait()
+
+    async def _subscribes(self, uri: str, call: Call) -> bool:
+        """Subscribe to a resource. Changes count from the request on, as the first may be told of before its answer."""
+        if not await self._fits(self._conversation, call):
+            return False
+        self._subscribed.uris.add(uri)
+        if await self._ask(SUBSCRIBE, uri, call):
+            return True
+        self._subscribed.uris.discard(uri)
+        return False
 
     async def _ask(self, method: str, uri: str, call: Call) -> bool:
         limit = CallTime(asyncio.get_running_loop().time() + (self._total_s if method == SUBSCRIBE else _PARTING_S))

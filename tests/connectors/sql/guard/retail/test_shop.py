@@ -30,7 +30,6 @@ CANNOT_RUN: Final[Mapping[tuple[str, str], Mapping[int, str]]] = {
 # Plans that differ for a reason: pages need a sort to the last column, or an EXISTS reads an index alone.
 OTHER_PLANS: Final[Mapping[tuple[str, str], frozenset[int]]] = {
     ("tpch", "mysql"): frozenset({15}),
-    ("tpcds", "postgres"): frozenset({31}),
     ("tpcds", "sqlite"): frozenset({16, 94}),
 }
 _LIMIT: Final = 1000

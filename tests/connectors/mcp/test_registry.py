@@ -23,6 +23,7 @@ from toolgen.core.errors import ConfigError, DescriptionError
 SERVER = Path(__file__).parents[2] / "services" / "mcp_subscriptions.py"
 NPM = {
     "registryType": "npm",
+    "registryBaseUrl": ".".join(("https://registry", "npmjs", "org")),
     "identifier": "@example/tickets",
     "version": "1.2.0",
     "transport": {"type": "stdio"},

@@ -8,6 +8,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Coroutine
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,6 +21,7 @@ from toolgen.frontends.http.app import App
 from toolgen.frontends.http.connection import HttpConnection
 from toolgen.frontends.http.connections import Connections, HttpServer
 from toolgen.frontends.http.request import Handlers
+from toolgen.frontends.python.gateway import Gateway
 
 BASE = "http://127.0.0.1:8080"
 JSON = {"content-type": "application/json"}
@@ -88,6 +90,18 @@ async def listening(
     finally:
         await stop_listening(accepting)
         await server.drain(10)
+
+
+@contextlib.asynccontextmanager
+async def serving(path: Path) -> AsyncIterator[tuple[Gateway, str]]:
+    """The gateway of a project on a free port; yields it, and the URL of its MCP endpoint."""
+    async with Gateway.load(path) as gateway:
+        app = App(gateway)
+        async with listening(app) as url:
+            try:
+                yield gateway, f"{url}/mcp"
+            finally:
+                app.end_streams()
 
 
 @contextlib.asynccontextmanager

@@ -18,7 +18,7 @@ import pytest
 from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.gateway.clients import bearer, listening
+from tests.gateway.clients import bearer, listening, serving
 from tests.projects import audit_entries
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
@@ -86,17 +86,6 @@ def project(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return make
-
-
-@contextlib.asynccontextmanager
-async def serving(path: Path) -> AsyncIterator[tuple[Gateway, str]]:
-    async with Gateway.load(path) as gateway:
-        app = App(gateway)
-        async with listening(app) as url:
-            try:
-                yield gateway, f"{url}/mcp"
-            finally:
-                app.end_streams()
 
 
 @contextlib.asynccontextmanager

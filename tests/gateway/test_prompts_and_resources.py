@@ -31,7 +31,7 @@ from mcp_types import (
     ResourceUpdatedNotification,
 )
 
-from tests.gateway.clients import bearer, listening
+from tests.gateway.clients import bearer, listening, serving
 from toolgen.audit.reader import entries
 from toolgen.cli.main import main as command_line
 from toolgen.core.errors import PolicyError
@@ -161,17 +161,6 @@ def project(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return make
-
-
-@contextlib.asynccontextmanager
-async def serving(path: Path) -> AsyncIterator[tuple[Gateway, str]]:
-    async with Gateway.load(path) as gateway:
-        app = App(gateway)
-        async with listening(app) as url:
-            try:
-                yield gateway, f"{url}/mcp"
-            finally:
-                app.end_streams()
 
 
 @contextlib.asynccontextmanager

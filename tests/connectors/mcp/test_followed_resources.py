@@ -20,7 +20,7 @@ from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptListChangedNotification, ResourceUpdatedNotification
 
-from tests.gateway.clients import bearer, listening
+from tests.gateway.clients import bearer, serving
 from toolgen.audit.reader import entries
 from toolgen.connectors.mcp.command import CommandSpec
 from toolgen.connectors.mcp.command_client import CommandClient
@@ -30,7 +30,6 @@ from toolgen.connectors.mcp.notices import Subscribed
 from toolgen.connectors.mcp.stdio import StdioWire
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import FixedClock
-from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.context_policy import Reader
 from toolgen.gateway.calls.context_updates import ResourceUpdates
@@ -77,17 +76,6 @@ def _project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
         )
         assert done.returncode == 0, done.stderr
         yield path
-
-
-@contextlib.asynccontextmanager
-async def serving(path: Path) -> AsyncIterator[tuple[Gateway, str]]:
-    async with Gateway.load(path) as gateway:
-        app = App(gateway)
-        async with listening(app) as url:
-            try:
-                yield gateway, f"{url}/mcp"
-            finally:
-                app.end_streams()
 
 
 @contextlib.asynccontextmanager

@@ -24,7 +24,7 @@ _NOBODY = Principal(id="subscriptions")
 """Caller at a system whose credentials are the same for all."""
 _Key = tuple[str, str, str, str]
 Follow = Callable[[Collection[str]], None]
-"""Is given the canonical URIs that a listener wants to be told of, whenever they are others."""
+"""Function that takes the canonical URIs a listener wants, again whenever they change."""
 
 
 class _Followed(Struct):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -18,8 +18,9 @@ from typing import Any, Final, TypeAlias
 import duckdb
 from msgspec import Struct
 
-from tests.connectors.sql.guard.analysts import database, location
+from tests.connectors.sql.guard.analysts import database, location, open_scope
 from tests.databases import mysql, mysql_database, postgres, postgres_database
+from tests.exhaustive import part
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.guard.guard import guard
@@ -32,6 +33,7 @@ __all__ = [
     "Engine",
     "Honest",
     "Rows",
+    "check_statements",
     "connection_to",
     "faults_of",
     "honest_statements",
@@ -71,8 +73,8 @@ def honest_statements(dialect: str) -> list[Honest]:
 def listed(file: Path) -> list[Honest]:
     """The statements of a file, each of which ends with a semicolon at the end of a line."""
     found = []
-    for part in file.read_text(encoding="utf-8").split(";\n"):
-        text = part.strip()
+    for piece in file.read_text(encoding="utf-8").split(";\n"):
+        text = piece.strip()
         varies = text.startswith(_VARIES)
         if text := text.removeprefix(_VARIES).strip():
             found.append(Honest(sql=text, varies=varies))
@@ -171,6 +173,7 @@ def _title(name: str) -> str:
     return "" if "(" in name else name
 
 
+_EVERY: Final = 8  # statement is tried through a row filter in the default run
 _ORDERED: Final = re.compile(r"\border\s+by\b[^()]*$", re.IGNORECASE)
 
 
@@ -189,6 +192,23 @@ def faults_of(engine: Engine, asked: Iterable[Honest], scope: SqlScope) -> list[
         if not same_rows(honest.sql, found, wanted):
             faults.append(f"{honest.sql}\n  {verdict.sql}\n  {found}\n  for {wanted}")
     return faults
+
+
+def check_statements(
+    engine: Engine, statements: Sequence[Honest], rows: str | None, *, at_least: int, without_filter: Sequence[str]
+) -> None:
+    """Assert that all statements are accepted and answered as by the engine.
+
+    With `rows`, each table has this row filter, a part of the statements is tried in the default run, and those with a word of
+    `without_filter`, which no filter may be around, are left out.
+    """
+    assert len({honest.sql for honest in statements}) == len(statements) > at_least
+    if rows is not None:
+        statements = [
+            honest for honest in part(statements, _EVERY) if not any(word in honest.sql for word in without_filter)
+        ]
+    faults = faults_of(engine, statements, open_scope(engine.database, rows))
+    assert not faults, "\n".join(faults)
 
 
 def same_rows(sql: str, found: Rows, wanted: Rows) -> bool:

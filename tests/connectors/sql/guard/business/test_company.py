@@ -8,15 +8,13 @@ import pytest
 
 from tests.connectors.sql.guard.analysts import open_scope
 from tests.connectors.sql.guard.business.company import ENGINES, company_statements, open_company
-from tests.connectors.sql.guard.honest import Engine, faults_of
-from tests.exhaustive import part
+from tests.connectors.sql.guard.honest import Engine, check_statements
 from toolgen.connectors.sql.guard.guard import guard
 from toolgen.model.call import Statement
 from toolgen.model.sql_scope import SqlScope, TableScope
 from toolgen.model.verdict import Deny
 
 _AT_LEAST = 350
-_EVERY = 8  # statement is tried through a row filter in the default run
 _WITHOUT_FILTER = ("TABLESAMPLE", "AGAINST")
 
 
@@ -30,13 +28,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
 @pytest.mark.parametrize("rows", [None, "1 = 1"])
 def test_a_statement_is_accepted_and_answered_like_the_engine(engine: Engine, rows: str | None) -> None:
     statements = company_statements(engine.dialect)
-    assert len({honest.sql for honest in statements}) == len(statements) > _AT_LEAST
-    if rows is not None:
-        statements = [
-            honest for honest in part(statements, _EVERY) if not any(word in honest.sql for word in _WITHOUT_FILTER)
-        ]
-    faults = faults_of(engine, statements, open_scope(engine.database, rows))
-    assert not faults, "\n".join(faults)
+    check_statements(engine, statements, rows, at_least=_AT_LEAST, without_filter=_WITHOUT_FILTER)
 
 
 def _judge(engine: Engine, sql: str, *parameters: str, scope: SqlScope | None = None) -> Statement | Deny:

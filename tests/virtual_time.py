@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
 from typing import Any
 
 _STUCK = "nothing is left that could happen"
@@ -24,8 +23,10 @@ class _Selector(selectors.DefaultSelector):
         return ready
 
 
-class _Loop(asyncio.SelectorEventLoop):
-    """Counts time from 0, in steps that end where a timer does."""
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """Event loop that counts time from 0, in steps that end where a timer does. A test that would wait for ever fails.
+
+    A test runs on it by a fixture `loop_factory` that returns this class."""
 
     def __init__(self) -> None:
         self._skipping = _Selector()
@@ -33,9 +34,3 @@ class _Loop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._skipping.now
-
-
-def run(main: Coroutine[Any, Any, None]) -> None:
-    """Runs a test, in which `asyncio.get_running_loop().time()` begins at 0. One that would wait for ever fails."""
-    with asyncio.Runner(loop_factory=_Loop) as runner:
-        runner.run(main)

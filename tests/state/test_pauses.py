@@ -56,19 +56,16 @@ def test_who_and_what_a_pause_covers(
     assert covered(pauses, principal=principal, source=source, tool=tool) is held
 
 
-def test_a_turn_of_the_loop_looks_once_and_the_next_one_again(tmp_path: Path) -> None:
+async def test_a_turn_of_the_loop_looks_once_and_the_next_one_again(tmp_path: Path) -> None:
     mine, other = Pauses(tmp_path / "pauses.json"), Pauses(tmp_path / "pauses.json")
     pause = Pause(tool="*", since=1.0)
 
-    async def main() -> list[tuple[Pause, ...]]:
-        seen = [mine.all()]
-        other.change(lambda _: (pause,))
-        await asyncio.sleep(0)
-        seen.append(mine.all())
-        mine.change(lambda _: ())
-        return [*seen, mine.all()]
-
-    assert asyncio.run(main()) == [(), (pause,), ()]
+    seen = [mine.all()]
+    other.change(lambda _: (pause,))
+    await asyncio.sleep(0)
+    seen.append(mine.all())
+    mine.change(lambda _: ())
+    assert [*seen, mine.all()] == [(), (pause,), ()]
 
 
 def test_a_loop_that_was_interrupted_in_its_turn_leaves_the_next_loop_its_own(tmp_path: Path) -> None:
@@ -78,7 +75,7 @@ def test_a_loop_that_was_interrupted_in_its_turn_leaves_the_next_loop_its_own(tm
         mine.all()
         raise KeyboardInterrupt
 
-    async def main() -> list[tuple[Pause, ...]]:
+    async def changed() -> list[tuple[Pause, ...]]:
         first = mine.all()
         other.change(lambda _: (ALL,))
         return [first, mine.all()]
@@ -87,7 +84,7 @@ def test_a_loop_that_was_interrupted_in_its_turn_leaves_the_next_loop_its_own(tm
     with pytest.raises(KeyboardInterrupt):
         loop.run_until_complete(interrupted())
     loop.close()
-    assert asyncio.run(main()) == [(), ()]
+    assert asyncio.run(changed()) == [(), ()]
 
 
 def test_whom_a_caller_acts_for_is_paused_with_it(tmp_path: Path) -> None:

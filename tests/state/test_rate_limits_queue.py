@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -23,10 +22,6 @@ def charge(of: Limit, cost: float = 1) -> LimitCharge:
 
 def waiting() -> WaitingBuckets:
     return WaitingBuckets(MemoryBuckets(SystemClock()))
-
-
-async def run(main: Coroutine[Any, Any, None]) -> None:
-    await main
 
 
 async def test_calls_are_served_in_the_order_in_which_they_came() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,6 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
     redis.start()
     yield redis
     redis.stop()
-
-
-async def run(main: Coroutine[Any, Any, None]) -> None:
-    await main
 
 
 async def asked(server: RedisServer, *command: str) -> Any:
@@ -172,16 +168,13 @@ async def test_a_wrong_password_is_a_refusal_that_tells_nothing(
     server = RedisServer(tmp_path, "--requirepass", "right-0123456789")
     server.start()
 
-    async def main() -> None:
+    try:
         right, wrong = server.buckets("right-0123456789"), server.buckets("wrong-0123456789")
         assert passed([await right.acquire((charge(),))]) == 1
         with caplog.at_level(logging.DEBUG, logger="toolgen"):
             assert passed([await wrong.acquire((charge(),))]) == 0
         await right.close()
         await wrong.close()
-
-    try:
-        await run(main())
     finally:
         server.stop()
     assert "does not accept the user and password; check `state:` in toolgen.yaml (WRONGPASS)" in caplog.text
@@ -208,16 +201,13 @@ async def test_tls_is_checked_against_the_authority_that_is_named(tmp_path: Path
     server = RedisServer(tmp_path, *tls)
     server.start()
 
-    async def main() -> None:
+    try:
         trusting = server.buckets(tls=True, certificates={"sslrootcert": cert})
         strict, plain = server.buckets(tls=True), server.buckets()
         assert passed([await trusting.acquire((charge(),))]) == 1
         assert passed([await strict.acquire((charge(),)), await plain.acquire((charge(),))]) == 0
         for buckets in (trusting, strict, plain):
             await buckets.close()
-
-    try:
-        await run(main())
     finally:
         server.stop()
 

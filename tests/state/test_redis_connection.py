@@ -41,24 +41,19 @@ def link(server: RedisServer, *, user: str = "", password: str = "", database: i
     return RedisLink(where, lambda: password)
 
 
-@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_the_first_request_after_redis_was_away_succeeds(
-    server: RedisServer, factory: Callable[[], asyncio.AbstractEventLoop]
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+async def test_the_first_request_after_redis_was_away_succeeds(
+    server: RedisServer, loop_factory: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     """Also where the event loop has not been told of the end of the old connection yet."""
-
-    async def main() -> None:
-        one = link(server)
+    one = link(server)
+    assert await one.ask(COUNT, "n") == 1
+    for _ in range(3):
+        server.stop()
+        server.start()
         assert await one.ask(COUNT, "n") == 1
-        for _ in range(3):
-            server.stop()
-            server.start()
-            assert await one.ask(COUNT, "n") == 1
-            assert await one.ask(COUNT, "n") == 2
-        await one.close()
-
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main())
+        assert await one.ask(COUNT, "n") == 2
+    await one.close()
 
 
 async def test_a_connection_that_redis_closed_itself_is_made_again(server: RedisServer) -> None:

@@ -25,22 +25,19 @@ async def test_many_who_change_it_at_once_lose_nothing_and_every_reader_follows(
     path = tmp_path / "state" / "tools.json"
     names = [f"src__t{number}" for number in range(30)]
 
-    async def main() -> None:
-        reader = FileChanges(path)
-        assert (await reader.read()).removed == ()
-        await asyncio.gather(
-            *(
-                FileChanges(path).change(
-                    lambda known, name=name: msgspec.structs.replace(known, removed=(*known.removed, removing(name)))
-                )
-                for name in names
+    reader = FileChanges(path)
+    assert (await reader.read()).removed == ()
+    await asyncio.gather(
+        *(
+            FileChanges(path).change(
+                lambda known, name=name: msgspec.structs.replace(known, removed=(*known.removed, removing(name)))
             )
+            for name in names
         )
-        found = await reader.read()
-        assert sorted(one.name for one in found.removed) == sorted(names)
-        assert await reader.read() is found
-
-    await main()
+    )
+    found = await reader.read()
+    assert sorted(one.name for one in found.removed) == sorted(names)
+    assert await reader.read() is found
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert sorted(one.name for one in path.parent.iterdir()) == ["tools.json", "tools.json.lock"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import itertools
 from collections.abc import Mapping
@@ -33,11 +32,9 @@ def written(folder: Path, text: str, source: str = "{{python: {module}}}", polic
     return path
 
 
-def call(path: Path, name: str, arguments: Mapping[str, Any] | None = None, principal: str = "bot") -> dict[str, Any]:
+async def call(
+    path: Path, name: str, arguments: Mapping[str, Any] | None = None, principal: str = "bot"
+) -> dict[str, Any]:
     """The envelope of one call."""
-
-    async def main() -> dict[str, Any]:
-        async with Gateway.load(path) as gateway:
-            return (await gateway.call(name, arguments or {}, principal=principal)).to_dict()
-
-    return asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        return (await gateway.call(name, arguments or {}, principal=principal)).to_dict()

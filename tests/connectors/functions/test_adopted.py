@@ -88,7 +88,7 @@ KIT = Kit()
 '''
 
 
-def test_tools_of_a_fastmcp_server_keep_their_schemas_and_are_governed(tmp_path: Path) -> None:
+async def test_tools_of_a_fastmcp_server_keep_their_schemas_and_are_governed(tmp_path: Path) -> None:
     pytest.importorskip("mcp.server.mcpserver")
     path = written(tmp_path, FASTMCP, "{{python: {{fastmcp: '{module}:mcp'}}}}")
     manifest = Gateway.load(path).manifest
@@ -104,19 +104,19 @@ def test_tools_of_a_fastmcp_server_keep_their_schemas_and_are_governed(tmp_path:
         "own__told": "destructive",
         "own__crash": "destructive",
     }
-    assert call(path, "own__look", {"number": 3})["data"] == {"number": 3, "city": "Bonn"}
-    assert call(path, "own__look", {"number": "x"})["error"]["code"] == "validation"
-    assert call(path, "own__note", {"text": "a"})["data"] == {"result": "A"}
-    assert call(path, "own__picture")["data"] == {
+    assert (await call(path, "own__look", {"number": 3}))["data"] == {"number": 3, "city": "Bonn"}
+    assert (await call(path, "own__look", {"number": "x"}))["error"]["code"] == "validation"
+    assert (await call(path, "own__note", {"text": "a"}))["data"] == {"result": "A"}
+    assert (await call(path, "own__picture"))["data"] == {
         "base64": base64.b64encode(bytes.fromhex("89504e470d0a1a0a")).decode(),
         "media_type": "image/png",
     }
-    assert call(path, "own__told", {"text": "such order"})["error"]["message"] == "there is no such order"
-    crashed = call(path, "own__crash", {"text": "canary"})["error"]
+    assert (await call(path, "own__told", {"text": "such order"}))["error"]["message"] == "there is no such order"
+    crashed = (await call(path, "own__crash", {"text": "canary"}))["error"]
     assert (crashed["code"], crashed["message"]) == ("handler_error", "the function failed: ValueError")
 
 
-def test_tools_of_langchain_keep_their_schemas_and_are_governed(tmp_path: Path) -> None:
+async def test_tools_of_langchain_keep_their_schemas_and_are_governed(tmp_path: Path) -> None:
     pytest.importorskip("langchain_core.tools")
     path = written(tmp_path, LANGCHAIN, "{{python: {{langchain: '{module}:ALL'}}}}")
     manifest = Gateway.load(path).manifest
@@ -124,11 +124,11 @@ def test_tools_of_langchain_keep_their_schemas_and_are_governed(tmp_path: Path) 
     search = manifest.tools["own__search"]
     assert search.input_schema["properties"]["query"]["description"] == "what to look for"
     assert (search.effect, search.description, search.input_schema["required"]) == ("write", "Searches.", ["query"])
-    assert call(path, "own__search", {"query": "ab", "limit": 2})["data"] == ["ab", "ab"]
-    assert call(path, "own__search", {"query": "a"})["error"]["code"] == "validation"
-    assert call(path, "own__shout", {"text": "a"})["data"] == "A"
-    assert call(path, "own__told", {"text": "such order"})["error"]["message"] == "there is no such order"
-    crashed = call(path, "own__crash", {"text": "canary"})["error"]
+    assert (await call(path, "own__search", {"query": "ab", "limit": 2}))["data"] == ["ab", "ab"]
+    assert (await call(path, "own__search", {"query": "a"}))["error"]["code"] == "validation"
+    assert (await call(path, "own__shout", {"text": "a"}))["data"] == "A"
+    assert (await call(path, "own__told", {"text": "such order"}))["error"]["message"] == "there is no such order"
+    crashed = (await call(path, "own__crash", {"text": "canary"}))["error"]
     assert (crashed["code"], crashed["message"]) == ("handler_error", "the function failed: ValueError")
 
 

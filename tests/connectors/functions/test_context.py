@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import linecache
 import logging
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -151,8 +149,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> int:
     return 1_000_000
 
 
-def test_the_principal_is_its_id_and_says_more_in_copies(project: Path) -> None:
-    assert call(project, "own__who")["data"] == {
+async def test_the_principal_is_its_id_and_says_more_in_copies(project: Path) -> None:
+    assert (await call(project, "own__who"))["data"] == {
         "text": "bot",
         "same": True,
         "id": "bot",
@@ -161,24 +159,21 @@ def test_the_principal_is_its_id_and_says_more_in_copies(project: Path) -> None:
         "kept": "bot",
         "user": None,
     }
-    assert call(project, "own__attributes")["data"] == {"tenant": "acme", "tags": ["a", "b"]}
+    assert (await call(project, "own__attributes"))["data"] == {"tenant": "acme", "tags": ["a", "b"]}
 
-    async def main() -> Any:
-        async with Gateway.load(project) as gateway:
-            found = await gateway.call("own__who", {}, principal=gateway.principal("bot", "ann"))
-            again = await gateway.call("own__attributes", {}, principal="bot")
-            return found.data, again.data
-
-    (data, again) = asyncio.run(main())
+    async with Gateway.load(project) as gateway:
+        found = await gateway.call("own__who", {}, principal=gateway.principal("bot", "ann"))
+        again = await gateway.call("own__attributes", {}, principal="bot")
+        (data, again) = found.data, again.data
     assert data["user"] == ["ann", "Bonn"]
     assert again == {"tenant": "acme", "tags": ["a", "b"]}
 
 
 @pytest.mark.parametrize("tool", ["outer", "outer_sync"])
-def test_a_tool_that_a_function_calls_goes_through_policy_and_record_as_itself(tool: str, project: Path) -> None:
-    made = call(project, f"own__{tool}", {"tool": "attributes"})
+async def test_a_tool_that_a_function_calls_goes_through_policy_and_record_as_itself(tool: str, project: Path) -> None:
+    made = await call(project, f"own__{tool}", {"tool": "attributes"})
     assert made["data"]["data"]["tenant"] == "acme"
-    denied = call(project, f"own__{tool}", {"tool": "secret"})["data"]
+    denied = (await call(project, f"own__{tool}", {"tool": "secret"}))["data"]
     assert (denied["status"], denied["data"]) == ("refused", None)
     recorded = [entry for entry in entries(project.parent / "audit") if entry["event"] == "intent"]
     inner = [entry for entry in recorded if entry["tool"] == "own__attributes" and entry.get("parent")]
@@ -187,37 +182,34 @@ def test_a_tool_that_a_function_calls_goes_through_policy_and_record_as_itself(t
     assert inner[-1]["principal"] == "bot"
 
 
-def test_a_tool_never_calls_itself_whatever_stands_between(project: Path) -> None:
+async def test_a_tool_never_calls_itself_whatever_stands_between(project: Path) -> None:
     for tool in ("itself", "ping"):
-        assert call(project, f"own__{tool}")["data"] == {"status": "refused", "rule": "recursion"}
+        assert (await call(project, f"own__{tool}"))["data"] == {"status": "refused", "rule": "recursion"}
 
 
-def test_nothing_waits_on_an_event_loop_and_nothing_is_called_once_the_call_is_over(project: Path) -> None:
-    assert "await ctx.call" in call(project, "own__blocked")["data"]
+async def test_nothing_waits_on_an_event_loop_and_nothing_is_called_once_the_call_is_over(project: Path) -> None:
+    assert "await ctx.call" in (await call(project, "own__blocked"))["data"]
 
-    async def main() -> Any:
-        async with Gateway.load(project) as gateway:
-            await gateway.call("own__late", {}, principal="bot")
-            return (await gateway.call("own__use_late", {}, principal="bot")).data
-
-    found = asyncio.run(main())
+    async with Gateway.load(project) as gateway:
+        await gateway.call("own__late", {}, principal="bot")
+        found = (await gateway.call("own__use_late", {}, principal="bot")).data
     assert len(found) == 2
     assert all("the call is over" in message for message in found)
 
 
-def test_a_folder_is_the_calls_own_and_goes_with_it(project: Path) -> None:
-    path, mode, name = call(project, "own__files")["data"]
+async def test_a_folder_is_the_calls_own_and_goes_with_it(project: Path) -> None:
+    path, mode, name = (await call(project, "own__files"))["data"]
     assert (mode, name) == ("0o700", "a.txt")
     assert not Path(path).exists()
     assert Path(path).is_relative_to(project.parent / "var" / "state" / "calls")
-    assert call(project, "own__files")["data"][0] != path
+    assert (await call(project, "own__files"))["data"][0] != path
     assert list((project.parent / "var" / "state" / "calls").glob("process-*")) == []
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_a_folder_that_grows_too_large_ends_the_call(wait: bool, small: int, project: Path) -> None:
-    assert call(project, "own__fills", {"size": small // 2, "wait": False})["status"] == "ok"
-    error = call(project, "own__fills", {"size": small * 3, "wait": wait})["error"]
+async def test_a_folder_that_grows_too_large_ends_the_call(wait: bool, small: int, project: Path) -> None:
+    assert (await call(project, "own__fills", {"size": small // 2, "wait": False}))["status"] == "ok"
+    error = (await call(project, "own__fills", {"size": small * 3, "wait": wait}))["error"]
     assert error["code"] == "handler_error"
     assert "folder held more than" in error["message"]
 
@@ -237,23 +229,23 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_what_lives_is_kep
     assert not mine.exists()
 
 
-def test_a_log_line_says_which_call_it_is_about(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_log_line_says_which_call_it_is_about(project: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "toolgen.tools"):
-        found = call(project, "own__logs")
+        found = await call(project, "own__logs")
     assert [record.getMessage() for record in caplog.records if record.name == "toolgen.tools"] == [
         f"{found['data']}: there are 3 left"
     ]
 
 
-def test_an_errors_message_has_the_tools_own_limit_and_a_retry_says_so(project: Path) -> None:
-    failed = call(project, "own__fails", {"how": "other"})["error"]
+async def test_an_errors_message_has_the_tools_own_limit_and_a_retry_says_so(project: Path) -> None:
+    failed = (await call(project, "own__fails", {"how": "other"}))["error"]
     assert (failed["message"], "rule" in failed) == ("a long message abou…", False)
-    retried = call(project, "own__fails", {"how": "retry"})["error"]
+    retried = (await call(project, "own__fails", {"how": "retry"}))["error"]
     assert (retried["code"], retried["rule"], len(retried["message"])) == ("handler_error", "retry", 20)
     assert "call the tool again" in retried["suggestion"]
 
 
-def test_a_module_that_cannot_be_imported_costs_its_own_tools_only(tmp_path: Path) -> None:
+async def test_a_module_that_cannot_be_imported_costs_its_own_tools_only(tmp_path: Path) -> None:
     path = written(tmp_path, TOOLS)
     (tmp_path / "breaks_on_import.py").write_text(
         "import sys\npassword = 'hunter2'\nsys.exit(password)\n", encoding="utf-8"
@@ -265,10 +257,10 @@ def test_a_module_that_cannot_be_imported_costs_its_own_tools_only(tmp_path: Pat
     assert (problem.source, problem.level, problem.code) == ("bad", "error", "bad_module")
     assert "SystemExit, line 3" in problem.message
     assert "hunter2" not in json.dumps(problem.message)
-    assert call(path, "own__attributes")["status"] == "ok"
+    assert (await call(path, "own__attributes"))["status"] == "ok"
 
 
-def test_two_functions_of_one_name_are_a_problem_that_names_both(tmp_path: Path) -> None:
+async def test_two_functions_of_one_name_are_a_problem_that_names_both(tmp_path: Path) -> None:
     text = """
 import toolgen
 
@@ -287,7 +279,7 @@ def two() -> int:
     (problem,) = manifest.problems
     assert problem.code == "duplicate_name"
     assert ".one already is" in problem.message
-    assert call(path, "own__same")["data"] == 1
+    assert (await call(path, "own__same"))["data"] == 1
 
 
 async def test_doctor_says_which_functions_no_call_would_reach(tmp_path: Path) -> None:

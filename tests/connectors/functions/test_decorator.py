@@ -128,11 +128,9 @@ def project(tmp_path: Path) -> Callable[..., Path]:
 
 
 async def call(path: Path, name: str, arguments: dict[str, Any]) -> Any:
-    async def main() -> Any:
-        async with Gateway.load(path) as gateway:
-            return await gateway.call(name, arguments, principal="bot")
-
-    return (await main()).to_dict()
+    async with Gateway.load(path) as gateway:
+        found = await gateway.call(name, arguments, principal="bot")
+    return found.to_dict()
 
 
 def test_annotations_and_docstrings_make_schemas(project: Callable[..., Path]) -> None:

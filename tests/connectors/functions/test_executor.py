@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -42,16 +43,14 @@ def offer(function: Callable[..., Any]) -> FunctionTool:
     )
 
 
-def in_runtime(main: Callable[[FunctionRuntime], Coroutine[Any, Any, None]], watch: LoopWatch | None = None) -> None:
-    async def whole() -> None:
-        runtime = FunctionRuntime(SHARES, watch or LoopWatch())
-        try:
-            async with asyncio.timeout(120):
-                await main(runtime)
-        finally:
-            await runtime.close()
-
-    asyncio.run(whole())
+@contextlib.asynccontextmanager
+async def opened(watch: LoopWatch | None = None) -> AsyncIterator[FunctionRuntime]:
+    """Runtime of functions with small shares, closed at the end."""
+    runtime = FunctionRuntime(SHARES, watch or LoopWatch())
+    try:
+        yield runtime
+    finally:
+        await runtime.close()
 
 
 class Hanging:
@@ -83,8 +82,8 @@ async def runs(runtime: FunctionRuntime, who: str) -> bool:
         return False
 
 
-def test_a_principal_whose_functions_hang_takes_its_share_and_nobody_elses() -> None:
-    async def main(runtime: FunctionRuntime) -> None:
+async def test_a_principal_whose_functions_hang_takes_its_share_and_nobody_elses() -> None:
+    async with opened() as runtime:
         hanging = Hanging()
         held = [await hanging.hold(runtime, "ann") for _ in range(2)]
         assert not await runs(runtime, "ann")
@@ -97,11 +96,9 @@ def test_a_principal_whose_functions_hang_takes_its_share_and_nobody_elses() -> 
         assert await runs(runtime, "ann")
         assert runtime.counts.threads == 0
 
-    in_runtime(main)
 
-
-def test_a_lost_thread_is_replaced_and_counted_until_one_principal_lost_too_many() -> None:
-    async def main(runtime: FunctionRuntime) -> None:
+async def test_a_lost_thread_is_replaced_and_counted_until_one_principal_lost_too_many() -> None:
+    async with opened() as runtime:
         hanging = Hanging()
         for lost in (1, 2):
             await hanging.lose(runtime, "ann")
@@ -122,10 +119,8 @@ def test_a_lost_thread_is_replaced_and_counted_until_one_principal_lost_too_many
         await until(lambda: not (runtime.counts.threads or runtime.counts.threads_lost))
         assert await runs(runtime, "ann")
 
-    in_runtime(main)
 
-
-def test_as_many_functions_as_may_run_at_once_are_run_by_the_same_threads_again() -> None:
+async def test_as_many_functions_as_may_run_at_once_are_run_by_the_same_threads_again() -> None:
     every = asyncio.Barrier(SHARES.all)
 
     async def one(runtime: FunctionRuntime, who: str) -> int:
@@ -136,31 +131,27 @@ def test_as_many_functions_as_may_run_at_once_are_run_by_the_same_threads_again(
         await every.wait()
         return int(await runtime.run(offer(thread), {}, who=who, name="f"))
 
-    async def main(runtime: FunctionRuntime) -> None:
+    async with opened() as runtime:
         rounds = [await asyncio.gather(*(one(runtime, who) for who in ("ann", "ann", "ben", "ben"))) for _ in range(3)]
         assert all(len(set(found)) == SHARES.all for found in rounds)
         assert {ident for found in rounds for ident in found} == set(rounds[0])
 
-    in_runtime(main)
 
-
-@pytest.mark.parametrize("kind", [asyncio.SelectorEventLoop, uvloop.Loop])
-def test_async_functions_run_on_a_loop_of_the_gateways_kind(kind: type[asyncio.AbstractEventLoop]) -> None:
+@pytest.mark.parametrize("loop_factory", [asyncio.SelectorEventLoop, uvloop.Loop])
+async def test_async_functions_run_on_a_loop_of_the_gateways_kind(
+    loop_factory: type[asyncio.AbstractEventLoop],
+) -> None:
     async def loop() -> str:
         return type(asyncio.get_running_loop()).__qualname__
 
-    async def main() -> None:
-        runtime = FunctionRuntime(SHARES, LoopWatch())
+    assert isinstance(asyncio.get_running_loop(), loop_factory)
+    async with opened() as runtime:
         found = await runtime.run(offer(loop), {}, who="ann", name="f")
-        await runtime.close()
-        assert found == type(asyncio.get_running_loop()).__qualname__
-
-    with asyncio.Runner(loop_factory=kind) as runner:
-        runner.run(main())
+    assert found == type(asyncio.get_running_loop()).__qualname__
 
 
-def test_no_thread_of_a_function_keeps_the_process() -> None:
-    async def main(runtime: FunctionRuntime) -> None:
+async def test_no_thread_of_a_function_keeps_the_process() -> None:
+    async with opened() as runtime:
         hanging = Hanging()
         await hanging.lose(runtime, "ann")
 
@@ -171,8 +162,6 @@ def test_no_thread_of_a_function_keeps_the_process() -> None:
         assert loop.daemon
         assert [one.name for one in threading.enumerate() if one.name.startswith("toolgen-") and not one.daemon] == []
         hanging.go.set()
-
-    in_runtime(main)
 
 
 class _Ends(BaseException):
@@ -205,10 +194,10 @@ def _raising(error: BaseException) -> tuple[Callable[[], Any], Callable[[], Any]
         (BaseExceptionGroup("both", [SystemExit(3), ValueError()]), Escaped),
     ],
 )
-def test_whatever_a_function_raises_ends_its_call_and_nothing_else(
+async def test_whatever_a_function_raises_ends_its_call_and_nothing_else(
     error: BaseException, comes: type[BaseException], asynchronous: bool
 ) -> None:
-    async def main(runtime: FunctionRuntime) -> None:
+    async with opened() as runtime:
         with pytest.raises(comes):
             await runtime.run(offer(_raising(error)[asynchronous]), {}, who="ann", name="f")
         assert await runs(runtime, "ann")
@@ -218,11 +207,9 @@ def test_whatever_a_function_raises_ends_its_call_and_nothing_else(
 
         assert await runtime.run(offer(there), {}, who="ann", name="g") == "fine"
 
-    in_runtime(main)
-
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_context_variables_of_the_call_are_the_functions_and_its_own_stay_there(asynchronous: bool) -> None:
+async def test_context_variables_of_the_call_are_the_functions_and_its_own_stay_there(asynchronous: bool) -> None:
     def inside() -> str:
         found = VARIABLE.get()
         VARIABLE.set("changed")
@@ -231,16 +218,14 @@ def test_context_variables_of_the_call_are_the_functions_and_its_own_stay_there(
     async def waiting() -> str:
         return await asyncio.create_task(asyncio.to_thread(inside))
 
-    async def main(runtime: FunctionRuntime) -> None:
+    async with opened() as runtime:
         for value in ("one", "two"):
             VARIABLE.set(value)
             found = await runtime.run(offer(waiting if asynchronous else inside), {}, who="ann", name="f")
             assert (found, VARIABLE.get()) == (value, value)
 
-    in_runtime(main)
 
-
-def test_a_cancelled_coroutine_ends_before_its_call_does() -> None:
+async def test_a_cancelled_coroutine_ends_before_its_call_does() -> None:
     seen = list[str]()
     begun = threading.Semaphore(0)
 
@@ -252,7 +237,7 @@ def test_a_cancelled_coroutine_ends_before_its_call_does() -> None:
             await asyncio.sleep(0)
             seen.append("tidied")
 
-    async def main(runtime: FunctionRuntime) -> None:
+    async with opened() as runtime:
         task = asyncio.create_task(runtime.run(offer(waiting), {}, who="ann", name="f"))
         await asyncio.to_thread(begun.acquire)
         task.cancel()
@@ -260,10 +245,8 @@ def test_a_cancelled_coroutine_ends_before_its_call_does() -> None:
             await task
         assert seen == ["tidied"]
 
-    in_runtime(main)
 
-
-def test_a_coroutine_that_will_not_be_cancelled_keeps_no_call() -> None:
+async def test_a_coroutine_that_will_not_be_cancelled_keeps_no_call() -> None:
     begun, go = threading.Semaphore(0), threading.Event()
 
     async def stubborn() -> None:
@@ -274,7 +257,7 @@ def test_a_coroutine_that_will_not_be_cancelled_keeps_no_call() -> None:
             except asyncio.CancelledError:
                 continue
 
-    async def main(runtime: FunctionRuntime) -> None:
+    async with opened() as runtime:
         task = asyncio.create_task(runtime.run(offer(stubborn), {}, who="ann", name="f"))
         await asyncio.to_thread(begun.acquire)
         task.cancel()
@@ -283,10 +266,8 @@ def test_a_coroutine_that_will_not_be_cancelled_keeps_no_call() -> None:
         assert not go.is_set()
         go.set()
 
-    in_runtime(main)
 
-
-def test_a_function_that_blocks_its_loop_is_named_and_the_next_calls_get_another(
+async def test_a_function_that_blocks_its_loop_is_named_and_the_next_calls_get_another(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     hanging = Hanging()
@@ -297,7 +278,7 @@ def test_a_function_that_blocks_its_loop_is_named_and_the_next_calls_get_another
     async def innocent() -> str:
         return "fine"
 
-    async def main(runtime: FunctionRuntime) -> None:
+    async with opened(LoopWatch(every_s=0.01, blocked_s=0.05, lost_s=0.1)) as runtime:
         first = asyncio.create_task(runtime.run(offer(blocks), {}, who="ann", name="own__blocks"))
         await asyncio.to_thread(hanging.begun.acquire)
         stuck = asyncio.create_task(runtime.run(offer(innocent), {}, who="ann", name="own__innocent"))
@@ -312,16 +293,14 @@ def test_a_function_that_blocks_its_loop_is_named_and_the_next_calls_get_another
         assert (await first, await stuck) == ("late", "fine"), "what was under way ends where it began"
         await until(lambda: not runtime.counts.loops_lost)
 
-    in_runtime(main, LoopWatch(every_s=0.01, blocked_s=0.05, lost_s=0.1))
 
-
-def test_when_too_many_loops_are_blocked_calls_are_refused_at_once() -> None:
+async def test_when_too_many_loops_are_blocked_calls_are_refused_at_once() -> None:
     hanging = Hanging()
 
     async def blocks() -> str:
         return hanging()
 
-    async def main(runtime: FunctionRuntime) -> None:
+    async with opened(LoopWatch(every_s=0.01, blocked_s=0.05, lost_s=0.1)) as runtime:
         tasks = list[asyncio.Task[Any]]()
         for lost in range(1, 5):
             tasks.append(asyncio.create_task(runtime.run(offer(blocks), {}, who="ann", name="f")))
@@ -333,10 +312,8 @@ def test_when_too_many_loops_are_blocked_calls_are_refused_at_once() -> None:
         hanging.go.set()
         assert await asyncio.gather(*tasks) == ["late"] * 4
 
-    in_runtime(main, LoopWatch(every_s=0.01, blocked_s=0.05, lost_s=0.1))
 
-
-def test_a_call_given_up_while_its_loop_was_blocked_never_begins() -> None:
+async def test_a_call_given_up_while_its_loop_was_blocked_never_begins() -> None:
     hanging, ran = Hanging(), list[str]()
 
     async def blocks() -> str:
@@ -345,7 +322,7 @@ def test_a_call_given_up_while_its_loop_was_blocked_never_begins() -> None:
     async def late() -> None:
         ran.append("late")
 
-    async def main(runtime: FunctionRuntime) -> None:
+    async with opened() as runtime:
         first = asyncio.create_task(runtime.run(offer(blocks), {}, who="ann", name="f"))
         await asyncio.to_thread(hanging.begun.acquire)
         with pytest.raises(TimeoutError):
@@ -356,11 +333,9 @@ def test_a_call_given_up_while_its_loop_was_blocked_never_begins() -> None:
         await runtime.run(offer(lambda: None), {}, who="ann", name="h")
         assert ran == []
 
-    in_runtime(main)
 
-
-def test_when_functions_are_given_up_everybody_who_waits_is_answered() -> None:
-    async def main(runtime: FunctionRuntime) -> None:
+async def test_when_functions_are_given_up_everybody_who_waits_is_answered() -> None:
+    async with opened() as runtime:
         hanging = Hanging()
 
         async def one() -> str:
@@ -377,8 +352,6 @@ def test_when_functions_are_given_up_everybody_who_waits_is_answered() -> None:
         assert await task == "given up"
         assert await one() == "given up", "and what begins now has no time at all"
         hanging.go.set()
-
-    in_runtime(main)
 
 
 class _Answering:
@@ -406,8 +379,8 @@ class _Answering:
 
 
 @pytest.mark.parametrize("way", ["async", "thread"])
-def test_questions_and_progress_reach_the_caller_on_its_own_loop_and_cost_the_function_no_time(way: str) -> None:
-    async def main(runtime: FunctionRuntime) -> None:
+async def test_questions_and_progress_reach_the_caller_on_its_own_loop_and_cost_the_function_no_time(way: str) -> None:
+    async with opened() as runtime:
         line = _Answering()
         context = ToolContext(call_id="c", principal=Principal(id="ann"), line=line, loop=asyncio.get_running_loop())
 
@@ -430,11 +403,9 @@ def test_questions_and_progress_reach_the_caller_on_its_own_loop_and_cost_the_fu
             context.limited(None)
         assert line.told == [1]
 
-    in_runtime(main)
 
-
-def test_a_question_is_withdrawn_when_its_function_is_cancelled() -> None:
-    async def main(runtime: FunctionRuntime) -> None:
+async def test_a_question_is_withdrawn_when_its_function_is_cancelled() -> None:
+    async with opened() as runtime:
         line, withdrawn = _Answering(), asyncio.Event()
 
         async def ask(key: str, method: str, params: JsonObject) -> Json:
@@ -456,5 +427,3 @@ def test_a_question_is_withdrawn_when_its_function_is_cancelled() -> None:
         task.cancel()
         await asyncio.wait([task])
         await withdrawn.wait()
-
-    in_runtime(main)

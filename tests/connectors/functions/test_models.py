@@ -129,23 +129,25 @@ def test_models_are_in_the_schema_with_limits_descriptions_and_aliases(project: 
     assert schema["required"] == ["items"]
 
 
-def test_values_are_models_and_their_limits_hold(project: Path) -> None:
-    made = call(project, "own__order_items", {"items": [{"sku": "ab", "howMany": 2}], "first": {"sku": "cd"}})
+async def test_values_are_models_and_their_limits_hold(project: Path) -> None:
+    made = await call(project, "own__order_items", {"items": [{"sku": "ab", "howMany": 2}], "first": {"sku": "cd"}})
     assert made["data"] == {"ab": 2, "cd": 1}
     for items in ([{"sku": "a"}], [{"sku": "ab", "howMany": 10}], [{"sku": "ab"}] * 3, ["ab"], [{}]):
-        assert call(project, "own__order_items", {"items": items})["error"]["code"] == "validation", items
-    assert call(project, "own__pet", {"pet": {"kind": "dog"}})["data"] == "Dog"
-    assert call(project, "own__pet", {"pet": {"kind": "dog", "lives": 3, "tricks": 3}})["error"]["code"] == "validation"
+        assert (await call(project, "own__order_items", {"items": items}))["error"]["code"] == "validation", items
+    assert (await call(project, "own__pet", {"pet": {"kind": "dog"}}))["data"] == "Dog"
+    assert (await call(project, "own__pet", {"pet": {"kind": "dog", "lives": 3, "tricks": 3}}))["error"][
+        "code"
+    ] == "validation"
     root = {"name": "a", "below": [{"name": "b", "below": []}]}
-    assert call(project, "own__tree", {"root": root})["data"] == root
+    assert (await call(project, "own__tree", {"root": root}))["data"] == root
     given = {"place": {"city": "Bonn"}, "plain": {"size": 1}, "typed": {"size": 2}}
-    assert call(project, "own__others", given)["data"] == ["Place", "Plain", "dict", "Item"]
-    assert call(project, "own__others", {**given, "plain": {"size": 0}})["error"]["code"] == "validation"
+    assert (await call(project, "own__others", given))["data"] == ["Place", "Plain", "dict", "Item"]
+    assert (await call(project, "own__others", {**given, "plain": {"size": 0}}))["error"]["code"] == "validation"
 
 
-def test_what_a_validator_refuses_is_told_without_what_was_sent(project: Path) -> None:
-    assert call(project, "own__even", {"x": {"n": 2}})["data"] == 2
-    error = call(project, "own__even", {"x": {"n": 77777}})["error"]
+async def test_what_a_validator_refuses_is_told_without_what_was_sent(project: Path) -> None:
+    assert (await call(project, "own__even", {"x": {"n": 2}}))["data"] == 2
+    error = (await call(project, "own__even", {"x": {"n": 77777}}))["error"]
     assert (error["code"], "must be even" in error["message"]) == ("validation", True)
     assert "77777" not in error["message"]
     assert "errors.pydantic.dev" not in error["message"]
@@ -161,8 +163,8 @@ def test_what_a_validator_refuses_is_told_without_what_was_sent(project: Path) -
         ("numbers", "null", [None, 1.5]),
     ],
 )
-def test_an_answer_is_written_as_it_says(tool: str, kind: str, data: Any, project: Path) -> None:
-    assert call(project, f"own__{tool}", {"kind": kind})["data"] == data
+async def test_an_answer_is_written_as_it_says(tool: str, kind: str, data: Any, project: Path) -> None:
+    assert (await call(project, f"own__{tool}", {"kind": kind}))["data"] == data
 
 
 @pytest.mark.parametrize(
@@ -178,16 +180,16 @@ def test_an_answer_is_written_as_it_says(tool: str, kind: str, data: Any, projec
         ("numbers", "set", "has no JSON form"),
     ],
 )
-def test_an_answer_that_is_not_what_it_says_is_an_error_without_a_word_of_it(
+async def test_an_answer_that_is_not_what_it_says_is_an_error_without_a_word_of_it(
     tool: str, kind: str, says: str, project: Path
 ) -> None:
-    found = call(project, f"own__{tool}", {"kind": kind})
+    found = await call(project, f"own__{tool}", {"kind": kind})
     assert (found["status"], found["error"]["code"]) == ("error", "handler_error")
     assert says in found["error"]["message"]
     assert "secret-value" not in str(found)
 
 
-def test_two_types_that_are_called_alike_have_a_definition_each(tmp_path: Path) -> None:
+async def test_two_types_that_are_called_alike_have_a_definition_each(tmp_path: Path) -> None:
     text = '''
 import dataclasses
 import pydantic, toolgen
@@ -217,4 +219,4 @@ def Thing(a: list[A.Thing], b: list[B.Thing], c: list[C.Thing]) -> list[int]:
     assert validator.is_valid(good)
     assert not validator.is_valid({**good, "a": [{"y": "abc"}]})
     assert not validator.is_valid({**good, "c": [{"z": 1}]})
-    assert call(path, "own__Thing", good)["data"] == [1, 3, 1]
+    assert (await call(path, "own__Thing", good))["data"] == [1, 3, 1]

@@ -12,7 +12,6 @@ from starlette.routing import Route
 
 from tests.connectors.graphql.test_executor import Scripted, call, executor, serving, tool
 from toolgen.connectors.graphql.budget import CostBudget, report_of
-from toolgen.connectors.graphql.executor import GraphQLExecutor
 from toolgen.core.clock import FixedClock
 from toolgen.model.result import Failed, Success
 
@@ -146,7 +145,9 @@ async def served(*bodies: Any) -> tuple[list[Success | Failed], int]:
     """The endings of one call more than there are answers, one after the other, and how many of them were sent."""
     service = Scripted()
 
-    async def main(made: GraphQLExecutor, origin: str) -> list[Success | Failed]:
+    app = Starlette(routes=[Route("/{path:path}", service.answer, methods=["POST"])])
+    for origin in serving(app):
+        made = executor()
         found = []
         try:
             for body in (*bodies, bodies[-1]):
@@ -154,11 +155,7 @@ async def served(*bodies: Any) -> tuple[list[Success | Failed], int]:
                 found.append(await made.execute(call(tool(f"{origin}/graphql"), {"a": 1})))
         finally:
             await made.close()
-        return found
-
-    app = Starlette(routes=[Route("/{path:path}", service.answer, methods=["POST"])])
-    for origin in serving(app):
-        return await main(executor(), origin), len(service.seen)
+        return found, len(service.seen)
     raise AssertionError("unreachable")
 
 

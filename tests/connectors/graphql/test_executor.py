@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import threading
@@ -119,19 +118,16 @@ def executor(permit: Callable[[Destination], Verdict] = allow, **options: Any) -
     return GraphQLExecutor(**{**made, **options})
 
 
-def run(work: Callable[[GraphQLExecutor], Awaitable[Any]], made: GraphQLExecutor | None = None) -> Any:
-    async def main() -> Any:
-        used = made or executor()
-        try:
-            return await work(used)
-        finally:
-            await used.close()
-
-    return asyncio.run(main())
+async def run(work: Callable[[GraphQLExecutor], Awaitable[Any]], made: GraphQLExecutor | None = None) -> Any:
+    used = made or executor()
+    try:
+        return await work(used)
+    finally:
+        await used.close()
 
 
-def execute(asked: Call, made: GraphQLExecutor | None = None) -> Success | Failed:
-    result: Success | Failed = run(lambda used: used.execute(asked), made)
+async def execute(asked: Call, made: GraphQLExecutor | None = None) -> Success | Failed:
+    result: Success | Failed = await run(lambda used: used.execute(asked), made)
     return result
 
 
@@ -145,11 +141,11 @@ def execute(asked: Call, made: GraphQLExecutor | None = None) -> Success | Faile
         ({"unknown": 1, "a": 2}, {"a": 2}),
     ],
 )
-def test_absent_null_and_empty_arrive_as_they_were_given(
+async def test_absent_null_and_empty_arrive_as_they_were_given(
     service: Scripted, origin: str, arguments: dict[str, Any], variables: dict[str, Any]
 ) -> None:
     asked = call(tool(f"{origin}/graphql"), arguments)
-    assert execute(asked) == Success(
+    assert await execute(asked) == Success(
         data={"thing": 1}, delivery=Delivery(attempts=1, bytes=len(service.body), status=200)
     )
     [(headers, path, body)] = service.seen
@@ -164,8 +160,8 @@ def test_absent_null_and_empty_arrive_as_they_were_given(
     assert executor().preview(asked) == body
 
 
-def test_the_endpoint_keeps_its_trailing_slash_and_query(service: Scripted, origin: str) -> None:
-    execute(call(tool(f"{origin}/api/graphql/?version=1")))
+async def test_the_endpoint_keeps_its_trailing_slash_and_query(service: Scripted, origin: str) -> None:
+    await execute(call(tool(f"{origin}/api/graphql/?version=1")))
     assert service.seen[0][1] == "/api/graphql/"
 
 
@@ -197,12 +193,12 @@ ERROR = {"message": "north does not answer", "path": ["thing", "rooms", 2, "coun
         (403, JSON, {"message": "no"}, "the server answered 403 Forbidden", {"message": "no"}),
     ],
 )  # fmt: skip
-def test_answers_that_are_no_success(
+async def test_answers_that_are_no_success(
     service: Scripted, origin: str, status: int, content_type: str, body: Any, message: str, data: Any
 ) -> None:
     service.status, service.content_type = status, content_type
     service.body = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    result = execute(call(tool(f"{origin}/graphql")))
+    result = await execute(call(tool(f"{origin}/graphql")))
     assert isinstance(result, Failed)
     assert result.error.code == "upstream_error"
     assert message in result.error.message
@@ -216,16 +212,18 @@ def test_answers_that_are_no_success(
 @pytest.mark.parametrize(
     "body", [{"data": {"thing": []}}, {"data": {"thing": None}, "errors": None}, {"data": {"thing": {}}, "errors": []}]
 )
-def test_empty_and_null_data_are_successes_and_stay_what_they_are(service: Scripted, origin: str, body: Any) -> None:
+async def test_empty_and_null_data_are_successes_and_stay_what_they_are(
+    service: Scripted, origin: str, body: Any
+) -> None:
     service.body = json.dumps(body).encode()
-    result = execute(call(tool(f"{origin}/graphql")))
+    result = await execute(call(tool(f"{origin}/graphql")))
     assert isinstance(result, Success)
     assert result.data == body["data"]
 
 
-def test_too_large_an_answer_is_an_error_and_not_half_of_one(service: Scripted, origin: str) -> None:
+async def test_too_large_an_answer_is_an_error_and_not_half_of_one(service: Scripted, origin: str) -> None:
     service.body = json.dumps({"data": {"thing": "x" * 2_000_000}}).encode()
-    result = execute(call(tool(f"{origin}/graphql")))
+    result = await execute(call(tool(f"{origin}/graphql")))
     assert isinstance(result, Failed)
     assert result.error.code == "response_too_large"
 
@@ -240,17 +238,19 @@ def test_too_large_an_answer_is_an_error_and_not_half_of_one(service: Scripted, 
         ({}, 1.0),
     ],
 )
-def test_a_throttled_answer_says_when_to_come_back(service: Scripted, origin: str, cost: Any, wait: float) -> None:
+async def test_a_throttled_answer_says_when_to_come_back(
+    service: Scripted, origin: str, cost: Any, wait: float
+) -> None:
     errors = [{"message": "Throttled", "extensions": {"code": "THROTTLED"}}]
     service.body = json.dumps({"errors": errors, "extensions": {"cost": cost}}).encode()
-    result = execute(call(tool(f"{origin}/graphql")))
+    result = await execute(call(tool(f"{origin}/graphql")))
     assert isinstance(result, Failed)
     assert result.error.retry_after_s == wait
 
 
-def test_a_retry_after_header_is_kept_beside_graphql_errors(service: Scripted, origin: str) -> None:
+async def test_a_retry_after_header_is_kept_beside_graphql_errors(service: Scripted, origin: str) -> None:
     service.status, service.headers, service.body = 429, {"retry-after": "7"}, b'{"errors": [{"message": "slow"}]}'
-    result = execute(call(tool(f"{origin}/graphql")))
+    result = await execute(call(tool(f"{origin}/graphql")))
     assert isinstance(result, Failed)
     assert (result.error.retry_after_s, result.error.message) == (7.0, "the service reported: slow")
 
@@ -264,69 +264,69 @@ def test_a_retry_after_header_is_kept_beside_graphql_errors(service: Scripted, o
         ({"hasNextPage": True, "endCursor": "c9"}, {}, ""),
     ],
 )
-def test_a_cursor_is_offered_where_it_can_be_used(
+async def test_a_cursor_is_offered_where_it_can_be_used(
     service: Scripted, origin: str, page_info: Any, variables: dict[str, str], cursor: str
 ) -> None:
     service.body = json.dumps({"data": {"thing": {"pageInfo": page_info}}}).encode()
-    result = execute(call(tool(f"{origin}/graphql", variables=variables)))
+    result = await execute(call(tool(f"{origin}/graphql", variables=variables)))
     assert isinstance(result, Success)
     assert result.next_cursor == cursor
 
 
-def test_the_credential_is_sent_and_shown_nowhere(service: Scripted, origin: str) -> None:
+async def test_the_credential_is_sent_and_shown_nowhere(service: Scripted, origin: str) -> None:
     service.body = json.dumps({"errors": [{"message": f"I saw Bearer {TOKEN}"}]}).encode()
     made = executor(schemes=BEARER, auth={"bearer": SecretReference("env", "TOKEN")})
     asked = call(tool(f"{origin}/graphql"))
-    result = execute(asked, made)
+    result = await execute(asked, made)
     assert service.seen[0][0]["authorization"] == f"Bearer {TOKEN}"
     for shown in (repr(result), repr(made), repr(made.preview(asked)), repr(vars(made))):
         assert TOKEN not in shown
 
 
-def test_a_credential_that_is_not_set_stops_the_call(service: Scripted, origin: str) -> None:
+async def test_a_credential_that_is_not_set_stops_the_call(service: Scripted, origin: str) -> None:
     made = executor(schemes=BEARER, auth={"bearer": SecretReference("env", "MISSING")})
-    result = execute(call(tool(f"{origin}/graphql")), made)
+    result = await execute(call(tool(f"{origin}/graphql")), made)
     assert isinstance(result, Failed)
     assert result.error.code == "secret_unavailable"
     assert service.seen == []
 
 
-def test_a_credential_nobody_knows_how_to_send_stops_the_call(service: Scripted, origin: str) -> None:
+async def test_a_credential_nobody_knows_how_to_send_stops_the_call(service: Scripted, origin: str) -> None:
     made = executor(schemes=BEARER, auth={"barer": SecretReference("env", "TOKEN")})
-    result = execute(call(tool(f"{origin}/graphql")), made)
+    result = await execute(call(tool(f"{origin}/graphql")), made)
     assert isinstance(result, Failed)
     assert result.error.code == "secret_unavailable"
     assert service.seen == []
 
 
-def test_a_refused_address_is_never_connected_to(service: Scripted, origin: str) -> None:
+async def test_a_refused_address_is_never_connected_to(service: Scripted, origin: str) -> None:
     asked_about: list[Destination] = []
 
     def refuse(destination: Destination) -> Verdict:
         asked_about.append(destination)
         return Deny(rule="egress", reason="private network", code="egress_refused")
 
-    result = execute(call(tool(f"{origin}/graphql")), executor(refuse))
+    result = await execute(call(tool(f"{origin}/graphql")), executor(refuse))
     assert isinstance(result, Failed)
     assert (result.error.code, result.error.rule) == ("egress_refused", "egress")
     assert [one.address for one in asked_about] == ["127.0.0.1"]
     assert service.seen == []
 
 
-def test_a_redirect_is_not_followed(service: Scripted, origin: str) -> None:
+async def test_a_redirect_is_not_followed(service: Scripted, origin: str) -> None:
     def unless_redirected(destination: Destination) -> Verdict:
         return Deny(rule="egress", reason="no") if destination.service == "redirect" else Allow(rule="t")
 
     service.status, service.headers, service.body = 307, {"location": f"{origin}/elsewhere"}, b""
-    result = execute(call(tool(f"{origin}/graphql")), executor(unless_redirected))
+    result = await execute(call(tool(f"{origin}/graphql")), executor(unless_redirected))
     assert isinstance(result, Failed)
     assert result.error.code == "upstream_error"
     assert len(service.seen) == 1
 
 
 @pytest.mark.parametrize("endpoint", ["", "http://127.0.0.1:1/graphql", "http://{host}/graphql", "ftp://127.0.0.1/x"])
-def test_an_endpoint_that_cannot_be_reached_is_a_failure_and_no_exception(endpoint: str) -> None:
-    result = execute(call(tool(endpoint)))
+async def test_an_endpoint_that_cannot_be_reached_is_a_failure_and_no_exception(endpoint: str) -> None:
+    result = await execute(call(tool(endpoint)))
     assert isinstance(result, Failed)
     assert result.error.code in {"upstream_unavailable", "validation"}
 
@@ -357,11 +357,11 @@ def _shop() -> Iterator[dict[str, Tool]]:
         ("catalog__delete_product", {"id": "p6"}, "deleteProduct", {"deletedId": "p6"}),
     ],
 )
-def test_every_kind_of_operation_reaches_the_sample_catalog(
+async def test_every_kind_of_operation_reaches_the_sample_catalog(
     shop: dict[str, Tool], name: str, arguments: dict[str, Any], field: str, expected: dict[str, Any]
 ) -> None:
     made = executor(schemes=BEARER, auth={"bearer": SecretReference("env", "TOKEN")})
-    result = execute(call(shop[name], arguments), made)
+    result = await execute(call(shop[name], arguments), made)
     assert isinstance(result, Success)
     assert isinstance(result.data, Mapping)
     answered = result.data[field]
@@ -369,9 +369,9 @@ def test_every_kind_of_operation_reaches_the_sample_catalog(
     assert {key: answered[key] for key in expected} == expected
 
 
-def test_a_field_that_fails_leaves_its_neighbours(shop: dict[str, Tool]) -> None:
+async def test_a_field_that_fails_leaves_its_neighbours(shop: dict[str, Tool]) -> None:
     made = executor(schemes=BEARER, auth={"bearer": SecretReference("env", "TOKEN")})
-    result = execute(call(shop["catalog__get_stock"], {"productId": "p2"}), made)
+    result = await execute(call(shop["catalog__get_stock"], {"productId": "p2"}), made)
     assert isinstance(result, Success)
     kept: Any = result.data
     assert result.shape is Shape.GRAPHQL
@@ -385,7 +385,7 @@ def test_a_field_that_fails_leaves_its_neighbours(shop: dict[str, Tool]) -> None
     assert [one["count"] for one in kept["data"]["stock"]["warehouses"]] == [7, 3, None]
 
 
-def test_without_its_credential_the_catalog_answers_nothing(shop: dict[str, Tool]) -> None:
-    result = execute(call(shop["catalog__list_categories"]))
+async def test_without_its_credential_the_catalog_answers_nothing(shop: dict[str, Tool]) -> None:
+    result = await execute(call(shop["catalog__list_categories"]))
     assert isinstance(result, Failed)
     assert "a bearer token is needed" in result.error.message

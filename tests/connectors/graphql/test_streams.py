@@ -47,7 +47,7 @@ def bearer_listener() -> SubscriptionListener:
 
 
 async def listen(app: Any, transport: str, *, seconds: float = 60.0, events: int = 2) -> Success | Failed:
-    async def main(origin: str) -> Success | Failed:
+    with serving(app) as origin:
         url = origin if transport == "sse" else "ws" + origin.removeprefix("http")
         listener = bearer_listener()
         try:
@@ -55,9 +55,6 @@ async def listen(app: Any, transport: str, *, seconds: float = 60.0, events: int
             return await listener.listen(subscription, REQUEST, (("bearer",),), Principal(id="p"))
         finally:
             await listener.close()
-
-    with serving(app) as origin:
-        return await main(origin)
 
 
 def socket(*messages: Any, close: tuple[int, str] | None = None, forever: Any = None) -> Any:
@@ -290,7 +287,9 @@ async def _denied(scope: Any, _: Any, send: Any) -> None:
 async def renewing(app: Any, transport: str, tokens: list[str]) -> tuple[Success | Failed, int]:
     """What is heard with OAuth tokens that are given out in this order, and how many were asked for."""
 
-    async def main(origin: str, endpoint: str) -> Success | Failed:
+    given = iter(tokens)
+    with serving(app) as origin, authorizing(lambda _: issued(next(given))) as service:
+        endpoint = service.origin
         url = origin if transport == "sse" else "ws" + origin.removeprefix("http")
         secrets, clock = SecretResolver({"S": "secret"}), SystemClock()
         grants = OAuthClients(secrets=secrets, permit=lambda _: Allow(rule="test"), clock=clock)
@@ -306,14 +305,11 @@ async def renewing(app: Any, transport: str, tokens: list[str]) -> tuple[Success
         )
         try:
             subscription = GraphQLSubscription(transport=transport, url=url, events=2, seconds=20.0)
-            return await listener.listen(subscription, REQUEST, (("client",),), Principal(id="p"))
+            found = await listener.listen(subscription, REQUEST, (("client",),), Principal(id="p"))
         finally:
             await listener.close()
             await selector.close()
-
-    given = iter(tokens)
-    with serving(app) as origin, authorizing(lambda _: issued(next(given))) as service:
-        return await main(origin, service.origin), len(service.asked)
+        return found, len(service.asked)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.connectors.http.upstreams import OK, Asking, Run, Server, answers, asked
+from tests.connectors.http.upstreams import OK, Asking, Server, answers, asked
 from toolgen.connectors.http.connector import Timeouts
 from toolgen.connectors.http.message import UndecodableError
 from toolgen.connectors.http.reply import BrokenError, RawResponse, TimedOutError, UnsentError
@@ -18,18 +18,20 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 MANY = 3
 
 
-def test_requests_follow_each_other_on_a_connection(run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_requests_follow_each_other_on_a_connection() -> None:
     server = Server(*[OK] * MANY)
-    found = run(answers(server, *[asked()] * MANY))
+    found = await answers(server, *[asked()] * MANY)
     assert [reply.body for reply in found] == [b"ok"] * MANY
     assert server.connections == 1
 
 
-def test_a_request_is_sent_as_it_is_with_its_framing(run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_request_is_sent_as_it_is_with_its_framing() -> None:
     server = Server(OK, OK, OK)
     agent = (("X-Key", "secret"), ("Accept", "*/*"), ("User-Agent", "t"))
     requests = [asked(headers=agent), asked("POST", headers=agent), asked("POST", body=b"{}", headers=agent)]
-    found = run(answers(server, *requests))
+    found = await answers(server, *requests)
     assert [reply.body for reply in found] == [b"ok"] * 3
     first, second, third = (head.decode().split("\r\n")[:-2] for head in server.heads)
     assert first[0] == "GET /a?b=1 HTTP/1.1"
@@ -40,6 +42,7 @@ def test_a_request_is_sent_as_it_is_with_its_framing(run: Run) -> None:
     assert sorted(third[1:]) == sorted([*sent, *framing, "Content-Length: 2"])
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize(
     ("script", "body", "kept"),
     [
@@ -60,11 +63,11 @@ def test_a_request_is_sent_as_it_is_with_its_framing(run: Run) -> None:
         (b"HTTP/1.1 200 OK\r\nConnection: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", b"ok", False),
     ],
 )
-def test_an_answer_is_read_whole_and_a_connection_kept_only_when_nothing_is_left_on_it(
-    script: bytes, body: bytes, kept: bool, run: Run
+async def test_an_answer_is_read_whole_and_a_connection_kept_only_when_nothing_is_left_on_it(
+    script: bytes, body: bytes, kept: bool
 ) -> None:
     server = Server(script, *[OK] * MANY)
-    first, *others = run(answers(server, *[asked()] * MANY))
+    first, *others = await answers(server, *[asked()] * MANY)
     assert isinstance(first, RawResponse)
     assert first.body == body
     assert "x-status" not in first.headers
@@ -73,35 +76,40 @@ def test_an_answer_is_read_whole_and_a_connection_kept_only_when_nothing_is_left
     assert all(isinstance(one, RawResponse) and one.body in {body, b"ok"} for one in others)
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize("length", [0, 65_536, 65_537, 300_000])
-def test_a_body_of_known_length_is_read_to_its_end_and_no_further(length: int, run: Run) -> None:
+async def test_a_body_of_known_length_is_read_to_its_end_and_no_further(length: int) -> None:
     body = bytes(range(97, 122)) * 12_000
     script = HEAD + b"Content-Length: %d\r\n\r\n" % length + body[:length]
     server = Server(*[script] * MANY)
-    found = run(answers(server, *[asked()] * MANY, limit=length))
+    found = await answers(server, *[asked()] * MANY, limit=length)
     assert [(reply.body, reply.truncated) for reply in found] == [(body[:length], False)] * MANY
     assert server.connections == 1
 
 
-def test_an_answer_without_a_length_ends_with_its_connection(run: Run) -> None:
-    found = run(answers(Server(HEAD + b"\r\nall of it", ends=True), asked()))
+@pytest.mark.usefixtures("loop_factory")
+async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+    found = await answers(Server(HEAD + b"\r\nall of it", ends=True), asked())
     assert found[0].body == b"all of it"
 
 
-def test_an_answer_to_head_has_no_body_whatever_its_length_says(run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_an_answer_to_head_has_no_body_whatever_its_length_says() -> None:
     server = Server(HEAD + b"Content-Length: 5000\r\nETag: a\r\n\r\n")
-    (reply,) = run(answers(server, asked("HEAD")))
+    (reply,) = await answers(server, asked("HEAD"))
     assert (reply.body, reply.headers) == (b"", {"content-length": "5000", "etag": "a"})
 
 
-def test_of_a_repeated_header_the_first_counts_and_one_without_text_is_left_out(run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_of_a_repeated_header_the_first_counts_and_one_without_text_is_left_out() -> None:
     script = HEAD + b"X-A: 1\r\nX-a: 2\r\nETag: \xe9\r\nX-B: 3\r\nContent-Length: 0\r\n\r\n"
-    (reply,) = run(answers(Server(script), asked()))
+    (reply,) = await answers(Server(script), asked())
     assert reply.headers == {"x-a": "1", "x-b": "3", "content-length": "0"}
-    (reply,) = run(answers(Server(script.replace(b"ETag: \xe9\r\n", b"")), asked()))
+    (reply,) = await answers(Server(script.replace(b"ETag: \xe9\r\n", b"")), asked())
     assert reply.headers == {"x-a": "1", "x-b": "3", "content-length": "0"}
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize(
     "script",
     [
@@ -147,14 +155,15 @@ def test_of_a_repeated_header_the_first_counts_and_one_without_text_is_left_out(
         HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"X: y\r\n" * 40_000,
     ],
 )
-def test_what_is_no_answer_is_told_as_broken(script: bytes, run: Run) -> None:
-    found = run(answers(Server(script), asked("POST")))
+async def test_what_is_no_answer_is_told_as_broken(script: bytes) -> None:
+    found = await answers(Server(script), asked("POST"))
     assert [type(one) for one in found] == [BrokenError]
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize("script", [b"", HEAD + b"Content-Length: 3\r\n\r\nok", b"HTTP/1.1 200 O", OK[:-1], OK[:-4]])
-def test_an_answer_that_breaks_off_is_none(script: bytes, run: Run) -> None:
-    (found,) = run(answers(Server(script, ends=True), asked()))
+async def test_an_answer_that_breaks_off_is_none(script: bytes) -> None:
+    (found,) = await answers(Server(script, ends=True), asked())
     assert isinstance(found, BrokenError)
 
 
@@ -167,9 +176,10 @@ async def test_a_body_beyond_the_cap_is_cut_and_its_connection_closed() -> None:
         await asyncio.wait_for(server.gone[0].wait(), 60)
 
 
-def test_a_body_that_cannot_be_decoded_is_said_so(run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_body_that_cannot_be_decoded_is_said_so() -> None:
     server = Server(HEAD + b"Content-Encoding: br\r\nContent-Length: 2\r\n\r\nok")
-    (found,) = run(answers(server, asked()))
+    (found,) = await answers(server, asked())
     assert isinstance(found, UndecodableError)
 
 
@@ -218,22 +228,24 @@ async def test_a_connection_the_server_closed_is_not_used_again() -> None:
     assert len(server.heads) == 20
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize(
     ("hint", "rests"), [("timeout=1", False), ("max=9, TIMEOUT=0", False), ("timeout=90", True), ("timeout=x", True)]
 )
-def test_a_connection_rests_no_longer_than_its_server_says(hint: str, rests: bool, run: Run) -> None:
+async def test_a_connection_rests_no_longer_than_its_server_says(hint: str, rests: bool) -> None:
     script = HEAD + f"Keep-Alive: {hint}\r\nContent-Length: 2\r\n\r\nok".encode()
     server = Server(*[script] * MANY)
-    found = run(answers(server, *[asked()] * MANY))
+    found = await answers(server, *[asked()] * MANY)
     assert all(isinstance(one, RawResponse) for one in found)
     assert server.connections == (1 if rests else MANY)
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize("seconds", [(0.3, 60.0), (60.0, 0.3)], ids=["between pieces", "altogether"])
 @pytest.mark.parametrize("script", [None, HEAD + b"Content-Length: 9\r\n\r\nhalf"])
-def test_no_answer_is_awaited_for_ever(seconds: tuple[float, float], script: bytes | None, run: Run) -> None:
+async def test_no_answer_is_awaited_for_ever(seconds: tuple[float, float], script: bytes | None) -> None:
     timeouts = Timeouts(first_byte_s=seconds[0], total_s=seconds[1])
-    (found,) = run(answers(Server(script), asked(), timeouts=timeouts))
+    (found,) = await answers(Server(script), asked(), timeouts=timeouts)
     assert isinstance(found, TimedOutError)
 
 
@@ -246,6 +258,7 @@ async def test_a_request_may_have_less_time_than_its_client_gives() -> None:
                 await client.send(asked(), until=asyncio.get_running_loop().time() + left)
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize(
     ("method", "status", "body", "kept"),
     [
@@ -267,8 +280,8 @@ async def test_a_request_may_have_less_time_than_its_client_gives() -> None:
         ("POST", 200, b'"' + b"x" * 2_000_000 + b'"', False),
     ],
 )
-def test_what_is_left_of_a_body_is_never_in_front_of_the_next_request(
-    method: str, status: int, body: bytes | None, kept: bool, run: Run
+async def test_what_is_left_of_a_body_is_never_in_front_of_the_next_request(
+    method: str, status: int, body: bytes | None, kept: bool
 ) -> None:
     answer = f"HTTP/1.1 {status} So\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok".encode()
 
@@ -280,7 +293,7 @@ def test_what_is_left_of_a_body_is_never_in_front_of_the_next_request(
                 await reader.readexactly(len(body or b""))
 
     server = Reading()
-    found = run(answers(server, *[asked(method, body=body)] * MANY))
+    found = await answers(server, *[asked(method, body=body)] * MANY)
     assert {one.status for one in found} == {status}
     assert server.connections == (1 if kept else MANY)
     assert {b"\r\nConnection: close\r\n" in head for head in server.heads} == {not kept}

@@ -124,30 +124,24 @@ def files(tmp_path: Path) -> Iterator[Files]:
 
 
 async def test_a_certificate_is_shown_and_a_replaced_one_is_shown_by_the_next_call(files: Files) -> None:
-    async def main() -> list[Any]:
-        executor, seen = files.executor(), []
-        try:
-            for name in ("client-1", "client-1", "client-2"):
-                if name == "client-2":
-                    files.replace(name)
-                outcome = await executor.execute(files.call())
-                assert isinstance(outcome, Success), outcome
-                seen.append(outcome.data)
-            return seen
-        finally:
-            await executor.close()
-
-    assert await main() == [{"client": "client-1"}, {"client": "client-1"}, {"client": "client-2"}]
+    executor, seen = files.executor(), []
+    try:
+        for name in ("client-1", "client-1", "client-2"):
+            if name == "client-2":
+                files.replace(name)
+            outcome = await executor.execute(files.call())
+            assert isinstance(outcome, Success), outcome
+            seen.append(outcome.data)
+    finally:
+        await executor.close()
+    assert seen == [{"client": "client-1"}, {"client": "client-1"}, {"client": "client-2"}]
 
 
 async def failed(files: Files, executor: HttpExecutor) -> Failed:
-    async def main() -> Any:
-        try:
-            return await executor.execute(files.call())
-        finally:
-            await executor.close()
-
-    outcome = await main()
+    try:
+        outcome = await executor.execute(files.call())
+    finally:
+        await executor.close()
     assert isinstance(outcome, Failed)
     return outcome
 

@@ -21,10 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.authorities import identified
-from tests.connectors.http.upstreams import OK, Asking, Run, Server, answers, asked, dialer
+from tests.connectors.http.upstreams import OK, Asking, Server, answers, asked, dialer
 from toolgen.connectors.http.client import PLACES
 from toolgen.connectors.http.connector import Timeouts
-from toolgen.connectors.http.reply import BrokenError, RawResponse, UnsentError
+from toolgen.connectors.http.reply import BrokenError, UnsentError
 from toolgen.core.errors import distrust_advice
 
 
@@ -73,19 +73,21 @@ def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ss
     return trust
 
 
-def test_a_certificate_is_held_against_the_name_and_not_the_address(
-    trusted: Callable[..., ssl.SSLContext], run: Run
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_certificate_is_held_against_the_name_and_not_the_address(
+    trusted: Callable[..., ssl.SSLContext],
 ) -> None:
     context = trusted(x509.DNSName("api.invalid"))
     server = Server(OK, OK)
-    found = run(answers(server, asked(), asked("POST", body=b"x"), scheme="https", tls=context))
+    found = await answers(server, asked(), asked("POST", body=b"x"), scheme="https", tls=context)
     assert [reply.body for reply in found] == [b"ok", b"ok"]
     assert server.connections == 1
 
 
-def test_an_address_in_a_url_is_held_against_addresses(trusted: Callable[..., ssl.SSLContext], run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_an_address_in_a_url_is_held_against_addresses(trusted: Callable[..., ssl.SSLContext]) -> None:
     context = trusted(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
-    (reply,) = run(answers(Server(OK), asked(), scheme="https", host="127.0.0.1", tls=context))
+    (reply,) = await answers(Server(OK), asked(), scheme="https", host="127.0.0.1", tls=context)
     assert reply.body == b"ok"
 
 
@@ -106,47 +108,51 @@ def test_what_is_wrong_with_a_certificate_says_what_to_do(reason: str, advice: s
     assert advice in distrust_advice(reason)
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="before Python 3.13 nobody asks for identifiers of keys")
-def test_a_certificate_without_identifiers_of_keys_is_told_apart(
-    trusted: Callable[..., ssl.SSLContext], run: Run, monkeypatch: pytest.MonkeyPatch
+async def test_a_certificate_without_identifiers_of_keys_is_told_apart(
+    trusted: Callable[..., ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(globals(), "identified", lambda builder, *_: builder)
-    (found,) = run(answers(Server(OK), asked(), scheme="https", tls=trusted(x509.DNSName("api.invalid"))))
+    (found,) = await answers(Server(OK), asked(), scheme="https", tls=trusted(x509.DNSName("api.invalid")))
     assert isinstance(found, UnsentError)
     assert "key usage and key identifiers" in distrust_advice(found.reason), found.reason
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize("name", ["other.invalid", "127.0.0.1"])
-def test_a_certificate_for_another_name_is_sent_nothing(
-    name: str, trusted: Callable[..., ssl.SSLContext], run: Run
+async def test_a_certificate_for_another_name_is_sent_nothing(
+    name: str, trusted: Callable[..., ssl.SSLContext]
 ) -> None:
     server = Server(OK)
-    (found,) = run(answers(server, asked(), scheme="https", tls=trusted(x509.DNSName(name))))
+    (found,) = await answers(server, asked(), scheme="https", tls=trusted(x509.DNSName(name)))
     assert isinstance(found, UnsentError)
     assert "certificate" in found.reason
     assert server.heads == []
 
 
-def test_a_certificate_nobody_vouches_for_is_sent_nothing(
-    trusted: Callable[..., ssl.SSLContext], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_certificate_nobody_vouches_for_is_sent_nothing(
+    trusted: Callable[..., ssl.SSLContext], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = trusted(x509.DNSName("api.invalid"))
     (tmp_path / "other").mkdir()
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates(tmp_path / "other", x509.DNSName("x"))[1]))
     server = Server(OK)
-    (found,) = run(answers(server, asked(), scheme="https", tls=context))
+    (found,) = await answers(server, asked(), scheme="https", tls=context)
     assert isinstance(found, UnsentError)
     assert server.heads == []
 
 
-def test_old_tls_is_not_spoken(trusted: Callable[..., ssl.SSLContext], run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_old_tls_is_not_spoken(trusted: Callable[..., ssl.SSLContext]) -> None:
     context = trusted(x509.DNSName("api.invalid"))
     with pytest.warns(DeprecationWarning, match="TLS"):
         context.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.warns(DeprecationWarning, match="TLS"):
         context.minimum_version = ssl.TLSVersion.TLSv1
     context.set_ciphers("ALL:@SECLEVEL=0")
-    (found,) = run(answers(Server(OK), asked(), scheme="https", tls=context))
+    (found,) = await answers(Server(OK), asked(), scheme="https", tls=context)
     assert isinstance(found, UnsentError)
 
 
@@ -159,9 +165,10 @@ async def test_a_server_without_tls_is_sent_nothing_in_the_clear() -> None:
     assert not any(b"secret" in head for head in server.heads)
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize("said", [True, False], ids=["said to end", "cut off"])
-def test_an_answer_that_ends_with_its_connection_is_whole_only_when_tls_says_so(
-    said: bool, trusted: Callable[..., ssl.SSLContext], run: Run
+async def test_an_answer_that_ends_with_its_connection_is_whole_only_when_tls_says_so(
+    said: bool, trusted: Callable[..., ssl.SSLContext]
 ) -> None:
     """Without `close_notify` anybody on the way may have cut the answer (RFC 8446, section 6.1)."""
     context = trusted(x509.DNSName("api.invalid"))
@@ -178,23 +185,16 @@ def test_an_answer_that_ends_with_its_connection_is_whole_only_when_tls_says_so(
             else:
                 os.close(connection.detach())
 
-    async def main() -> RawResponse:
-        asking = Asking(
-            f"https://api.invalid:{listener.getsockname()[1]}", dialer(Timeouts()), asyncio.Semaphore(PLACES)
-        )
-        try:
-            return await asking.send(asked())
-        finally:
-            await asking.dialer.close()
-
+    asking = Asking(f"https://api.invalid:{listener.getsockname()[1]}", dialer(Timeouts()), asyncio.Semaphore(PLACES))
     serving = threading.Thread(target=serve)
     serving.start()
     try:
         if said:
-            assert run(main()).body == b"all of it, or not"
+            assert (await asking.send(asked())).body == b"all of it, or not"
         else:
             with pytest.raises(BrokenError):
-                run(main())
+                await asking.send(asked())
     finally:
+        await asking.dialer.close()
         serving.join()
         listener.close()

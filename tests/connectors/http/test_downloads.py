@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.connectors.http.upstreams import Asking, Run, Server, asked
+from tests.connectors.http.upstreams import Asking, Server, asked
 from toolgen.connectors.http.connection import ORDINARY
 from toolgen.connectors.http.connector import Target, Timeouts
 from toolgen.connectors.http.message import PORTION, BodyReader, UndecodableError, pass_on
@@ -88,22 +88,24 @@ async def read(
 HOW = ["length", "length gzip", "length deflate", "chunked", "chunked gzip", "closed", "closed gzip"]
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize("how", HOW)
-def test_a_long_file_is_taken_in_parts(how: str, run: Run) -> None:
+async def test_a_long_file_is_taken_in_parts(how: str) -> None:
     sink = Taking()
     server = Server(framed(FILE, how), ends=how.startswith("closed"))
-    (reply,) = run(read(server, sink))
+    (reply,) = await read(server, sink)
     assert b"".join([*sink.taken, reply.body]) == FILE
     assert not reply.truncated
     assert len(reply.body) <= PORTION
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("size", [0, 10, AFTER, AFTER + 1, 299_999, 300_000, 300_001, 900_000])
-def test_an_answer_that_no_sink_takes_is_read_as_without_one(how: str, size: int, run: Run) -> None:
+async def test_an_answer_that_no_sink_takes_is_read_as_without_one(how: str, size: int) -> None:
     body = FILE[:size]
     replies = [
-        run(read(Server(framed(body, how), ends=how.startswith("closed")), sink))[0]
+        (await read(Server(framed(body, how), ends=how.startswith("closed")), sink))[0]
         for sink in (None, Taking(refuses=True), Taking(refuses=True, after=1 << 20))
     ]
     whole, *others = ((one.body, one.truncated, one.status) for one in replies)
@@ -111,9 +113,10 @@ def test_an_answer_that_no_sink_takes_is_read_as_without_one(how: str, size: int
     assert whole[1] is (size > 300_000)
 
 
-def test_a_sink_is_not_asked_about_data(run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_sink_is_not_asked_about_data() -> None:
     sink = Taking()
-    (reply,) = run(read(Server(framed(FILE, "chunked", "application/json")), sink))
+    (reply,) = await read(Server(framed(FILE, "chunked", "application/json")), sink)
     assert reply.truncated
     assert not sink.begun
 
@@ -135,22 +138,25 @@ async def test_the_connection_is_used_again_after_a_file() -> None:
     assert server.connections == 1
 
 
-def test_the_server_waits_for_a_slow_sink_and_no_limit_runs_meanwhile(run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_the_server_waits_for_a_slow_sink_and_no_limit_runs_meanwhile() -> None:
     sink = Taking(pause_s=0.5)
     timeouts = Timeouts(connect_s=60, first_byte_s=0.3, total_s=60)
-    (reply,) = run(read(Server(framed(FILE[:900_000], "length")), sink, timeouts=timeouts))
+    (reply,) = await read(Server(framed(FILE[:900_000], "length")), sink, timeouts=timeouts)
     assert b"".join([*sink.taken, reply.body]) == FILE[:900_000]
 
 
-def test_a_sink_that_wants_no_more_ends_the_answer(run: Run) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_sink_that_wants_no_more_ends_the_answer() -> None:
     sink = Taking(enough=400_000)
     server = Server(framed(FILE, "length"))
-    (reply,) = run(read(server, sink))
+    (reply,) = await read(server, sink)
     assert reply.truncated
     assert reply.body == b""
     assert sum(map(len, sink.taken)) < 400_000 + AFTER + 2 * PORTION
 
 
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize(
     ("script", "ends", "error"),
     [
@@ -161,10 +167,10 @@ def test_a_sink_that_wants_no_more_ends_the_answer(run: Run) -> None:
         (framed(FILE, "chunked gzip").replace(b"0\r\n\r\n", b"1\r\nx\r\n0\r\n\r\n"), False, UndecodableError),
     ],
 )
-def test_a_file_that_breaks_off_is_none(script: bytes, ends: bool, error: type[Exception], run: Run) -> None:
+async def test_a_file_that_breaks_off_is_none(script: bytes, ends: bool, error: type[Exception]) -> None:
     timeouts = Timeouts(connect_s=60, first_byte_s=2.0, total_s=60)
     with pytest.raises(error):
-        run(read(Server(script, ends=ends), Taking(), timeouts=timeouts))
+        await read(Server(script, ends=ends), Taking(), timeouts=timeouts)
 
 
 async def test_a_file_that_is_much_longer_decoded_is_decoded_a_portion_at_a_time() -> None:

@@ -20,7 +20,6 @@ from tests.connectors.http.upstreams import asked as requested
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.http2_client import Http2Client
-from toolgen.connectors.http.reply import RawResponse
 from toolgen.model.result import Failed, Success
 from toolgen.model.verdict import Deny
 
@@ -71,23 +70,20 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 async def test_a_long_file_is_taken_in_parts(port: int, refuses: bool) -> None:
     sink = Taking(refuses=refuses)
 
-    async def main() -> RawResponse:
-        client = Http2Client(
-            scheme="http",
-            host="127.0.0.1",
-            port=port,
-            address="127.0.0.1",
-            timeouts=Timeouts(),
-            tls=ssl.create_default_context,
+    client = Http2Client(
+        scheme="http",
+        host="127.0.0.1",
+        port=port,
+        address="127.0.0.1",
+        timeouts=Timeouts(),
+        tls=ssl.create_default_context,
+    )
+    try:
+        reply = await client.send(
+            requested(url=f"http://127.0.0.1:{port}/file"), 300_000, asyncio.Semaphore(4), sink=sink
         )
-        try:
-            return await client.send(
-                requested(url=f"http://127.0.0.1:{port}/file"), 300_000, asyncio.Semaphore(4), sink=sink
-            )
-        finally:
-            client.close()
-
-    reply = await main()
+    finally:
+        client.close()
     if refuses:
         assert (reply.truncated, sink.taken) == (True, [])
     else:

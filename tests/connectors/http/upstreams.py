@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,6 @@ from toolgen.model.verdict import Allow
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, uvloop.new_event_loop]
-Run = Callable[[Awaitable[Any]], Any]
 TIMEOUTS = Timeouts(connect_s=60, first_byte_s=60, total_s=60)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeAlias
 
 import pytest
@@ -60,24 +61,22 @@ def test_a_line_without_end_is_given_up() -> None:
     assert ended == ["wrote a line without end"]
 
 
-@pytest.fixture(name="loop", params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def _loop(request: pytest.FixtureRequest) -> Loop:
-    """What the command line and what the server runs on."""
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def loop_factory(request: pytest.FixtureRequest) -> Loop:
+    """Event loops of the command line and of the server."""
     loop: Loop = request.param
     return loop
 
 
-def with_command(loop: Loop, server: str, work: Callable[[LocalCommand], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        command = LocalCommand(CommandSpec(words=(sys.executable, "-I", "-S", "-c", f"import json, os, sys\n{server}")))
-        try:
-            assert await command.begin({}) == 1
-            return await work(command)
-        finally:
-            await command.close()
-
-    with asyncio.Runner(loop_factory=loop) as runner:
-        return runner.run(main())
+@contextlib.asynccontextmanager
+async def started(server: str) -> AsyncIterator[LocalCommand]:
+    """A command that runs this program, closed at the end."""
+    command = LocalCommand(CommandSpec(words=(sys.executable, "-I", "-S", "-c", f"import json, os, sys\n{server}")))
+    try:
+        assert await command.begin({}) == 1
+        yield command
+    finally:
+        await command.close()
 
 
 async def asked(command: LocalCommand, number: int = 1) -> CommandReply:
@@ -98,34 +97,33 @@ print(json.dumps({"jsonrpc": "2.0", "id": number, "result": {}}), flush=True)
 """
 
 
-def test_a_server_that_asks_much_before_it_reads_holds_up_nothing(loop: Loop) -> None:
-    assert with_command(loop, ASKING, asked).fault is None
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_server_that_asks_much_before_it_reads_holds_up_nothing() -> None:
+    async with started(ASKING) as command:
+        assert (await asked(command)).fault is None
 
 
-def test_what_a_server_said_last_is_read_and_it_is_begun_anew(loop: Loop) -> None:
-    async def work(command: LocalCommand) -> list[Any]:
+@pytest.mark.usefixtures("loop_factory")
+async def test_what_a_server_said_last_is_read_and_it_is_begun_anew() -> None:
+    async with started(LAST_WORDS) as command:
         found: list[Any] = [(await asked(command)).fault]
         while command.ready() is not None:  # noqa: ASYNC110 - until the loop heard of it
             await asyncio.sleep(0)
         found.append((await asked(command, 2)).fault)
         found.append(await command.begin({}))
         found.append((await asked(command, 3)).fault)
-        return found
-
-    assert with_command(loop, LAST_WORDS, work) == [None, CommandFault.NOT_SENT, 2, None]
+    assert found == [None, CommandFault.NOT_SENT, 2, None]
 
 
-def test_a_server_that_reads_no_more_is_ended(loop: Loop) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_server_that_reads_no_more_is_ended() -> None:
     """It runs on, and nobody could ever ask it."""
-
-    async def work(command: LocalCommand) -> tuple[CommandReply, Any]:
+    deaf = "sys.stdin.readline(); os.close(0)\n" + answering("2") + "import time\ntime.sleep(3600)"
+    async with started(deaf) as command:
         first, second = command.ask(request(1), None), command.ask(request(2), None)
         await second
         reply = await asked(command, 3)
-        return reply, (await first).fault
-
-    deaf = "sys.stdin.readline(); os.close(0)\n" + answering("2") + "import time\ntime.sleep(3600)"
-    reply, waited = with_command(loop, deaf, work)
+        waited = (await first).fault
     assert reply.fault in {CommandFault.NOT_SENT, CommandFault.ENDED}
     assert waited is CommandFault.ENDED
 
@@ -138,72 +136,72 @@ def answering(number: str) -> str:
     return f'print(json.dumps({{"jsonrpc": "2.0", "id": {number}, "result": {{}}}}), flush=True)\n'
 
 
-def ended(loop: Loop, server: str, requests: int = 1, secrets: dict[str, str] | None = None) -> list[str]:
+async def ended(server: str, requests: int = 1, secrets: dict[str, str] | None = None) -> list[str]:
     """The reasons of requests that a command did not answer, sent together; the first is answered where the command does so."""
 
-    async def main() -> list[str]:
-        words = (sys.executable, "-I", "-S", "-c", f"import json, os, sys\n{server}")
-        environment = {name: SecretReference("env", name) for name in secrets or {}}
-        command = LocalCommand(CommandSpec(words=words, environment=environment), clock=FixedClock())
-        try:
-            assert await command.begin(secrets or {}) == 1
-            calls = [
-                {**request(number), "params": {"arguments": {"pin": "pin-4711"}}} for number in range(1, requests + 1)
-            ]
-            replies = await asyncio.gather(*(command.ask(one, None) for one in calls))
-            again = await command.begin(secrets or {})
-            return [*(one.reason for one in replies), again.error.message if isinstance(again, Failed) else ""]
-        finally:
-            await command.close()
-
-    with asyncio.Runner(loop_factory=loop) as runner:
-        return runner.run(main())
+    words = (sys.executable, "-I", "-S", "-c", f"import json, os, sys\n{server}")
+    environment = {name: SecretReference("env", name) for name in secrets or {}}
+    command = LocalCommand(CommandSpec(words=words, environment=environment), clock=FixedClock())
+    try:
+        assert await command.begin(secrets or {}) == 1
+        calls = [{**request(number), "params": {"arguments": {"pin": "pin-4711"}}} for number in range(1, requests + 1)]
+        replies = await asyncio.gather(*(command.ask(one, None) for one in calls))
+        again = await command.begin(secrets or {})
+        return [*(one.reason for one in replies), again.error.message if isinstance(again, Failed) else ""]
+    finally:
+        await command.close()
 
 
 DYING = "line = sys.stdin.readline(); print('key', os.environ.get('KEY'), 'for pin-4711\\nno such\\x1b table', file=sys.stderr)\n"
 
 
-def test_a_command_that_ends_says_its_exit_status_and_last_words(loop: Loop) -> None:
-    first, again = ended(loop, f"{DYING}sys.exit(3)", secrets={"KEY": "secret-key-of-the-source"})
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_command_that_ends_says_its_exit_status_and_last_words() -> None:
+    first, again = await ended(f"{DYING}sys.exit(3)", secrets={"KEY": "secret-key-of-the-source"})
     how = "ended before it answered (exit status 3; standard error: key *** for *** | no such table)"
     assert first == how
     assert again == f"the command {how}; nothing was sent"
 
 
-def test_a_command_that_is_killed_says_the_signal(loop: Loop) -> None:
-    first, _ = ended(loop, "sys.stdin.readline(); os.kill(os.getpid(), 11)")
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_command_that_is_killed_says_the_signal() -> None:
+    first, _ = await ended("sys.stdin.readline(); os.kill(os.getpid(), 11)")
     assert first == "ended before it answered (signal SIGSEGV)"
 
 
-def test_a_command_that_closes_its_output_is_ended_and_says_so(loop: Loop) -> None:
-    first, _ = ended(loop, "sys.stdin.readline(); os.close(1); sys.stdin.read()")
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_command_that_closes_its_output_is_ended_and_says_so() -> None:
+    first, _ = await ended("sys.stdin.readline(); os.close(1); sys.stdin.read()")
     assert first == "ended before it answered (it closed its output)"
 
 
-def test_what_a_command_wrote_while_others_waited_is_not_told(loop: Loop) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_what_a_command_wrote_while_others_waited_is_not_told() -> None:
     """It may be about the call of another caller."""
-    *reasons, _ = ended(loop, f"sys.stdin.readline(); {DYING}sys.exit(3)", 2)
+    *reasons, _ = await ended(f"sys.stdin.readline(); {DYING}sys.exit(3)", 2)
     assert reasons == ["ended before it answered (exit status 3)"] * 2
 
 
-def test_last_words_are_bounded_and_cut_at_no_secret(loop: Loop) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_last_words_are_bounded_and_cut_at_no_secret() -> None:
     much = (
         "sys.stdin.readline(); sys.stderr.write(('x' * 997 + os.environ['KEY'] + '\\n') * 100 + os.environ['KEY'][:20])"
     )
-    first, _ = ended(loop, much, secrets={"KEY": "secret-key-of-the-source"})
+    first, _ = await ended(much, secrets={"KEY": "secret-key-of-the-source"})
     assert len(first) < 700
     assert "secret-key" not in first
 
 
-def test_a_program_that_is_not_there_says_where_it_was_looked_for(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_program_that_is_not_there_says_where_it_was_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere/bin:/nowhere/sbin")
 
-    def said(program: str) -> str:
-        async def main() -> Any:
-            return await LocalCommand(CommandSpec(words=(program,), folder="/nowhere")).begin({})
+    async def said(program: str) -> str:
+        begun = await LocalCommand(CommandSpec(words=(program,), folder="/nowhere")).begin({})
+        assert isinstance(begun, Failed)
+        return str(begun.error.message)
 
-        with asyncio.Runner(loop_factory=loop) as runner:
-            return str(runner.run(main()).error.message)
-
-    assert "there is no program 'no-such-server' in the PATH '/nowhere/bin:/nowhere/sbin'" in said("no-such-server")
-    assert "there is no program '/nowhere/bin/server'" in said("bin/server")
+    assert "there is no program 'no-such-server' in the PATH '/nowhere/bin:/nowhere/sbin'" in await said(
+        "no-such-server"
+    )
+    assert "there is no program '/nowhere/bin/server'" in await said("bin/server")

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +73,6 @@ class Held:
 def service() -> Iterator[Service]:
     with serving(counted()) as running:
         yield running
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(120):
-            await main()
-
-    asyncio.run(bounded())
 
 
 async def test_one_request_serves_a_hundred_callers_and_all_later_ones(service: Service) -> None:
@@ -243,19 +235,16 @@ def test_of_what_an_endpoint_says_of_an_error_nothing_is_repeated(code: str, mor
         ({"expires_in": "0"}, 0),
     ],
 )
-def test_how_long_a_token_lives_is_read_as_services_write_it(
+async def test_how_long_a_token_lives_is_read_as_services_write_it(
     service: Service, given: dict[str, Any], lives: float
 ) -> None:
     service.answer = counted(**given)
 
-    async def main() -> None:
-        held = Held(service)
-        await held.fetch()
-        slot = held.grant._own
-        assert slot.token is not None
-        assert slot.token.until - held.clock.monotonic() == lives
-
-    run(main)
+    held = Held(service)
+    await held.fetch()
+    slot = held.grant._own
+    assert slot.token is not None
+    assert slot.token.until - held.clock.monotonic() == lives
 
 
 async def test_a_token_without_a_time_is_not_kept_for_long(service: Service) -> None:
@@ -304,10 +293,10 @@ async def test_a_name_with_one_forbidden_address_is_not_dialled_at_all() -> None
         await grants.grant(form(CLIENT), "https://login.example.com/token").fetch("", None)
 
 
-def test_proxies_of_the_environment_are_not_used(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxies_of_the_environment_are_not_used(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    run(lambda: Held(service).fetch())  # type: ignore[arg-type, return-value]
+    await Held(service).fetch()
     assert len(service.asked) == 1
 
 
@@ -383,18 +372,15 @@ async def test_a_refresh_token_that_cannot_be_written_is_used_for_as_long_as_the
     assert "canary" not in caplog.text
 
 
-def test_each_caller_has_a_token_of_its_own(service: Service) -> None:
+async def test_each_caller_has_a_token_of_its_own(service: Service) -> None:
     service.answer = lambda asked: token(f"for-{asked.form['subject_token']}")
 
-    async def main() -> None:
-        held = Held(service, EXCHANGE)
-        asked = [("ann", "token-a"), ("eve", "token-e"), ("ann", "token-a"), ("ann", "token-a2"), ("eve", "token-a")]
-        given = await asyncio.gather(*(held.fetch(who, subject) for who, subject in asked))
-        assert given == [f"for-{subject}" for _, subject in asked]
-        assert len(service.asked) == 4  # one for each pair of caller and token
-        assert held.grant.known("eve", Secret("token-a2")) is None
-
-    run(main)
+    held = Held(service, EXCHANGE)
+    asked = [("ann", "token-a"), ("eve", "token-e"), ("ann", "token-a"), ("ann", "token-a2"), ("eve", "token-a")]
+    given = await asyncio.gather(*(held.fetch(who, subject) for who, subject in asked))
+    assert given == [f"for-{subject}" for _, subject in asked]
+    assert len(service.asked) == 4  # one for each pair of caller and token
+    assert held.grant.known("eve", Secret("token-a2")) is None
     (shown, *_) = [asked.form for asked in service.asked if asked.form["subject_token"] == "token-a"]
     assert shown == {
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
@@ -428,8 +414,8 @@ async def test_one_callers_dead_token_does_not_keep_another_from_its_own(service
         ({"resource": "https://api.example.com/"}, {"resource": "https://api.example.com/"}),
     ],
 )
-def test_other_ways_to_ask(service: Service, written: dict[str, str], shown: dict[str, str]) -> None:
-    run(lambda: Held(service, {**CLIENT, **written}).fetch())  # type: ignore[arg-type, return-value]
+async def test_other_ways_to_ask(service: Service, written: dict[str, str], shown: dict[str, str]) -> None:
+    await Held(service, {**CLIENT, **written}).fetch()
     asked = service.asked[0]
     assert shown.items() <= asked.form.items()
     assert ("Authorization" in asked.headers) == ("authentication" not in written)

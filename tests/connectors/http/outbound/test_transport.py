@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import ssl
 from collections.abc import Iterator, Mapping
@@ -51,21 +50,17 @@ class Guarded:
         assert isinstance(found, OAuth)
         return found
 
-    def fetch(self, form: OAuth) -> str:
-        async def main() -> str:
-            grants = OAuthClients(
-                secrets=SecretResolver({"S": "secret"}), permit=lambda _: Allow(rule="test"), clock=FixedClock()
-            )
-            return await grants.grant(form, f"{self.origin}/token").fetch("", None)
+    async def fetch(self, form: OAuth) -> str:
+        secrets = SecretResolver({"S": "secret"})
+        grants = OAuthClients(secrets=secrets, permit=lambda _: Allow(rule="test"), clock=FixedClock())
+        return await grants.grant(form, f"{self.origin}/token").fetch("", None)
 
-        return asyncio.run(main())
-
-    def vault(self, **environment: str) -> str:
+    async def vault(self, **environment: str) -> str:
         names = {"VAULT_CLIENT_CERT": "certificate", "VAULT_CLIENT_KEY": "key", "VAULT_CACERT": "authorities"}
         files = {variable: str(self.folder / f"{name}.pem") for variable, name in names.items()}
         given = {"VAULT_ADDR": self.origin, "VAULT_TOKEN": "t", **files, **environment}
         secrets = SecretResolver({name: value for name, value in given.items() if value}, clock=FixedClock())
-        return asyncio.run(secrets.fetch(parse_reference("${vault:secret/app#token}"))).reveal()
+        return (await secrets.fetch(parse_reference("${vault:secret/app#token}"))).reveal()
 
     def show(self, certificate: str, key: str) -> None:
         (self.folder / "certificate.pem").write_text(certificate, encoding="utf-8")
@@ -111,25 +106,25 @@ def guarded(tmp_path: Path) -> Iterator[Guarded]:
         yield found
 
 
-def test_a_client_is_known_by_its_certificate_alone(guarded: Guarded) -> None:
-    assert guarded.fetch(guarded.form()) == "token-1"
+async def test_a_client_is_known_by_its_certificate_alone(guarded: Guarded) -> None:
+    assert await guarded.fetch(guarded.form()) == "token-1"
     assert guarded.seen == [("gateway", {"grant_type": "client_credentials", "client_id": "me"})]
 
 
-def test_a_certificate_may_stand_beside_a_secret(guarded: Guarded) -> None:
+async def test_a_certificate_may_stand_beside_a_secret(guarded: Guarded) -> None:
     form = guarded.form(authentication="client_secret_post", client_secret="${env:S}")
-    assert guarded.fetch(form) == "token-1"
+    assert await guarded.fetch(form) == "token-1"
     assert guarded.seen[0][1]["client_secret"] == "secret"
 
 
-def test_a_replaced_certificate_is_shown_with_the_next_token(guarded: Guarded) -> None:
-    guarded.fetch(guarded.form())
+async def test_a_replaced_certificate_is_shown_with_the_next_token(guarded: Guarded) -> None:
+    await guarded.fetch(guarded.form())
     guarded.show(*pem("successor"))
-    guarded.fetch(guarded.form())
+    await guarded.fetch(guarded.form())
     assert [name for name, _ in guarded.seen] == ["gateway", "successor"]
-    assert guarded.vault() == "kept"
+    assert await guarded.vault() == "kept"
     guarded.show(*pem("third"))
-    assert guarded.vault() == "kept"
+    assert await guarded.vault() == "kept"
     assert [name for name, _ in guarded.seen[2:]] == ["successor", "third"]
 
 
@@ -149,32 +144,32 @@ def _wrong(what: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("what", ["another key", "no PEM", "no key", "an encrypted key"])
-def test_material_that_is_none_is_said_and_nothing_is_sent(guarded: Guarded, what: str) -> None:
+async def test_material_that_is_none_is_said_and_nothing_is_sent(guarded: Guarded, what: str) -> None:
     guarded.show(*_wrong(what))
     for asking in (lambda: guarded.fetch(guarded.form()), guarded.vault):
         with pytest.raises(SecretError, match="do not belong together") as caught:
-            asking()
+            await asking()
         assert "canary" not in str(caught.value)
         assert "PRIVATE" not in str(caught.value)
     assert guarded.seen == []
 
 
-def test_without_the_authority_or_the_certificate_there_is_no_answer(guarded: Guarded) -> None:
+async def test_without_the_authority_or_the_certificate_there_is_no_answer(guarded: Guarded) -> None:
     tls = {name: f"${{file:{guarded.folder / name}.pem}}" for name in ("certificate", "key", "authorities")}
     for without in ({"authorities"}, {"certificate", "key"}):
         left = {name: value for name, value in tls.items() if name not in without}
         form = guarded.form(authentication=None, client_secret="${env:S}", tls=left)
         with pytest.raises(SecretError, match="no answer from 127"):
-            guarded.fetch(form)
+            await guarded.fetch(form)
     with pytest.raises(SecretError, match="no answer from 127"):
-        guarded.vault(VAULT_CACERT="")
+        await guarded.vault(VAULT_CACERT="")
     with pytest.raises(SecretError, match="no answer from 127"):
-        guarded.vault(VAULT_CLIENT_CERT="", VAULT_CLIENT_KEY="")
+        await guarded.vault(VAULT_CLIENT_CERT="", VAULT_CLIENT_KEY="")
     with pytest.raises(SecretError, match="VAULT_CACERT names cannot be read"):
-        guarded.vault(VAULT_CACERT="/nowhere/ca.pem")
+        await guarded.vault(VAULT_CACERT="/nowhere/ca.pem")
     (guarded.folder / "authorities.pem").write_text("canary")
     with pytest.raises(SecretError, match="no PEM certificates") as caught:
-        guarded.vault()
+        await guarded.vault()
     assert "canary" not in str(caught.value)
     assert guarded.seen == []
 

@@ -143,12 +143,10 @@ async def test_the_refusal_says_what_the_attribute_is_and_must_be(tmp_path: Path
     with sqlite_database(SCRIPT) as location:
         path = project(tmp_path, location, "tenant = :tenant")
 
-        async def main() -> Any:
-            async with Gateway.load(path) as gateway:
-                who = Principal(id="staff:ann", roles=frozenset({"r"}), attributes={"tenant": True})
-                return (await gateway.call("db__query", {"sql": "SELECT id FROM notes"}, principal=who)).to_dict()
-
-        error = (await main())["error"]
+        async with Gateway.load(path) as gateway:
+            who = Principal(id="staff:ann", roles=frozenset({"r"}), attributes={"tenant": True})
+            found = (await gateway.call("db__query", {"sql": "SELECT id FROM notes"}, principal=who)).to_dict()
+        error = found["error"]
     assert "attribute 'tenant', which is true or false and is compared with text" in error["message"]
     assert "make the attribute text" in error["suggestion"]
 

@@ -192,7 +192,7 @@ def test_a_copy_that_was_edited_or_lost_fails_the_build(tmp_path: Path) -> None:
     world = World(tmp_path, a={"S": {}})
     (pin,) = world.pins.values()
     pin.path.write_bytes(b'{"S": {"type": "string"}}')
-    with pytest.raises(DescriptionError, match="is not what was pinned"):
+    with pytest.raises(DescriptionError, match="differs from the pinned content"):
         world.documents({}).follow({"$ref": "https://h.example/schemas/a.json#/S"})
     pin.path.unlink()
     with pytest.raises(DescriptionError, match="cannot be read"):

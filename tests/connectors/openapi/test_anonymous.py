@@ -109,7 +109,7 @@ def test_build_and_policy_check_say_it(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(root)
     built = toolgen("build")
     assert built.code == 0
-    said = "#/paths/~1pets~1{petId}/get: sent without credentials because of `auth: none`; it asks for key"
+    said = "#/paths/~1pets~1{petId}/get: sent without credentials because of `auth: none`; the description requires key"
     assert said in built.out
     checked = toolgen("policy", "check")
     assert said in checked.err

@@ -322,9 +322,9 @@ def test_a_constant_of_no_parameter_is_told_with_the_nearest(tmp_path: Path) -> 
 
 
 CONFIGURED: dict[str, tuple[dict[str, Any], str]] = {
-    "a secret": ({"constants": {"v": "${env:V}"}}, "must be no credential"),
-    "the name of one": ({"constants": {"access_token": "abc"}}, "must be no credential"),
-    "a gateway's header": ({"constants": {"Host": "a"}}, "must be no credential"),
+    "a secret": ({"constants": {"v": "${env:V}"}}, "must not be a credential"),
+    "the name of one": ({"constants": {"access_token": "abc"}}, "must not be a credential"),
+    "a gateway's header": ({"constants": {"Host": "a"}}, "must not be a credential"),
     "a list": ({"constants": {"v": [1]}}, "takes text, a number, true or false"),
     "no name": ({"constants": {"a b": 1}}, "is not the name of a parameter"),
     "no mapping": ({"constants": ["v"]}, "constants"),

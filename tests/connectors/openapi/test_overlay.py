@@ -165,7 +165,7 @@ def test_an_update_reaches_one_place_and_not_what_a_yaml_alias_shares_with_it(tm
 
 
 BROKEN = [
-    ("[1]", "holds a list"),
+    ("[1]", "contains a list"),
     ("overlay: 1.1.0\ninfo: {title: t, version: '1'}\nactions: [{target: $, update: {}}]", "is Overlay '1.1.0'"),
     ("info: {title: t, version: '1'}\nactions: [{target: $, update: {}}]", "has no `overlay: 1.0.0`"),
     (overlay(), "at least one action"),

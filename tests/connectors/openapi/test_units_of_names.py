@@ -14,8 +14,8 @@ CENTS = "In cents, or the smallest unit of the currency."
 def told(said: list[str], schema: dict[str, Any], name: str = "amount") -> str:
     units = UnitsOfNames()
     for text in said:
-        units.saw(name, {"type": "integer", "description": text})
-    found = units.told({"type": "object", "properties": {name: schema}})
+        units.record(name, {"type": "integer", "description": text})
+    found = units.with_units({"type": "object", "properties": {name: schema}})
     return str(found["properties"][name].get("description", ""))
 
 
@@ -45,8 +45,11 @@ def test_a_name_with_its_unit_says_it_already() -> None:
 
 def test_odd_schemas_are_left_as_they_are() -> None:
     units = UnitsOfNames()
-    units.saw("a", None)
-    units.saw("a", {"type": "integer", "description": 7})
-    units.saw("a", {"type": ["integer"], "description": "in cents"})
-    assert units.told({"type": "object"}) == {"type": "object"}
-    assert units.told({"type": "object", "properties": {"a": True}}) == {"type": "object", "properties": {"a": True}}
+    units.record("a", None)
+    units.record("a", {"type": "integer", "description": 7})
+    units.record("a", {"type": ["integer"], "description": "in cents"})
+    assert units.with_units({"type": "object"}) == {"type": "object"}
+    assert units.with_units({"type": "object", "properties": {"a": True}}) == {
+        "type": "object",
+        "properties": {"a": True},
+    }

@@ -1,4 +1,6 @@
-"""An operation into what an agent fills in (one flat input schema) and where each argument goes (a compiled `HttpBinding`)."""
+"""Conversion of an operation to the arguments of an agent (one flat input schema) and their places in a request (a compiled
+`HttpBinding`).
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from toolgen.connectors.openapi.examples import with_fitting_examples
 from toolgen.connectors.openapi.filled_parameters import (
     NO_CONSTANTS,
     Constants,
-    carries,
-    signs,
+    is_signature_part,
+    sends_credential,
     without_credentials,
     without_key,
 )
@@ -36,7 +38,7 @@ _ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _TEMPLATE = re.compile(r"\{([^{}/?#]*)\}")
 _MAX_ARGUMENT_LENGTH = 64
-# What the gateway's own client sends or says in another way: how the body is framed, and how long the connection lives.
+# Headers that the gateway's HTTP client sets itself (body framing, connection lifetime).
 _SENT_ANYWAY = frozenset(
     {
         *("accept", "accept-encoding", "connection", "content-length", "content-type", "host", "keep-alive"),
@@ -45,7 +47,7 @@ _SENT_ANYWAY = frozenset(
 )
 _CREDENTIALS = {"authorization": "{bearer: …}", "cookie": "{headers: {Cookie: …}}"}
 _PLACES = ("path", "query", "header", "cookie", "querystring")
-# An object schema with nothing else can be spread over the top level without losing a constraint.
+# An object schema with only these keywords can be spread over the top level without losing a constraint.
 _FLAT = frozenset(
     {
         "type",
@@ -66,11 +68,11 @@ _FLAT = frozenset(
         "$comment",
     }
 )
-# What may stand beside a `$ref` and says nothing about the value.
+# Keywords beside a `$ref` that do not constrain the value.
 _WORDS = frozenset(
     {"$ref", "$comment", "title", "summary", "description", "example", "examples", "externalDocs", "deprecated", "xml"}
 )
-# Keywords of a schema without schemas in it.
+# Keywords of a schema that contain no schemas.
 _SIMPLE = frozenset(
     {
         *("type", "format", "enum", "default", "example", "description", "title", "pattern", "deprecated"),
@@ -80,7 +82,7 @@ _SIMPLE = frozenset(
 _VALUES = ("string", "array", "number", "integer", "boolean", "null")
 _PRIMITIVES = frozenset({"string", "number", "integer", "boolean", "null"})
 _FORMS = ("multipart/", "application/x-www-form-urlencoded")
-# The fields of a form that its description has as one text.
+# Form fields that the description declares as one text.
 _FIELDS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
 
 Note = Callable[[str, str], None]
@@ -95,8 +97,10 @@ def bind(
     key_header: str = "",
     constants: Constants = NO_CONSTANTS,
 ) -> tuple[dict[str, Any], HttpBinding]:
-    """The input schema and the binding of one operation; `key_header` as for `without_key`. Raises `FaultError` where either cannot be
-    whole."""
+    """Return the input schema and the binding of one operation; `key_header` as for `without_key`.
+
+    Raises `FaultError` if one of them cannot be complete.
+    """
     _check_method(operation)
     path, parameters = _templated(operation, note)
     parameters, fixed = constants.taken(parameters)
@@ -109,7 +113,7 @@ def bind(
     for place in _PLACES:
         for one in sorted((one for one in parameters if one.in_ == place), key=lambda one: one.name):
             argument = names.take(one.name, place)
-            properties[argument] = _told(_parameter_schema(one, schemas), one.name)
+            properties[argument] = _with_description(_parameter_schema(one, schemas), one.name)
             if one.required:
                 required.append(argument)
             bound[argument] = _bound(one, argument)
@@ -127,7 +131,7 @@ def bind(
         method=operation.method,
         path=path,
         servers=servers,
-        # On the wire parameters keep the description's order; only argument names must not depend on it.
+        # Parameters are sent in the order of the description; only argument names must not depend on that order.
         parameters=tuple(sorted(bound.values(), key=lambda one: order[one.in_, one.name])),
         body=body,
         security=operation.security,
@@ -160,7 +164,7 @@ def _bound(one: Parameter, argument: str) -> HttpParameter:
 
 
 class _Arguments:
-    """Hands out argument names: the wire name where it is free and fit for every provider, else one that says its place."""
+    """Allocator of argument names: the wire name if it is free and valid for every provider, else a name that includes the place."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -178,12 +182,12 @@ class _Arguments:
 
 
 def _templated(operation: Operation, note: Note) -> tuple[str, list[Parameter]]:
-    """The path as it will be filled in, and the parameters with exactly those in the path that its template names."""
+    """Return the path as a template, and the parameters, of which those in the path are exactly the variables of the template."""
     path, _, fragment = operation.path.partition("#")
     if "/" in fragment or "{" in fragment:
-        raise FaultError("bad_path", operation.origin, "the path goes on behind a #, and what follows # is never sent")
+        raise FaultError("bad_path", operation.origin, "the path has a # in it, and the part after # is never sent")
     if fragment:
-        note("fragment_in_path", "what follows # in the path is never sent and was cut off")
+        note("fragment_in_path", "the path has a # in it; the part after # is never sent and was cut off")
     if not path.startswith("/"):
         note("bad_path", "the path does not begin with a slash; one was added")
         path = f"/{path}"
@@ -200,7 +204,7 @@ def _templated(operation: Operation, note: Note) -> tuple[str, list[Parameter]]:
     asked = _TEMPLATE.findall(path.partition("?")[2])
     for one in operation.parameters:
         if one.in_ == "query" and one.name in asked:
-            # `/e?id={id}` with `id` in the query: the parameter writes it, and once is enough.
+            # `/e?id={id}` with `id` in the query: the parameter adds the pair, so the path must not contain it too.
             path = _without(path, one.name, operation)
             named = [name for name in named if f"{{{name}}}" in path]
         if one.in_ == "path" and one.name not in named:
@@ -214,7 +218,7 @@ def _templated(operation: Operation, note: Note) -> tuple[str, list[Parameter]]:
         if name not in known:
             note(
                 "undeclared_parameter",
-                f"the path names {name[:80]!r}, which is declared nowhere; any text is taken for it",
+                f"the path names {name[:80]!r}, which is not declared; any text is accepted for it",
             )
             kept.append(
                 Parameter(
@@ -231,7 +235,7 @@ def _templated(operation: Operation, note: Note) -> tuple[str, list[Parameter]]:
 
 
 def _without(path: str, name: str, operation: Operation) -> str:
-    """The path without `name={name}` in its query."""
+    """Return the path without `name={name}` in its query."""
     route, _, query = path.partition("?")
     kept = [pair for pair in query.split("&") if pair != f"{name}={{{name}}}"]
     if any(f"{{{name}}}" in text for text in (route, *kept)):
@@ -252,21 +256,21 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
         if not filled and one.required and one.name.lower() not in _SENT_ANYWAY:
             auth = _CREDENTIALS.get(one.name.lower())
             why = f"name it in toolgen.yaml, auth: {auth}" if auth else "the gateway sends its own or none"
-            note("gateway_header", f"the required header {one.name[:80]!r} is no argument's to set; {why}")
+            note("gateway_header", f"the required header {one.name[:80]!r} cannot be set by an argument; {why}")
         return False
     if one.in_ == "query" and described_override(one.name):
-        note("method_parameter", f"{one.name[:80]!r} in the query changes the method of a request; it was left out")
+        note("method_parameter", f"{one.name[:80]!r} in the query overrides the method of a request; it was left out")
         return False
-    if any(signs(scheme, one) for scheme in shown):
+    if any(is_signature_part(scheme, one) for scheme in shown):
         return False
-    if any(carries(scheme, one) for scheme in shown):
+    if any(sends_credential(scheme, one) for scheme in shown):
         note("credential_parameter", f"{one.name[:80]!r} in the {one.in_} carries a credential; the gateway sends it")
         return False
     return True
 
 
 def _parameter_schema(one: Parameter, schemas: Schemas) -> dict[str, Any]:
-    """The input schema of a parameter. Operations have most parameters in common: one without parts is converted once."""
+    """Return the input schema of a parameter. A schema without parts is converted once, because operations share most parameters."""
     if one.examples or one.content_type or not isinstance(one.schema, dict) or not one.schema.keys() <= _SIMPLE:
         return _converted(one, schemas)
     key = (id(one.schema), one.name, one.description, one.required, one.deprecated)
@@ -286,12 +290,14 @@ def _converted(one: Parameter, schemas: Schemas) -> dict[str, Any]:
     return {**schema, "deprecated": True} if one.deprecated else schema
 
 
-def _told(schema: dict[str, Any], name: str) -> dict[str, Any]:
+def _with_description(schema: dict[str, Any], name: str) -> dict[str, Any]:
     return schema if name.isascii() else with_original(schema, name)
 
 
 def _as_text(one: Parameter, schemas: Schemas) -> dict[str, Any] | None:
-    """The schema of a parameter whose `content` is neither JSON nor a form, if it describes more than one value: the agent writes it."""
+    """Return the schema of a parameter whose `content` is neither JSON nor a form, if it describes more than one value. The agent writes
+    the text.
+    """
     kind = (one.content_type or "").partition(";")[0].strip()
     if not kind or JSON.match(kind) or kind.lower() == "application/x-www-form-urlencoded":
         return None
@@ -303,19 +309,19 @@ def _as_text(one: Parameter, schemas: Schemas) -> dict[str, Any] | None:
 
 
 def _body(body: RequestBody, schemas: Schemas, names: _Arguments, schema: dict[str, Any]) -> tuple[HttpBody, list[str]]:
-    """Adds the body's arguments to the input schema; returns the compiled body and which of them are required."""
+    """Add the arguments of the body to the input schema. Return the compiled body and the names of its required arguments."""
     raw = schemas.resolve(body.schema)
     if is_empty(raw):
         return HttpBody(media_type=body.media_type, required=True), []
     is_form = body.media_type.lower().startswith(_FORMS)
     if is_form and isinstance(raw, dict) and raw.get("type") in _VALUES:
-        # A whole form as one text could have names that are checked nowhere.
+        # If a whole form were one text, it could contain names that nothing checks.
         body = replace(body, schema=_FIELDS)
         raw = _FIELDS
     form = read_form(body, schemas) if is_form else None
     written = body.schema if form is None else form.schema
     textual = form is None and not JSON.match(body.media_type)
-    if textual or not _alone(body.schema, schemas) or not _spreads(raw, body, schemas):
+    if textual or not _has_only_reference(body.schema, schemas) or not _spreads(raw, body, schemas):
         argument = names.take("body", "body")
         whole_file = textual and _raw_bytes(body.media_type, raw)
         if whole_file:
@@ -349,7 +355,7 @@ def _body(body: RequestBody, schemas: Schemas, names: _Arguments, schema: dict[s
 def _spread(
     raw: dict[str, Any], written: dict[str, Any], schemas: Schemas, names: _Arguments, schema: dict[str, Any]
 ) -> dict[str, str]:
-    """Makes arguments of a body's properties: argument -> property."""
+    """Turn the properties of a body into arguments. Return argument -> property."""
     if raw.get("additionalProperties") is False:
         schema["additionalProperties"] = False
     places: dict[str, str] = {}
@@ -360,11 +366,11 @@ def _spread(
             places[argument] = name
             optional = name not in needed
             converted = schemas.convert(item, Direction.INPUT, optional=optional, nested=True)
-            schema["properties"][argument] = _told(converted, name)
+            schema["properties"][argument] = _with_description(converted, name)
     return places
 
 
-def _alone(raw: Any, schemas: Schemas) -> bool:
+def _has_only_reference(raw: Any, schemas: Schemas) -> bool:
     """Return True if no keyword that constrains a value is beside the references that lead to a schema."""
     while isinstance(raw, dict) and isinstance(raw.get("$ref"), str):
         if schemas.siblings and any(key not in _WORDS and not key.startswith("x-") for key in raw):
@@ -374,7 +380,7 @@ def _alone(raw: Any, schemas: Schemas) -> bool:
 
 
 def _spreads(raw: Any, body: RequestBody, schemas: Schemas) -> bool:
-    """Return True if a body's properties can become arguments of their own without loss of any information in the schema."""
+    """Return True if the properties of a body can become separate arguments without loss of information."""
     if not isinstance(raw, dict) or not isinstance(raw.get("properties"), dict) or not raw["properties"]:
         return False
     if any(key not in _FLAT and not key.startswith("x-") for key in raw) or raw.get("nullable") is True:
@@ -384,20 +390,20 @@ def _spreads(raw: Any, body: RequestBody, schemas: Schemas) -> bool:
     shown = [name for name, item in raw["properties"].items() if not schemas.hidden(item, Direction.INPUT)]
     required = _required(raw)
     if any(name not in raw["properties"] for name in required):
-        return False  # required, but described nowhere: flat arguments would have no place for it
+        return False  # A required property without a description has no place among flat arguments.
     if raw.get("additionalProperties") is not False and any(
         name not in raw["properties"]
         for one in (*body.examples, raw.get("example"))
         if isinstance(one, dict)
         for name in one
     ):
-        return False  # its own example says that the schema, which is open, does not name all there is
-    # An optional body with required properties can be left out as a whole, which flat arguments could not say.
+        return False  # The schema is open, and its own example has properties that the schema does not name.
+    # An optional body with required properties can be omitted completely, which flat arguments could not express.
     return bool(shown) and (body.required or not any(name in shown for name in required))
 
 
 def _required(raw: dict[str, Any]) -> list[str]:
-    """The names that `required` lists; whatever else a description lists there is no name."""
+    """Return the valid names of `required`; other entries of the list are ignored."""
     written = raw.get("required")
     return [name for name in written if isinstance(name, str)] if isinstance(written, list) else []
 
@@ -413,6 +419,6 @@ def _raw_bytes(media_type: str, raw: Any) -> bool:
     if plain.startswith("text/") or plain.endswith(TEXTUAL):
         return is_file(raw)
     if "*" in plain:
-        return True  # no text is known to be of that kind
+        return True  # no known media type for the text
     textual = isinstance(raw, dict) and raw.get("type") == "string" and not is_file(raw)
     return not textual or plain == "application/octet-stream" or plain.startswith(("image/", "audio/", "video/"))

@@ -1,6 +1,6 @@
-"""Which values of a form are files and how each of them is sent, wherever in the body's schema its property is described.
+"""Media types of request bodies, and the properties of a form that are files with the way each of them is sent.
 
-As what media type a body is sent, where the description names one that nobody could put into a request as it is written.
+A media type that cannot be sent as it is written is replaced by a valid one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolgen.model.tool import HttpPart
 __all__ = ["TEXTUAL", "Form", "file_schema", "is_empty", "is_file", "read_form", "sendable", "sent_part"]
 
 TEXTUAL = ("xml", "yaml", "csv", "graphql", "javascript", "jsonl", "ndjson", "jsonlines", "json-seq")
-"""How media types end that are text beside `text/*`; of JSON values one after the other the agent writes the text."""
+"""Suffixes of textual media types beside `text/*`. The agent writes the text of a sequence of JSON values."""
 
 _FORMS = ("multipart/", "application/x-www-form-urlencoded")
 _LISTS = ("allOf", "anyOf", "oneOf")
@@ -33,7 +33,7 @@ _MAX_SCHEMAS = 5_000
 
 
 def is_file(schema: Any) -> bool:
-    """Return True if a schema as written means raw bytes: `format: binary`, `type: file` (2.0), or a `contentMediaType` alone (3.1)."""
+    """Return True if a schema as written means raw bytes: `format: binary`, `type: file` (2.0), or only a `contentMediaType` (3.1)."""
     if not isinstance(schema, dict):
         return False
     if schema.get("type") == "file":
@@ -49,13 +49,13 @@ def is_file(schema: Any) -> bool:
 
 
 def file_schema(description: object) -> dict[str, Any]:
-    """The schema of a file argument, with the author's words about it."""
+    """Return the schema of a file argument, with the author's description."""
     text = flatten(description, MAX_ARGUMENT_LENGTH) if isinstance(description, str) else ""
     return {**FILE_SCHEMA, "description": text} if text else dict(FILE_SCHEMA)
 
 
 class Form:
-    """`schema` is the body's with its files as objects that hold base64; `parts` and `others` are as `HttpBody` has them."""
+    """Form body. Files are objects with base64 in `schema`; `parts` and `others` are those of `HttpBody`."""
 
     def __init__(self, schema: Any, parts: dict[str, HttpPart], others: HttpPart | None) -> None:
         self.schema = schema
@@ -64,9 +64,9 @@ class Form:
 
 
 def read_form(body: RequestBody, schemas: Schemas) -> Form:
-    """Raises `FaultError` for a schema that cannot be looked through."""
+    """Return the form. Raises `FaultError` if a schema cannot be searched for files."""
     reader = _FileSchemaCopier(body, schemas)
-    files = body.media_type.lower().startswith("multipart/")  # no other form has a way to send one
+    files = body.media_type.lower().startswith("multipart/")  # no other form can send a file
     schema = reader.body(body.schema) if files else body.schema
     parts: dict[str, HttpPart] = {}
     for name in dict.fromkeys((*reader.files, *body.parts)):
@@ -75,7 +75,7 @@ def read_form(body: RequestBody, schemas: Schemas) -> Form:
 
 
 def sent_part(part: Part | None, *, file: bool = False) -> HttpPart:
-    """An Encoding Object as a call needs it."""
+    """Return an Encoding Object in the form that a call needs."""
     if part is None:
         return HttpPart(file=file)
     return HttpPart(
@@ -90,9 +90,9 @@ def sent_part(part: Part | None, *, file: bool = False) -> HttpPart:
 
 
 class _FileSchemaCopier:
-    """Copies a schema where a file is in it, through references and branches; everything else it leaves as it is.
+    """Copier of a schema along the paths to its files, through references and branches. Other parts are not copied.
 
-    Below a property's value there are no parts any more: what is binary there is text in a part of JSON.
+    Below the value of a property there are no form parts: binary data there is text in a part of JSON.
     """
 
     def __init__(self, body: RequestBody, schemas: Schemas) -> None:
@@ -169,7 +169,9 @@ class _FileSchemaCopier:
 
     @staticmethod
     def _inclusive(raw: dict[str, Any]) -> dict[str, Any]:
-        """With anyOf for oneOf: an object that stands for a file may well match a branch that the file itself does not."""
+        """Return the schema with `anyOf` for `oneOf`, because the object that represents a file may match a branch that the file does
+        not match.
+        """
         if "oneOf" not in raw:
             return raw
         branches = raw["oneOf"]
@@ -179,7 +181,9 @@ class _FileSchemaCopier:
         return {**rest, "allOf": [*rest.get("allOf", []), {"anyOf": branches}]}
 
     def _through(self, raw: dict[str, Any], kind: str, visit: Callable[[Any], Any]) -> Any:
-        """A reference, replaced by what it leads to if that holds a file; what stands beside it is kept beside that."""
+        """Return the target of a reference in place of the reference if the target contains a file. Keywords beside the reference are
+        kept.
+        """
         ref = raw["$ref"]
         if (ref, kind) in self._open:
             return raw
@@ -204,7 +208,7 @@ class _FileSchemaCopier:
 
 
 def _same(before: Any, after: Any) -> bool:
-    """Return True if nothing below was replaced."""
+    """Return True if no part below was replaced."""
     if isinstance(before, list) and isinstance(after, list):
         return all(one is other for one, other in zip(before, after, strict=True))
     if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
@@ -237,16 +241,21 @@ _CHANGING = frozenset({"POST", "PUT", "PATCH"})
 _FILE_PART = {
     "type": "object",
     "properties": {
-        "file": {"type": "string", "format": "binary", "description": "What is sent, as the one part of the form."}
+        "file": {
+            "type": "string",
+            "format": "binary",
+            "description": "The content to send, as the only part of the form.",
+        }
     },
     "required": ["file"],
 }
 
 
 def sendable(operation: Operation, schemas: Schemas, note: Callable[[str, str], None]) -> RequestBody | None:
-    """The operation's body as it can be sent; None where there is none, and where it is optional and holds nothing or cannot be sent.
+    """Return the operation's body in a form that can be sent. Returns None if there is no body, or if an optional body is empty or cannot
+    be sent.
 
-    Raises `FaultError` where it cannot be sent and is required.
+    Raises `FaultError` if a required body cannot be sent.
     """
     body = operation.body
     if body is None:
@@ -257,10 +266,10 @@ def sendable(operation: Operation, schemas: Schemas, note: Callable[[str, str], 
     media_type = _readable(body.media_type, note)
     raw = schemas.resolve(body.schema)
     if not media_type:
-        reason = f"its body has the media type {body.media_type[:80]!r}, which is none"
+        reason = f"its body has the media type {body.media_type[:80]!r}, which is not a valid media type"
         if body.required:
             raise FaultError("bad_media_type", f"{operation.origin}/requestBody", reason)
-        note("bad_media_type", f"{reason}; it can be left out, and it is")
+        note("bad_media_type", f"{reason}; it is optional and was left out")
         return None
     media_type = _narrowed(media_type, media_type.partition(";")[0].strip().lower(), raw)
     structured = bool(JSON.match(media_type)) or media_type.lower().startswith(_FORMS)
@@ -286,7 +295,7 @@ def is_empty(raw: Any) -> bool:
 
 
 def _with_parts(body: RequestBody, schemas: Schemas, note: Callable[[str, str], None]) -> RequestBody:
-    """The body, or where it is multipart and nothing says of which parts, another that is offered, or one file as its one part."""
+    """Return the body. For multipart without named parts, return another media type that is offered, or one file as the only part."""
     if _is_divided(body, schemas):
         return body
     kind = body.media_type.partition(";")[0].strip()
@@ -325,18 +334,20 @@ def _open_parts(raw: dict[str, Any]) -> bool:
 
 
 def _readable(written: str, note: Callable[[str, str], None]) -> str:
-    """The media type, or the first of what people write in its place (`application/json, text/json`, `application/json charset=utf-8`)."""
+    """Return the media type, or the first valid one in a common misspelling (`application/json, text/json`, `application/json
+    charset=utf-8`).
+    """
     if MEDIA_TYPE.match(written) or _RANGE.match(written):
         return written
     found = _FIRST.match(written)
     if found is None:
         return ""
-    note("bad_media_type", f"{written[:80]!r} is no media type; the body is sent as {found[1]}")
+    note("bad_media_type", f"{written[:80]!r} is not a media type; the body is sent as {found[1]}")
     return found[1]
 
 
 def _narrowed(media_type: str, plain: str, raw: Any) -> str:
-    """A range as the one of its kind that says what the schema says; a file's stays, because the file has a media type of its own."""
+    """Return the concrete media type of a range that fits the schema. A range for a file stays, because the file has its own media type."""
     if plain == "multipart/*":
         return "multipart/form-data"
     if plain not in {"*/*", "application/*"} or is_file(raw):

@@ -59,7 +59,7 @@ class OpenApiConnector(Connector):
         return read_openapi(config)
 
     def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
-        """Return an executor over HTTP, which polls operations that go on behind an answer if toolgen.yaml configures that."""
+        """Return an executor over HTTP. It polls long-running operations if toolgen.yaml configures that."""
         from toolgen.connectors.http.source_executor import http_executor, resilient  # noqa: PLC0415 - a gateway's alone
 
         make = partial(http_executor, source, context)
@@ -81,7 +81,7 @@ class OpenApiConnector(Connector):
         return MockApp(MockDescription(config))
 
     def prover(self, config: SourceConfig, info: SourceInfo, *, examples: int, seed: str) -> Prover:
-        """Return the prover that holds requests against the description; for declared requests there is none."""
+        """Return the prover that compares requests with the description, or None for declared requests."""
         if config.resource:
             return super().prover(config, info, examples=examples, seed=seed)
         from toolgen.connectors.openapi.proof.prover import prove_http_tools  # noqa: PLC0415 - for `toolgen verify` alone
@@ -89,7 +89,7 @@ class OpenApiConnector(Connector):
         return prove_http_tools(config, info.security_schemes, examples, seed)
 
     def original(self, config: SourceConfig, info: SourceInfo) -> Original:
-        """Read summaries and descriptions of operations, and all other texts."""
+        """Return the summaries and descriptions of operations, and all other texts."""
         from toolgen.connectors.openapi.original import read_original  # noqa: PLC0415 - for `toolgen lint` alone
 
         return read_original(config)

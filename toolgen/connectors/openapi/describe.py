@@ -1,4 +1,4 @@
-"""Descriptions written for a model: Markdown and HTML flattened, hidden characters gone, cut at a sentence, never empty."""
+"""Descriptions for a model: Markdown and HTML flattened, hidden characters removed, cut at a sentence, never empty."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 MAX_LENGTH = 4_000
-"""Of the whole text about a tool. What is listed is shorter (`toolgen.model.short_text`)."""
+"""Maximum length of the full text about a tool. Texts in lists are shorter (`toolgen.model.short_text`)."""
 MAX_ARGUMENT_LENGTH = 2_000
-"""Of the whole text about an argument, or about a property inside of one."""
+"""Maximum length of the full text about an argument or one of its properties."""
 MAX_OUTPUT_LENGTH = 160
-"""Of the text about an answer."""
+"""Maximum length of the text about an answer."""
 MAX_NESTED_OUTPUT_LENGTH = 100
 _MARKUP = re.compile(
     r"[<&*_`#\[\]|\\>~!\r\n\t\x00-\x1f\x7f-\x9f\u00ad\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
@@ -46,7 +46,7 @@ _ORDERS = re.compile(
     r"|\bdo not (?:tell|inform|mention|reveal)\b.{0,40}\buser\b|\bwithout (?:telling|informing|asking) the user\b",
     re.IGNORECASE | re.DOTALL,
 )
-# What of these stands in every text that matches, in lower case: looking for that first takes a fraction of the time.
+# Each matching text contains one of these words in lower case. Searching for them first takes a fraction of the time.
 _ORDER_WORDS = ("ignore", "disregard", "forget", "you are now", "system prompt", "<", "do not ", "without ")
 _LINKED = re.compile(r"\ue000[^\ue000\ue001]*\ue001|https?://[^\s<>\"]+")
 _NEXT_SENTENCE = re.compile(
@@ -59,8 +59,9 @@ _POINTER = re.compile(
     re.IGNORECASE,
 )
 _MAX_BESIDE_A_LINK = 100
-# What the gateway settles before the model is asked: what the API's account and credential must be, and which form of answer is wanted.
-# Each pattern with words, in lower case, of which one stands in every sentence that it matches: looking for those first is quick.
+# Sentences about the account and credential of the API, or about the format of answers. The gateway handles both, so the model does not
+# need them.
+# Each pattern comes with lower-case words, one of which is in every matching sentence. Searching for them first is fast.
 _SETTLED: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
     (needed, re.compile(pattern, re.IGNORECASE | re.DOTALL))
     for needed, pattern in (
@@ -90,13 +91,13 @@ _SETTLED: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
 _ANSWER_FORM = re.compile(
     r"^[^\w\n]{0,12}(?:application|text|image)/[\w.+*-]+\W*(?:[:(-].*)?$", re.MULTILINE | re.IGNORECASE
 )
-# A table of fields with their types says again what the schemas say.
+# A table of fields with their types repeats the schemas.
 _FIELDS = re.compile(
     r"^[ \t]*\|[^\n]*\btype\b[^\n]*\|[ \t]*\n(?:[ \t]*\|[^\n]*(?:\n|\Z))+", re.MULTILINE | re.IGNORECASE
 )
-# A program that calls the API; a shorter block is an example of a value.
+# A longer code block is a program that calls the API; a shorter block is an example of a value.
 _PROGRAM = re.compile(r"```[^\n`]*\n[^`]{300,}```")
-# What any spelling satisfies asks nothing of the one who fills it in.
+# A statement that any spelling is accepted requires nothing of the caller.
 _ANY_CASE = re.compile(
     r"\W*(?:the|this)(?: \w+){1,3} (?:is|are) (?:not case[- ]sensitive|case[- ]insensitive)\.?\s*\Z", re.IGNORECASE
 )
@@ -104,13 +105,13 @@ _MAX_URL_LENGTH = 300
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][!-~]*)?")
 _MAX_READ_LENGTH = 12_288
 _MAX_IDLE_LENGTH = 80
-_MAX_SENTENCE_LENGTH = 500  # what is longer is no sentence, and would make the patterns above slow
+_MAX_SENTENCE_LENGTH = 500  # A longer text is not a sentence, and would make the patterns above slow.
 _WORD = re.compile(r"\w+")
 _PLAIN_WORD = re.compile(r"[a-z]+ [a-z]")
 _ENDING = re.compile(r"(?:ies|es|s|y|e)\Z")
 _LITTLE = frozenset({"a", "an", "the", "of", "for", "to", "in", "on", "by", "from", "with", "and", "all", "this"})
 _ARTICLE = re.compile(r"(?:The|An?(?! (?:or|and|if|in|of|to|is|for)\b))\s+(?=[a-z])")
-# What says of a value no more than that there is one.
+# Words that only say that the value exists.
 _EMPTY_WORDS = (
     "be being desired entity fetch field given id identified identifier identify is it its name number object of parameter record requested"
     " resource result retrieve return returned s specified specify that unique uniquely used uuid value wanted which"
@@ -120,7 +121,7 @@ _ENDS = (*".!?…:।؟۔。！？｡：",)
 
 @lru_cache(maxsize=4_096)
 def flatten(text: str, limit: int) -> str:
-    """Plain text on one line, at most `limit` characters, cut behind a sentence where one ends in its second half."""
+    """Return plain text on one line, at most `limit` characters, cut after a sentence if one ends in its second half."""
     if _MARKUP.search(text) or holds_invisible(text) or "://" in text or "case" in text:
         text = _plain(text[: limit * 8 + 4096], _idle)
     return cut(text.strip(), limit)
@@ -128,7 +129,7 @@ def flatten(text: str, limit: int) -> str:
 
 @lru_cache(maxsize=8_192)
 def brief(text: str, limit: int, name: str = "") -> str:
-    """A value's description, flattened and without its article; "" where it says no more than the value's `name` does."""
+    """Return a value's description, flattened and without its article; "" if it adds nothing to the value's `name`."""
     text = flatten(text, limit)
     if name and len(text) <= _MAX_IDLE_LENGTH and _says_only(text, _meanings(name)):
         return ""
@@ -139,18 +140,18 @@ def brief(text: str, limit: int, name: str = "") -> str:
 
 @lru_cache(maxsize=4_096)
 def _meanings(name: str) -> frozenset[str]:
-    """The stems of a name's words, of what they abbreviate, and of words that say nothing about any value."""
+    """Return the stems of the words of a name and of their long forms, and of words without information about any value."""
     own = words(name)
     return _EMPTY_STEMS | _stems(" ".join((*own, *(long for long, short in ABBREVIATIONS.items() if short in own))))
 
 
 def _plain(text: str, needless: Callable[[str], bool]) -> str:
-    """The text without its markup."""
+    """Return the text without its markup."""
     return single_line(_without(lines_of(text), needless))
 
 
 def _without(text: str, needless: Callable[[str], bool]) -> str:
-    """The text without the sentences nobody needs; the whole text where that would leave nothing."""
+    """Return the text without its needless sentences, or the complete text if no sentence would remain."""
     kept: list[str] = []
     start = 0
     for end in (*(match.end() for match in _NEXT_SENTENCE.finditer(text)), len(text)):
@@ -178,7 +179,7 @@ def _idle(sentence: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _settled(sentence: str) -> bool:
-    """Return True if a sentence contains no information, or is about something that the gateway does by itself."""
+    """Return True if a sentence contains no information, or is about something that the gateway handles."""
     if _idle(sentence):
         return True
     lower = sentence.lower() if sentence.isascii() else ""
@@ -198,9 +199,9 @@ def _may_match(text: str, needed: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=4_096)
 def suspicion(text: str) -> str:
-    """Return the reason why a text looks meant for the model and not for its reader, or ""."""
+    """Return the reason why a text seems to address the model and not a human reader, or ""."""
     if holds_invisible(text):
-        return "holds characters that cannot be seen"
+        return "contains invisible characters"
     if _may_match(text, _ORDER_WORDS) and _ORDERS.search(text):
         return "reads like an instruction to the model"
     return ""

@@ -1,4 +1,4 @@
-"""A discriminator said in JSON Schema: in every branch, the values of the property that choose it (3.1.1, section 4.8.25)."""
+"""Conversion of a discriminator to JSON Schema: each branch gets the values of the property that choose it (3.1.1, section 4.8.25)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _MAX_DEPTH = 20
 def discriminate(
     built: dict[str, Any], raw: Mapping[str, Any], discriminator: Mapping[str, Any], documents: Documents
 ) -> None:
-    """Adds to the branches of a converted `oneOf` or `anyOf` what chooses each; not where a branch already says so itself."""
+    """Add the discriminator's values to the branches of a converted `oneOf` or `anyOf`, except to branches that restrict the property
+    themselves.
+    """
     name = discriminator.get("propertyName")
     keyword = "oneOf" if "oneOf" in built else "anyOf"
     if not isinstance(name, str) or keyword not in built:
@@ -36,7 +38,7 @@ def discriminate(
 
 
 def _tail(reference: object) -> str:
-    """A schema's own name, of a reference or of a name: mappings are written either way."""
+    """Return the name of a schema from a reference or a name, because mappings contain either."""
     return reference.rpartition("/")[2] if isinstance(reference, str) else ""
 
 
@@ -51,7 +53,7 @@ def _mapped(mapping: object) -> dict[str, list[str]]:
 def _chosen(
     branch: dict[str, Any], name: str, values: Sequence[str], allowed: Sequence[object] | None
 ) -> dict[str, Any]:
-    """The branch for its values, as far as it allows them; with no such value the branch knows better than the mapping."""
+    """Return the branch restricted to its values, as far as it allows them. A branch that allows none of them is returned unchanged."""
     possible = [value for value in values if allowed is None or value in allowed]
     if not possible or (allowed is not None and all(value in possible for value in allowed)):
         return branch
@@ -64,7 +66,7 @@ def _chosen(
 
 
 def _otherwise(branch: dict[str, Any], name: str, elsewhere: Sequence[str]) -> dict[str, Any]:
-    """The branch for every value that chooses no other, and for none at all (3.2.0, `defaultMapping`)."""
+    """Return the branch for all values that choose no other branch, and for an absent value (3.2.0, `defaultMapping`)."""
     if not elsewhere:
         return branch
     other = {"properties": {name: {"enum": list(dict.fromkeys(elsewhere))}}, "required": [name]}
@@ -72,7 +74,7 @@ def _otherwise(branch: dict[str, Any], name: str, elsewhere: Sequence[str]) -> d
 
 
 def _allowed(raw: Any, name: str, documents: Documents) -> Sequence[object] | None:
-    """The values that a schema as written leaves to one of its properties; None where it says nothing about them."""
+    """Return the values that a schema as written allows for one of its properties; None if it does not restrict them."""
     found: Sequence[object] | None = None
     for part in _parts(raw, documents):
         properties = part.get("properties")
@@ -83,7 +85,7 @@ def _allowed(raw: Any, name: str, documents: Documents) -> Sequence[object] | No
 
 
 def _parts(raw: Any, documents: Documents) -> list[dict[str, Any]]:
-    """A schema and everything it is composed of, references followed."""
+    """Yield a schema and all schemas it is composed of, with references followed."""
     found: list[dict[str, Any]] = []
     seen: set[int] = set()
     todo = [(raw, 0)]
@@ -113,7 +115,7 @@ def _values(schema: Mapping[str, Any]) -> Sequence[object] | None:
     if isinstance(schema.get("enum"), list):
         return list(schema["enum"])
     kind = schema.get("type", "string")
-    # A mapping's values are texts: where the property is none, no branch could be chosen by them.
+    # The values of a mapping are texts, so they cannot choose a branch by a property of another type.
     return None if kind == "string" or (isinstance(kind, list) and "string" in kind) else []
 
 

@@ -1,4 +1,4 @@
-"""Reads descriptions of one file or several, within limits and within one folder."""
+"""Reader of descriptions of one or several files, within limits and within one folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_REF_CHAIN_LENGTH = 50
 _MAX_REMOTE = 100
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _NO_REMOTE = Remote()
-# Keywords whose value is no schema but an object or a list of them, or of names and values.
+# Keywords whose value is not a schema but an object or a list of schemas, or of names and values.
 _CONTAINERS = frozenset(
     {
         *("properties", "patternProperties", "dependentSchemas", "dependentRequired"),
@@ -37,7 +37,7 @@ _CONTAINERS = frozenset(
 
 
 class UnresolvedRefError(Exception):
-    """A `$ref` that leads nowhere, in circles, out of the description's folder or onto the network."""
+    """Reference (`$ref`) without a target, in a circle, out of the description's folder or to the network."""
 
     code = "unresolved_ref"
 
@@ -47,37 +47,37 @@ class UnresolvedRefError(Exception):
 
 
 class LimitError(UnresolvedRefError):
-    """A `$ref` that is not followed, because the description has more files, or is larger, than is read."""
+    """Reference (`$ref`) that is not followed because the description has too many files or is too large."""
 
     code = "limit"
 
 
 class Documents:
-    """Description and the files it refers to, all below the folder of the first.
+    """Description and the files it refers to, all below the folder of the first file.
 
     References have one form: `#/…` in the first file, `folder/file.yaml#/…`, relative to it, in any other. References in other files are
-    rewritten to that form as the files are read, so that a reference means the same wherever it is copied to. A remote document is named by
-    its URL, and everything it refers to is remote too: no fetched document can point at a file.
+    rewritten to that form as the files are read, so that a reference keeps its meaning in a copy. A remote document is named by its URL,
+    and all documents it refers to are remote too: a fetched document cannot refer to a file.
     """
 
     def __init__(self, path: Path, remote: Remote = _NO_REMOTE) -> None:
-        """Raises `DescriptionError` when the file cannot be read or does not hold an object."""
+        """Read the first file. Raises `DescriptionError` when it cannot be read or does not contain an object."""
         self._path = _real(path)
         self._remote = remote
         self._own_url = _canonical_or_none(remote.base)
-        self._pulled: dict[str, str] = {}  # canonical URL -> the URL that its own references start from
+        self._pulled: dict[str, str] = {}  # canonical URL -> base URL of its own references
         self._wanted: dict[str, None] = {}
         self._folder = self._path.parent
         self._where = path.name
         self._digests: dict[str, bytes] = {}
         self._amendments: dict[str, bytes] = {}
         self.repeated: dict[str, tuple[Repeated, ...]] = {}  # by file, as references name it
-        self._lacking = False  # whether a file that was referred to could not be read
+        self._lacking = False  # True if a referenced file could not be read
         self._files: dict[str, Any] = {}
-        self._unreadable: dict[str, str] = {}  # what was tried once, and why it cannot be read
+        self._unreadable: dict[str, str] = {}  # reference -> reason of the failed attempt
         self._resolved: dict[str, Any] = {}
         self.opened_objects: dict[tuple[str, str], Any] = {}
-        """By kind and reference, objects with the references in them followed. Nobody changes them."""
+        """Objects with their references followed, by kind and reference. They must not be changed."""
         self._sought: set[str] = set()
         self._size = 0
         self._began = monotonic()
@@ -94,12 +94,12 @@ class Documents:
 
     @property
     def name(self) -> str:
-        """The first file's name, for messages."""
+        """Name of the first file, for messages."""
         return self._where
 
     @property
     def digest(self) -> str:
-        """`sha256:` over the names and bytes of every file read so far."""
+        """Digest (`sha256:`) over the names and bytes of all files read so far."""
         if len(self._digests) == 1 and not self._amendments:
             return "sha256:" + self._digests[""].hex()
         total = hashlib.sha256()
@@ -111,7 +111,7 @@ class Documents:
 
     @property
     def files(self) -> Mapping[str, str]:
-        """Every file read so far, as path -> `sha256:…` of its bytes, under each name it was read by."""
+        """Return all files read so far, as path -> `sha256:…` of its bytes, under each name it was read by."""
         found = {str(self._path): self._digests[""]}
         for url in self._pulled:
             found[str(self._remote.pins[url].path)] = self._digests[url]
@@ -127,29 +127,29 @@ class Documents:
 
     @property
     def complete(self) -> bool:
-        """True if every file that was referred to could be read. A file that could not may exist tomorrow."""
+        """True if all referenced files could be read. A missing file may exist at the next build."""
         return not self._lacking
 
     @property
     def references(self) -> tuple[str, ...]:
-        """The remote documents that were read, as canonical URLs."""
+        """Canonical URLs of the remote documents that were read."""
         return tuple(sorted(self._pulled))
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """The remote documents that may be read and are not pinned."""
+        """Allowed remote documents that are not pinned."""
         return tuple(sorted(self._wanted))
 
     def amend(self, root: Mapping[str, Any], amendments: Mapping[str, bytes]) -> None:
-        """Puts an amended description in the first file's place, before anything is looked up in it.
+        """Replace the first file by an amended description, before any reference in it is resolved.
 
-        `amendments` are the files that amended it, in order, as path -> SHA-256: they are part of the digest.
+        `amendments` are the files with the amendments, in order, as path -> SHA-256: they are part of the digest.
         """
         self.root = self._files[""] = root
         self._amendments = dict(amendments)
 
     def follow(self, node: Any) -> Any:
-        """The node itself, or what its `$ref` leads to in the end. Raises `UnresolvedRefError`."""
+        """Return the node itself, or the final target of its `$ref`. Raises `UnresolvedRefError`."""
         ref = ""
         for _ in range(_MAX_REF_CHAIN_LENGTH):
             following = node.get("$ref") if isinstance(node, dict) else None
@@ -167,7 +167,7 @@ class Documents:
         return {**found, **{key: value for key, value in node.items() if key != "$ref"}}
 
     def top(self, key: str) -> Any:
-        """A field of the description itself, followed; as it is written where that leads nowhere."""
+        """Return a top-level field of the description with its reference followed, or as written if the reference has no target."""
         written = self.root.get(key)
         try:
             return self.opened(written)
@@ -175,11 +175,12 @@ class Documents:
             return written
 
     def held(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """A schema with what holds its parts (`properties`, `allOf`, `required` …) followed; itself where no reference is in their place.
+        """Return a schema with the references of its containers (`properties`, `allOf`, `required` …) followed, or the schema itself if it
+        has none.
 
         Raises `UnresolvedRefError`.
         """
-        if _CONTAINERS.isdisjoint(schema):  # as most are, and this is asked of each many times
+        if _CONTAINERS.isdisjoint(schema):  # The usual case, and this method is called many times for each schema.
             return schema
         references = [
             key
@@ -192,7 +193,7 @@ class Documents:
         """Return the target of one reference, without following it further. Raises `UnresolvedRefError`."""
         found = self._resolved.get(ref, self)
         if found is self:
-            # A pointer can lead through a node that is a reference itself, and that one through the first.
+            # A pointer can lead through a node that is itself a reference, and the target of that one through the first node.
             if ref in self._sought or len(self._sought) >= _MAX_REF_CHAIN_LENGTH:
                 raise UnresolvedRefError(ref, "leads in circles")
             self._sought.add(ref)
@@ -246,7 +247,7 @@ class Documents:
         return self._files[own_name]
 
     def _check_limits(self, ref: str) -> None:
-        """Raises `LimitError` where no further file is read."""
+        """Raises `LimitError` if no further file may be read."""
         if len(self._digests) + len(self._unreadable) >= _MAX_FILES:
             raise LimitError(ref, f"is one file too many (more than {_MAX_FILES})")
         if self._size >= _MAX_TOTAL_SIZE:
@@ -297,7 +298,7 @@ class Documents:
             ) from error
         if digest_of(data) != pin.digest:
             raise DescriptionError(
-                f"the copy of {url} is not what was pinned: it was changed since",
+                f"the copy of {url} differs from the pinned content: it was changed since",
                 where=place,
                 suggestion="restore it from version control, or run `toolgen build --update-pins`",
             )
@@ -319,13 +320,15 @@ class Documents:
     def _parsed(self, data: bytes, name: str) -> Any:
         parsed = read(data, where=name or self._where)
         if name:
-            measure(parsed.value, name)  # JSON cannot repeat itself, but it can be deep
+            measure(parsed.value, name)  # JSON has no aliases, but it can be nested deeply.
         if parsed.repeated:
             self.repeated[name] = parsed.repeated
         return by_pointer(parsed.value) if may_name_parts(data) else parsed.value
 
     def _rewrite(self, value: Any, name: str, done: dict[int, Any]) -> Any:
-        """A copy with every reference in its one form. What aliases share stays shared, or a small file could become a large one."""
+        """Return a copy with every reference in the canonical form. Shared aliases stay shared, because a small file could become a
+        large one.
+        """
         if not isinstance(value, (dict, list)):
             return value
         built = done.get(id(value))

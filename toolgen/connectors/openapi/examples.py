@@ -1,4 +1,4 @@
-"""Examples of a schema as JSON values of its type: authors write them as they stand in a URL, or as text."""
+"""Conversion of examples to JSON values of the type of their schema: authors often write them as text or as in a URL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOTHING: Final = object()
 
 
 def with_fitting_examples(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with each example as a value that it accepts by type and enum, and without those that cannot be read so."""
+    """Return the schema with each example as a value that it accepts by type and enum, and without examples that cannot be converted."""
     examples = schema.get("examples")
     if not isinstance(examples, list):
         return schema
@@ -30,7 +30,7 @@ def with_fitting_examples(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fitted(value: Any, schema: Any, depth: int) -> Any:
-    """The value as the schema takes it; `_NOTHING` where it takes none like it."""
+    """Return the value converted to the type of the schema; `_NOTHING` if no conversion fits."""
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return value
     if _fits(value, schema):

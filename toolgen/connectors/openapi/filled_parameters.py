@@ -18,37 +18,37 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import may_be_one
 from toolgen.model.tool import Constant, HttpKey
 
-__all__ = ["NO_CONSTANTS", "Constants", "carries", "signs", "without_credentials", "without_key"]
+__all__ = ["NO_CONSTANTS", "Constants", "is_signature_part", "sends_credential", "without_credentials", "without_key"]
 
 # Idempotency-Key (the IETF's draft), X-Idempotency-Key, Cko-Idempotency-Key, X-idempotence-uuid, I-Twilio-Idempotency-Token …
 _NAMED = re.compile(r"(?:[a-z0-9]+-)*idempoten(?:cy|ce|t)-?(?:key|token|id|uuid)?\Z")
-# X-Request-Id and the like name a request for logs as well; only the description says which it is.
+# X-Request-Id and similar headers also identify a request in logs; only the description decides.
 _PERHAPS = re.compile(r"(?:[a-z0-9]+-)*(?:request|transaction|operation|message|client)-?(?:id|key|token|uuid)\Z")
 _SAID = re.compile(r"idempoten", re.IGNORECASE)
 _BACKTRACKS = 100_000
-# What the gateway has: a call's own id, the digest of a caller's key; or a UUID made of either (`model/idempotency_keys.py`).
+# Values of the gateway: the id of a call, the digest of a caller's key, or a UUID made of either (`model/idempotency_keys.py`).
 _TEXTS = (f"call_{'0' * 24}", f"tg_{'f' * 48}")
 _UUIDS = ("6f9619ff-8b86-4011-b42d-00cf4fc964ff",)
 
-# What a bearer token is called where it is a parameter (RFC 6750, section 2.3); `token` may be anybody's, so that its description decides.
+# Names of a bearer token as a parameter (RFC 6750, section 2.3). `token` has other meanings too, so its description decides.
 _TOKENS = frozenset({"accesstoken", "oauthtoken", "bearertoken", "authtoken"})
 _MAY_BE_TOKENS = frozenset({"token", "authorization", "auth"})
 _OF_CREDENTIALS = re.compile(
     r"authenticat|authoriz|\bauth\b|bearer|oauth|access token|api token|\bscopes?\b", re.IGNORECASE
 )
-# Of a property of a body more has to be said: there are bodies about a token, to revoke it for one.
+# A property of a body needs a clearer description: some bodies are about a token, for example to revoke it.
 _AUTHENTICATES = re.compile(
     r"authentication token|\b(?:requires?|required|with) (?:the )?scopes?\b|authenticat\w* (?:this|the|your) (?:request|call)",
     re.IGNORECASE,
 )
-# Google's system parameters (cloud.google.com/apis/docs/system-parameters), which every method of every API of it repeats.
+# Google's system parameters (cloud.google.com/apis/docs/system-parameters), repeated in every method of its APIs.
 _GOOGLES = frozenset(
     {
         *("$.xgafv", "access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"),
         *("uploadType", "upload_protocol", "userIp"),
     }
 )
-# The parts of AWS's Signature Version 4, which descriptions of its services repeat with every operation.
+# Parts of AWS's Signature Version 4, repeated in every operation of its descriptions.
 _SIGNATURE = frozenset(
     {
         *("x-amz-algorithm", "x-amz-content-sha256", "x-amz-credential", "x-amz-date", "x-amz-security-token"),
@@ -69,7 +69,9 @@ class Constants:
         self._seen: dict[str, None] = {}
 
     def taken(self, parameters: list[Parameter]) -> tuple[list[Parameter], list[tuple[Parameter, Constant]]]:
-        """The parameters that stay arguments, and those that are fixed, each with its value. Google's system parameters are neither."""
+        """Return the parameters that stay arguments, and the fixed parameters with their values. Google's system parameters are in
+        neither list.
+        """
         fixed = []
         names = {one.name for one in parameters if one.in_ == "query"}
         googles = names & _GOOGLES if names >= _MARKS_OF_GOOGLE else frozenset()
@@ -90,8 +92,8 @@ class Constants:
             return next((name for name in self._given if name.lower() == one.name.lower()), None)
         return one.name if one.name in self._given and one.in_ != "querystring" else None
 
-    def idle(self) -> Iterator[str]:
-        """A sentence on every constant that is the name of no parameter."""
+    def unused(self) -> Iterator[str]:
+        """Yield a sentence for each constant that matches no parameter."""
         for name in self._unused:
             yield f"constants: no operation has a parameter {name[:80]!r}{nearest(name, self._seen)}"
 
@@ -99,7 +101,7 @@ class Constants:
 NO_CONSTANTS = Constants({})
 
 
-def carries(scheme: SecurityScheme, one: Parameter) -> bool:
+def sends_credential(scheme: SecurityScheme, one: Parameter) -> bool:
     """Return True if a parameter carries the credential that the gateway sends for a security scheme."""
     if scheme.type == "apiKey" and scheme.in_ == one.in_ and may_be_one(scheme.name, one.name):
         return True
@@ -109,7 +111,7 @@ def carries(scheme: SecurityScheme, one: Parameter) -> bool:
     return folded in _TOKENS or (folded in _MAY_BE_TOKENS and bool(_OF_CREDENTIALS.search(one.description)))
 
 
-def signs(scheme: SecurityScheme, one: Parameter) -> bool:
+def is_signature_part(scheme: SecurityScheme, one: Parameter) -> bool:
     """Return True if a parameter is a part of the signature that the gateway makes for a security scheme."""
     return (
         one.in_ in {"header", "query"}
@@ -121,7 +123,7 @@ def signs(scheme: SecurityScheme, one: Parameter) -> bool:
 def without_credentials(
     body: RequestBody, schemas: Schemas, operation: Operation, schemes: Mapping[str, SecurityScheme], note: Note
 ) -> RequestBody:
-    """The body without properties that say what the gateway sends as a bearer token (Slack's `token`)."""
+    """Return the body without properties that contain the bearer token of the gateway (Slack's `token`)."""
     needed = {name for option in operation.security for name in option}
     bearer = any(
         schemes[name].type in {"oauth2", "openIdConnect"} or schemes[name].scheme == "bearer"
@@ -152,14 +154,16 @@ def _is_token(name: str, schema: Mapping[str, Any]) -> bool:
 def without_key(
     parameters: list[Parameter], schemas: Schemas, configured: str, note: Note
 ) -> tuple[list[Parameter], HttpKey | None]:
-    """The parameters that stay, and the header that the gateway fills in. `configured` is what toolgen.yaml calls it: "" where it is
-    silent, and `NO_KEY_HEADER` where it wants none filled in."""
+    """Return the remaining parameters, and the header that the gateway fills in.
+
+    `configured` is its name in toolgen.yaml: "" if absent, and `NO_KEY_HEADER` if no header is to be filled in.
+    """
     found = None if configured == NO_KEY_HEADER else _found(parameters, configured)
     if found is None:
         return parameters, None
     form = _form(found, schemas)
     if form is None:
-        note("key_header", f"the header {found.name[:80]!r} takes no key that the gateway makes; it stays an argument")
+        note("key_header", f"the header {found.name[:80]!r} does not accept a key of the gateway; it stays an argument")
         return parameters, None
     return [one for one in parameters if one is not found], HttpKey(
         header=found.name, form=form, required=found.required
@@ -186,7 +190,7 @@ def _form(one: Parameter, schemas: Schemas) -> str | None:
             offline=True,
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS),
         )
-    except ValueError:  # what is wrong with it is said where it is read as an argument
+    except ValueError:  # An invalid schema is reported when the parameter is read as an argument.
         return None
     for form, texts in (("text", _TEXTS), ("uuid", _UUIDS)):
         if all(validator.is_valid({"key": text}) for text in texts):

@@ -1,6 +1,6 @@
-"""Names that frameworks make of routes and handlers, read back: `read_item_items__item_id__get` is what FastAPI calls `read_item`.
+"""Recognition of operation names that frameworks generate: FastAPI turns `read_item` into `read_item_items__item_id__get`.
 
-Each convention is recognised exactly, held against method and path where it is made of them. What is not recognised is an author's own.
+Each convention is matched exactly, with method and path if they are part of the name. Any other name is the author's own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HANDLERS: Mapping[str, tuple[str, frozenset[str]]] = MappingProxyType(
         ),
     }
 )
-"""What a handler does that is called so, and with which methods of HTTP."""
+"""Meaning of a generic handler name, and the HTTP methods it fits."""
 _BARE = frozenset(
     (
         "findAll",
@@ -82,9 +82,9 @@ class _NamedRoute(NamedTuple):
 
 
 def framework_names(identifier: str, method: str, path: str, tags: Iterable[str] = ()) -> tuple[tuple[str, ...], ...]:
-    """The names behind an identifier that a framework made, best first; none for an identifier of another kind.
+    """Return the names behind an identifier that a framework generated, best first; none for any other identifier.
 
-    The others have what else the path says, from right to left: they are for those whose first would be that of another operation.
+    The later names add further words of the path, from right to left. They are used if another operation has the first name.
     """
     fixed = tuple(found for segment in path.split("/") if not PARAMETER.search(segment) and (found := words(segment)))
     route = _NamedRoute(method=method.lower(), path=path, fixed=fixed, tags=tuple(tags))
@@ -108,7 +108,7 @@ def _other_words(identifier: str, found: tuple[str, ...]) -> Iterator[tuple[str,
 
 
 def _telling(route: _NamedRoute) -> Iterator[tuple[str, ...]]:
-    """The segments that tell an operation from others: last those that a provider's paths all have."""
+    """Return the segments that distinguish an operation, with the segments that all paths of a provider share at the end."""
     plain = _plain(route.fixed)
     provider = {words(segment) for segment in route.path.split("/") if "." in segment} | {("providers",)}
     yield from (segment for segment in reversed(plain) if segment not in provider)
@@ -116,13 +116,15 @@ def _telling(route: _NamedRoute) -> Iterator[tuple[str, ...]]:
 
 
 def _fastapi(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
-    """`{function}{path}_{method}`, whatever is no letter, digit or underscore as an underscore (fastapi.routing, generate_unique_id)."""
+    """Read `{function}{path}_{method}`, in which other characters than letters and digits are underscores (fastapi.routing,
+    generate_unique_id).
+    """
     made = f"{re.sub(r'[^A-Za-z0-9_]', '_', route.path)}_{route.method}"
     return words(identifier.removesuffix(made)) if identifier.endswith(made) else ()
 
 
 def _spring(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
-    """`getUserUsingGET_1` of springfox, and `findAll_1` of springdoc, which numbers handlers of one name."""
+    """Read `getUserUsingGET_1` of springfox, and `findAll_1` of springdoc, which numbers handlers with equal names."""
     if (found := _SPRING.fullmatch(identifier)) and found[2].lower() == route.method:
         return _of_handler(words(found[1]), _thing(route), route) or _of_verb(words(found[1]), route) or words(found[1])
     if found := _NUMBERED.fullmatch(identifier):
@@ -131,7 +133,7 @@ def _spring(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
 
 
 def _of_verb(does: tuple[str, ...], route: _NamedRoute) -> tuple[str, ...]:
-    """A handler that is called by another verb alone: `search` of /orders/search is `search_orders`."""
+    """Read a handler name that is only another verb: `search` of /orders/search is `search_orders`."""
     if len(does) != 1 or does[0] not in VERBS:
         return ()
     plain = _plain(route.fixed)
@@ -141,12 +143,12 @@ def _of_verb(does: tuple[str, ...], route: _NamedRoute) -> tuple[str, ...]:
 
 
 def _bare_handler(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
-    """`findAll` of springdoc, where it is the only one of its name: a verb alone names no tool."""
+    """Read `findAll` of springdoc without a number. A verb alone is not a name for a tool."""
     return _of_handler(words(identifier), _thing(route), route) if identifier in _BARE else ()
 
 
 def _nest(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
-    """`UsersController_findAll`."""
+    """Read `UsersController_findAll`."""
     found = _NEST.fullmatch(identifier)
     if found is None:
         return ()
@@ -157,7 +159,7 @@ def _nest(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
 
 
 def _grouped(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
-    """`Users_GetAll` of NSwag, `VirtualMachines_CreateOrUpdate` of Azure."""
+    """Read `Users_GetAll` of NSwag, `VirtualMachines_CreateOrUpdate` of Azure."""
     found = _GROUPED.fullmatch(identifier)
     if found is None or _METHOD_BEFORE.fullmatch(identifier):
         return ()
@@ -168,13 +170,13 @@ def _grouped(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
         return handled
     own = {singular(word) for word in does if word not in VERBS and word not in _JOINING}
     if not own <= {*map(singular, group)} and _LINKING.isdisjoint(does):
-        # Its noun says nothing without the group, which is looked for in the tags first.
+        # The noun is incomplete without the group, which is searched in the tags first.
         return () if group in map(words, route.tags) else _of_group(does, group)
     return _verb_noun(does, group)
 
 
 def _of_group(does: tuple[str, ...], group: tuple[str, ...]) -> tuple[str, ...]:
-    """`Users_GetRoles` as `get_user_roles`, `ActionTypes_CreateEntity` as `create_action_type_entity`."""
+    """Read `Users_GetRoles` as `get_user_roles`, `ActionTypes_CreateEntity` as `create_action_type_entity`."""
     end = verbs_before(does)
     if end == len(does):
         return ()
@@ -185,7 +187,7 @@ def _of_group(does: tuple[str, ...], group: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _method_behind(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
-    """`OrdersGET2` of NSwag, `ApiOrdersByIdGet` of Swashbuckle: the path, and the method."""
+    """Read `OrdersGET2` of NSwag, `ApiOrdersByIdGet` of Swashbuckle: the path, and the method."""
     plain = _plain(route.fixed)
     found = _METHOD_BEHIND.fullmatch(identifier)
     if found and plain and found[2].lower() == route.method and words(found[1]) == plain[-1]:
@@ -198,17 +200,17 @@ def _method_behind(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
 
 
 def _method_before(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
-    """`GET_DescribeVpcs`, where a service takes its actions by several methods."""
+    """Read `GET_DescribeVpcs` of services whose actions accept several methods."""
     found = _METHOD_BEFORE.fullmatch(identifier)
     return words(found[2]) if found and found[1].lower() == route.method else ()
 
 
 def _django(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
-    """`api_v1_users_partial_update` of Django REST framework: the path without its parameters, and what is done."""
+    """Read `api_v1_users_partial_update` of Django REST framework: the path without its parameters, and the action."""
     if not _SNAKE.fullmatch(identifier):
         return ()
     parts = words(identifier)
-    if parts[-1].isdigit():  # drf-spectacular numbers those of one name
+    if parts[-1].isdigit():  # drf-spectacular numbers operations with equal names
         parts = parts[:-1]
     for action in _DJANGO:
         does = tuple(action.split())
@@ -220,15 +222,15 @@ def _django(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
             continue
         last = route.fixed[-1]
         if last[0] in VERBS and len(route.fixed) > 1 and not _ends_with_parameter(route):
-            return _verb_noun(last, route.fixed[-2])  # an action of its own: /users/{id}/set_password/
-        if action == "update" and route.method == "put":  # beside `partial_update`, which is the one that updates
+            return _verb_noun(last, route.fixed[-2])  # a custom action: /users/{id}/set_password/
+        if action == "update" and route.method == "put":  # `partial_update` is the update, so this operation replaces
             return ("replace", *_one(last))
         return _of_handler(does, last, route)
     return ()
 
 
 def _dotted(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
-    """`users.index` of Laravel, `youtube.videos.list` of Google."""
+    """Read `users.index` of Laravel, `youtube.videos.list` of Google."""
     if not _DOTTED.fullmatch(identifier):
         return ()
     *groups, last = identifier.split(".")
@@ -241,17 +243,17 @@ def _dotted(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
         return ()
     if does[0] in VERBS:
         return _verb_noun(does, group)
-    return (*does, *(group if does[0] == "batch" else _one(group)))  # a method of its own: /messages/batchDelete
+    return (*does, *(group if does[0] == "batch" else _one(group)))  # a custom method: /messages/batchDelete
 
 
 def _dated(identifier: str, _: _NamedRoute) -> tuple[str, ...]:
-    """`RunInstances_2016_11_15` and `ListFunctions20150331` of AWS."""
+    """Read `RunInstances_2016_11_15` and `ListFunctions20150331` of AWS."""
     found = _DATED.fullmatch(identifier)
     return words(found[1]) if found else ()
 
 
 def _kubernetes(identifier: str, route: _NamedRoute) -> tuple[str, ...]:
-    """`readCoreV1NamespacedPod`: verb, group, version and kind, the version as in the path."""
+    """Read `readCoreV1NamespacedPod`: verb, group, version and kind, the version as in the path."""
     found = _KUBERNETES.fullmatch(identifier)
     if found is None or found[1] not in VERBS or f"/{found[3].lower()}/" not in f"{route.path.lower()}/":
         return ()
@@ -274,12 +276,12 @@ _CONVENTIONS: Sequence[Callable[[str, _NamedRoute], tuple[str, ...]]] = (
 
 
 def _of_handler(does: tuple[str, ...], thing: tuple[str, ...], route: _NamedRoute) -> tuple[str, ...]:
-    """Verb and noun of a handler that is called by what it does alone, where its method does that."""
+    """Return verb and noun for a handler name that is only a generic verb, if the verb fits the method."""
     verb, methods = _HANDLERS.get(" ".join(does), ("", frozenset[str]()))
     if not thing or route.method not in methods:
         return ()
     if does == ("post",) and route.fixed and _one(route.fixed[-1]) == route.fixed[-1]:
-        return ()  # to no collection: /graphql
+        return ()  # the path has no collection: /graphql
     several = verb == "list" or (verb == "get" and not _ends_with_parameter(route))
     return (verb, *(thing if several else _one(thing)))
 
@@ -304,7 +306,7 @@ def _thing(route: _NamedRoute) -> tuple[str, ...]:
 
 
 def _plain(fixed: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Segments without versions and what stands before every path."""
+    """Return the segments without versions and without common prefixes."""
     return [segment for segment in fixed if not VERSION.fullmatch("".join(segment))]
 
 

@@ -1,4 +1,4 @@
-"""Keywords of a schema that hold no other schema: copied if they are well-formed and mean something in JSON Schema 2020-12."""
+"""Schema keywords without nested schemas: copied if they are well-formed and have a meaning in JSON Schema 2020-12."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolgen.core.json_codec import encode_json
 __all__ = ["Note", "keyword", "malformed", "modernise"]
 
 Note = Callable[[str, str], None]
-"""Takes a code and a message."""
+"""Callback with a code and a message."""
 
 _COUNTS = frozenset(
     {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
@@ -59,7 +59,7 @@ def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-# Keywords that are copied as they stand, and what their value must be for the result to be a valid 2020-12 schema.
+# Keywords that are copied unchanged, with the check of their value that keeps the result a valid 2020-12 schema.
 _WELL_FORMED: Mapping[str, Callable[[Any], bool]] = {
     "enum": lambda value: isinstance(value, list) and bool(value) and _carried(value),
     "const": _carried,
@@ -77,7 +77,7 @@ _WELL_FORMED: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-# What is added to an exclusive bound for the same bound in the other keyword, and taken from it.
+# Number to add to an exclusive bound, or to subtract from it, for the equal inclusive bound.
 _BOUNDS = {"minimum": -1, "maximum": 1, "exclusiveMinimum": 1, "exclusiveMaximum": -1}
 _OTHER = {
     "minimum": "exclusiveMinimum",
@@ -85,12 +85,12 @@ _OTHER = {
     "exclusiveMinimum": "minimum",
     "exclusiveMaximum": "maximum",
 }
-# What does not narrow what is accepted.
+# Values that do not restrict the accepted values.
 _NO_CONSTRAINTS = frozenset({"default", "deprecated", "writeOnly"})
 
 
 def keyword(built: dict[str, Any], key: str, value: Any, note: Note) -> None:
-    """Adds one keyword to `built`, if it can stand there; `note` hears of a constraint that cannot."""
+    """Add one keyword to `built` if it is valid there. `note` receives a constraint that cannot be kept."""
     if key == "example":
         _examples(built, [value])
     elif key == "examples":
@@ -107,9 +107,9 @@ def keyword(built: dict[str, Any], key: str, value: Any, note: Note) -> None:
 
 
 def malformed(key: str, value: Any, note: Note) -> None:
-    """Says that a keyword was left out, so that the tool takes more than the author wanted."""
+    """Report a keyword that was left out, so that the tool accepts more than the author intended."""
     shown = "{…}" if isinstance(value, dict) else "[…]" if isinstance(value, list) else repr(value)
-    note("bad_keyword", f"`{key}: {shown[:60]}` is not what the keyword takes, and was left out")
+    note("bad_keyword", f"`{key}: {shown[:60]}` is not a valid value of the keyword, and was left out")
 
 
 def _required(built: dict[str, Any], value: Any, note: Note) -> None:
@@ -122,22 +122,22 @@ def _required(built: dict[str, Any], value: Any, note: Note) -> None:
 
 
 def _bound(built: dict[str, Any], key: str, value: float) -> None:
-    """Adds a bound. One beyond 2**53 is a double where that is exact, which most programs read: RFC 8785 knows nothing else.
+    """Add a bound. A bound beyond 2**53 becomes a double if that is exact, because most programs, and RFC 8785, know only doubles.
 
-    `maximum: 2**63 - 1` is `exclusiveMaximum: 2**63`, which no value of JSON tells from it: beyond 2**53 all are whole. Where neither is a
-    double, the integer stands.
+    `maximum: 2**63 - 1` becomes `exclusiveMaximum: 2**63`, which is the same for JSON values, as all doubles beyond 2**53 are whole. If
+    neither number is a double, the integer stays.
     """
     step = _BOUNDS[key]
     if isinstance(value, int) and int(float(value)) != value and int(float(value + step)) == value + step:
         key, value = _OTHER[key], value + step
     value = _bounded(value)
-    if key in built:  # from the other keyword: the narrower one holds
+    if key in built:  # The other keyword may have a bound too: the narrower bound wins.
         value = min(value, built[key]) if key.endswith("aximum") else max(value, built[key])
     built[key] = value
 
 
 def _bounded(value: Any) -> Any:
-    """A number beyond 2**53 as a double, where that is the same number."""
+    """Return a number beyond 2**53 as a double if that is the same number."""
     large = isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53
     return float(value) if large and int(float(value)) == value else value
 

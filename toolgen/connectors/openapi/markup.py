@@ -1,4 +1,4 @@
-"""Markdown and HTML of descriptions as plain text: code spans kept as they are written, wrapped lines joined, lists as sentences."""
+"""Conversion of Markdown and HTML to plain text: code spans unchanged, wrapped lines joined, list items as sentences."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["CLOSE", "OPEN", "lines_of", "single_line"]
 
 OPEN: Final = "\ue000"
 CLOSE: Final = "\ue001"
-"""Where the text of a link begins and ends, while it matters; private-use characters, so that no text brings them along."""
+"""Markers of the start and end of a link's text while patterns match. They are private-use characters, which no description contains."""
 _SIGNS: Final = "<>*_[]|#~!`"
-# What stands in code for a sign that would be markup outside of it, until the text is one line.
+# Substitutes for characters in code that would be markup elsewhere, until the text is one line.
 _IN_CODE = {ord(sign): chr(0xE010 + place) for place, sign in enumerate(_SIGNS)}
 _OUT_OF_CODE = {ord(stand_in): chr(sign) for sign, stand_in in _IN_CODE.items()}
 _PRIVATE = re.compile("[\ue000\ue001\ue010-\ue01f]")
@@ -94,7 +94,7 @@ _ELEMENTS = frozenset(
         "instructions",
     )
 )
-# Elements whose names authors also write as placeholders, as in `<title>`: markup where they are closed or have attributes.
+# Elements whose names authors also use as placeholders, as in `<title>`: they are markup if they are closed or have attributes.
 _ELEMENTS_OR_WORDS = frozenset(
     (
         "address",
@@ -146,14 +146,14 @@ _BLOCK = re.compile(
 _INLINE = re.compile(r"[ \t]*</?(?:a|b|i|em|strong|code|span|tt)\b", re.IGNORECASE)
 _GOES_ON = re.compile(r"[ \t]*[a-z0-9(\[`\"'“,;)]")
 _FINISHED = re.compile(r"[.!?:;…。！？：|][\"”')\]*_`]*[ \t]*\Z")
-_WRAPPED: Final = 60  # characters from which on a line is one that was wrapped
+_WRAPPED: Final = 60  # minimum length of a line that counts as wrapped
 _MAX_LINES: Final = 2_000
 
 
 def lines_of(text: str) -> str:
-    """The text without its markup, on lines; the signs of code are replaced, and links are between `OPEN` and `CLOSE`.
+    """Return the text without markup, in lines. Special characters of code are substituted, and links are between `OPEN` and `CLOSE`.
 
-    Each pattern is asked where the sign stands that it begins with.
+    Each pattern is tried only at the character it begins with.
     """
     text = _PRIVATE.sub("", text)
     if "`" in text or "~~~" in text:
@@ -183,7 +183,7 @@ def single_line(text: str) -> str:
 
 
 def _untagged(text: str) -> str:
-    """The text without HTML; a placeholder such as `<branch name>` is none."""
+    """Return the text without HTML tags. A placeholder such as `<branch name>` is not a tag."""
     text = _ANCHOR.sub(rf"{OPEN}\1{CLOSE}", text)
     lowered = text.lower()
 
@@ -201,7 +201,7 @@ def _untagged(text: str) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """The text with each paragraph on one line, and a sign at the end of each item of a list that has none."""
+    """Return the text with each paragraph on one line, and punctuation at the end of each list item that has none."""
     lines = text.split("\n", _MAX_LINES)
     found: list[str] = []
     items: list[bool] = []
@@ -222,7 +222,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _continues(before: str, line: str) -> bool:
-    """True if a line goes on with the sentence of the line before it."""
+    """Return True if a line continues the sentence of the line before it."""
     if (_BLOCK.match(line) and not _INLINE.match(line)) or before.lstrip().startswith(("#", "|")):
         return False
     if _FINISHED.search(before):

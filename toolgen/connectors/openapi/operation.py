@@ -1,4 +1,4 @@
-"""The one internal model that Swagger 2.0 and OpenAPI 3.0, 3.1 and 3.2 are read into; schemas are still as written."""
+"""Internal model of operations, common to Swagger 2.0 and OpenAPI 3.0, 3.1 and 3.2. Schemas are still as written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", 
 
 
 class FaultError(Exception):
-    """Why one operation cannot become a tool. `origin` is a JSON pointer; `code` is stable."""
+    """Reason why one operation cannot become a tool. `origin` is a JSON pointer; `code` is stable."""
 
     def __init__(self, code: str, origin: str, message: str) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class FaultError(Exception):
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
-    """A parameter, with style and explode already decided. `schema` and `example` are as written."""
+    """Parameter with its style and explode resolved. `schema` and `example` are as written."""
 
     name: str
     in_: str  # path | query | header | cookie | querystring
@@ -39,12 +39,12 @@ class Parameter(Struct, frozen=True, kw_only=True):
     content_type: str | None = None
     examples: tuple[Any, ...] = ()
     deprecated: bool = False
-    nested: tuple[str, ...] = ()  # the styles of arrays within the array, from the outermost on
-    parts: Mapping[str, Part] = {}  # of a form in the querystring
+    nested: tuple[str, ...] = ()  # styles of nested arrays, the outermost first
+    parts: Mapping[str, Part] = {}  # for a form in the querystring
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """An Encoding Object, as far as it is written; `None` is absent."""
+    """Encoding Object as written; `None` means absent."""
 
     content_type: str | None = None
     style: str | None = None
@@ -55,7 +55,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class RequestBody(Struct, frozen=True, kw_only=True):
-    """The one media type that will be sent, of those the operation offers."""
+    """Chosen media type of a request body."""
 
     media_type: str
     schema: Any
@@ -63,11 +63,11 @@ class RequestBody(Struct, frozen=True, kw_only=True):
     description: str
     parts: Mapping[str, Part]
     examples: tuple[Any, ...] = ()
-    others: tuple[RequestBody, ...] = ()  # in the other media types that are offered, the fittest first
+    others: tuple[RequestBody, ...] = ()  # the other media types of the operation, the best fit first
 
 
 class Operation(Struct, frozen=True, kw_only=True):
-    """Operation with its path item's share. `security` is an OR of ANDs of scheme names."""
+    """Operation combined with its path item. `security` is a list of alternatives (OR) of lists of scheme names (AND)."""
 
     origin: str
     method: str
@@ -83,6 +83,6 @@ class Operation(Struct, frozen=True, kw_only=True):
     servers: Servers
     security: tuple[tuple[str, ...], ...]
     outputs: tuple[Any, ...]
-    files: bool = False  # whether a successful answer may be neither JSON nor text
-    html: bool = False  # whether a successful answer is described as HTML
-    scopes: tuple[Mapping[str, tuple[str, ...]], ...] = ()  # of the same alternatives; empty where none is named
+    files: bool = False  # True if a successful answer may be neither JSON nor text
+    html: bool = False  # True if a successful answer is described as HTML
+    scopes: tuple[Mapping[str, tuple[str, ...]], ...] = ()  # scopes of the same alternatives; empty if none has scopes

@@ -1,4 +1,4 @@
-"""Filters `include:` and `exclude:` of a source, decided from an operation as written: what is left out need not be readable."""
+"""Filters `include:` and `exclude:` of a source. They use the operation as written, so an excluded operation need not be readable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEVERITY = (Effect.READ, Effect.WRITE, Effect.DESTRUCTIVE)
 
 
 def effect_of(method: str, hint: object) -> Effect:
-    """The effect of a method, or the graver one that a description's hint names."""
+    """Return the effect of a method, or the stronger effect of a description's hint."""
     effect = Effect.READ if method in READING else Effect.WRITE
     if method.upper() == "DELETE":  # methods are case-sensitive (RFC 9110, section 9.1), and not every server knows
         effect = Effect.DESTRUCTIVE
@@ -34,9 +34,9 @@ def effect_of(method: str, hint: object) -> Effect:
 
 
 class OperationFilter:
-    """Every kind of filter in `include` must agree; one in `exclude` is enough to leave an operation out.
+    """Filter of operations. All kinds in `include` must match; one match in `exclude` omits the operation.
 
-    Raises `ConfigError` for a filter that is none, and for one that is empty.
+    Raises `ConfigError` for an unknown or empty filter.
     """
 
     def __init__(self, config: SourceConfig) -> None:
@@ -60,34 +60,36 @@ class OperationFilter:
 
     def wants(self, route: Route) -> bool:
         """Return True if an operation passes the filter and becomes a tool."""
-        said = _said(route)
-        for kind, values in said.items():
+        attributes = _attributes(route)
+        for kind, values in attributes.items():
             self._seen[kind] |= dict.fromkeys(values)
-        included = [self._matches("include", kind, said[kind]) for kind in self._sides["include"]]
-        excluded = [self._matches("exclude", kind, said[kind]) for kind in self._sides["exclude"]]
+        included = [self._matches("include", kind, attributes[kind]) for kind in self._sides["include"]]
+        excluded = [self._matches("exclude", kind, attributes[kind]) for kind in self._sides["exclude"]]
         return all(included) and not any(excluded)
 
-    def _matches(self, side: str, kind: str, said: tuple[str, ...]) -> bool:
-        found = [value for value in self._sides[side][kind] if any(_agrees(kind, value, one) for one in said)]
+    def _matches(self, side: str, kind: str, attributes: tuple[str, ...]) -> bool:
+        found = [
+            value for value in self._sides[side][kind] if any(_value_matches(kind, value, one) for one in attributes)
+        ]
         for value in found:
             self._unused.pop((side, kind, value), None)
         return bool(found)
 
-    def idle(self) -> Iterator[str]:
-        """A sentence on every value that no operation matched, which is most often one that is misspelt."""
+    def unused(self) -> Iterator[str]:
+        """Yield a sentence for each value that matched no operation, which is usually misspelt."""
         for side, kind, value in self._unused:
             if kind != "effects":
                 hint = nearest(value, self._seen[kind])
                 yield f"{side}.{kind}: no operation of the description matches {value[:80]!r}{hint}"
 
 
-def _agrees(kind: str, value: str, said: str) -> bool:
+def _value_matches(kind: str, value: str, attribute: str) -> bool:
     if kind == "operations":
-        return fnmatchcase(said, value)
-    return value.upper() == said.upper() if kind == "methods" else value == said
+        return fnmatchcase(attribute, value)
+    return value.upper() == attribute.upper() if kind == "methods" else value == attribute
 
 
-def _said(route: Route) -> dict[str, tuple[str, ...]]:
+def _attributes(route: Route) -> dict[str, tuple[str, ...]]:
     tags, identifier = route.raw.get("tags"), route.raw.get("operationId")
     return {
         "tags": tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),

@@ -43,8 +43,10 @@ class OpenApiKeys(msgspec.Struct):
 
 
 class OpenApiOptions(Struct, frozen=True, kw_only=True):
-    """`ways` are how credentials are shown where the description has no security schemes of its own, by the keys of `auth:`. `constants`
-    are values of parameters by their names. `configured` are the keys of `auth:`. `loose`: formats are told and not checked.
+    """Options of an OpenAPI source.
+
+    `ways` are credentials for a description without security schemes, by the keys of `auth:`. `constants` are parameter values by name.
+    `configured` are the keys of `auth:`. `loose`: formats are documented and not checked.
     """
 
     ways: Mapping[str, SecurityScheme] = field(default_factory=lambda: _NONE)
@@ -56,7 +58,7 @@ class OpenApiOptions(Struct, frozen=True, kw_only=True):
         """Return the options that are set, as JSON, without credentials. Unset options are omitted, so that a new option does not change an
         earlier build."""
         said: dict[str, object] = {}
-        # What is no more than a scheme's name is held against the built schemes instead, wherever a gateway starts.
+        # A key that is only the name of a scheme is compared with the built schemes when a gateway starts.
         if shaped := {name: way for name, way in self.ways.items() if SCHEMES.get(name) != way}:
             said["ways"] = {name: msgspec.to_builtins(way) for name, way in shaped.items()}
         if self.configured:
@@ -126,7 +128,7 @@ def _constants(given: Mapping[str, Any], document: YamlDocument, path: tuple[str
             raise ConfigError(f"constants: {name[:40]} takes text, a number, true or false", where=where)
         if is_gateway_header(name) or _CREDENTIAL.search(name) or (isinstance(value, str) and "${" in value):
             raise ConfigError(
-                f"constants: {name[:40]} would be readable in what is built, so it must be no credential",
+                f"constants: {name[:40]} would be readable in the built files, so it must not be a credential",
                 where=where,
                 suggestion='give it to the gateway: auth: {api_key: {name: …, in: query, value: "${env:…}"}}',
             )
@@ -134,7 +136,7 @@ def _constants(given: Mapping[str, Any], document: YamlDocument, path: tuple[str
 
 
 def _ways(auth: Mapping[str, Any], document: YamlDocument, path: tuple[str, ...]) -> dict[str, SecurityScheme]:
-    """The keys that need no description to be understood; one that a security scheme is called means that scheme."""
+    """Return the keys that have a meaning without a description. A key that is the name of a security scheme means that scheme."""
     found: dict[str, SecurityScheme] = {name: SCHEMES[name] for name in ("bearer", "basic") if name in auth}
     for name, written in auth.items():
         if name == _API_KEY or (isinstance(written, dict) and "value" in written):

@@ -20,7 +20,7 @@ _MAX_TEXTS: Final = 2_000_000
 
 
 def read_original(config: SourceConfig) -> Original:
-    """Read a description once more, without generated texts. Raises `DescriptionError`."""
+    """Read the original texts of a description, without generated ones. Raises `DescriptionError`."""
     documents = overlaid_documents(config)
     found: dict[str, WrittenOperation] = {}
     for route in routes(documents, version_of(documents)):

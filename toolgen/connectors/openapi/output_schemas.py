@@ -1,4 +1,4 @@
-"""Output schemas of a bounded size: what is far from the root of an answer is left open rather than repeated in every tool."""
+"""Output schemas of a bounded size: parts far from the root are left open instead of repeated in every tool."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from toolgen.model.schema import Schema
 
 __all__ = ["MAX_SIZE", "Outputs"]
 
-MAX_SIZE = 32_768  # bytes of `$defs` one tool's output schema may hold
+MAX_SIZE = 32_768  # maximum bytes of `$defs` in one tool's output schema
 _OPEN: dict[str, Any] = {"description": "Not described here; see the API's own documentation."}
-# Where a part accepts more than it used to, these would accept less: exactly one branch, none, a condition, what nothing else evaluated.
+# After a part was opened, these keywords would accept less than before: exactly one branch, none, a condition, unevaluated members.
 _CONTRARY = frozenset(
     {
         *("not", "if", "then", "else", "contains", "minContains", "maxContains"),
@@ -23,7 +23,7 @@ _CONTRARY = frozenset(
 
 
 class Outputs:
-    """Cuts the definitions that output schemas share; what it computes of a definition it keeps for the next tool."""
+    """Cache of the shared definitions of output schemas, cut to size."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
@@ -37,9 +37,9 @@ class Outputs:
         definition: Callable[[str], Schema],
         uses: Callable[[str], frozenset[str]],
     ) -> tuple[dict[str, Any], dict[str, Schema]]:
-        """The schema and the definitions it reaches, nearest first, up to `MAX_SIZE` bytes; the rest accept anything.
+        """Return the schema and the definitions it reaches, nearest first, up to `MAX_SIZE` bytes; the rest accept any value.
 
-        A schema that had to be cut accepts all that it accepted before, and more. Schemas that refer to the same have the same definitions.
+        A cut schema accepts all values that it accepted before, and more. Schemas with the same references get the same definitions.
         """
         roots = tuple(sorted(first))
         if roots not in self._kept:
@@ -53,7 +53,7 @@ class Outputs:
         definition: Callable[[str], Schema],
         uses: Callable[[str], frozenset[str]],
     ) -> tuple[dict[str, Schema], bool]:
-        """The definitions in the order of names, and whether some of them were cut."""
+        """Return the definitions in the order of names, and True if some of them were cut."""
         kept: dict[str, Schema] = {}
         cut: set[str] = set()
         level, size = list(roots), 0

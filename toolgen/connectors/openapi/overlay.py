@@ -22,13 +22,13 @@ from toolgen.core.spelling import nearest
 __all__ = ["apply_overlays"]
 
 Warn = Callable[[str, str, str], None]
-"""Takes an origin, a code and a message."""
+"""Callback with an origin, a code and a message."""
 
 _VERSION = re.compile(r"1\.0\.[0-9]+\Z")
 _KEYS = ("overlay", "info", "extends", "actions")
 _ACTION_KEYS = ("target", "description", "update", "remove")
 _MAX_DEPTH = 200
-_MAX_WARNINGS = 5  # of one kind, for one action
+_MAX_WARNINGS = 5  # warnings of one kind for one action
 
 
 class _Action(Struct, frozen=True, kw_only=True):
@@ -46,10 +46,10 @@ class _Overlay(Struct, frozen=True, kw_only=True):
 
 
 def apply_overlays(documents: Documents, paths: Iterable[str], location: str, warn: Warn) -> None:
-    """Applies overlays, in order, to the first file of a description that nothing has been looked up in yet.
+    """Apply overlays, in order, to the first file of a description before any reference in it is resolved.
 
-    What an overlay asks for in vain (a target that selects nothing, an update of a value) is a warning at `file#/actions/N`; `location`
-    is what its `extends` should name. Raises `DescriptionError` for a file that is no Overlay 1.0 document.
+    An action without effect (a target that selects nothing, an update of a value) is a warning at `file#/actions/N`; `location` is the
+    expected value of `extends`. Raises `DescriptionError` for a file that is not an Overlay 1.0 document.
     """
     files = tuple(paths)
     if not files:
@@ -69,12 +69,12 @@ def apply_overlays(documents: Documents, paths: Iterable[str], location: str, wa
             warn(f"{overlay.name}#/extends", "overlay_extends", message)
         for action in overlay.actions:
             _apply(root, action, warn)
-    # An overlay may have nested what was shallow enough before it.
+    # An overlay may add levels of nesting.
     documents.amend(_unshared(root, 0), digests)
 
 
 def _once(warn: Warn) -> Warn:
-    """An action that fails alike at every match is told of at the first few, and then once more."""
+    """Return a callback that reports the first few equal failures of an action, and then one summary."""
     told: Counter[tuple[str, str]] = Counter()
 
     def warn_once(origin: str, code: str, message: str) -> None:
@@ -98,7 +98,7 @@ def _bytes(path: str) -> bytes:
 
 def _overlay(value: Any, name: str) -> _Overlay:
     if not isinstance(value, dict):
-        raise DescriptionError("is no overlay: it holds a list", where=name)
+        raise DescriptionError("is not an overlay: it contains a list", where=name)
     _known(value, _KEYS, name)
     version = value.get("overlay")
     if not isinstance(version, str) or not _VERSION.match(version):
@@ -161,7 +161,7 @@ def _apply(root: dict[str, Any], action: _Action, warn: Warn) -> None:
 
 
 def _remove(root: Any, found: list[tuple[int | str, ...]], action: _Action, warn: Warn) -> None:
-    """From the back, so that no removal moves what is still to be removed."""
+    """Remove matches from the last to the first, so that a removal does not move later ones."""
     for parts in sorted(set(found), key=lambda parts: [(isinstance(part, int), part) for part in parts], reverse=True):
         if not parts:
             warn(action.origin, "overlay_mismatch", "the whole description cannot be removed")
@@ -190,10 +190,10 @@ def _merge(
         if isinstance(old, dict) and isinstance(value, dict):
             _merge(old, value, (*parts, key), action, warn)
         elif isinstance(old, list) and isinstance(value, list):
-            # 1.0 is silent on lists below an update; 1.1 (section 4.4.3) settled what tools had done.
+            # 1.0 does not define updates of lists; 1.1 (section 4.4.3) specifies the existing behaviour of tools.
             old.extend(_unshared(value, 0))
         elif isinstance(old, (dict, list)) and value is None:
-            continue  # the specification's own example leaves `components:` empty to say "nothing here"
+            continue  # The specification's own example leaves `components:` empty to mean "nothing".
         else:
             if key in target and isinstance(old, (dict, list)) != isinstance(value, (dict, list)):
                 message = f"{_shown((*parts, key))} was replaced by a value of another shape"
@@ -212,7 +212,7 @@ def _extends(extends: str, overlay: Path, location: str) -> bool:
 
 
 def _unshared(value: Any, depth: int) -> Any:
-    """A copy in which no part is shared: YAML's aliases share theirs, and an update of one must not reach the other."""
+    """Return a copy without shared parts. YAML aliases share parts, and an update of one must not change the other."""
     if depth > _MAX_DEPTH:
         raise DescriptionError(f"with its overlays it is nested more than {_MAX_DEPTH} levels deep")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Reads one OpenAPI description: every operation ends as a tool, a filtered-out entry or a problem."""
+"""Reader of one OpenAPI description: every operation becomes a tool, an excluded entry or a problem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from toolgen.connectors.openapi.operation import FaultError, Operation
 from toolgen.connectors.openapi.operation_filter import READING, OperationFilter, effect_of
 from toolgen.connectors.openapi.routes import Route, routes
 from toolgen.connectors.openapi.schema import Direction, Schemas
-from toolgen.connectors.openapi.security import apart, schemes, shown
+from toolgen.connectors.openapi.security import schemes, with_credentials, without_conflicts
 from toolgen.connectors.openapi.servers import located, unusable
 from toolgen.connectors.openapi.siblings import hints
 from toolgen.connectors.references import Remote
@@ -37,20 +37,20 @@ __all__ = ["open_documents", "overlaid_documents", "read_openapi", "version_of"]
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
-_NOTES = frozenset({"body_required", "no_parts"})  # what was put right, and needs nobody
+_NOTES = frozenset({"body_required", "no_parts"})  # repaired problems that need no action
 _MAX_IDENTIFIER = 200
 _IDEMPOTENT = READING | {"PUT", "DELETE"}
 
 
 def read_openapi(config: SourceConfig) -> SourceReading:
-    """Reads the description at `config.location`.
+    """Read the description at `config.location`.
 
-    Raises `DescriptionError` when it cannot be read at all and `ConfigError` for a filter or a server that is none.
+    Raises `DescriptionError` when it cannot be read, and `ConfigError` for an invalid filter or server.
     """
     _check(config)
     if config.pin is None and _URL.match(config.location):
         raise DescriptionError(
-            "is a URL, and what it leads to is not pinned",
+            "is a URL, and its content is not pinned",
             where=config.location,
             suggestion="run `toolgen build` in its project, or download it, review it and name the file",
         )
@@ -75,13 +75,13 @@ def read_openapi(config: SourceConfig) -> SourceReading:
 
 
 def open_documents(config: SourceConfig) -> Documents:
-    """The description of a source, nothing of it looked up yet and no overlay applied. Raises `DescriptionError`."""
+    """Return the description of a source without resolved references or overlays. Raises `DescriptionError`."""
     base = config.location if is_remote(config) else ""
     return Documents(Path(config.file), Remote(base=base, allowed=config.refs, pins=config.references))
 
 
 def overlaid_documents(config: SourceConfig, warn: Callable[[str, str, str], None] = lambda *_: None) -> Documents:
-    """Open the description of a source and apply its overlays. `warn` gets origin, code and message of each part without a match."""
+    """Open the description of a source and apply its overlays. `warn` receives origin, code and message of each action without a match."""
     documents = open_documents(config)
     if config.overlay:
         from toolgen.connectors.openapi.overlay import apply_overlays  # noqa: PLC0415 - JSONPath takes long to import, and few need it
@@ -91,7 +91,7 @@ def overlaid_documents(config: SourceConfig, warn: Callable[[str, str, str], Non
 
 
 def version_of(documents: Documents) -> str:
-    """`2.0`, `3.0`, `3.1` or `3.2`. Raises `DescriptionError` for anything else."""
+    """Return `2.0`, `3.0`, `3.1` or `3.2`. Raises `DescriptionError` for any other version."""
     root = documents.root
     written = root.get("openapi", root.get("swagger"))
     version = str(written)
@@ -101,7 +101,7 @@ def version_of(documents: Documents) -> str:
         return "2.0"
     if written is None:
         raise DescriptionError(
-            "has neither `openapi` nor `swagger` at its top, so it is no OpenAPI description",
+            "has neither `openapi` nor `swagger` at its top, so it is not an OpenAPI description",
             where=f"{documents.name}:1",
             suggestion="name the file that has it",
         )
@@ -170,16 +170,15 @@ class _DescriptionReader:
                 skipped += 1
         if not found:
             self._note_emptiness()
-        for message in self._filter.idle():
+        for message in self._filter.unused():
             self._add("warning", "#/paths", "unused_filter", message)
-        for message in self._constants.idle():
+        for message in self._constants.unused():
             self._add("warning", "#/paths", "unused_constant", message)
         operations = {origin: operation for origin, (operation, _) in built.items()}
         names, beside = self._names(operations), hints(operations)
         tools = tuple(self._named(tool, names[origin], beside.get(origin, "")) for origin, (_, tool) in built.items())
-        del (
-            self._schemas
-        )  # which holds this reader in turn: the document goes with the two, and not when somebody looks for circles
+        # The schemas refer to this reader. Without that cycle, reference counting frees both and the document.
+        del self._schemas
         identifiers = {origin: entry[0].identifier for origin, entry in built.items() if entry[0].identifier}
         return SourceReading(
             info=self._info(tools, identifiers),
@@ -190,10 +189,12 @@ class _DescriptionReader:
         )
 
     def _note_emptiness(self) -> None:
-        """Both may be meant (3.1.1, section 4.8.1), and both look like a build that lost everything."""
+        """Report a description without operations. Both forms are valid (3.1.1, section 4.8.1), but look like a build that lost
+        everything.
+        """
         root = self._documents.root
         if root.get("webhooks") and not self._documents.top("paths"):
-            message = "it describes webhooks alone, which are calls the system makes and does not take"
+            message = "it describes only webhooks, which are calls that the system sends and does not receive"
             self._add("info", "#/webhooks", "no_operations", message)
         elif "paths" not in root:
             self._add("warning", "#", "no_operations", "it has no `paths`, so there is nothing to call")
@@ -206,10 +207,10 @@ class _DescriptionReader:
         parse = v2.operation if self._version == "2.0" else v3.operation
         operation = parse(self._documents, route, self._warn)
         ways = () if route.raw.get("security") == [] else self._ways
-        return shown(operation, self._schemes, ways, self._given)
+        return with_credentials(operation, self._schemes, ways, self._given)
 
     def _tool(self, operation: Operation, effect: Effect, documented: str) -> Tool:
-        operation = apart(operation, self._schemes)
+        operation = without_conflicts(operation, self._schemes)
         schema, binding = bind(
             operation,
             self._schemas,
@@ -225,7 +226,8 @@ class _DescriptionReader:
             if operation.security and () not in operation.security:
                 wanted = " or ".join(" and ".join(option) for option in operation.security)
                 self._warn(
-                    "unauthenticated", f"sent without credentials because of `auth: none`; it asks for {wanted[:200]}"
+                    "unauthenticated",
+                    f"sent without credentials because of `auth: none`; the description requires {wanted[:200]}",
                 )
             operation = replace(operation, security=())
             binding = msgspec.structs.replace(binding, security=())
@@ -263,7 +265,7 @@ class _DescriptionReader:
             name=name,
             title=tool.title,
             description=with_hint(tool.description, hint),
-            input_schema=self._schemas.units.told(dict(tool.input_schema)),
+            input_schema=self._schemas.units.with_units(dict(tool.input_schema)),
             output_schema=tool.output_schema,
             effect=tool.effect,
             idempotent=tool.idempotent,
@@ -297,7 +299,9 @@ class _DescriptionReader:
         return tuple(usable)
 
     def _effect(self, operation: Operation) -> Effect:
-        """By method. A description may ask for more care than that, never for less: it is not the owner's word."""
+        """Return the effect by method. A hint of the description may raise the effect, never lower it, because the owner did not write
+        it.
+        """
         effect = effect_of(operation.method, operation.hint)
         if operation.hint and operation.hint not in set(Effect):
             self._warn("bad_hint", f"x-toolgen-effect {operation.hint[:40]!r} is not read, write or destructive")
@@ -318,14 +322,16 @@ class _DescriptionReader:
             return None
 
     def _names(self, operations: Mapping[str, Operation]) -> dict[str, str]:
-        """The author's identifiers where there are any, else what the routes suggest; routes tell apart those of one name."""
+        """Return the names of operations: the author's identifiers if present, else names from the routes. Routes distinguish equal
+        names.
+        """
         candidates: dict[str, tuple[tuple[str, ...], ...]] = {}
         telling: dict[str, tuple[str, ...]] = {}
         for origin, operation in operations.items():
             routed = from_route(operation.method, operation.path)
             made = framework_names(operation.identifier, operation.method, operation.path, operation.tags)
             candidates[origin] = made or from_identifier(operation.identifier, operation.tags) or routed
-            telling[origin] = (*routed[-1][1:], routed[-1][0])  # words of the path tell more than the method
+            telling[origin] = (*routed[-1][1:], routed[-1][0])  # words of the path distinguish better than the method
         names = self._config.names
         held = held_names(names, {origin: identity_of("openapi", origin, "") for origin in operations})
         return assign(self._config.name, candidates, telling, held, {one.name for one in names.values()})
@@ -344,8 +350,9 @@ class _DescriptionReader:
         )
 
     def _known(self, tools: tuple[Tool, ...]) -> dict[str, SecurityScheme]:
-        """The schemes that a tool can be called with: those of the description, and ways to show a credential where it has none, or where a
-        tool asks for one."""
+        """Return the schemes that a tool can be called with: those of the description, and configured credentials if the description has
+        none or a tool needs one.
+        """
         if not self._declared:
             return self._schemes
         asked = {

@@ -1,4 +1,4 @@
-"""Titles in English of operations that have neither a summary nor an identifier that says more than their path."""
+"""English titles of operations without a summary and without an identifier that adds words to their path."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _BESIDE: Final = frozenset({"by", "id", "json", "api", "rest", *_ON_ITEMS})
 
 
 def is_of_route(identifier: str, method: str, path: str) -> bool:
-    """True if an identifier has no word that its method and path do not have: `GetCustomersCustomerSubscriptions`."""
+    """Return True if an identifier has only words of its method and path: `GetCustomersCustomerSubscriptions`."""
     own = {singular(word) for word in words(identifier)}
     return own <= {*_BESIDE, method.lower(), *(singular(word) for word in words(path))}
 
 
 def route_title(method: str, path: str) -> str:
-    """A title such as `List subscriptions of a customer` or `Cancel a quote`; "" for a path without words."""
+    """Return a title such as `List subscriptions of a customer` or `Cancel a quote`; "" for a path without words."""
     method = method.lower()
     bare, own = without_own_method(path.partition("?")[0])
     groups = _groups(bare)
@@ -63,7 +63,7 @@ def route_title(method: str, path: str) -> str:
 
 
 def _groups(path: str) -> list[tuple[list[tuple[str, ...]], bool]]:
-    """The segments of a path as words, up to each parameter, and whether a parameter follows them."""
+    """Return the segments of a path as words, up to each parameter, and True if a parameter follows them."""
     groups: list[tuple[list[tuple[str, ...]], bool]] = []
     pending: list[tuple[str, ...]] = []
     for segment in path.removesuffix(".json").split("/"):

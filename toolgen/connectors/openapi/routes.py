@@ -1,4 +1,4 @@
-"""Every operation of a description, found before anything about it is understood."""
+"""Operations of a description, found before any of them is parsed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARKS = ("responses", "operationId", "requestBody")
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """An operation as written, the path item it stands in, and the document's version (`2.0`, `3.0`, `3.1`, `3.2`)."""
+    """Operation as written, with its path item and the document's version (`2.0`, `3.0`, `3.1`, `3.2`)."""
 
     origin: str
     method: str
@@ -31,7 +31,7 @@ class Route(Struct, frozen=True, kw_only=True):
 
     @property
     def above(self) -> str:
-        """The origin of its path item; where that is a `$ref`, of what refers to it."""
+        """Origin of its path item, or of the reference to the path item."""
         return "/".join(self.origin.split("/", 3)[:3])
 
     def opened(self, documents: Documents) -> Route:
@@ -40,7 +40,7 @@ class Route(Struct, frozen=True, kw_only=True):
         return replace(self, item=opened_object(documents, self.item, "path", self.above), raw=raw)
 
     def parameters(self, documents: Documents) -> dict[tuple[str, str], tuple[str, dict[str, Any]]]:
-        """(place, name) -> (origin, parameter), the operation's own over those of its path. Raises `FaultError`."""
+        """Return (place, name) -> (origin, parameter), with the operation's own parameters over those of its path. Raises `FaultError`."""
         merged: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
         for holder, base in ((self.item, self.above), (self.raw, self.origin)):
             written = holder.get("parameters")
@@ -61,13 +61,13 @@ class Route(Struct, frozen=True, kw_only=True):
         return merged
 
 
-# What of an operation is no schema, by kind: the fields that hold further objects, and what kind those are; `*` is each member.
+# Fields of each kind of object that contain further objects, and the kind of those; `*` is each member. Schemas are not included.
 _HELD: Mapping[str, Mapping[str, str]] = {
     "path": {"parameters": "parameters", "servers": "servers", "summary": "", "description": ""},
     "operation": {
         "parameters": "parameters",
         "requestBody": "body",
-        "responses": "",  # what is below costs an answer its schema, not the operation its tool
+        "responses": "",  # A fault below it removes the answer's schema, but not the tool.
         "servers": "servers",
         "security": "list",
         **dict.fromkeys(("tags", "consumes", "produces", "schemes", "summary", "description", "operationId"), ""),
@@ -87,16 +87,16 @@ _HELD: Mapping[str, Mapping[str, str]] = {
     "list": {"*": ""},
     "": {},
 }
-# Kinds of objects of which nothing but a reference in their own place is followed.
+# Kinds of objects in which only a reference in place of the whole object is followed.
 _WHOLE = frozenset(kind for kind, held in _HELD.items() if not held)
-# Where the specification has a Reference Object itself, beside whose `$ref` nothing counts (3.0.4, section 4.7.23).
+# The specification has a Reference Object here: keywords beside its `$ref` have no effect (3.0.4, section 4.7.23).
 _REFERABLE = frozenset({"parameter", "body", "response", "media"})
-# What is no part of a request or of an answer, and so costs no operation its tool.
+# Objects outside the request and the answer. A fault in them does not cost the tool.
 _DISPENSABLE = frozenset({"summary", "description", "examples", "operationId", "tags"})
 
 
 def opened_object(documents: Documents, written: Any, kind: str, origin: str) -> Any:
-    """An object of a kind with the references in it followed, wherever they stand in place of an object; itself where there are none."""
+    """Return an object of a kind with all references to objects in it followed, or the object itself if it has none."""
     ref = written.get("$ref") if kind in _REFERABLE and isinstance(written, dict) else None
     if not isinstance(ref, str):
         return _opened(documents, written, kind, origin)
@@ -137,11 +137,11 @@ def _opened(documents: Documents, written: Any, kind: str, origin: str) -> Any:
 
 
 def routes(documents: Documents, version: str) -> Iterator[Route | FaultError]:
-    """Each operation in the document's order; a path or an operation that is none comes as the fault it is."""
+    """Yield each operation in the document's order; an unreadable path or operation is yielded as a fault."""
     try:
         paths = documents.opened(documents.root.get("paths"))
     except UnresolvedRefError as error:
-        yield FaultError(error.code, "#/paths", f"{error}; whatever operations it holds are left out")
+        yield FaultError(error.code, "#/paths", f"{error}; its operations are left out")
         return
     if not isinstance(paths, dict):
         if paths is not None:
@@ -154,7 +154,7 @@ def routes(documents: Documents, version: str) -> Iterator[Route | FaultError]:
         try:
             item = documents.opened(written)
         except UnresolvedRefError as error:
-            yield FaultError(error.code, origin, f"{error}; whatever operations it holds are left out")
+            yield FaultError(error.code, origin, f"{error}; its operations are left out")
             continue
         if not isinstance(item, dict):
             yield FaultError("bad_path", origin, "a path item is not an object")
@@ -188,7 +188,7 @@ def _operations(item: dict[str, Any], version: str) -> Iterator[tuple[str, str, 
 
 
 def _misplaced(item: dict[str, Any], version: str) -> Iterator[tuple[str, str]]:
-    """Other places in a path item in which an operation seems to be meant, and why it is none."""
+    """Yield fields of a path item that look like misplaced operations, each with the reason."""
     for key, value in item.items():
         if key in _NEWEST_ONLY and version != "3.2":
             yield key, f"`{key}` is a method since OpenAPI 3.2, and this is {version}"
@@ -202,9 +202,9 @@ def _misplaced(item: dict[str, Any], version: str) -> Iterator[tuple[str, str]]:
             and any(mark in value for mark in _MARKS)
         ):
             lower = "; methods are written in lower case" if key.lower() in METHODS else ""
-            yield escape(key), f"{key[:40]!r} is no method of a path{lower}"
+            yield escape(key), f"{key[:40]!r} is not a method of a path{lower}"
     more = item.get("additionalOperations")
     for method in more if version == "3.2" and isinstance(more, dict) else ():
         if method.lower() in METHODS:
-            # A second operation of one method, or one whose effect would be taken for another's.
+            # A second operation of one method, or one with a misleading effect.
             yield f"additionalOperations/{escape(method)}", f"{method!r} has a field of its own in a path item"

@@ -1,8 +1,8 @@
-"""Schemas of requests that no value fits by their letter, repaired to what their author meant.
+"""Repair of request schemas that no value can satisfy, so that they mean what their author intended.
 
-Services take what such schemas refuse: enum values of another type than is declared, an enum of texts on a list of them, bounds that
-exclude each other, `oneOf` of which a value of one branch always fits another too, and `allOf` of which a member closes itself against its
-siblings. Answers are left as they are described.
+Services accept requests despite such schemas: enum values of another type than declared, an enum of texts on a list of them, bounds that
+exclude each other, `oneOf` with branches that always overlap, and `allOf` with a member that excludes the properties of the others. Answers
+are left as they are described.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _PYTHON: Mapping[str, tuple[type, ...]] = {
 }
 _NOTHING = object()
 _WORDS = frozenset({"title", "description", "examples", "deprecated", "default"})
-_SAMPLES = 8  # of each branch of a choice
+_SAMPLES = 8  # for each branch of a choice
 _MAX_BRANCHES = 32
 _MAX_DEPTH = 20
 
 
 def consistent(built: dict[str, Any], note: Note) -> None:
-    """Makes the values and bounds of a converted schema agree with its type, in place. `note` hears of what changed."""
+    """Make the values and bounds of a converted schema agree with its type, in place. `note` receives the changes."""
     types = _types(built)
     if isinstance(values := built.get("enum"), list) and values:
         _agree(built, _distinct(values), types, note)
@@ -60,13 +60,13 @@ def consistent(built: dict[str, Any], note: Note) -> None:
         del built["pattern"]
         built |= {"pattern": pattern} if pattern else {}
     for keywords in contradictions(built):
-        said = " and ".join(f"`{key}: {_shown(built[key])}`" for key in keywords)
-        note(_CODE, f"{said} exclude each other, and were left out")
+        removed = " and ".join(f"`{key}: {_shown(built[key])}`" for key in keywords)
+        note(_CODE, f"{removed} exclude each other, and were left out")
         for key in keywords:
             del built[key]
     if isinstance(values := built.get("enum"), list) and (against := excluding(built, values)):
-        said = ", ".join(f"`{key}: {_shown(built[key])}`" for key in against)
-        note(_CODE, f"values of an enum do not fit {said} beside it, which was left out")
+        removed = ", ".join(f"`{key}: {_shown(built[key])}`" for key in against)
+        note(_CODE, f"values of an enum do not fit {removed} beside it, which was left out")
         for key in against:
             del built[key]
     _name_required(built, note)
@@ -77,7 +77,7 @@ def _shown(value: Any) -> str:
 
 
 def _name_required(built: dict[str, Any], note: Note) -> None:
-    """A property that a closed object requires and does not name may be given."""
+    """Declare each property that a closed object requires without naming it."""
     open_ = built.get("additionalProperties") is not False or "patternProperties" in built
     if open_ or any(key in built for key in ("$ref", "allOf", "anyOf", "oneOf")):
         return
@@ -89,20 +89,21 @@ def _name_required(built: dict[str, Any], note: Note) -> None:
         built["properties"] = {**named, **{name: {} for name in unnamed}}
         built["required"] = [name for name in required if name not in unnamed]
         note(
-            _CODE, f"{', '.join(map(_shown, unnamed[:3]))} is required where no property is called so, and may be given"
+            _CODE,
+            f"{', '.join(map(_shown, unnamed[:3]))} is required, but the object does not declare it; it was declared",
         )
 
 
 def _agree(built: dict[str, Any], values: list[Any], types: Sequence[str], note: Note) -> None:
     items = built.get("items", {})
     if types and set(types) <= {"array", "null"} and not any(isinstance(one, list) for one in values):
-        # The values are those of the items.
+        # The values belong to the items.
         del built["enum"]
         if isinstance(items, dict) and "enum" not in items and "$ref" not in items:
             kept = [one for one in values if one is not None]
             built["items"] = {**items, "enum": kept} if kept else items
             consistent(built["items"], note)
-        note(_CODE, "an enum of a list was taken for that of its items")
+        note(_CODE, "an enum of a list was read as the enum of its items")
         return
     if not types:
         built["enum"] = values
@@ -143,7 +144,7 @@ def _fits(value: Any, types: Sequence[str]) -> bool:
 
 
 def _converted(value: Any, types: Sequence[str]) -> tuple[Any] | None:
-    """The value of one of these types that is written alike; None where there is none."""
+    """Return the value as one of these types, if its written form is the same; else None."""
     if "string" in types and isinstance(value, bool | int | float):
         return (json.dumps(value),)
     if not isinstance(value, str):
@@ -157,7 +158,7 @@ def _converted(value: Any, types: Sequence[str]) -> tuple[Any] | None:
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
-    """The values without repetitions: `1` and `1.0` are one, `1` and `true` are not."""
+    """Return the values without repetitions: `1` and `1.0` are equal, `1` and `true` are not."""
     found: dict[bytes, Any] = {}
     for one in values:
         try:
@@ -168,9 +169,10 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
 
 
 def overlaps(branches: Sequence[Any], definitions: Mapping[str, Any]) -> bool:
-    """Test whether the values of a branch of `oneOf` all fit another branch too, as far as samples tell: then no value of it is taken.
+    """Return True if, as far as samples show, all values of one branch of `oneOf` fit another branch too, so that no value of it is
+    accepted.
 
-    False where that is not known.
+    Returns False if that is unknown.
     """
     if not 1 < len(branches) <= _MAX_BRANCHES or _differ(branches):
         return False
@@ -194,12 +196,12 @@ def overlaps(branches: Sequence[Any], definitions: Mapping[str, Any]) -> bool:
 
 
 def _bare(branch: Any) -> Any:
-    """A branch without the words about it."""
+    """Return a branch without its texts."""
     return {key: value for key, value in branch.items() if key not in _WORDS} if isinstance(branch, dict) else branch
 
 
 def _differ(branches: Sequence[Any]) -> bool:
-    """Test whether no two branches have a type in common, by what they say themselves."""
+    """Return True if no two branches have a type in common, according to their own keywords."""
     seen: set[str] = set()
     for one in branches:
         types = {("number" if kind == "integer" else kind) for kind in _types(one)} if isinstance(one, dict) else set()
@@ -222,7 +224,7 @@ def _drawn(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def is_closed(documents: Documents, raw: Any, depth: int = 0) -> bool:
-    """Test whether a schema as written, or a member of its `allOf`, takes no property that it does not name."""
+    """Return True if a schema as written, or a member of its `allOf`, accepts no property that it does not name."""
     found = _opened(documents, raw)
     if found is None or depth > _MAX_DEPTH:
         return False
@@ -233,13 +235,13 @@ def is_closed(documents: Documents, raw: Any, depth: int = 0) -> bool:
 
 
 def adds_to(documents: Documents, raw: Any, others: Sequence[Any]) -> bool:
-    """Test whether others name a property that a schema as written does not: closed, it refuses that."""
+    """Return True if other schemas name a property that a schema as written does not name. A closed schema refuses that property."""
     own = _named(documents, raw, 0)
     return any(_named(documents, one, 0) - own for one in others)
 
 
 def _named(documents: Documents, raw: Any, depth: int) -> frozenset[str]:
-    """The properties that a schema as written names, by `allOf` and choices too."""
+    """Return the properties that a schema as written names, including those of `allOf` and choices."""
     found = _opened(documents, raw)
     if found is None or depth > _MAX_DEPTH:
         return frozenset()

@@ -1,4 +1,4 @@
-"""Schemas of a description as self-contained JSON Schema 2020-12, shared through `$defs` and pruned per tool."""
+"""Conversion of a description's schemas to self-contained JSON Schema 2020-12, shared through `$defs` and pruned per tool."""
 
 from __future__ import annotations
 
@@ -44,57 +44,57 @@ _COMPOSED = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 
 
 class _SchemaPosition(NamedTuple):
-    """Position of a schema. `gone` is what the composition it is part of keeps out of its object: that cannot be required there.
+    """Position of a schema. `gone` are properties that the surrounding composition hides, so they cannot be required there.
 
-    `kept` is what it would keep out, but requires of a request.
+    `kept` are properties that it would hide, but that a request requires.
     """
 
     direction: Direction
     depth: int = 0
     gone: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
-    optional: bool = False  # arguments exist that have no value for it
-    needs: frozenset[str] = frozenset()  # what the schema itself requires
+    optional: bool = False  # some valid arguments have no value for it
+    needs: frozenset[str] = frozenset()  # names that the schema itself requires
     root: bool = (
         False  # of what is sent itself, whose read-only members may be given, and need not be: it may not exist yet
     )
-    open: bool = False  # what it is a part of is closed as a whole
+    open: bool = False  # the surrounding composition is closed as a whole
 
     def inside(self, *, optional: bool = False) -> _SchemaPosition:
-        """For a schema of another value, or of this one under a condition."""
+        """Return the position for a schema of another value, or of the same value under a condition."""
         return _SchemaPosition(self.direction, self.depth + 1, optional=self.optional or optional)
 
     def beside(self) -> _SchemaPosition:
-        """For a schema that holds of the same value."""
+        """Return the position for a schema that applies to the same value."""
         return _SchemaPosition(
             self.direction, self.depth + 1, self.gone, self.kept, self.optional, root=self.root, open=self.open
         )
 
     def alternative(self) -> _SchemaPosition:
-        """For one of several schemas that hold of the same value."""
+        """Return the position for one of several schemas of the same value."""
         return _SchemaPosition(self.direction, self.depth + 1, kept=self.kept, optional=self.optional, root=self.root)
 
 
 class Schemas:
-    """Converts the schemas of one description. What is referred to is converted once per direction and shared.
+    """Converter of the schemas of one description. The target of a reference is converted once per direction and shared.
 
-    `note(code, message)` is told what had to be left out of a schema.
+    `note(code, message)` receives each part of a schema that had to be left out.
     """
 
     def __init__(self, documents: Documents, *, version: str, note: Callable[[str, str], None]) -> None:
         self._documents = documents
         self._old = version in {"2.0", "3.0"}
-        self._told = 0
+        self._notes = 0
         self._note = self._counted(note)
         self._defs = {direction: Definitions() for direction in Direction}
-        self._own: dict[int, dict[str, Any]] = {}  # by what it holds, a `$defs` of arguments
+        self._own: dict[int, dict[str, Any]] = {}  # `$defs` of arguments, by the set of definitions
         self._broken: dict[tuple[Direction, str], FaultError] = {}
-        self._faulty = 0  # those of arguments, as places among their definitions
+        self._faulty = 0  # definitions of arguments by index
         self._home = "#/definitions" if version == "2.0" else "#/components/schemas"
         self._names: dict[tuple[str, frozenset[str], frozenset[str]], str] = {}
         self._named: set[str] = set()
-        self._choices: list[dict[str, Any]] = []  # schemas of arguments with `oneOf` that was not looked at
-        self._chosen: dict[int, list[Any]] = {}  # of those the branches that overlap, by identity
+        self._choices: list[dict[str, Any]] = []  # schemas of arguments with an unchecked `oneOf`
+        self._chosen: dict[int, list[Any]] = {}  # overlapping branch lists by identity
         self._waiting: list[tuple[str, str, _SchemaPosition]] = []
         self._seen: set[tuple[Direction, str]] = set()
         self._converted: dict[Hashable, tuple[Any, dict[str, Any]]] = {}
@@ -114,27 +114,28 @@ class Schemas:
         return self._object(raw, _SchemaPosition(direction=direction, optional=optional, root=not nested))
 
     def known(self, key: Hashable, raw: Any, convert: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """A schema that was converted before, else what `convert` makes of it; made again each time where there is something to tell of it.
+        """Return the cached conversion of a schema, else the result of `convert`. A conversion with problems is not cached, so that they
+        are reported again.
 
-        `raw` is the schema as written that `key` has the `id` of. Nobody changes what is returned.
+        `raw` is the schema as written whose `id` is in `key`. The result must not be changed.
         """
         if (found := self._converted.get(key)) is not None:
             return found[1]
-        told = self._told
+        notes_before = self._notes
         made = convert()
-        if self._told == told:
+        if self._notes == notes_before:
             self._converted[key] = (raw, made)
         return made
 
     def _counted(self, note: Callable[[str, str], None]) -> Callable[[str, str], None]:
-        def counting(code: str, message: str) -> None:
-            self._told += 1
+        def count_and_note(code: str, message: str) -> None:
+            self._notes += 1
             note(code, message)
 
-        return counting
+        return count_and_note
 
     def close(self, schema: dict[str, Any], direction: Direction) -> dict[str, Any]:
-        """The schema with everything it reaches in `$defs`, and nothing else. Raises `FaultError` where that is broken."""
+        """Return the schema with all definitions it reaches in `$defs`, and no others. Raises `FaultError` if one of them is broken."""
         self._drain()
         while self._choices:
             self._choose(self._choices.pop())
@@ -159,7 +160,7 @@ class Schemas:
         return {**schema, "$defs": reached} if reached else schema
 
     def _choose(self, built: dict[str, Any]) -> None:
-        """Makes `oneOf` of arguments `anyOf` where a value of one branch fits another too, whatever it is."""
+        """Replace `oneOf` of arguments by `anyOf` if each value of one branch fits another too."""
         branches = built["oneOf"]
         inputs = self._defs[Direction.INPUT]
         names = set[str]().union(*(references(one) for one in branches if isinstance(one, dict)))
@@ -169,17 +170,15 @@ class Schemas:
         if found.bit_count() > MAX_OWN_DEFINITIONS:
             return
         if overlaps(branches, {name: inputs.schemas[name] for name in inputs.named(found)}):
-            self._note(
-                "repaired_schema", "a value of one alternative of `oneOf` always fits another; any of them is taken"
-            )
+            self._note("repaired_schema", "a value of one alternative of `oneOf` always fits another; `anyOf` is used")
             kept = list(branches)
-            # Copies of the schema, with words of their own, hold the same list.
+            # Copies of the schema, with their own texts, share the list.
             branches[:] = [{"anyOf": kept}]
             self._chosen[id(branches)] = branches
             _take_any(built, kept)
 
     def _with_choices(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema of arguments, each a copy or not, with `anyOf` in place of each `oneOf` that was found to overlap."""
+        """Return the schema of arguments, copied if necessary, with `anyOf` for each overlapping `oneOf`."""
         properties = schema.get("properties", {})
         changed = {}
         for name, one in properties.items():
@@ -190,7 +189,7 @@ class Schemas:
         return {**schema, "properties": {**properties, **changed}} if changed else schema
 
     def _refuse_broken(self, schema: dict[str, Any], found: int) -> None:
-        """Raises `FaultError` where something that arguments need is broken; says what of the rest is left open."""
+        """Raise `FaultError` if a needed part of the arguments is broken; report the other parts that are left open."""
         inputs = self._defs[Direction.INPUT]
         needed: set[str] = set()
         for name in inputs.named(found & self._faulty):
@@ -212,7 +211,7 @@ class Schemas:
             raise FaultError(error.code, "", str(error)) from error
 
     def resolve(self, raw: Any) -> Any:
-        """A schema as written, its own `$ref` and those of what holds its parts followed. Raises `FaultError`."""
+        """Return a schema as written with its own `$ref` and those of its containers followed. Raises `FaultError`."""
         try:
             found = self._documents.follow(raw)
             return self._documents.held(found) if isinstance(found, dict) else found
@@ -221,17 +220,17 @@ class Schemas:
 
     def target(self, raw: dict[str, Any]) -> Any:
         """Return the target of a schema's `$ref`, which may contain a `$ref` again. Raises `FaultError`."""
-        self.resolve(raw)  # a chain that is a circle, or that leads nowhere, is refused before it is followed
+        self.resolve(raw)  # A circular or broken chain of references is refused before it is followed.
         found = self._documents.lookup(raw["$ref"])
         return self._held(found) if isinstance(found, dict) else found
 
     def demands(self, raw: Any) -> frozenset[str]:
-        """The properties that a schema as written requires of a request."""
+        """Return the properties that a schema as written requires in a request."""
         return self._visibility.demanded(raw)
 
     @property
     def siblings(self) -> bool:
-        """True if keywords beside a `$ref` count, as they do from 3.1 on."""
+        """True if keywords beside a `$ref` count, which is the case from 3.1 on."""
         return not self._old
 
     def hidden(self, raw: Any, direction: Direction) -> bool:
@@ -239,30 +238,30 @@ class Schemas:
         return self._visibility.hidden(raw, direction)
 
     def _drain(self) -> None:
-        """Converts what was referred to, one after the other: a chain of references is not a chain of Python frames."""
+        """Convert the referenced schemas one after the other, so that a chain of references needs no deep recursion."""
         while self._waiting:
-            name, ref, place = self._waiting.pop()
-            direction = place.direction
+            name, ref, position = self._waiting.pop()
+            direction = position.direction
             try:
-                self._define(name, ref, place)
+                self._define(name, ref, position)
             except FaultError as fault:
                 self._broken[direction, name] = fault
                 if direction is Direction.INPUT:
                     self._faulty |= self._defs[direction].place(name)
                 if fault.code == UnresolvedRefError.code:
                     with suppress(FaultError):
-                        self._define(name, ref, place._replace(optional=True))
+                        self._define(name, ref, position._replace(optional=True))
 
-    def _define(self, name: str, ref: str, place: _SchemaPosition) -> None:
+    def _define(self, name: str, ref: str, position: _SchemaPosition) -> None:
         try:
             target = self._documents.lookup(ref)
         except UnresolvedRefError as error:
             raise FaultError(error.code, "", str(error)) from error
-        built = self._object(target, place)
-        self._defs[place.direction].add(name, built, frozenset(references(built)))
+        built = self._object(target, position)
+        self._defs[position.direction].add(name, built, frozenset(references(built)))
 
     def _needed(self, schema: dict[str, Any]) -> set[str]:
-        """The definitions that no arguments can do without: required, by what is required."""
+        """Return the definitions that all arguments need: required values of required values."""
         found: set[str] = set()
         todo: list[Schema] = [schema]
         while todo:
@@ -275,54 +274,54 @@ class Schemas:
             todo += [part for steps, part in subschemas(node) if steps[0] != "properties" or steps[-1] in required]
         return found
 
-    def _object(self, raw: Any, place: _SchemaPosition) -> dict[str, Any]:
+    def _object(self, raw: Any, position: _SchemaPosition) -> dict[str, Any]:
         """Convert a schema to an object, for places where a boolean schema is not allowed."""
-        built = self._schema(raw, place)
+        built = self._schema(raw, position)
         if isinstance(built, bool):
             return {} if built else {"not": {}}
         return built
 
-    def _schema(self, raw: Any, place: _SchemaPosition) -> dict[str, Any] | bool:
+    def _schema(self, raw: Any, position: _SchemaPosition) -> dict[str, Any] | bool:
         if isinstance(raw, bool):
             return raw
         if not isinstance(raw, dict):
             if raw is not None:
                 malformed("schema", raw, self._note)
             return {}
-        if place.depth > _MAX_DEPTH:
+        if position.depth > _MAX_DEPTH:
             raise FaultError("schema_too_deep", "", f"a schema is nested more than {_MAX_DEPTH} levels deep")
         raw = self._held(raw)
         if ("required" in raw or not _COMPOSED.isdisjoint(raw)) and (
-            more := self._visibility.names(raw, place.direction)
+            more := self._visibility.names(raw, position.direction)
         ):
-            kept = place.kept
-            if place.direction is Direction.INPUT:
+            kept = position.kept
+            if position.direction is Direction.INPUT:
                 kept |= more & self._visibility.demanded(raw)
-            place = place._replace(gone=place.gone | (more if place.root else more - kept), kept=kept)
+            position = position._replace(gone=position.gone | (more if position.root else more - kept), kept=kept)
         if isinstance(ref := raw.get("$ref"), str):
-            return self._reference(ref, raw, place)
+            return self._reference(ref, raw, position)
         built: dict[str, Any] = {}
         if isinstance(required := raw.get("required"), list):
-            place = place._replace(needs=frozenset(name for name in required if isinstance(name, str)))
-        if place.direction is Direction.INPUT:
-            raw, place = self._closed_as_a_whole(raw, place)
+            position = position._replace(needs=frozenset(name for name in required if isinstance(name, str)))
+        if position.direction is Direction.INPUT:
+            raw, position = self._closed_as_a_whole(raw, position)
         for key, value in raw.items():
-            self._keyword(built, key, value, place)
+            self._keyword(built, key, value, position)
         patterns = raw.get("patternProperties")
         if isinstance(patterns, dict) and len(patterns) > len(built["patternProperties"]):
-            # The names that a pattern nobody understands would have let through are not what is left over for these.
+            # Without a pattern that cannot be compiled, its names must not fall under these keywords.
             built.pop("additionalProperties", None)
             built.pop("unevaluatedProperties", None)
         if isinstance(discriminator := raw.get("discriminator"), dict):
             discriminate(built, raw, discriminator, self._documents)
-        self._agree(built, raw, place)
-        return _without(built, place.gone)
+        self._agree(built, raw, position)
+        return _without(built, position.gone)
 
-    def _agree(self, built: dict[str, Any], raw: dict[str, Any], place: _SchemaPosition) -> None:
-        """Says what a schema says in words of 2020-12, and of arguments so that some value fits it."""
+    def _agree(self, built: dict[str, Any], raw: dict[str, Any], position: _SchemaPosition) -> None:
+        """Convert the schema to keywords of 2020-12, and repair schemas of arguments so that a value can satisfy them."""
         if self._old:
             modernise(built, raw)
-        if place.direction is Direction.INPUT:
+        if position.direction is Direction.INPUT:
             if "examples" in built and (fitting := with_fitting_examples(built)) is not built:
                 del built["examples"]
                 built.update(fitting)
@@ -330,16 +329,18 @@ class Schemas:
             if len(built.get("oneOf", ())) > 1:
                 self._choices.append(built)
 
-    def _closed_as_a_whole(self, raw: dict[str, Any], place: _SchemaPosition) -> tuple[dict[str, Any], _SchemaPosition]:
-        """A schema as written whose composition is closed by what closes a part of it; itself where nothing closes it against the rest.
+    def _closed_as_a_whole(
+        self, raw: dict[str, Any], position: _SchemaPosition
+    ) -> tuple[dict[str, Any], _SchemaPosition]:
+        """Return a schema as written whose composition is closed as a whole if a part of it was closed; otherwise the schema itself.
 
-        A member of `allOf` that takes no other property refuses those of its siblings, as the schema itself does that stands beside them.
+        A closed member of `allOf` refuses the properties of its siblings, and so does a closed schema beside its `allOf`.
         """
         members = raw.get("allOf")
-        if place.open:
+        if position.open:
             raw = {key: value for key, value in raw.items() if key not in _CLOSING or value is not False}
-        if not isinstance(members, list) or place.open:
-            return raw, place
+        if not isinstance(members, list) or position.open:
+            return raw, position
         alone = {key: value for key, value in raw.items() if key != "allOf"}
         parts = [alone, *members]
         closing = [
@@ -349,46 +350,45 @@ class Schemas:
             and adds_to(self._documents, one, [*parts[:number], *parts[number + 1 :]])
         ]
         if not closing:
-            return raw, place
+            return raw, position
         self._note("repaired_schema", "a part of `allOf` is closed against the others; the whole is closed instead")
         opened = [self._documents.opened(one) if is_closed(self._documents, one) else one for one in members]
         kept = {key: value for key, value in raw.items() if key not in _CLOSING or value is not False}
-        return {**kept, "allOf": opened, "unevaluatedProperties": False}, place._replace(open=True)
+        return {**kept, "allOf": opened, "unevaluatedProperties": False}, position._replace(open=True)
 
-    def _reference(self, ref: str, raw: dict[str, Any], place: _SchemaPosition) -> dict[str, Any]:
+    def _reference(self, ref: str, raw: dict[str, Any], position: _SchemaPosition) -> dict[str, Any]:
         try:
             target = self._documents.lookup(ref)
             if isinstance(target, dict) and "$ref" in target:
                 self._documents.follow(target)
         except UnresolvedRefError as error:
-            if isinstance(error, LimitError) or (place.direction is Direction.INPUT and not place.optional):
+            if isinstance(error, LimitError) or (position.direction is Direction.INPUT and not position.optional):
                 raise FaultError(error.code, "", str(error)) from error
             whose = (
-                "the answer's schema"
-                if place.direction is Direction.OUTPUT
-                else "what of the arguments may be left out"
+                "the answer's schema" if position.direction is Direction.OUTPUT else "an optional part of the arguments"
             )
             self._note("unresolved_ref", f"{error}; {whose} leaves that part open")
             return {}
-        gone = place.gone
+        gone = position.gone
         if gone:
-            # What is shared is right by itself; this use of it must not require what another part of the composition hides.
-            own = self._visibility.names(target, place.direction) - place.kept
+            # The shared definition is valid on its own; this use of it must not require properties that another part of the composition
+            # hides.
+            own = self._visibility.names(target, position.direction) - position.kept
             gone = (gone - own) & self._visibility.required(ref)
-        kept = place.kept and place.kept & self._visibility.names(target, place.direction)
+        kept = position.kept and position.kept & self._visibility.names(target, position.direction)
         name = self._names.get((ref, gone, kept)) or self._name(ref, gone, kept)
-        if (place.direction, name) not in self._seen:
-            self._seen.add((place.direction, name))
-            self._waiting.append((name, ref, _SchemaPosition(place.direction, gone=gone, kept=kept)))
+        if (position.direction, name) not in self._seen:
+            self._seen.add((position.direction, name))
+            self._waiting.append((name, ref, _SchemaPosition(position.direction, gone=gone, kept=kept)))
         built: dict[str, Any] = {"$ref": f"#/$defs/{name}"}
         for key, value in raw.items():
-            # Before 3.1 whatever stands beside a $ref is ignored (3.0.4, section 4.8.23); words do no harm.
+            # Before 3.1 all keywords beside a $ref are ignored (3.0.4, section 4.8.23); a description is harmless.
             if key != "$ref" and (not self._old or key == "description"):
-                self._keyword(built, key, value, place)
-        return _without(built, place.gone)
+                self._keyword(built, key, value, position)
+        return _without(built, position.gone)
 
     def _name(self, ref: str, gone: frozenset[str], kept: frozenset[str]) -> str:
-        """From the reference alone, so that the same schema has the same name in every tool and on every build."""
+        """Return a name made from the reference only, so that the same schema has the same name in every tool and build."""
         head, _, tail = ref.rpartition("/")
         if head == self._home and not gone and not kept and _PLAIN_NAME.match(tail):
             name = tail
@@ -396,7 +396,7 @@ class Schemas:
             name = re.sub(r"[^A-Za-z0-9_.-]+", "_", tail)[-40:].strip("_") or "schema"
             text = repr((ref, sorted(gone), sorted(kept))) if kept else repr((ref, sorted(gone))) if gone else ref
             digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-            # Six digits tell apart what a description refers to; where one uses such a name itself, there are more.
+            # Six digits distinguish the targets of a description; if it uses such a name itself, more digits are added.
             name = next(
                 taken
                 for length in range(6, len(digest))
@@ -413,17 +413,17 @@ class Schemas:
             return False
         return True
 
-    def _keyword(self, built: dict[str, Any], key: str, value: Any, place: _SchemaPosition) -> None:
-        """Copies one keyword if it means something in 2020-12 and is well-formed; anything else is left out."""
+    def _keyword(self, built: dict[str, Any], key: str, value: Any, position: _SchemaPosition) -> None:
+        """Copy one keyword if it has a meaning in 2020-12 and is well-formed; any other is left out."""
         if key in _NESTED:
-            self._nested(built, key, value, place)
+            self._nested(built, key, value, position)
         elif key == "type":
             if kind := self._type(value):
                 built["type"] = kind
         elif key == "description":
             limit = MAX_ARGUMENT_LENGTH
-            if place.direction is Direction.OUTPUT:
-                limit = MAX_NESTED_OUTPUT_LENGTH if place.depth else MAX_OUTPUT_LENGTH
+            if position.direction is Direction.OUTPUT:
+                limit = MAX_NESTED_OUTPUT_LENGTH if position.depth else MAX_OUTPUT_LENGTH
             if isinstance(value, str) and (text := flatten(value, limit)):
                 built["description"] = text
         elif key == "pattern":
@@ -434,37 +434,43 @@ class Schemas:
         elif not (self._old and key in _EXCLUSIVE and isinstance(value, bool)):
             keyword(built, key, value, self._note)
 
-    def _nested(self, built: dict[str, Any], key: str, value: Any, place: _SchemaPosition) -> None:
-        """A keyword that holds other schemas."""
+    def _nested(self, built: dict[str, Any], key: str, value: Any, position: _SchemaPosition) -> None:
+        """Convert a keyword that contains other schemas."""
         if key in MAPS and isinstance(value, dict):
-            built[key] = self._map(key, value, place)
+            built[key] = self._map(key, value, position)
         elif key == "items" and isinstance(value, list):
-            built["prefixItems"] = [self._schema(item, place.inside()) for item in value] or [True]
+            built["prefixItems"] = [self._schema(item, position.inside()) for item in value] or [True]
         elif key in SCHEMAS and isinstance(value, (dict, bool)):
-            # What is open accepts everything, so that nothing would be left below these.
-            inside = _SchemaPosition(place.direction, place.depth + 1) if key in {"not", "if"} else place.inside()
+            # An open definition accepts every value, so these keywords would refuse all.
+            inside = (
+                _SchemaPosition(position.direction, position.depth + 1) if key in {"not", "if"} else position.inside()
+            )
             built[key] = self._schema(value, inside)
         elif key in LISTS and isinstance(value, list) and value:
             inside = (
-                place.beside() if key == "allOf" else place.alternative() if key != "prefixItems" else place.inside()
+                position.beside()
+                if key == "allOf"
+                else position.alternative()
+                if key != "prefixItems"
+                else position.inside()
             )
-            if place.open and key == "allOf":
+            if position.open and key == "allOf":
                 value = [self._documents.opened(one) if is_closed(self._documents, one) else one for one in value]
             built[key] = [self._schema(item, inside) for item in value]
         elif value is not None:
             malformed(key, value, self._note)
 
-    def _map(self, key: str, value: dict[str, Any], place: _SchemaPosition) -> dict[str, Any]:
-        inside = place.inside()
+    def _map(self, key: str, value: dict[str, Any], position: _SchemaPosition) -> dict[str, Any]:
+        inside = position.inside()
         if key == "properties":
             hidden = self._visibility.hidden
-            open_ = place.inside(optional=True)
+            open_ = position.inside(optional=True)
             for name, item in value.items():
-                self.units.saw(name, item)
+                self.units.record(name, item)
             return {
-                name: with_own_words(name, self._schema(item, inside if name in place.needs else open_))
+                name: with_own_words(name, self._schema(item, inside if name in position.needs else open_))
                 for name, item in value.items()
-                if name in place.kept or not hidden(item, place.direction)
+                if name in position.kept or not hidden(item, position.direction)
             }
         return {
             name: self._schema(item, inside)
@@ -502,7 +508,7 @@ class Schemas:
 
 
 def _take_any(built: dict[str, Any], branches: list[Any]) -> None:
-    """Puts `anyOf` in place of `oneOf`."""
+    """Replace `oneOf` by `anyOf`."""
     del built["oneOf"]
     if "anyOf" in built:
         built["allOf"] = [*built.get("allOf", ()), {"anyOf": branches}]
@@ -511,7 +517,7 @@ def _take_any(built: dict[str, Any], branches: list[Any]) -> None:
 
 
 def _without(built: dict[str, Any], gone: frozenset[str]) -> dict[str, Any]:
-    """The schema without the demand for what its direction does not show."""
+    """Return the schema without the requirement of hidden properties."""
     if gone and "required" in built:
         built["required"] = [name for name in built["required"] if name not in gone]
     if built.get("required") == []:

@@ -1,6 +1,6 @@
-"""Security schemes and requirements of a description; a requirement that cannot be read is a fault, never "no security".
+"""Security schemes and requirements of a description. A requirement that cannot be read is a fault, never "no security".
 
-An alternative whose schemes would be sent in one place means either of them: no request could carry both.
+An alternative with two schemes for the same place means either of them, because no request could contain both.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from toolgen.connectors.openapi.operation import FaultError, Operation, Paramete
 from toolgen.model.auth_schemes import sent
 from toolgen.model.manifest import SecurityScheme
 
-__all__ = ["apart", "requirements", "schemes", "scopes", "shown"]
+__all__ = ["requirements", "schemes", "scopes", "with_credentials", "without_conflicts"]
 
-_MAX_OPTIONS = 64  # of what one alternative that collides with itself is taken apart into
+_MAX_OPTIONS = 64  # limit on the alternatives made from one conflicting alternative
 _FLOWS = ("clientCredentials", "authorizationCode", "password", "implicit", "deviceAuthorization")
 
 
 def schemes(documents: Documents, declared: Any) -> dict[str, SecurityScheme]:
-    """Scheme objects of 2.0 and 3.x alike. One that cannot be read is left out, so that what needs it is refused at the call."""
+    """Return scheme objects of 2.0 and 3.x. An unreadable scheme is left out, so calls that need it are refused."""
     built: dict[str, SecurityScheme] = {}
     try:
         declared = documents.opened(declared)
@@ -63,7 +63,7 @@ def _scheme(raw: dict[str, Any]) -> SecurityScheme | None:
 
 def _oauth2(raw: dict[str, Any]) -> SecurityScheme:
     flows = raw.get("flows")
-    flow: Mapping[str, Any] = raw  # 2.0 keeps its one flow in the scheme itself
+    flow: Mapping[str, Any] = raw  # 2.0 has its one flow in the scheme itself
     if isinstance(flows, dict):
         flow = next((flows[name] for name in _FLOWS if isinstance(flows.get(name), dict)), {})
     scopes = flow.get("scopes")
@@ -75,7 +75,9 @@ def _oauth2(raw: dict[str, Any]) -> SecurityScheme:
 
 
 def requirements(written: Any, origin: str) -> tuple[tuple[str, ...], ...]:
-    """An OR of ANDs of scheme names; `[]` is none at all and `{}` among them makes it optional (3.1.1, section 4.8.30)."""
+    """Return a list of alternatives (OR) of scheme names (AND). `[]` means no security, and `{}` makes security optional (3.1.1, section
+    4.8.30).
+    """
     if written is None:
         return ()
     if not isinstance(written, list) or not all(isinstance(option, dict) for option in written):
@@ -94,12 +96,12 @@ def scopes(written: Any) -> tuple[Mapping[str, tuple[str, ...]], ...]:
     return tuple(found) if any(needed for option in found for needed in option.values()) else ()
 
 
-def apart(operation: Operation, schemes: Mapping[str, SecurityScheme]) -> Operation:
-    """The operation with each alternative that collides with itself as the alternatives that it stands for."""
+def without_conflicts(operation: Operation, schemes: Mapping[str, SecurityScheme]) -> Operation:
+    """Return the operation with each conflicting alternative replaced by the alternatives without conflict."""
     possible = [(option, one) for option in operation.security for one in _possible(option, schemes)]
     if len(possible) == len(operation.security):
         return operation
-    # Scopes are of the alternatives as they are written, with those that are written twice.
+    # Scopes belong to the alternatives as written, including repeated ones.
     scopes = {tuple(one): one for one in reversed(operation.scopes)}
     found: dict[frozenset[str], tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {}
     for option, one in possible:
@@ -109,15 +111,14 @@ def apart(operation: Operation, schemes: Mapping[str, SecurityScheme]) -> Operat
     return replace(operation, security=security, scopes=needed if operation.scopes else ())
 
 
-def shown(
+def with_credentials(
     operation: Operation, schemes: Mapping[str, SecurityScheme], ways: tuple[str, ...], given: Container[str]
 ) -> Operation:
-    """The operation with the credentials that its own requirement does not speak of.
+    """Return the operation with the credentials that its own requirement does not mention.
 
-    `ways` are those of toolgen.yaml where the description knows none. Besides, a required parameter is a credential's if it stands where a
-    scheme would send it: any of the schemes that do is an alternative then. That is so of those `given` in toolgen.yaml, also where the
-    requirement has the schemes of several such parameters as alternatives, and of every one for the header Authorization, which no
-    argument may set.
+    `ways` are the credentials of toolgen.yaml for a description without schemes. A required parameter also counts as a credential if a
+    scheme would be sent in its place: each such scheme becomes an alternative. This applies to schemes `given` in toolgen.yaml, even if the
+    requirement has several of them as alternatives, and to all schemes for the header Authorization, which no argument may set.
     """
     options = [tuple(dict.fromkeys((*option, *ways))) for option in operation.security or ((),)]
     for one in operation.parameters:
@@ -153,7 +154,7 @@ def _folded(parameter: Parameter) -> str:
 
 
 def _possible(option: tuple[str, ...], schemes: Mapping[str, SecurityScheme]) -> list[tuple[str, ...]]:
-    """Every choice of one scheme for each place that some are sent in, in the alternative's order."""
+    """Return all choices of one scheme for each place, in the order of the alternative."""
     rivals: dict[object, list[str]] = {}
     for name in option:
         rivals.setdefault((sent(schemes[name]) if name in schemes else None) or name, []).append(name)

@@ -1,4 +1,4 @@
-"""Servers of a description: which URLs they are, and which of those a request could be sent to."""
+"""Servers of a description: their URLs, and the URLs that a request can be sent to."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ __all__ = ["Servers", "described", "located", "unusable"]
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 
-# urlsplit takes some of these out and says nothing, and a backslash is a slash to many clients.
+# urlsplit removes some of these silently, and many clients read a backslash as a slash.
 _NEVER_IN_A_URL = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
 class _NoValueError(Exception):
-    """A variable of a server's URL has no value that may be used."""
+    """Variable of a server's URL without a usable value."""
 
 
 class Servers(Struct, frozen=True, kw_only=True):
-    """Servers at which an operation can be called: URLs that may be relative, why others that are described have none, and where that
-    is written."""
+    """Servers of an operation: URLs that may be relative, reasons why other described servers have none, and the place of the list."""
 
     urls: tuple[str, ...]
     faults: tuple[str, ...] = ()
@@ -34,7 +33,7 @@ class Servers(Struct, frozen=True, kw_only=True):
 
 
 def described(written: Any, origin: str) -> Servers:
-    """Server Objects with their variables at their defaults; nothing written, or none of them, is the server `/` (3.1.1, section 4.8.1)."""
+    """Return Server Objects with variables at their defaults. An absent or empty list means the server `/` (3.1.1, section 4.8.1)."""
     found: list[str] = []
     faults: list[str] = []
     for one in written if isinstance(written, list) else []:
@@ -59,13 +58,13 @@ def _substitute(url: str, variables: Any) -> str:
 
 
 def _default(variable: Mapping[str, Any]) -> str | None:
-    """The default as text, which must be among the values allowed; YAML makes numbers of what is not quoted."""
+    """Return the default as text, which must be among the permitted values. YAML reads unquoted values as numbers."""
     default, allowed = variable.get("default"), variable.get("enum")
     text = _text(default)
     listed = [_text(one) for one in allowed] if isinstance(allowed, list) else []
     if text is None or (listed and text not in listed):
         return None
-    # 1.10 without quotes is 1.1: only a list that has it as text says that nothing was lost.
+    # 1.10 without quotes is 1.1: only a list with the same text shows that nothing was lost.
     return None if isinstance(default, float) and text not in (allowed or ()) else text
 
 
@@ -76,20 +75,22 @@ def _text(value: object) -> str | None:
 
 
 def located(urls: Iterable[str], location: str) -> tuple[str, ...]:
-    """URLs as a document at `location` means them (3.1.1, section 4.8.5). A file has none, and means by a host without a scheme https."""
+    """Return absolute URLs for a document at `location` (3.1.1, section 4.8.5). A file has no base URL; a host without a scheme means
+    https there.
+    """
     if location:
         return tuple(joined(location, url) for url in urls)
     return tuple(f"https:{url}" if url.startswith("//") else url for url in urls)
 
 
 def unusable(url: str) -> str | None:
-    """Why no request could be sent to a server, or None. A user name would be a credential in every manifest."""
+    """Return the reason why no request can be sent to a server, or None. A user name would be a credential in every manifest."""
     try:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"}:
             return "is not an http or https address"
         if not parts.hostname or " " in parts.netloc or _NEVER_IN_A_URL.search(url):
-            return "has no host that could be asked"
+            return "has no host"
         _ = parts.port
     except ValueError:
         return "cannot be read as a URL"

@@ -1,4 +1,4 @@
-"""Parts of one schema that are written out several times, moved to `$defs`: no constraint changes, and the tool gets cheaper."""
+"""Repeated parts of one schema, moved to `$defs`: no constraint changes, and the tool needs fewer tokens."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from toolgen.model.subschemas import MAPS, Steps, subschemas
 
 __all__ = ["shared"]
 
-_WORTHWHILE = 400  # bytes; below that a reader loses more than the model gains
+_WORTHWHILE = 400  # bytes; a reference to a smaller part harms the reader more than it saves
 
 
 def shared(schema: dict[str, Any], taken: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The schema with its repeated parts as references, and the definitions they lead to, under names not in `taken`.
+    """Return the schema with its repeated parts as references, and their definitions, under names not in `taken`.
 
-    Names come from the property a part was first found under, so the same schema always gets the same ones. Nothing passed in is changed.
+    A name comes from the property with the first occurrence, so the same schema always gets the same names. The given values are not
+    changed.
     """
     if len(msgspec.json.encode(schema)) < 2 * _WORTHWHILE:
         return schema, {}
@@ -32,18 +33,17 @@ def shared(schema: dict[str, Any], taken: Collection[str]) -> tuple[dict[str, An
 
 
 class _Sharing:
-    """Sharing of one schema's repeated parts as definitions."""
+    """Definitions for the repeated parts of one schema."""
 
     def __init__(self, taken: Collection[str]) -> None:
         self.counts: Counter[bytes] = Counter()
         self.definitions: dict[str, Any] = {}
         self._taken = taken
         self._names: dict[bytes, str] = {}
-        self._texts: dict[int, bytes] = {}  # by identity of a part that `count` keeps alive through its root
+        self._texts: dict[int, bytes] = {}  # parts by identity; the root keeps them alive
 
     def count(self, schema: dict[str, Any]) -> None:
-        """Count of the places in which each part would be written if all larger ones were shared: what is in a repeated part counts
-        once."""
+        """Count the places of each part if all larger parts are shared: a part inside a repeated part counts once."""
         for _, part in subschemas(schema):
             text = msgspec.json.encode(part)
             if len(text) < _WORTHWHILE:
@@ -54,7 +54,7 @@ class _Sharing:
                 self.count(part)
 
     def rewrite(self, schema: dict[str, Any], under: str) -> dict[str, Any]:
-        """The schema with references in it; one that has no repeated part is returned as it is."""
+        """Return the schema with references, or the schema itself if it has no repeated part."""
         built = schema
         for steps, part in subschemas(schema):
             found = steps[-1] if isinstance(steps[-1], str) and steps[0] in MAPS else under
@@ -70,7 +70,7 @@ class _Sharing:
         name = self._names.get(text)
         if name is None:
             name = self._names[text] = self._name(under, text)
-            self.definitions[name] = part  # holds the name while its own parts are named
+            self.definitions[name] = part  # reserves the name while the parts inside get theirs
             self.definitions[name] = self.rewrite(part, under)
         return {"$ref": f"#/$defs/{name}"}
 
@@ -87,7 +87,7 @@ class _Sharing:
 
 
 def _replaced(built: dict[str, Any], original: dict[str, Any], steps: Steps, fresh: dict[str, Any]) -> dict[str, Any]:
-    """A copy of the path from a schema to one part of it, made once, with the part replaced."""
+    """Return a copy of the path from a schema to one of its parts, with the part replaced."""
     if built is original:
         built = dict(original)
     key = steps[0]

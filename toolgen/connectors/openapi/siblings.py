@@ -1,6 +1,6 @@
-"""Advice about another operation on the same resource: one short sentence for a description, drawn from the paths beside it.
+"""Hints about another operation on the same resource: one short sentence in a description, made from the sibling paths.
 
-It names what to do and no tool: a tool may have another name by toolgen.yaml, and a principal may not be allowed to know of it.
+A hint names an action and no tool: toolgen.yaml may rename the tool, and a principal may not be allowed to see it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PLAIN = re.compile(r"\{[A-Za-z0-9_.-]{1,40}\}")
 
 
 def hints(operations: Mapping[str, Operation]) -> dict[str, str]:
-    """For each origin that has one, the sentence about its siblings."""
+    """Return the sentence about its siblings for each origin that has one."""
     there = {(one.method, one.path.rstrip("/")) for one in operations.values()}
     found: dict[str, str] = {}
     for origin, one in operations.items():

@@ -1,4 +1,4 @@
-"""Units of numbers that a description names in one place and leaves out in another: `amount` is in cents in each answer and request."""
+"""Units of numbers that a description states in one place and omits in another: `amount` is in cents in each answer and request."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _IN_NAMES: Final = frozenset(
     }
 )
 _NUMBERS: Final = frozenset({"integer", "number"})
-_LEAST: Final = 2  # descriptions that have to agree
-_MAX_LENGTH: Final = 600  # of a text that is looked at
+_LEAST: Final = 2  # descriptions that must agree
+_MAX_LENGTH: Final = 600  # characters of a text that are searched
 
 
 class UnitsOfNames:
-    """Units by the names of numbers, of one description."""
+    """Units by the names of numbers, for one description."""
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, int]] = {}
 
-    def saw(self, name: str, raw: Any) -> None:
-        """Notes what the description of one property, as it is written, says about its unit."""
+    def record(self, name: str, raw: Any) -> None:
+        """Record the unit that the description of a property as written states."""
         if not isinstance(raw, (dict, Mapping)) or raw.get("type") not in ("integer", "number"):
             return
         text = raw.get("description")
@@ -58,8 +58,8 @@ class UnitsOfNames:
         counts = self._found.setdefault(name, {})
         counts[unit] = counts.get(unit, 0) + 1
 
-    def told(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema of a tool's arguments with the unit of each number of which nothing says one, where all who say one agree."""
+    def with_units(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema of a tool's arguments with the missing units of numbers added, if all statements about a name agree."""
         properties = schema.get("properties")
         if not isinstance(properties, dict) or not self._found:
             return schema

@@ -1,4 +1,4 @@
-"""Swagger 2.0 into the internal model."""
+"""Conversion of Swagger 2.0 to the internal model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MULTIPART = "multipart/form-data"
 
 
 def operation(documents: Documents, route: Route, note: Callable[[str, str], None]) -> Operation:
-    """Reads one operation. Raises `FaultError`; `note(code, message)` hears what was put right."""
+    """Read one operation. Raises `FaultError`; `note(code, message)` receives the repairs."""
     route = route.opened(documents)
     raw, root = route.raw, documents.root
     parameters: list[Parameter] = []
@@ -85,7 +85,7 @@ def _list(value: Any) -> list[str]:
 
 
 def _schema(raw: dict[str, Any]) -> dict[str, Any]:
-    """A parameter that is not a body carries its schema's keywords itself."""
+    """Return the schema in a parameter: a parameter other than a body contains its schema's keywords directly."""
     return {key: value for key, value in raw.items() if key not in _NOT_SCHEMA}
 
 
@@ -117,7 +117,7 @@ def _collection(raw: dict[str, Any], note: Callable[[str, str], None]) -> tuple[
 
 
 def _nested(raw: dict[str, Any], note: Callable[[str, str], None]) -> tuple[str, ...]:
-    """The styles of the arrays within an array parameter (2.0, Items Object); `multi` is none of them there."""
+    """Return the styles of the arrays within an array parameter (2.0, Items Object); `multi` is not valid there."""
     styles: list[str] = []
     items = raw.get("items")
     while isinstance(items, dict) and items.get("type") == "array" and len(styles) < _MAX_ITEMS_DEPTH:
@@ -132,7 +132,7 @@ def _nested(raw: dict[str, Any], note: Callable[[str, str], None]) -> tuple[str,
 def _body(raw: dict[str, Any], consumes: list[str]) -> RequestBody:
     media_type = choose(dict.fromkeys(consumes or ["application/json"]))
     if media_type in {_FORM, _MULTIPART, "*/*"}:
-        media_type = "application/json"  # a body parameter is never a form; the document contradicts itself
+        media_type = "application/json"  # a body parameter cannot be a form; the document contradicts itself
     return RequestBody(
         media_type=media_type,
         schema=raw.get("schema", {}),
@@ -143,7 +143,7 @@ def _body(raw: dict[str, Any], consumes: list[str]) -> RequestBody:
 
 
 def _form(parameters: list[dict[str, Any]], consumes: list[str], note: Callable[[str, str], None]) -> RequestBody:
-    """formData parameters become the properties of one object, as OpenAPI 3 writes it."""
+    """Return formData parameters as the properties of one object, in the form of OpenAPI 3."""
     files = any(raw.get("type") == "file" for raw in parameters)
     parts: dict[str, Part] = {}
     properties: dict[str, Any] = {}
@@ -171,7 +171,9 @@ def _servers(root: Mapping[str, Any], schemes: list[str]) -> Servers:
     if not host:
         return Servers(urls=(base or "/",), origin="#/basePath")
     if not schemes:
-        return Servers(urls=(f"//{host}{base}",), origin="#/host")  # asked as the description is (2.0, `schemes`)
+        return Servers(
+            urls=(f"//{host}{base}",), origin="#/host"
+        )  # requested with the scheme of the description's URL (2.0, `schemes`)
     usable = [scheme for scheme in schemes if scheme in {"https", "http"}] or ["https"]
     urls = tuple(f"{scheme}://{host}{base}" for scheme in sorted(set(usable), reverse=True))
     return Servers(urls=urls, origin="#/host")
@@ -180,7 +182,7 @@ def _servers(root: Mapping[str, Any], schemes: list[str]) -> Servers:
 def _answers(
     documents: Documents, route: Route, note: Callable[[str, str], None]
 ) -> tuple[tuple[Any, ...], bool, bool]:
-    """The schemas of the successful answers, each once; whether one may be a file; whether they are described as HTML."""
+    """Return the distinct schemas of the successful answers, whether one may be a file, and whether they are described as HTML."""
     found: list[Any] = []
     described = files = False
     for status, response in successes(documents, route, note):

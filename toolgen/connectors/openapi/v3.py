@@ -1,4 +1,4 @@
-"""OpenAPI 3.0, 3.1 and 3.2 into the internal model."""
+"""Conversion of OpenAPI 3.0, 3.1 and 3.2 to the internal model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Note = Callable[[str, str], None]
 
 
 def operation(documents: Documents, route: Route, note: Note) -> Operation:
-    """Reads one operation. Raises `FaultError`; `note(code, message)` hears what was put right."""
+    """Read one operation. Raises `FaultError`; `note(code, message)` receives the repairs."""
     route = route.opened(documents)
     raw = route.raw
     written = [_parameter(route, origin, one, note) for origin, one in route.parameters(documents).values()]
@@ -62,7 +62,7 @@ def operation(documents: Documents, route: Route, note: Note) -> Operation:
 
 
 def text(raw: Mapping[str, Any], key: str) -> str:
-    """A text that is absent, or is no text at all, is empty."""
+    """Return a text, or "" if it is absent or not a text."""
     value = raw.get(key)
     return value if isinstance(value, str) else ""
 
@@ -98,7 +98,7 @@ def _parameter(route: Route, origin: str, raw: dict[str, Any], note: Note) -> Pa
         description=text(raw, "description"),
         style=style,
         explode=explode if isinstance(explode, bool) else style in {"form", "cookie"},
-        # Before 3.2 for the query alone (3.1.1, section 4.8.12.2.2).
+        # Before 3.2 only for the query (3.1.1, section 4.8.12.2.2).
         allow_reserved=raw.get("allowReserved") is True and (place == "query" or route.version == "3.2"),
         content_type=content_type,
         parts=parts,
@@ -117,7 +117,7 @@ def _examples(raw: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def choose(media_types: Mapping[str, Any]) -> str:
-    """The media type a body is sent as: the one an agent's arguments fit best, the document's order among equals."""
+    """Return the media type of the body: the one that fits an agent's arguments best, in the document's order among equals."""
     return min(media_types, key=_rank)
 
 
@@ -146,7 +146,7 @@ def _body(route: Route) -> RequestBody | None:
 
 
 def _sent(route: Route, raw: dict[str, Any], media_type: str) -> RequestBody:
-    """A request body in one of its media types."""
+    """Return a request body in one of its media types."""
     media = _media(raw["content"][media_type])
     return RequestBody(
         media_type=media_type.strip(),
@@ -165,7 +165,7 @@ def _media(media: Any) -> dict[str, Any]:
 def _parts(media: Mapping[str, Any], media_type: str, version: str) -> dict[str, Part]:
     encoding = media.get("encoding")
     written = encoding.items() if isinstance(encoding, dict) else ()
-    # 3.0 has a style in forms alone (3.0.4, section 4.7.15.1.2); from 3.1 on multipart has one too.
+    # 3.0 has a style only in forms (3.0.4, section 4.7.15.1.2); from 3.1 on multipart has one too.
     styled = version != "3.0" or media_type.strip().lower().startswith("application/x-www-form-urlencoded")
     return {name: _part(one, styled=styled) for name, one in written if isinstance(one, dict)}
 
@@ -192,12 +192,12 @@ def _check_querystring(parameters: list[Parameter], origin: str) -> None:
     """Check that a parameter that is the whole query string is the only parameter in the query (3.2.0, section 4.12.1)."""
     places = [one.in_ for one in parameters]
     if places.count("querystring") > 1 or ("querystring" in places and "query" in places):
-        message = "a parameter is the whole querystring, and another stands in the query too"
+        message = "a parameter is the whole query string, and another parameter is in the query too"
         raise FaultError("bad_parameter", f"{origin}/parameters", message)
 
 
 def _servers(documents: Documents, route: Route) -> Servers:
-    """The nearest ones that are written: the operation's, its path's or the document's."""
+    """Return the nearest servers: the operation's, its path's or the document's."""
     for holder, base in ((route.raw, route.origin), (route.item, route.above), (documents.root, "#")):
         if written := holder.get("servers"):
             return described(opened_object(documents, written, "servers", f"{base}/servers"), f"{base}/servers")
@@ -205,7 +205,7 @@ def _servers(documents: Documents, route: Route) -> Servers:
 
 
 def _answers(documents: Documents, route: Route, note: Note) -> tuple[tuple[Any, ...], bool, bool]:
-    """The JSON schemas of the successful answers, each once; whether one may be a file; whether one is described as HTML."""
+    """Return the distinct JSON schemas of the successful answers, whether one may be a file, and whether one is described as HTML."""
     found: list[Any] = []
     files = html = False
     for status, response in successes(documents, route, note):
@@ -233,7 +233,7 @@ def _is_binary(media: Any) -> bool:
 
 
 def successes(documents: Documents, route: Route, note: Note) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The responses of success, and `default` behind them. One that cannot be followed is told, and ends them."""
+    """Yield the successful responses, and `default` after them. A response that cannot be followed is reported and ends the list."""
     responses = route.raw.get("responses")
     if not isinstance(responses, dict):
         return

@@ -1,4 +1,4 @@
-"""Properties of one direction: readOnly ones of answers and writeOnly ones of requests (OpenAPI 3.0.4, section 4.7.24)."""
+"""Properties of one direction: readOnly properties in answers and writeOnly properties in requests (OpenAPI 3.0.4, section 4.7.24)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Direction(Enum):
     INPUT = "readOnly"
     OUTPUT = "writeOnly"
 
-    __hash__ = object.__hash__  # each is one object; a name's hash takes a call in Python
+    __hash__ = object.__hash__  # each member is one object; the hash of an enum member takes a call in Python
 
 
 class Visibility:
-    """Which properties take no part in a direction, of schemas as written; remembered for each reference."""
+    """Hidden properties of schemas as written in each direction, cached per reference."""
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
@@ -50,12 +50,12 @@ class Visibility:
             return False
         known = self._hidden.get((ref, direction))
         if known is None:
-            self._hidden[ref, direction] = False  # of what leads back to itself
+            self._hidden[ref, direction] = False  # for a circular reference
             known = self._hidden[ref, direction] = self.hidden(self._target(ref), direction, depth + 1)
         return known
 
     def names(self, raw: Any, direction: Direction, depth: int = 0) -> frozenset[str]:
-        """The properties of an object that take no part, wherever in its composition they stand."""
+        """Return the hidden properties of an object, from all parts of its composition."""
         if not isinstance(raw, dict) or depth > _MAX_DEPTH or _OBJECTS.isdisjoint(raw):
             return _NONE
         found: set[str] = set()
@@ -65,7 +65,7 @@ class Visibility:
         if isinstance(branches := raw.get("allOf"), list):
             found.update(*(self.names(one, direction, depth + 1) for one in branches))
         for key in ("anyOf", "oneOf"):
-            # Where an alternative would have it sent, the object may require it.
+            # The object may require a property that an alternative would send.
             if isinstance(branches := raw.get(key), list) and branches:
                 common = self.names(branches[0], direction, depth + 1)
                 for one in branches[1:]:

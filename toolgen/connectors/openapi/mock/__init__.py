@@ -1,1 +1,1 @@
-"""Serves a description from its own examples and schemas, so that its tools can be tried before anything real is called."""
+"""Mock server of a description: it answers with examples and generated values, so that tools can be tried before the real API is called."""

@@ -1,4 +1,4 @@
-"""An OpenAPI description as a mock needs it: which operation a request means, what it must hold, and what may be answered."""
+"""Mock's view of an OpenAPI description: matching of requests to operations, expected values and possible answers."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 
 class MockDescription:
-    """Routes that one description serves. `skipped` counts the operations that are too broken for that."""
+    """Routes of one description. `skipped` counts the operations that cannot be served."""
 
     def __init__(self, config: SourceConfig) -> None:
-        """Raises `DescriptionError` when there is nothing to read."""
+        """Read the description. Raises `DescriptionError` if it cannot be read."""
         self._documents = overlaid_documents(config)
         version = version_of(self._documents)
-        self._schemas = Schemas(self._documents, version=version, note=_unheard)
+        self._schemas = Schemas(self._documents, version=version, note=_ignore)
         self._endpoints: dict[int, list[Endpoint]] = {}
         self.skipped = 0
         self.size = 0
@@ -69,7 +69,7 @@ class MockDescription:
             if isinstance(route, FaultError):
                 raise route
             parse = v2.operation if version == "2.0" else v3.operation
-            endpoint = self._endpoint(route, parse(self._documents, route, _unheard), version)
+            endpoint = self._endpoint(route, parse(self._documents, route, _ignore), version)
         except (FaultError, UnresolvedRefError):
             self.skipped += 1
             return
@@ -89,9 +89,9 @@ class MockDescription:
         )
 
     def find(self, path: str, query: Sequence[tuple[str, str]]) -> list[tuple[Endpoint, Mapping[str, str]]]:
-        """The operations a path (still percent-encoded) may mean, whatever their method, the most specific first.
+        """Return the operations that match a path (still percent-encoded), whatever their method, the most specific first.
 
-        Paths count from the description's own base path or without it, because `server:` in toolgen.yaml may name either.
+        The path may begin with the description's base path or not, because `server:` in toolgen.yaml may include it.
         """
         for base in ("", *sorted(self._bases, key=len, reverse=True)):
             if not path.startswith(f"{base}/"):
@@ -107,11 +107,11 @@ class MockDescription:
         return []
 
     def expected(self, raw: Any) -> Schema | None:
-        """The JSON Schema of what is sent, or None where it is too broken to hold anything against it."""
+        """Return the JSON Schema of a request value, or None if the schema is too broken for checks."""
         return self._converted(raw, Direction.INPUT)
 
     def promised(self, raw: Any) -> Schema | None:
-        """The JSON Schema of what is answered, as the tool's output schema has it."""
+        """Return the JSON Schema of an answer, equal to the tool's output schema."""
         return self._converted(raw, Direction.OUTPUT)
 
     def _converted(self, raw: Any, direction: Direction) -> Schema | None:
@@ -122,13 +122,13 @@ class MockDescription:
 
 
 def _split(template: str) -> tuple[str, str]:
-    """A path as it is sent, and the query that some descriptions write behind it."""
+    """Return a path as it is sent, and the query that some descriptions append to it."""
     plain, _, query = template.partition("#")[0].partition("?")
     return plain if plain.startswith("/") else f"/{plain}", query
 
 
 def _generality(endpoint: Endpoint) -> tuple[int, int, str]:
-    """Fixed paths before templates, templates with fixed parts before those without."""
+    """Return a sort key: fixed paths first, then templates with fixed parts, then all others."""
     return (len(endpoint.path.names), -len(endpoint.fixed), endpoint.operation.path)
 
 
@@ -167,7 +167,7 @@ def _headers(documents: Documents, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Swagger:
-    """Media types and schemas of 2.0: `consumes`, `produces`, one schema a response, examples by media type."""
+    """Media types and schemas of 2.0: `consumes`, `produces`, one schema per response, examples by media type."""
 
     @staticmethod
     def accepts(documents: Documents, route: Route) -> tuple[str, ...]:
@@ -224,5 +224,5 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
-def _unheard(code: str, message: str) -> None:
-    """The build reports what is odd about a description; a mock serves what is left."""
+def _ignore(code: str, message: str) -> None:
+    """Ignore a problem of the description. The build reports it, and the mock serves the rest."""

@@ -1,4 +1,4 @@
-"""Path templates, matched in time linear in the path: an expression of several variables would backtrack for ever."""
+"""Path templates, matched in time linear in the path. A regular expression with several variables would backtrack without end."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _VARIABLE = re.compile(r"\{([^{}/?#]*)\}")
 
 
 class PathTemplate:
-    """A path such as `/pets/{id}.{format}`. Both it and what it is matched with are still percent-encoded."""
+    """Path such as `/pets/{id}.{format}`. The template and the matched path are still percent-encoded."""
 
     def __init__(self, text: str) -> None:
         self.names: tuple[str, ...] = tuple(_VARIABLE.findall(text))
-        # Every other part is a variable's name.
+        # The odd parts are names of variables.
         self._segments = tuple(tuple(_VARIABLE.split(segment)[::2]) for segment in text.split("/"))
 
     def match(self, path: str) -> Mapping[str, str] | None:
@@ -33,7 +33,7 @@ class PathTemplate:
 
 
 def _between(literals: Sequence[str], text: str) -> list[str] | None:
-    """The texts between literals, none of them empty. Each literal is looked for from the right, so none is looked for twice."""
+    """Return the texts between literals, none of them empty. Each literal is searched from the right, so none is searched twice."""
     if len(literals) == 1:
         return [] if text == literals[0] else None
     first, *inner, last = literals

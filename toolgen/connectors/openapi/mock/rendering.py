@@ -1,4 +1,4 @@
-"""Bytes of a JSON value in a media type."""
+"""Rendering of a JSON value as the bytes of a media type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAG = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 
 
 def render(media_type: str, value: Json) -> bytes:
-    """A text stays the text it is where the media type is no JSON; anything else is written as that type writes it."""
+    """Return the bytes of a value. Text stays unchanged for media types other than JSON; other values use the syntax of the media type."""
     plain = media_type.partition(";")[0].strip().lower()
     if JSON.match(media_type):
         return _json(value)
@@ -43,10 +43,10 @@ def render(media_type: str, value: Json) -> bytes:
 
 
 def _json(value: Json) -> bytes:
-    """ASCII only, so that whatever a description holds, lone surrogates and numbers of any size included, can be written."""
+    """Return ASCII JSON, so that every value can be encoded, lone surrogates and numbers of any size included."""
     try:
         return json.dumps(value, allow_nan=False).encode()
-    except ValueError:  # NaN and infinity, which YAML has and JSON has not
+    except ValueError:  # NaN and infinity are valid in YAML and not in JSON.
         return json.dumps(str(value)).encode()
 
 

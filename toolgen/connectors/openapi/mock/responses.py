@@ -33,7 +33,7 @@ class Preference(Struct, frozen=True, kw_only=True):
 
 
 def preference(header: str) -> Preference:
-    """Reads a `Prefer` header; what it says beyond code and example is left to others."""
+    """Return the parsed `Prefer` header. Preferences other than code and example are ignored."""
     found: dict[str, str] = {}
     for part in re.split(r"[;,]", header):
         if matched := _PAIR.match(part):
@@ -44,7 +44,7 @@ def preference(header: str) -> Preference:
 
 
 def problem(status: int, title: str, detail: str, errors: list[dict[str, str]] | None = None) -> MockResponse:
-    """An answer the description does not have, as RFC 9457 writes them."""
+    """Return an answer that the description does not have, in the format of RFC 9457."""
     body: dict[str, Json] = {"type": "about:blank", "title": title, "status": status, "detail": detail}
     if errors:
         body["errors"] = errors
@@ -57,11 +57,13 @@ def problem(status: int, title: str, detail: str, errors: list[dict[str, str]] |
 
 
 def reply(description: MockDescription, endpoint: Endpoint, wanted: Preference, accept: str) -> MockResponse:
-    """The described answer that was asked for, or else the first successful one."""
+    """Return the requested answer of the description, or else the first successful one."""
     chosen = _choose(endpoint, wanted.code)
     if chosen is None:
         if wanted.code:
-            return problem(wanted.code, "Chosen by Prefer", f"the description has no answer {wanted.code} here")
+            return problem(
+                wanted.code, "Chosen by Prefer", f"the description has no answer {wanted.code} for this operation"
+            )
         return MockResponse(status=204, media_type="", body=b"", headers={})
     status, answer = chosen
     headers = _headers(description, answer, status)
@@ -73,7 +75,9 @@ def reply(description: MockDescription, endpoint: Endpoint, wanted: Preference, 
         return problem(406, "Not acceptable", f"the answer {answer.status} comes as {offered}")
     if wanted.example and wanted.example not in media.examples:
         known = ", ".join(media.examples) or "none"
-        return problem(400, "No such example", f"{wanted.example!r} is no example of this answer; there are: {known}")
+        return problem(
+            400, "No such example", f"{wanted.example!r} is not an example of this answer; known examples: {known}"
+        )
     media_type = _concrete(media.media_type)
     try:
         value, origin = _value(description, media, wanted.example)
@@ -90,7 +94,7 @@ def _choose(endpoint: Endpoint, code: int) -> tuple[int, DescribedResponse] | No
         return (code, found) if found else None
     ranked = [one for digit in ("2", "D", "3") for one in sorted(answers) if one.startswith(digit)]
     if not ranked:
-        return None  # nothing but failures is described, and they are there for clients that ask for them
+        return None  # The description has only failures, and clients get those only on request.
     status = ranked[0].replace("DEFAULT", "200").replace("X", "0")
     return int(status) if re.fullmatch("[23][0-9][0-9]", status) else 200, answers[ranked[0]]
 
@@ -102,7 +106,7 @@ def negotiate(offered: tuple[MediaExample, ...], accept: str) -> MediaExample | 
     def quality(media_type: str) -> float:
         plain = media_type.partition(";")[0].strip().lower()
         matching = [(len(one), q) for one, q in ranges if _covers(one, plain)]
-        return max(matching)[1] if matching else 0.0  # the longest range is the most specific one
+        return max(matching)[1] if matching else 0.0  # The longest range is the most specific.
 
     ranked = [(quality(media.media_type), media) for media in offered]
     usable = [(q, bool(JSON.match(media.media_type)), media) for q, media in ranked if q > 0]
@@ -131,7 +135,7 @@ def _covers(one: str, plain: str) -> bool:
 
 
 def _concrete(media_type: str) -> str:
-    """A media type that can be sent for what may be a range."""
+    """Return a concrete media type for a media type that may be a range."""
     plain = media_type.partition(";")[0].strip().lower()
     match plain:
         case "*/*" | "application/*" | "":
@@ -147,7 +151,7 @@ def _concrete(media_type: str) -> str:
 
 
 def _value(description: MockDescription, media: MediaExample, name: str) -> tuple[Json, str]:
-    """The example of that name as it is written; else the first that its schema accepts; else a value made from the schema."""
+    """Return the named example as written, else the first example that the schema accepts, else a value generated from the schema."""
     if name:
         return media.examples[name], "example"
     schema = None if media.schema is None else description.promised(media.schema)
@@ -172,8 +176,9 @@ def _accepts(schema: Schema, value: Json) -> bool:
 
 
 def _headers(description: MockDescription, answer: DescribedResponse, status: int) -> dict[str, str]:
-    """The described headers, as far as their values are plain. Of limits, which a mock has none of, only the answers that are about them
-    tell: a gateway before it would wait."""
+    """Return the described headers with plain values. Headers of rate limits are sent only with answers about a limit: a gateway would
+    wait.
+    """
     built = {"Retry-After": "1"} if status in _RETRY else {}
     for name, raw in answer.headers.items():
         if name.lower() in _OURS or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):

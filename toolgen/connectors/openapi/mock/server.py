@@ -1,6 +1,6 @@
-"""The mock of a description: one request in, one described answer out.
+"""Mock application of a description: one request in, one described answer out.
 
-A request is refused where it lacks what the description requires, or holds something of another type.
+A request is refused if a required value is missing or a value has the wrong type.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from toolgen.model.schema import Json
 
 __all__ = ["MockApp"]
 
-# Which values of a style are the text that was sent; of a form there may be several under one name.
+# Styles that send a value as its plain text. A form may repeat a name.
 _PLAIN = {"simple": ("integer", "number", "boolean", "string"), "form": ("integer", "number", "boolean")}
 _INTEGER = re.compile(r"-?[0-9]+\Z")
 _QUOTED = re.compile(r'"(.*)"')
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\Z")
 
 
 class MockRequest(Struct, frozen=True, kw_only=True):
-    """A request, taken apart. Header names are in lower case; `path` holds what the template's braces stand for, still encoded."""
+    """Parsed request. Header names are in lower case; `path` contains the values of the path template's variables, still encoded."""
 
     path: Mapping[str, str]
     query: Sequence[tuple[str, str]]
@@ -63,7 +63,7 @@ def unsupported(endpoint: Endpoint, request: MockRequest) -> bool:
 
 
 def faults(description: MockDescription, endpoint: Endpoint, request: MockRequest) -> list[RequestFault]:
-    """Return the faults of a request by its operation; nothing beyond that is looked at."""
+    """Return the faults of a request according to its operation. Values that are not described are not checked."""
     found = [
         fault
         for parameter in endpoint.operation.parameters
@@ -79,7 +79,9 @@ def _parameter_fault(description: MockDescription, parameter: Parameter, request
     if not values:
         spread = parameter.in_ == "querystring" or (kind in ("object", "") and parameter.in_ in ("query", "cookie"))
         if not parameter.required or spread or parameter.in_ == "path":
-            return None  # a path that matched has its parameters; an exploded object has no name of its own on the wire
+            return (
+                None  # A matching path contains its parameters; an exploded object has no name of its own on the wire.
+            )
         return RequestFault(in_=parameter.in_, name=parameter.name, detail="is required and missing")
     if parameter.content_type or kind not in _PLAIN.get(parameter.style, ()):
         return None
@@ -108,7 +110,7 @@ def _values(parameter: Parameter, request: MockRequest) -> list[str]:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """The one type of a plain value, or "" where it is not that simple."""
+    """Return the single type of a plain value, or "" for any other schema."""
     kind = schema.get("type")
     return kind if isinstance(kind, str) else ""
 
@@ -157,7 +159,7 @@ def _plain(media_type: str) -> str:
 
 
 class MockApp:
-    """Application that answers as one description says. Nothing is kept between requests: the same request always gets the same answer."""
+    """Application that answers according to one description. It has no state: the same request always gets the same answer."""
 
     def __init__(self, description: MockDescription) -> None:
         self._description = description
@@ -183,16 +185,16 @@ class MockApp:
         wanted = preference(", ".join(_values_of(headers, "prefer")))
         if not wanted.code:
             if unsupported(endpoint, request):
-                return problem(415, "Unsupported media type", f"this takes {', '.join(endpoint.accepts)}")
+                return problem(415, "Unsupported media type", f"this operation accepts {', '.join(endpoint.accepts)}")
             if wrong := faults(self._description, endpoint, request):
-                detail = "the request is not what the description asks for"
+                detail = "the request does not match the description"
                 return problem(400, "Bad request", detail, [fault.to_dict() for fault in wrong])
         return reply(self._description, endpoint, wanted, ", ".join(_values_of(headers, "accept")))
 
 
 def _not_allowed(methods: set[str]) -> MockResponse:
     allowed = ", ".join(sorted(methods))
-    return replace(problem(405, "Method not allowed", f"this path takes {allowed}"), headers={"Allow": allowed})
+    return replace(problem(405, "Method not allowed", f"this path accepts {allowed}"), headers={"Allow": allowed})
 
 
 def _values_of(headers: Sequence[tuple[str, str]], wanted: str) -> list[str]:

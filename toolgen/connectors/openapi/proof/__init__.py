@@ -1,1 +1,1 @@
-"""Proof of tools against an OpenAPI description: every request is read back by others than who wrote it, and compared."""
+"""Proof of tools against an OpenAPI description: independent readers parse each request back, and the values are compared."""

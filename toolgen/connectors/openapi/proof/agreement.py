@@ -1,4 +1,4 @@
-"""A tool's schema held against the schema of the description it was made from: each keyword of each part, both ways."""
+"""Comparison of a tool's schema with the schema of its description: each keyword of each part, in both directions."""
 
 from __future__ import annotations
 
@@ -52,14 +52,16 @@ class SchemaDisagreement(Struct, frozen=True, kw_only=True):
 
 
 Second = Callable[[SchemaDisagreement, Mapping[str, Any], str], str]
-"""A second judge of a difference, told the tool's `$defs` and what hides a property: why it sees none, or ""."""
+"""Second judge of a difference. It takes the difference, the tool's `$defs` and the keyword that hides a property, and returns the
+reason why it sees no difference, or "".
+"""
 
 
 class Side(Struct, frozen=True, kw_only=True):
     """Direction of values. `hides` is readOnly for sent values, writeOnly for returned ones."""
 
     hides: str
-    cut: bool = False  # the answer was too large, and parts of it are open
+    cut: bool = False  # the answer was too large, and some of its parts are open
     files: bool = False  # the values are the parts of a form
 
 
@@ -71,18 +73,20 @@ class _Pair(Struct, frozen=True, kw_only=True):
     pointer: str
     path: tuple[str | int, ...]
     hidden: frozenset[str] = frozenset()
-    kept: frozenset[str] = frozenset()  # what would be hidden, if a request did not require it
-    open: bool = False  # what it is a part of is closed as a whole
+    kept: frozenset[str] = frozenset()  # properties that would be hidden if the request did not require them
+    open: bool = False  # a composition around the schema is closed as a whole
 
 
 class Agreement:
-    """Compares with the schemas of one description."""
+    """Comparisons with the schemas of one description."""
 
     def __init__(self, documents: Documents, version: str, second: Second = lambda *_: "") -> None:
-        """`disputed` gets what `second` does not agree to: the comparison goes on there."""
+        """Store the documents. `disputed` receives differences that `second` does not confirm; the comparison continues after them."""
         self.second = second
         self.disputed: list[str] = []
-        self.repaired = False  # whether a schema was compared that was repaired, so that values fit it which the description refuses
+        self.repaired = (
+            False  # True if a compared schema was repaired, so that it accepts values that the description refuses
+        )
         self.deliberate = Deliberate(documents)
         self.tools = Words(old=False)
         self.words = Words(old=version in {"2.0", "3.0"}, follow=References(documents).follow)
@@ -97,16 +101,16 @@ class Agreement:
         path: tuple[str | int, ...],
         side: Side,
     ) -> SchemaDisagreement | None:
-        """The first difference between a tool's schema and one as written, or None."""
+        """Return the first difference between a tool's schema and the schema as written, or None."""
         return _Comparison(self, definitions, side).run(_Pair(tool=tool, written=written, pointer=pointer, path=path))
 
     def resolved(self, written: Any) -> Any:
-        """A schema as written, the references followed beside which nothing else counts."""
+        """Return a schema as written with its references followed, if no other keyword beside them counts."""
         for _ in range(_MAX_CHAIN_LENGTH):
-            said = self.words.of(written)
-            if said.keys() != {"$ref"}:
+            keywords = self.words.of(written)
+            if keywords.keys() != {"$ref"}:
                 return written
-            written = self.deliberate.target(said["$ref"])
+            written = self.deliberate.target(keywords["$ref"])
         return {}
 
 
@@ -163,29 +167,31 @@ class _Comparison:
         for word in SCALARS:
             if word in mine or word in theirs:
                 ours, wanted = mine.get(word), theirs.get(word)
-                if ours != wanted and (found := self._said(pair, word, ours, wanted)):
+                if ours != wanted and (found := self._scalar_difference(pair, word, ours, wanted)):
                     return found
         return self._required(pair, mine, theirs) or self._inside(pair, mine, theirs)
 
     def _followed(self, pair: _Pair) -> tuple[Any, _Pair, bool]:
-        """Both sides with the references followed beside which nothing stands; whether the tool's was cut off on the way."""
+        """Return both sides with their references followed if no keyword is beside them, and True if the tool's schema was cut off on
+        the way.
+        """
         tool, written, pointer = pair.tool, pair.written, pair.pointer
         for _ in range(_MAX_CHAIN_LENGTH):
-            said = self._tools.of(tool)
-            if said.keys() != {"$ref"}:
+            keywords = self._tools.of(tool)
+            if keywords.keys() != {"$ref"}:
                 break
-            tool = self._definitions.get(said["$ref"].removeprefix("#/$defs/"), {})
+            tool = self._definitions.get(keywords["$ref"].removeprefix("#/$defs/"), {})
             if self._side.cut and isinstance(tool, dict) and tool.keys() == {"description"}:
                 return tool, pair, True
         for _ in range(_MAX_CHAIN_LENGTH):
-            said = self._written.of(written)
-            if said.keys() != {"$ref"}:
+            keywords = self._written.of(written)
+            if keywords.keys() != {"$ref"}:
                 break
-            pointer = said["$ref"]
+            pointer = keywords["$ref"]
             written = self._deliberate.target(pointer)
         return tool, replace(pair, written=written, pointer=pointer), False
 
-    def _said(self, pair: _Pair, word: str, ours: Any, wanted: Any) -> SchemaDisagreement | None:
+    def _scalar_difference(self, pair: _Pair, word: str, ours: Any, wanted: Any) -> SchemaDisagreement | None:
         found = SchemaDisagreement(
             path=pair.path,
             pointer=f"{pair.pointer}/{word}" if wanted is not None else pair.pointer,
@@ -193,12 +199,12 @@ class _Comparison:
             value=witness(word, ours, wanted),
             word=word,
         )
-        return found if word in _UNJUDGED else self._agreed(pair, found)
+        return found if word in _UNJUDGED else self._confirmed(pair, found)
 
-    def _agreed(self, pair: _Pair, found: SchemaDisagreement) -> SchemaDisagreement | None:
-        """A difference that the second judge sees too; any other is kept among what is disputed."""
+    def _confirmed(self, pair: _Pair, found: SchemaDisagreement) -> SchemaDisagreement | None:
+        """Return a difference that the second judge confirms; any other is added to the disputed differences."""
         if self._side.files:
-            return found  # bytes are no values that a validator could judge
+            return found  # A validator cannot judge bytes.
         found = replace(found, schemas=(pair.tool, pair.written))
         if not (why := self._agreement.second(found, self._definitions, self._side.hides)):
             return found
@@ -213,16 +219,18 @@ class _Comparison:
         where = f"{pair.pointer}/required" if wanted else pair.pointer
         for name in sorted(ours - wanted):
             what = f"requires {name!r}, which the description does not"
-            if found := self._agreed(pair, SchemaDisagreement(path=pair.path, pointer=where, what=what, value={})):
+            if found := self._confirmed(pair, SchemaDisagreement(path=pair.path, pointer=where, what=what, value={})):
                 return found
         for name in sorted(wanted - ours - pair.hidden):
             what = f"does not require {name!r}, which the description does"
-            if found := self._agreed(pair, SchemaDisagreement(path=pair.path, pointer=where, what=what, value={})):
+            if found := self._confirmed(pair, SchemaDisagreement(path=pair.path, pointer=where, what=what, value={})):
                 return found
         return None
 
     def _inside(self, pair: _Pair, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> SchemaDisagreement | None:
-        """The schemas that these hold, to be compared in their turn; a difference where one has none for the other's."""
+        """Queue the nested schemas of both sides for comparison. Return a difference if one side has a nested schema and the other has
+        none.
+        """
         for word in MAPS:
             if found := self._named(pair, word, mine.get(word, {}), theirs.get(word, {})):
                 return found
@@ -237,7 +245,7 @@ class _Comparison:
     def _listed(self, pair: _Pair, word: str, ours: list[Any], theirs: Mapping[str, Any]) -> SchemaDisagreement | None:
         wanted = theirs.get(word, [])
         if len(ours) != len(wanted):
-            return self._said(pair, word, len(ours) or None, len(wanted) or None)
+            return self._scalar_difference(pair, word, len(ours) or None, len(wanted) or None)
         chosen = theirs.get("discriminator") if word in {"anyOf", "oneOf"} else None
         for index, (one, other) in enumerate(zip(ours, wanted, strict=True)):
             branch = without_choice(one, chosen, other) if chosen else one
@@ -249,15 +257,15 @@ class _Comparison:
         if ours is not None and wanted is not None:
             self._push(pair, ours, wanted, word, _STEPS.get(word, ()))
             return None
-        # In a form what says nothing may be a file.
+        # In a form, a schema without keywords may be a file.
         if ours is wanted or (_open(word, ours, wanted) and not self._side.files):
             return None
-        return self._said(pair, word, _shortly(ours), _shortly(wanted))
+        return self._scalar_difference(pair, word, _shortly(ours), _shortly(wanted))
 
     def _referred(self, pair: _Pair, ours: str | None, wanted: str | None) -> SchemaDisagreement | None:
-        """References beside which more is said."""
+        """Compare references that have further keywords beside them."""
         if ours is None or wanted is None:
-            return None if ours is wanted else self._said(pair, "$ref", ours, wanted)
+            return None if ours is wanted else self._scalar_difference(pair, "$ref", ours, wanted)
         target = self._definitions.get(ours.removeprefix("#/$defs/"), {})
         if not (self._side.cut and isinstance(target, dict) and target.keys() == {"description"}):
             written = self._deliberate.target(wanted)
@@ -294,7 +302,7 @@ class _Comparison:
     def _push(
         self, pair: _Pair, tool: Any, written: Any, below: str, step: tuple[str | int, ...], *, same: bool = False
     ) -> None:
-        """`same`: of the same value, so that what is hidden there is hidden here."""
+        """Queue a pair of schemas. `same`: they describe the same value, so properties hidden there are hidden here."""
         self._todo.append(
             _Pair(
                 tool=tool,
@@ -336,7 +344,9 @@ class _Comparison:
     def _as_form(
         self, mine: Mapping[str, Any], theirs: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """A composition with a file in it: the object that stands for the file may match several branches, and is no text."""
+        """Return both schemas with `anyOf` for `oneOf` if they contain a file: the object that represents a file may match several
+        branches.
+        """
         theirs = dict(theirs if "oneOf" not in theirs or "oneOf" in mine else _any_of(theirs))
         if "$ref" in theirs and "$ref" not in mine:
             theirs["allOf"] = [{"$ref": theirs.pop("$ref")}, *theirs.get("allOf", [])]
@@ -408,5 +418,7 @@ _NAMES: Mapping[str, str] = {
 _NOTHING_WHEN_OPEN = frozenset(
     {"items", "additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
 )
-_UNJUDGED = frozenset({"format", "contentEncoding", "contentMediaType"})  # no validator refuses a value for them
+_UNJUDGED = frozenset(
+    {"format", "contentEncoding", "contentMediaType"}
+)  # no validator refuses a value for these keywords
 _OF_TEXT = frozenset({"type", "format", "minLength", "maxLength", "pattern"})

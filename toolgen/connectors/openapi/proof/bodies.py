@@ -1,4 +1,4 @@
-"""Request bodies read back by their media type and compared with what they were made of (RFC 8259, RFC 7578, WHATWG URL section 5)."""
+"""Request bodies parsed by their media type and compared with the given values (RFC 8259, RFC 7578, WHATWG URL section 5)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _BodyPart(Struct, frozen=True, kw_only=True):
 
 
 def media_of(described: SpecOperation, content_type: str) -> Mapping[str, Any] | None:
-    """The Media Type Object a Content-Type falls under, the most specific first (3.1.1, section 4.8.13.1)."""
+    """Return the Media Type Object for a Content-Type, the most specific first (3.1.1, section 4.8.13.1)."""
     content = described.body["content"] if described.body is not None else {}
     plain = _plain(content_type)
     ranks = [content_type.strip().lower(), plain, f"{plain.partition('/')[0]}/*", "*/*", "*"]
@@ -77,7 +77,7 @@ def same_body(described: SpecOperation, received: Received, sent: Any) -> str | 
         if isinstance(sent, Mapping) and "base64" in sent:
             schema = described.schema(media.get("schema", {}))
             if schema.get("format") in {"byte", "base64"} or "contentEncoding" in schema:
-                return "raw bytes are sent where the description wants base64 text"
+                return "raw bytes are sent, but the description requires base64 text"
             return None if _is_file(received.body, sent) else "the file's bytes differ"
         text = received.body.decode("utf-8")
     except (UnreadableError, ValueError) as error:
@@ -95,7 +95,7 @@ def same_form(described: SpecOperation, media: Mapping[str, Any], body: bytes, s
     if isinstance(sent, Absent):
         return None if not body else "is sent though nothing was given"
     if not isinstance(sent, Mapping):
-        return "a form is sent for what is no object"
+        return "a form is sent for a value that is not an object"
     pairs = [tuple(pair.partition("=")[::2]) for pair in body.decode("ascii").split("&") if pair]
     encoding = media.get("encoding") or {}
     properties = described.schema(media.get("schema", {})).get("properties") or {}
@@ -206,7 +206,7 @@ def _same_multipart(
     described: SpecOperation, media: Mapping[str, Any], received: Received, sent: Any
 ) -> str | Undefined | None:
     if not isinstance(sent, Mapping):
-        return "a form is sent for what is no object"
+        return "a form is sent for a value that is not an object"
     parts = _parts(received)
     encoding = media.get("encoding") or {}
     properties = described.schema(media.get("schema", {})).get("properties") or {}
@@ -218,7 +218,7 @@ def _same_multipart(
         if styled and isinstance(value, (Mapping, list)):
             mine = [part for part in parts if part.name == name or _claims(part.name, name, how, value, set(sent))]
             parts = [part for part in parts if part not in mine]
-            # Nothing is percent-encoded in a part, so what divides its text stays what it is.
+            # Parts are not percent-encoded, so the delimiters in their text are unchanged.
             texts = [(quote_plus(part.name), quote_plus(part.content.decode("utf-8"), safe=",|")) for part in mine]
             found = _property(name, value, how, texts, described, properties.get(name, {}))
             if isinstance(found, str):
@@ -227,7 +227,7 @@ def _same_multipart(
             continue
         mine = [part for part in parts if part.name == name]
         parts = [part for part in parts if part.name != name]
-        # A contentType is each item's, not the array's (3.1.1, section 4.8.15; 3.2, section 4.15.1).
+        # A contentType applies to each item, not to the array (3.1.1, section 4.8.15; 3.2, section 4.15.1).
         wanted = [] if value is None else value if isinstance(value, list) else [value]
         if len(mine) != len(wanted):
             return f"the part {name!r} is sent {len(mine)} times, not {len(wanted)}"

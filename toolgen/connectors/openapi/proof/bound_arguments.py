@@ -18,13 +18,13 @@ __all__ = ["no_key", "unbound"]
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
-_NAMED_AFTER = 40  # characters; longer names are cut, and end in what tells them apart
+_NAMED_AFTER = 40  # characters; longer names are cut and end in a distinguishing suffix
 
 
 def unbound(
     tool: Tool, binding: HttpBinding, described: SpecOperation, schemes: Mapping[str, SecurityScheme]
 ) -> str | None:
-    """An argument that goes nowhere, or something described that no argument reaches."""
+    """Return an argument that is not sent, or a described value that no argument fills; None if there is neither."""
     body = binding.body
     bound = {one.argument: one.name for one in binding.parameters}
     if body is not None:
@@ -72,7 +72,7 @@ def unbound(
 
 
 def no_key(binding: HttpBinding, described: SpecOperation, key_header: str) -> str | None:
-    """A header that the gateway fills in, and that neither its name, its description nor toolgen.yaml calls an idempotency key."""
+    """Return a header that the gateway fills in although neither its name, its description nor toolgen.yaml calls it an idempotency key."""
     if not isinstance(binding.key, HttpKey):
         return None
     name = binding.key.header

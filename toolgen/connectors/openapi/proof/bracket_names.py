@@ -1,4 +1,4 @@
-"""Names with brackets, `a[b][0][c]` and `a[]`, as the servers that know them read them (PHP, Rails, qs, Stripe)."""
+"""Reader of names with brackets, `a[b][0][c]` and `a[]`, by the rules of PHP, Rails, qs and Stripe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _KEY = re.compile(r"\[([^\[\]]*)\]")
 
 
 def nested(name: str, pairs: Sequence[tuple[str, str]]) -> Any:
-    """Objects, lists and texts below one name; None where nothing has it. Raises `UnreadableError` for what no server makes sense of."""
+    """Return objects, lists and texts below one name; None if no pair has it. Raises `UnreadableError` for pairs that no server can
+    read.
+    """
     root: dict[str, Any] = {}
     for key, value in pairs:
         if key != name and not key.startswith(f"{name}["):
@@ -35,7 +37,7 @@ def nested(name: str, pairs: Sequence[tuple[str, str]]) -> Any:
 
 
 def _lists(node: Any) -> Any:
-    """Objects whose names count from 0 are lists."""
+    """Return the value with objects whose names count from 0 turned into lists."""
     if not isinstance(node, dict):
         return node
     if list(node) == [str(index) for index in range(len(node))]:

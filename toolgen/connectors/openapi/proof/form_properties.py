@@ -1,4 +1,4 @@
-"""Properties of a form, wherever the schema of the body describes them."""
+"""Properties of a form, found in all parts of the body's schema."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""openapi-core as the second judge: what it unmarshals from a request, and why it cannot judge the rest.
+"""Second judge of requests: openapi-core unmarshals a request, and this module knows the requests that it cannot judge.
 
-It is asked only where it is known to be able. What it cannot do was found by reading it (0.23) and is said per argument, never
-passed over: it splits values after decoding them, knows no exploded objects, has no label and matrix paths without templates of its
-own, and leaves a value as text where a schema has no single type.
+openapi-core is used only for requests that it can read. The limits were found in its source (0.23), and each is reported per argument. It
+splits values after decoding them, knows no exploded objects, has no label and matrix paths without templates of its own, and leaves a value
+as text if a schema has no single type.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNKNOWN = "openapi-core leaves text where a schema has no single type"
 
 
 class RequestJudgement(Struct, frozen=True, kw_only=True):
-    """(place, wire name) -> value and (place, wire name) -> complaint; `BODY` is the whole body. `broken`: it could not judge at all."""
+    """Values and complaints by (place, wire name); `BODY` is the whole body. `broken`: openapi-core could not judge the request at all."""
 
     values: Mapping[tuple[str, str], Any]
     complaints: Mapping[tuple[str, str], str]
@@ -33,12 +33,12 @@ class RequestJudgement(Struct, frozen=True, kw_only=True):
 
 
 class RequestJudge:
-    """Reads the requests of one operation."""
+    """Reader of the requests of one operation."""
 
     def __init__(self, described: SpecOperation) -> None:
-        """Raises `ConfigError` when openapi-core is not installed."""
+        """Prepare the reader. Raises `ConfigError` when openapi-core is not installed."""
         try:
-            # The one dependency that only this command needs.
+            # Only this command needs the dependency.
             from toolgen.connectors.openapi.proof import unmarshal  # noqa: PLC0415
         except ImportError as error:
             raise ConfigError(
@@ -68,7 +68,7 @@ class RequestJudge:
 
 
 def _concrete(described: SpecOperation) -> Mapping[str, Any]:
-    """The media types of the body; a range, below which openapi-core finds bytes, stands for JSON where that is in it."""
+    """Return the media types of the body. A range that contains JSON becomes JSON, because openapi-core reads a range as bytes."""
     written = described.body["content"] if described.body is not None else {}
     ranges = [media for name, media in written.items() if name.strip() in {"*/*", "application/*"}]
     plain = {name: media for name, media in written.items() if "*" not in name}
@@ -110,7 +110,7 @@ def _never(described: SpecOperation, parameter: Mapping[str, Any]) -> str:
     if (style, explode) in {("deepObject", False), ("pipeDelimited", True)}:
         return f"openapi-core does not read {style} with explode: {str(explode).lower()}"
     if style == "deepObject" and any(one["name"].startswith(f"{parameter['name']}[") for one in described.parameters):
-        return "openapi-core takes what another parameter's name begins with"
+        return "openapi-core also reads parameters whose names begin with the same text"
     schema = described.schema(parameter.get("schema", {}))
     kind = schema.get("type") if isinstance(schema, dict) else None
     if isinstance(schema, dict) and schema.get("readOnly") is True:

@@ -1,24 +1,24 @@
 """Intended differences between tools and their descriptions, all in one place. Any other difference is a fault.
 
 - `readOnly` properties of requests and `writeOnly` ones of answers are left out, and are not required (3.0.4, section 4.7.24.2; `hidden`).
-  Those that another part of a request's composition requires are sent all the same (`demanded`).
+  Properties that another part of a request's composition requires are sent all the same (`demanded`).
 - A reference without a target, in an answer or in an optional part of the arguments, is left open.
 - A discriminator is written as JSON Schema: its value, required, in the branches it chooses (3.1.1, section 4.8.25; `without_choice`).
 - Raw bytes are an object that holds base64, because JSON has no bytes. `is_file_argument`, `is_bytes`.
-- Answers of more than `MAX_ANSWER_SIZE` bytes of definitions are cut: a definition that says nothing stands for the rest, and what could
-  then refuse too much is left out (`CONTRARY`), exactly one of several branches becomes any of them.
-- Arguments that no value fits by the letter are repaired (`connectors/openapi/satisfiable.py`): values of an enum take the type beside
-  them, bounds that exclude each other are left out, `oneOf` of which a branch always fits another is `anyOf`, and a composition that a
-  part of it closes is closed as a whole.
+- Answers of more than `MAX_ANSWER_SIZE` bytes of definitions are cut: an open definition replaces the rest, keywords that could then
+  refuse too much are left out (`CONTRARY`), and exactly one of several branches becomes any of them.
+- Arguments that no value can satisfy are repaired (`connectors/openapi/satisfiable.py`): values of an enum take the type beside
+  them, bounds that exclude each other are left out, `oneOf` with overlapping branches becomes `anyOf`, and a composition that is
+  closed by one of its parts is closed as a whole.
 - A constant or a list of values that no manifest can hold, such as an integer of more than 300 digits, is left out. `carried`.
 - An answer whose schema is nested more than 60 levels deep has none.
-- Bounds beyond 2**53 are doubles where a double is exact; patterns that the engine cannot compile are left out; words for no JSON type
-  (`int`, `file`) are read as what they mean (`words`).
+- Bounds beyond 2**53 are doubles if a double is exact; patterns that the engine cannot compile are left out; unknown types
+  (`int`, `file`) are read as the types they mean (`words`).
 - A body or parameter that is neither JSON nor a form is one text (or file) that the agent writes, whatever its schema (`contract`).
-- Headers that belong to the gateway, and what carries a credential, are no arguments (`bound_arguments`): by a scheme's own name,
-  or as one of `TOKENS` where a bearer token is needed; a property of a body only where its description speaks of it (`fills_token`).
-  Google's system parameters (`GOOGLES`) are none either, nor is AWS's signature (`SIGNATURE`), and what `constants:` of
-  toolgen.yaml fixes is sent as it says.
+- Headers of the gateway and credentials are not arguments (`bound_arguments`): a parameter with the name of a scheme,
+  or one of `TOKENS` if a bearer token is needed; a property of a body only if its description mentions it (`fills_token`).
+  Google's system parameters (`GOOGLES`) and AWS's signature (`SIGNATURE`) are not arguments either, and `constants:` of
+  toolgen.yaml are sent with their fixed values.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Deliberate:
             return False
         known = self._hidden.get((id(schema), word))
         if known is None:
-            self._hidden[id(schema), word] = (schema, False)  # of what leads back to itself
+            self._hidden[id(schema), word] = (schema, False)  # for a circular reference
             parts = [*_list(self._follow(schema.get("allOf")))]
             if isinstance(ref := schema.get("$ref"), str):
                 parts.append(self.target(ref))
@@ -119,7 +119,7 @@ class Deliberate:
         return known[1]
 
     def hidden_names(self, schema: Any, word: str, depth: int = 0) -> frozenset[str]:
-        """The properties that are hidden anywhere in what an object is composed of."""
+        """Return the properties hidden anywhere in the composition of an object."""
         if not isinstance(schema, dict) or depth > _MAX_DEPTH:
             return _NONE
         known = self._names.get((id(schema), word))
@@ -136,12 +136,12 @@ class Deliberate:
         return known[1]
 
     def demanded(self, schema: Any) -> frozenset[str]:
-        """The names that an object's composition requires, but where the schema that requires one calls it read-only itself."""
+        """Return the names that an object's composition requires, except names that the requiring schema marks read-only itself."""
         if not isinstance(schema, dict):
             return _NONE
         if (known := self._demanded.get(id(schema))) is not None:
             return known[1]
-        self._demanded[id(schema)] = (schema, _NONE)  # of what leads back to itself
+        self._demanded[id(schema)] = (schema, _NONE)  # for a circular reference
         properties, required = (self._follow(schema.get(key)) for key in ("properties", "required"))
         own = properties if isinstance(properties, dict) else {}
         found = {one for one in _list(required) if isinstance(one, str) and not self.hidden(own.get(one), "readOnly")}
@@ -257,7 +257,7 @@ def is_bytes(schema: Any) -> bool:
 
 
 def without_choice(branch: Any, discriminator: Mapping[str, Any], written: Any) -> Any:
-    """A tool's branch without what says which discriminator value chooses it, where that is what the description says."""
+    """Return a tool's branch without the restriction to its discriminator value, if the description has that restriction."""
     name = discriminator.get("propertyName")
     ref = written.get("$ref") if isinstance(written, dict) else None
     if not isinstance(branch, dict) or not isinstance(name, str) or not isinstance(ref, str) or "properties" in written:
@@ -280,7 +280,7 @@ def without_choice(branch: Any, discriminator: Mapping[str, Any], written: Any) 
 
 
 def _choice(properties: Any, name: str) -> set[Any] | None:
-    """The values that a schema with this one property leaves to it."""
+    """Return the values that a schema with only this property allows for it."""
     if not isinstance(properties, dict) or properties.keys() != {name} or not isinstance(properties[name], dict):
         return None
     one = properties[name]

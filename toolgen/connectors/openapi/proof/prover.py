@@ -1,4 +1,4 @@
-"""Prover of the tools of one OpenAPI source: schemas are compared with the operation first, then requests are proved."""
+"""Prover of the tools of one OpenAPI source. It compares schemas with the operation first, then proves requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolgen.connectors.openapi.overlay import apply_overlays
 from toolgen.connectors.openapi.proof.agreement import SchemaDisagreement
 from toolgen.connectors.openapi.proof.reader import Absent
 from toolgen.connectors.openapi.proof.requests import prove_request
-from toolgen.connectors.openapi.proof.security_checks import broken_demands
+from toolgen.connectors.openapi.proof.security_checks import security_faults
 from toolgen.connectors.openapi.proof.shape import ShapeComparison
 from toolgen.connectors.openapi.proof.spec_operation import Descriptions, SpecOperation
 from toolgen.connectors.openapi.read import open_documents
@@ -25,7 +25,7 @@ __all__ = ["HttpProver", "prove_http_tools"]
 
 
 class HttpProver:
-    """Proves any tool of one source. The tool is as the source makes it: what `tools:` of toolgen.yaml overrides comes later."""
+    """Prover for any tool of one source. The tool is the generated one, before `tools:` of toolgen.yaml overrides it."""
 
     def __init__(
         self,
@@ -60,7 +60,11 @@ class HttpProver:
         disputed, repaired = self._shape.disputed(), self._shape.repaired()
         match verdict:
             case FailedTool(reason=reason) if repaired and reason.startswith("openapi-core refuses"):
-                return Unproven(reasons=(f"its description refuses values that were taken for meant: {reason}",))
+                return Unproven(
+                    reasons=(
+                        f"its description refuses values that toolgen accepts after a repair of the schema: {reason}",
+                    )
+                )
             case FailedTool(pointer=""):
                 return replace(verdict, pointer=described.origin)
             case Unproven(reasons=reasons) if disputed:
@@ -71,12 +75,12 @@ class HttpProver:
                 return verdict
 
     def described(self, tool: Tool) -> SpecOperation:
-        """The operation that a tool was made from."""
+        """Return the operation of a tool."""
         return self._descriptions.operation(tool.origin)
 
     def disagreement(self, tool: Tool, binding: HttpBinding, described: SpecOperation) -> FailedTool | None:
         """Compare a tool with its operation, without a request."""
-        for reason, pointer in broken_demands(tool, binding, described, self._schemes, self._documents, self._config):
+        for reason, pointer in security_faults(tool, binding, described, self._schemes, self._documents, self._config):
             return FailedTool(arguments={}, reason=reason, sent="", pointer=pointer)
         if found := self._shape.difference(tool, binding, described):
             return FailedTool(arguments=_example(found), reason=_where(found), sent="", pointer=found.pointer)
@@ -89,7 +93,7 @@ class HttpProver:
 
 
 def _example(found: SchemaDisagreement) -> Mapping[str, object]:
-    """The smallest arguments that the tool and the description disagree about."""
+    """Return the smallest arguments that show the disagreement between the tool and the description."""
     if isinstance(found.value, Absent):
         return {}
     arguments = placed(found.path, found.value)
@@ -107,5 +111,5 @@ def prove_http_tools(
     documents = open_documents(config)
     apply_overlays(
         documents, config.overlay, config.location, lambda *_: None
-    )  # the reading has said what is wrong with them
+    )  # the reader reported the faults of the schemes
     return HttpProver(documents, config, schemes, examples=examples, seed=seed)

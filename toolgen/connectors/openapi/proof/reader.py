@@ -1,7 +1,7 @@
-"""Parameters read back from a request by the rules of OpenAPI, and compared with the arguments they were made of.
+"""Parser of parameters in a request by the rules of OpenAPI, and their comparison with the given arguments.
 
-Written from the specification (3.1.1, sections 4.8.12 and 4.8.15, appendices C and E; 2.0, Parameter Object) and RFC 6570, and
-sharing nothing with the code that sends. Where the specification gives a value no form, nothing is proven: `Undefined`.
+Written from the specification (3.1.1, sections 4.8.12 and 4.8.15, appendices C and E; 2.0, Parameter Object) and RFC 6570, without code
+that is shared with the sender. If the specification does not define how a value is sent, the result is `Undefined`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Absent:
-    """No value at all, which is not null."""
+    """Absent value, which is different from null."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -51,16 +51,16 @@ class Undefined(Struct, frozen=True, kw_only=True):
     """Reason why the specification does not define how a value is sent."""
 
     reason: str
-    property: str = ""  # of the body
+    property: str = ""  # a value of the body
 
 
 def is_json(media_type: str) -> bool:
-    """`application/json` and everything that ends in `+json`, whatever parameters follow (RFC 6839, section 3.1)."""
+    """Return True for `application/json` and media types that end in `+json`, with any parameters (RFC 6839, section 3.1)."""
     return bool(_JSON.match(media_type))
 
 
 def style_of(parameter: Mapping[str, Any]) -> tuple[str, bool]:
-    """Style and explode with their defaults (3.1.1, section 4.8.12.2)."""
+    """Return style and explode with their defaults (3.1.1, section 4.8.12.2)."""
     place = parameter["in"]
     possible = {
         "path": {"simple", "label", "matrix", *_DELIMITERS},
@@ -95,13 +95,13 @@ def same_parameter(
         read = _styled(described, parameter, received, sent)
     except UnreadableError as error:
         return str(error)
-    # RFC 6570, section 2.3: an empty list, and a map without a defined member, are undefined, and so is null.
+    # RFC 6570, section 2.3: an empty list, a map without a defined member, and null are undefined.
     if isinstance(sent, Absent) or vanishes(sent):
         return (
             None if isinstance(read, Absent) or read in ("", [], {}) else f"is read as {_shown(read)}, not as nothing"
         )
     if read == [] and list(sent) == [""]:
-        return None  # joined, a list of one empty text is written like an empty list
+        return None  # joined, a list with one empty text equals an empty list
     return None if reads_as(read, sent) else f"is read as {_shown(read)}"
 
 
@@ -123,7 +123,7 @@ def _undefined(described: SpecOperation, parameter: Mapping[str, Any], sent: Any
     style, _ = style_of(parameter)
     values = list(sent.values()) if isinstance(sent, Mapping) else sent if isinstance(sent, (list, tuple)) else []
     if style == "deepObject" and _beyond(sent, values):
-        return None  # judged below, by the convention
+        return None  # judged below by the convention
     if any(isinstance(one, (Mapping, list, tuple)) for one in values):
         return Undefined(reason=f"the style {style} has no form for an array or object within another")
     if isinstance(sent, (list, tuple)) and any(one is None for one in values):
@@ -135,7 +135,7 @@ def _undefined(described: SpecOperation, parameter: Mapping[str, Any], sent: Any
             if one["in"] == parameter["in"] and one is not parameter and _spreads(described, one)
         ]
         if free:
-            return Undefined(reason="two objects are spread over one query, and nothing says which a name belongs to")
+            return Undefined(reason="two objects are spread over one query, and a name could belong to either")
     return None
 
 
@@ -167,11 +167,11 @@ def _content(parameter: Mapping[str, Any], received: Received) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise UnreadableError(f"is not the JSON that {media_type} promises: {text[:80]!r}") from error
+        raise UnreadableError(f"is not JSON, which {media_type} requires: {text[:80]!r}") from error
 
 
 def _styled(described: SpecOperation, parameter: Mapping[str, Any], received: Received, sent: Any) -> Any:
-    """Texts, lists and maps of texts; whether it is one or several is said by the schema or, if it allows both, by the value."""
+    """Return texts, lists or maps of texts. The schema decides the shape; if it allows several, the value decides."""
     name = parameter["name"]
     kind = _shape(described, parameter, sent)
     style, explode = style_of(parameter)
@@ -193,7 +193,7 @@ def _styled(described: SpecOperation, parameter: Mapping[str, Any], received: Re
 
 
 def _cookie(name: str, explode: bool, kind: str, pairs: Sequence[tuple[str, str]], others: set[str]) -> Any:
-    """3.2's style of its own, in which nothing is encoded."""
+    """Read the style `cookie` of 3.2, which encodes nothing."""
     if explode and kind == "object":
         return split_pairs([(key, value) for key, value in pairs if key not in others]) or ABSENT
     if explode and kind == "array":
@@ -259,10 +259,10 @@ def _joined(raw: str, delimiter: str, explode: bool, kind: str, decode: Any) -> 
 
 
 def split_pairs(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """An object of pairs. Raises `UnreadableError` when a name stands twice."""
+    """Return an object from pairs. Raises `UnreadableError` if a name occurs twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise UnreadableError("names a member twice")
+        raise UnreadableError("has a member twice")
     return found
 
 
@@ -295,14 +295,14 @@ def _form(name: str, style: str, explode: bool, kind: str, pairs: Sequence[tuple
 
 
 def vanishes(sent: Any) -> bool:
-    """Return True if a style writes nothing for the value: null, an empty list, or an object without a member that is written."""
+    """Return True if a style writes nothing for the value: null, an empty list, or an object without a written member."""
     if isinstance(sent, Mapping):
         return all(vanishes(one) for one in sent.values())
     return sent is None or (isinstance(sent, (list, tuple)) and not sent)
 
 
 def reads_as(read: Any, sent: Any) -> bool:
-    """Return True if texts have the values that were sent, each read by the type that was sent."""
+    """Return True if texts equal the values that were sent, each read by the type of the sent value."""
     if isinstance(read, Absent):
         return vanishes(sent)
     if isinstance(sent, Mapping):
@@ -333,7 +333,7 @@ def reads_as(read: Any, sent: Any) -> bool:
 
 
 def equal(read: Any, sent: Any) -> bool:
-    """JSON equality: true is not 1, 1 is 1.0, and an integer is not rounded."""
+    """Return True for equal JSON values: true is not 1, 1 is 1.0, and an integer is not rounded."""
     if isinstance(sent, Mapping):
         return (
             isinstance(read, Mapping)

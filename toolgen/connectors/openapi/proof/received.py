@@ -1,4 +1,4 @@
-"""A request as a server receives it: taken apart into path values, query pairs, headers, cookies and body, still encoded."""
+"""Request as a server receives it: path values, query pairs, headers, cookies and body, still encoded."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from msgspec import Struct
 __all__ = ["BODY", "AmbiguousError", "Received", "UnreadableError", "receive"]
 
 BODY = ("body", "")
-"""The place and wire name of a body that is looked at as a whole."""
+"""Place and wire name of a complete body."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _HEX = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class UnreadableError(Exception):
-    """A request, or a part of one, that a server following the description could not read."""
+    """Request, or part of one, that a server following the description could not read."""
 
 
 class AmbiguousError(Exception):
-    """A path that has two values for a variable: of `{id}.{format}`, `a.b.json` says `a` and `a.b`."""
+    """Path with two possible values for a variable: for `{id}.{format}`, `a.b.json` gives `a` and `a.b`."""
 
 
 class Received(Struct, frozen=True, kw_only=True):
@@ -47,10 +47,10 @@ def receive(
     queried: Container[str] = (),
     listed: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Received:
-    """Takes a request apart by the description's path template, whose query may name `queried` parameters, which are read as such.
+    """Split a request by the description's path template. The `queried` parameters in the template's query are read as parameters.
 
-    `listed` are the values of those variables of the path that may have a few alone. Raises `UnreadableError` when it is not a request
-    to that path, and `AmbiguousError` where it is one in two ways.
+    `listed` are the permitted values of path variables with an enum. Raises `UnreadableError` when the request does not match the path, and
+    `AmbiguousError` when it matches in two ways.
     """
     target, _, fragment = url.partition("#")
     if fragment or url.endswith("#"):
@@ -68,7 +68,7 @@ def receive(
             continue
         found = next((one for one in pairs if _fills(pair, one, variables)), None)
         if found is None:
-            raise UnreadableError(f"the query lacks {pair!r}, which the path holds")
+            raise UnreadableError(f"the query lacks {pair!r}, which the path contains")
         pairs.remove(found)
     names = [name.lower() for name, _ in headers]
     if len(set(names)) != len(names):
@@ -129,7 +129,7 @@ def _values(template: str, sent: str, listed: Mapping[str, Collection[str]]) -> 
 def _groups(
     names: Sequence[str], literals: Sequence[str], text: str, listed: Mapping[str, Collection[str]], repeated: str
 ) -> tuple[str, ...] | None:
-    """The values in a segment, the first as short or as long as may be; what is percent-encoded is one character."""
+    """Yield the values in a segment, with the first as short or as long as possible; a percent-encoded character counts as one."""
     pattern = _literal(literals[0])
     for name, literal in zip(names, literals[1:], strict=True):
         several = "|".join(map(_literal, listed.get(name, ())))
@@ -139,7 +139,7 @@ def _groups(
 
 
 def _literal(text: str) -> str:
-    """The characters of a path that are no variable may be sent as they are or percent-encoded."""
+    """Return a pattern for the fixed text of a path, whose characters may be sent plain or percent-encoded."""
     return "".join(
         character
         if character.isascii() and character.isalnum()

@@ -1,4 +1,4 @@
-"""Values without a form in a request, which are rightly refused. Any other refusal is a fault."""
+"""Values that no request can carry, and that are correctly refused. Any other refusal is a fault."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["may_be_refused"]
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NOT_IN_A_COOKIE = re.compile(r'[^\x21-\x7e]|[",;\\]')
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
-_OPEN = ("form", True)  # an object's members stand in the query by their own names
+_OPEN = ("form", True)  # the members of an object are in the query by their own names
 _FORM = "application/x-www-form-urlencoded"
 _DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 
@@ -37,13 +37,13 @@ def may_be_refused(described: SpecOperation, sent: Mapping[tuple[str, str], tupl
     ):
         return True
     return any(
-        _unsayable(described, wants.get(where, {"in": where[0], "name": where[1]}), value)
+        _not_expressible(described, wants.get(where, {"in": where[0], "name": where[1]}), value)
         for where, (_, value) in sent.items()
         if where != BODY and not isinstance(value, Absent)
-    ) or (described.body is not None and _unsayable_body(described, sent.get(BODY, ("", None))[1]))
+    ) or (described.body is not None and _body_not_expressible(described, sent.get(BODY, ("", None))[1]))
 
 
-def _unsayable(described: SpecOperation, parameter: Mapping[str, Any], value: Any) -> bool:
+def _not_expressible(described: SpecOperation, parameter: Mapping[str, Any], value: Any) -> bool:
     place = parameter["in"]
     texts = _texts(value)
     if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
@@ -56,7 +56,7 @@ def _unsayable(described: SpecOperation, parameter: Mapping[str, Any], value: An
         return True
     inner = value.values() if isinstance(value, Mapping) else value if several else ()
     if place in {"path", "header", "cookie"} and any(isinstance(one, (list, tuple, Mapping)) for one in inner):
-        return True  # no style has a form for it
+        return True  # no style can write it
     match place:
         case "path":
             whole = ("." if style == "label" else "") + "/".join(texts)
@@ -83,7 +83,7 @@ def _unsayable(described: SpecOperation, parameter: Mapping[str, Any], value: An
 
 
 def _others(described: SpecOperation, name: str) -> list[str]:
-    """The names that others than one parameter have in a request."""
+    """Return the names in a request that belong to other parameters."""
     media = described.body["content"].values() if described.body is not None else ()
     below = [one.get("schema") for one in media]
     fields = [known for one in below if isinstance(one, Mapping) for known in one.get("properties") or ()]
@@ -104,7 +104,7 @@ def _mixed(value: Any, others: Iterable[str]) -> bool:
     return False
 
 
-def _unsayable_body(described: SpecOperation, value: Any) -> bool:
+def _body_not_expressible(described: SpecOperation, value: Any) -> bool:
     """Return True if the description offers only invalid media types (RFC 9110, section 8.3.1), or a form that cannot hold the value."""
     content = (described.body or {})["content"]
     plain = {name.partition(";")[0].strip().lower(): media for name, media in content.items()}
@@ -115,20 +115,20 @@ def _unsayable_body(described: SpecOperation, value: Any) -> bool:
     if not isinstance(value, Mapping):
         return False
     if "base64" in value and "media_type" not in value and all("*" in name for name in plain):
-        return True  # nobody has said which of the range it is
+        return True  # the description does not say which media type of the range it is
     forms = [media for name, media in plain.items() if name.startswith("multipart/") or name == _FORM]
     known = {name for media in forms for name in (media.get("schema") or {}).get("properties") or ()}
     free = {name: item for name, item in value.items() if name not in known}
     if forms and _mixed(free, [*known, *(one["name"] for one in described.parameters)]):
         return True
     return any(
-        _unsayable_property(name, item, (media.get("encoding") or {}).get(name) or {}, value)
+        _property_not_expressible(name, item, (media.get("encoding") or {}).get(name) or {}, value)
         for media in forms
         for name, item in value.items()
     )
 
 
-def _unsayable_property(name: str, item: Any, how: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
+def _property_not_expressible(name: str, item: Any, how: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
     style = how.get("style", "form")
     texts = _texts(item)
     if (

@@ -30,7 +30,7 @@ from toolgen.model.tool import HttpBinding, HttpKey, Tool
 
 __all__ = ["ToolProof", "prove_request"]
 
-_SENT_ANYWAY = GATEWAY_HEADERS | {"user-agent"}  # by the gateway, whatever the arguments are
+_SENT_ANYWAY = GATEWAY_HEADERS | {"user-agent"}  # set by the gateway, whatever the arguments are
 _NOTHING = "nothing to read"
 _CALL = f"call_{'0a' * 12}"
 _NOBODY = Principal(id="verify")
@@ -39,13 +39,13 @@ _NOBODY = Principal(id="verify")
 class _ProofLedger(Struct, kw_only=True):
     """Results of a proof, argument by argument."""
 
-    seen: set[str] = set()  # was in an example
-    read: set[str] = set()  # read back by our own reader
-    core: set[str] = set()  # read back by openapi-core
-    unable: dict[str, str] = {}  # why openapi-core could not
-    undefined: dict[str, str] = {}  # what the specification leaves open
-    disputed: dict[str, str] = {}  # what one judge alone has against the request
-    refused: dict[str, str] = {}  # refusal -> an example's text
+    seen: set[str] = set()  # part of an example
+    read: set[str] = set()  # parsed by our own reader
+    core: set[str] = set()  # parsed by openapi-core
+    unable: dict[str, str] = {}  # reason why openapi-core could not judge it
+    undefined: dict[str, str] = {}  # values that the specification does not define
+    disputed: dict[str, str] = {}  # complaints of only one judge
+    refused: dict[str, str] = {}  # refusal -> text of an example
     examples: int = 0
 
 
@@ -58,7 +58,7 @@ def prove_request(
     seed: str,
     key_header: str = "",
 ) -> Verdict:
-    """Proves one tool with up to `examples` generated calls. `key_header` is the header of idempotency keys, as toolgen.yaml names it."""
+    """Prove one tool with up to `examples` generated calls. `key_header` is the configured header of idempotency keys."""
     binding = tool.binding
     if not isinstance(binding, HttpBinding):
         return Unproven(reasons=("the tool is not bound to HTTP",))
@@ -133,7 +133,7 @@ class ToolProof:
         return keyed(request, Call(id=_CALL, tool=tool, arguments=arguments, principal=_NOBODY), "")
 
     def failed(self, arguments: Mapping[str, Any]) -> FailedTool:
-        """The smallest arguments that fail like these."""
+        """Return the smallest arguments that fail in the same way."""
 
         def fails(smaller: Mapping[str, Any]) -> bool:
             return self._valid.is_valid(dict(smaller)) and self.run(smaller) is not None
@@ -147,7 +147,7 @@ class ToolProof:
         return FailedTool(arguments=smallest, reason=reason, sent=sent)
 
     def untried(self) -> list[str]:
-        """The arguments that no judged request had: an example with all of them may be refused for one."""
+        """Return the arguments without a judged request. An example with all of them may be refused because of one."""
         return sorted(set(self._tool.input_schema.get("properties") or ()) - self._ledger.seen)
 
     def verdict(self, left_out: set[str]) -> Verdict:
@@ -164,7 +164,7 @@ class ToolProof:
         return ProvenTool(examples=ledger.examples, openapi_core=tuple(sorted(ledger.core)), reader=alone)
 
     def _sent(self, arguments: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, Any]]:
-        """(place, wire name) -> (argument, value). A body has the place `BODY`, whole."""
+        """Return (place, wire name) -> (argument, value). A complete body has the place `BODY`."""
         sent = {
             (one.in_, one.name): (one.argument, _decoded(value) if one.allow_reserved else value)
             for one in self._binding.parameters
@@ -237,7 +237,7 @@ class ToolProof:
         if why and plainly_wrong(self._described, received, where, value):
             return True
         self._ledger.disputed[argument or "/".join(where).strip("/")] = (
-            f"{complaint}, but {why or 'openapi-core reads what was given'}"
+            f"{complaint}, but {why or 'openapi-core reads the given value'}"
         )
         return False
 
@@ -273,7 +273,7 @@ class ToolProof:
             complaint = judged.complaints.get(where, "")
             reason = self._unable(where, received, value)
             if not reason and "could not be resolved" in complaint:
-                # A discriminator's value that names no schema (3.1.1, section 4.8.25.2).
+                # Value of a discriminator that names no schema (3.1.1, section 4.8.25.2).
                 reason = "openapi-core looks for a schema that a discriminator's value does not name"
             if not reason and complaint and where == BODY and isinstance(value, Mapping):
                 schema = self._schema(where, received)
@@ -290,7 +290,7 @@ class ToolProof:
             if complaint or not equal(read, value):
                 what = f"refuses it: {complaint}" if complaint else f"reads {read!r}"
                 ledger.disputed[argument] = (
-                    f"openapi-core {what[:300]}, but the reader written from the specification reads what was given"
+                    f"openapi-core {what[:300]}, but the reader written from the specification reads the given value"
                 )
                 continue
             ledger.core.update(names)
@@ -300,7 +300,7 @@ class ToolProof:
         return {*(self._described.schema(schema).get("properties") or ())}
 
     def _schema(self, where: tuple[str, str], received: Received) -> Any:
-        """The schema that a place of the request has in the operation's document."""
+        """Return the schema of a place of the request in the operation's document."""
         if where == BODY:
             return (media_of(self._described, received.content_type) or {}).get("schema", {})
         one = next(one for one in self._described.parameters if (one["in"], one["name"]) == where)
@@ -309,7 +309,7 @@ class ToolProof:
 
 
 def _listed(described: SpecOperation, parameter: Mapping[str, Any]) -> tuple[str, ...]:
-    """The texts that a variable of the path may have, where its schema lists them."""
+    """Return the permitted texts of a path variable if its schema lists them."""
     schema = described.schema(parameter.get("schema"))
     values = schema.get("enum") if isinstance(schema, Mapping) and style_of(parameter)[0] == "simple" else None
     return tuple(values) if isinstance(values, list) and all(isinstance(one, str) for one in values) else ()
@@ -340,7 +340,7 @@ def _written(parameter: Mapping[str, Any], received: Received) -> bytes:
 
 
 def _shown(request: HttpRequest) -> str:
-    """A request in a line or two, for a person."""
+    """Return a request as short text for a person."""
     headers = "; ".join(f"{name}: {value}" for name, value in request.headers if name not in {"Accept", "User-Agent"})
     body = "" if request.body is None else f" body {request.body[:300]!r}"
     return f"{request.method} {request.url[len(SERVER) :]}{' ' + headers if headers else ''}{body}"

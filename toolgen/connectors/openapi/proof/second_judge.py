@@ -1,8 +1,8 @@
-"""A second judge for every fault that was found in a schema or a request: what it does not see is disputed, and not called a failure.
+"""Second judge of each fault in a schema or a request. A fault that it does not confirm is disputed, and not a failure.
 
-Schemas are judged by a validator (jsonschema-rs): by a value that one of the two accepts and the other refuses. The description's schema is
-in the form that openapi-core is shown, which the comparison never sees. What no validator refuses (formats, encodings, names of properties)
-stands as it is written. Requests are judged by openapi-core, and where it cannot read by whether the texts of a value stand in its place.
+A validator (jsonschema-rs) judges schemas: it looks for a value that one of the two accepts and the other refuses. The description's schema
+is in the form for openapi-core, which the comparison does not use. Keywords that no validator checks (formats, encodings, names of
+properties) are not judged. openapi-core judges requests. If it cannot read one, the texts of a value are searched in their place.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _MAX_CANDIDATES = 400
 _ODD: tuple[Any, ...] = ("text", "", 0, -1, 1, 1.5, 10**6, True, False, None, [], {}, [None], {"invented": None})
 _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _VALUES = frozenset({"enum", "const", "required", "dependentRequired"})
-_NO_VALUE = "the validator found no value that tells the two schemas apart"
+_NO_VALUE = "the validator found no value that only one of the two schemas accepts"
 _ALONE = frozenset({*SCALARS}) - {"type", "enum", "const"}
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Validators:
-    """Judges differences between the schemas of tools and those of one description."""
+    """Judge of differences between the schemas of tools and those of one description."""
 
     def __init__(self, documents: Documents) -> None:
         self._descriptions = {hides: Descriptions(documents, hides=hides) for hides in ("readOnly", "writeOnly")}
@@ -51,31 +51,31 @@ class Validators:
             return ""
         tool, raw = found.schemas
         written, shared = self._descriptions[hides].schema(raw)
-        told = _schema(tool, definitions)
-        said = _schema(modern(written, hides), {name: modern(one, hides) for name, one in shared.items()})
-        if not _undecided(found, told, said):
+        tool_schema = _schema(tool, definitions)
+        described_schema = _schema(modern(written, hides), {name: modern(one, hides) for name, one in shared.items()})
+        if not _undecided(found, tool_schema, described_schema):
             return ""
-        if found.word not in _ALONE and not (found.word in told and found.word in said):
+        if found.word not in _ALONE and not (found.word in tool_schema and found.word in described_schema):
             return _NO_VALUE
-        return _undecided(found, *(_alone(one, found.word) for one in (told, said)))
+        return _undecided(found, *(_only_keyword(one, found.word) for one in (tool_schema, described_schema)))
 
 
-def _undecided(found: SchemaDisagreement, told: dict[str, Any], said: dict[str, Any]) -> str:
-    """Return the reason why the validator does not tell two schemas apart, or ""."""
+def _undecided(found: SchemaDisagreement, tool_schema: dict[str, Any], described_schema: dict[str, Any]) -> str:
+    """Return the reason why the validator does not distinguish two schemas, or ""."""
     try:
         mine, theirs = (
             jsonschema_rs.Draft202012Validator(with_exact_bounds(one), validate_formats=False, offline=True)
-            for one in (told, said)
+            for one in (tool_schema, described_schema)
         )
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
         return "the validator cannot compile one of the two schemas"
-    for value in islice(_candidates(found, told, said), _MAX_CANDIDATES):
+    for value in islice(_candidates(found, tool_schema, described_schema), _MAX_CANDIDATES):
         if mine.is_valid(value) is not theirs.is_valid(value):
             return ""
     return _NO_VALUE
 
 
-def _alone(schema: Mapping[str, Any], word: str) -> dict[str, Any]:
+def _only_keyword(schema: Mapping[str, Any], word: str) -> dict[str, Any]:
     """Return a schema reduced to one keyword, because the keywords beside it may hide the difference."""
     return {key: schema[key] for key in (word, "$schema") if key in schema}
 
@@ -86,7 +86,9 @@ def _schema(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _candidates(found: SchemaDisagreement, *schemas: dict[str, Any]) -> Iterator[Any]:
-    """Values that might tell two schemas apart: what the difference names, edges of what they say, samples of both and what is near."""
+    """Yield values that may distinguish two schemas: the difference's value, limits of both schemas, samples of both, and similar
+    values.
+    """
     if not isinstance(found.value, Absent):
         yield found.value
     yield from _ODD
@@ -150,7 +152,9 @@ def _mutated(value: Any) -> Iterator[Any]:
 
 
 def modern(schema: Any, hides: str) -> Any:
-    """A schema in the form that openapi-core is shown, in the words of 2020-12; properties that say `hides` are of the other direction."""
+    """Return a schema in the form for openapi-core, in keywords of 2020-12. Properties with the keyword `hides` belong to the other
+    direction.
+    """
     if isinstance(schema, list):
         return [modern(one, hides) for one in schema]
     if not isinstance(schema, dict):

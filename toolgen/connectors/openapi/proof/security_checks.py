@@ -1,4 +1,4 @@
-"""Requirements of an operation beside its schemas: server, credentials and effect."""
+"""Checks of an operation's server, credentials and effect."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from toolgen.connectors.source import SourceConfig, is_remote
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, Tool
 
-__all__ = ["Fault", "broken_demands"]
+__all__ = ["Fault", "security_faults"]
 
-_EFFECTS = ("read", "write", "destructive")  # the graver the later
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"})  # RFC 9110, section 9.2.1; QUERY is of 3.2
+_EFFECTS = ("read", "write", "destructive")  # in order of severity
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"})  # RFC 9110, section 9.2.1; QUERY is in 3.2
 _IDEMPOTENT = _SAFE | {"PUT", "DELETE"}  # RFC 9110, section 9.2.2
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
@@ -28,10 +28,10 @@ _MAX_CHOICES = 64
 _FLOWS = ("clientCredentials", "authorizationCode", "password", "implicit", "deviceAuthorization")
 
 Fault = tuple[str, str]
-"""What is wrong, and a JSON pointer into the description."""
+"""Fault, and a JSON pointer into the description."""
 
 
-def broken_demands(
+def security_faults(
     tool: Tool,
     binding: HttpBinding,
     described: SpecOperation,
@@ -48,7 +48,7 @@ def broken_demands(
         said = {key.lower(): value for key, value in config.api.constants.items()}
         if said.get(name.lower()) != one.value or config.api.constants.get(name, one.value) != one.value:
             yield (
-                f"{name!r} is always sent as {one.value!r}, which `constants:` of toolgen.yaml does not say",
+                f"{name!r} is always sent as {one.value!r}, which is not in `constants:` of toolgen.yaml",
                 described.origin,
             )
 
@@ -75,7 +75,9 @@ def _servers(
     if binding.servers != wanted:
         other = next((url for url in binding.servers if url not in wanted), "")
         what = (
-            f"the request may go to {other!r}, which is no server of the operation" if other else "its servers differ"
+            f"the request may go to {other!r}, which is not a server of the operation"
+            if other
+            else "its servers differ"
         )
         yield f"{what}: {', '.join(wanted)}", pointer
 
@@ -93,7 +95,9 @@ def _wanted(described: SpecOperation, documents: Documents, config: SourceConfig
 def _nearest(
     described: SpecOperation, root: Mapping[str, Any], opened: Callable[[Any], Any]
 ) -> tuple[tuple[str, ...], str]:
-    """The operation's servers, else its path's, else the document's (3.1.1, sections 4.8.9 and 4.8.10), variables at their defaults."""
+    """Return the servers of the operation, else of its path, else of the document (3.1.1, sections 4.8.9 and 4.8.10), with variables at
+    their defaults.
+    """
     above = "/".join(described.origin.split("/")[:3])
     for holder, pointer in ((described.operation, described.origin), (described.item, above), (root, "#")):
         written = opened(holder.get("servers"))
@@ -106,7 +110,7 @@ def _nearest(
 
 
 def _filled(server: Mapping[str, Any]) -> str | None:
-    """The URL with its variables at their defaults; None where one has none that may be used."""
+    """Return the URL with its variables at their defaults; None if a variable has no usable default."""
     variables = server.get("variables")
     lost = False
 
@@ -120,7 +124,7 @@ def _filled(server: Mapping[str, Any]) -> str | None:
         if text is None or (allowed and text not in [_plain(one) for one in allowed]):
             lost = True
         elif isinstance(default, float) and text not in allowed:
-            lost = True  # YAML makes 1.1 of 1.10
+            lost = True  # YAML reads 1.10 as 1.1
         return text or ""
 
     url = _VARIABLE.sub(value, server["url"])
@@ -134,7 +138,7 @@ def _plain(value: Any) -> str | None:
 
 
 def _hosts(described: SpecOperation, root: Mapping[str, Any]) -> Iterator[str]:
-    """2.0: scheme, host and basePath; https before http, and without schemes whatever the description came by."""
+    """Return URLs of scheme, host and basePath of 2.0: https before http, and without schemes the scheme of the description's URL."""
     host = root.get("host") if isinstance(root.get("host"), str) else ""
     base = root.get("basePath") if isinstance(root.get("basePath"), str) else ""
     base = f"/{base.strip('/')}" if base and base.strip("/") else ""
@@ -185,7 +189,7 @@ def _security(
 ) -> Iterator[Fault]:
     if config.anonymous:
         if binding.security:
-            yield "credentials are sent though toolgen.yaml says `auth: none`", described.origin
+            yield "credentials are sent despite `auth: none` in toolgen.yaml", described.origin
         return
     written, pointer = described.operation.get("security"), f"{described.origin}/security"
     if written is None:
@@ -207,7 +211,7 @@ def _security(
     named = [] if binding.scopes is msgspec.UNSET else [_scopes(option) for option in binding.scopes]
     listed = [_scopes(option) for option in options]
     if named != (listed if any(any(one.values()) for one in listed) else []):
-        yield "its scopes are others than the description's", pointer
+        yield "its scopes differ from those of the description", pointer
     yield from _schemes({name for option in wanted | found for name in option}, schemes, documents, config)
 
 
@@ -276,7 +280,7 @@ def _with_ways(
 
 
 def _declared(documents: Documents) -> tuple[Mapping[str, SecurityScheme], str]:
-    """The schemes of a description that can be understood, and where they stand."""
+    """Return the valid schemes of a description, and their places."""
     root = documents.root
     follow = References(documents).follow
     components = follow(root.get("components"))
@@ -298,13 +302,13 @@ def _declared(documents: Documents) -> tuple[Mapping[str, SecurityScheme], str]:
 def _schemes(
     names: set[str], schemes: Mapping[str, SecurityScheme], documents: Documents, config: SourceConfig
 ) -> Iterator[Fault]:
-    """Each scheme as the description declares it, or nothing at all where it declares none that could be used."""
+    """Yield a fault for each scheme that differs from the description. A description without valid schemes has none."""
     declared, place = _declared(documents)
     for name in sorted(names):
         wanted = declared.get(name, config.api.ways.get(name))
         if schemes.get(name) != wanted:
             yield (
-                f"the security scheme {name!r} is {_said(schemes.get(name))}, the description's is {_said(wanted)}",
+                f"the security scheme {name!r} is {_as_text(schemes.get(name))}, the description's is {_as_text(wanted)}",
                 f"{place}/{name}",
             )
 
@@ -331,8 +335,8 @@ def _scheme(raw: Mapping[str, Any]) -> SecurityScheme | None:
     return SecurityScheme(type=str(kind)) if kind in ("openIdConnect", "mutualTLS") else None
 
 
-def _said(scheme: SecurityScheme | None) -> str:
-    """All of it: no credential is in a scheme."""
+def _as_text(scheme: SecurityScheme | None) -> str:
+    """Return the complete scheme as text; it contains no credential."""
     if scheme is None:
         return "none"
     parts = (scheme.type, scheme.scheme, scheme.in_, scheme.name, scheme.token_url, " ".join(scheme.scopes))

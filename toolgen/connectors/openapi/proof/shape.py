@@ -1,4 +1,6 @@
-"""A tool's arguments and answers held against its operation: everything described is offered, nothing else is, and each says the same."""
+"""Comparison of a tool's arguments and answers with its operation: all described values are present, no others, and each has an equal
+schema.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,14 @@ _MAX_DEPTH = 60
 
 
 class ShapeComparison:
-    """Compares the tools of one description."""
+    """Comparison for the tools of one description."""
 
     def __init__(self, documents: Documents, version: str) -> None:
         self._documents = documents
         self._agreement = Agreement(documents, version, Validators(documents))
         self._made: dict[
             int, tuple[Any, Any]
-        ] = {}  # schemas that 2.0 writes without one, each with what it was made of
+        ] = {}  # schemas of 2.0 parameters that are not written as schemas, each with its parameter
 
     def disputed(self) -> tuple[str, ...]:
         """Return, and forget, the differences found since the last call that the second judge does not confirm."""
@@ -59,7 +61,7 @@ class ShapeComparison:
         return found
 
     def difference(self, tool: Tool, binding: HttpBinding, described: SpecOperation) -> SchemaDisagreement | None:
-        """The first thing that the tool's arguments say otherwise than the operation, or None."""
+        """Return the first difference between the tool's arguments and the operation, or None."""
         return next(self._differences(tool, binding, described), None)
 
     def _differences(self, tool: Tool, binding: HttpBinding, described: SpecOperation) -> Iterator[SchemaDisagreement]:
@@ -104,7 +106,7 @@ class ShapeComparison:
     def _without_tokens(
         self, body: SpecBody, binding: HttpBinding, described: SpecOperation, schema: Mapping[str, Any]
     ) -> SpecBody:
-        """The body without properties that are credentials of the gateway's, and that no argument says."""
+        """Return the body without properties that contain a credential of the gateway and that have no argument."""
         raw = self._agreement.resolved(body.schema)
         properties = raw.get("properties") if isinstance(raw, dict) else None
         if not isinstance(properties, dict):
@@ -114,7 +116,7 @@ class ShapeComparison:
         offered = set(sent.properties.values()) if sent is not None else set()
         if sent is not None and sent.argument is not None:
             argument = (schema.get("properties") or {}).get(sent.argument)
-            offered |= (self._said(argument, schema).get("properties") or {}).keys()
+            offered |= (self._argument_schema(argument, schema).get("properties") or {}).keys()
         tokens = {name for name in properties.keys() - offered if fills_token(name, said.get(name), binding)}
         if not tokens:
             return body
@@ -125,14 +127,14 @@ class ShapeComparison:
     def _undeclared(
         self, one: HttpParameter, schema: Mapping[str, Any], described: SpecOperation
     ) -> Iterator[SchemaDisagreement]:
-        """A variable of the path that no parameter declares takes any text."""
+        """Return a difference for a path variable without a declared parameter, which accepts any text."""
         argument = (schema.get("properties") or {}).get(one.argument)
         if one.in_ != "path" or f"{{{one.name}}}" not in described.path:
             what = f"the {one.in_} {one.name!r} is sent, which the description does not have"
             yield SchemaDisagreement(path=(one.argument,), pointer=described.origin, what=what, value="text")
-        elif self._said(argument, schema) != _TEXT:
+        elif self._argument_schema(argument, schema) != _TEXT:
             yield SchemaDisagreement(
-                path=(one.argument,), pointer=described.origin, what="is more than the text that a path takes"
+                path=(one.argument,), pointer=described.origin, what="is not only the text that a path accepts"
             )
 
     def _parameter(
@@ -146,9 +148,11 @@ class ShapeComparison:
         raw, below = parameter_schema(written, version, self._documents, self._made)
         kind = _plain(one.content_type or "")
         if kind and not is_json(kind) and kind != _FORM and not self._types(raw) <= _PRIMITIVES:
-            if self._said(argument, schema) != _TEXT:
+            if self._argument_schema(argument, schema) != _TEXT:
                 yield SchemaDisagreement(
-                    path=(one.argument,), pointer=pointer, what=f"is not the text that {kind} is written as"
+                    path=(one.argument,),
+                    pointer=pointer,
+                    what=f"is not text, although its media type is {kind} is written as",
                 )
             return
         yield from self._compared(argument, schema, raw, f"{pointer}{below}", (one.argument,), _IN)
@@ -160,8 +164,8 @@ class ShapeComparison:
         if found is not None:
             yield found
 
-    def _said(self, argument: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A tool's schema of one argument, its reference followed."""
+    def _argument_schema(self, argument: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a tool's schema of one argument with its reference followed."""
         definitions = schema.get("$defs") or {}
         for _ in range(_MAX_DEPTH):
             said = self._agreement.tools.of(argument)
@@ -171,7 +175,7 @@ class ShapeComparison:
         return {}
 
     def _types(self, raw: Any) -> frozenset[str]:
-        """The types that a schema as written names; an unwritten one is of any."""
+        """Return the types in a schema as written; an empty set means any type."""
         resolved = self._agreement.resolved(raw)
         written = resolved.get("type") if isinstance(resolved, dict) else None
         return frozenset(written if isinstance(written, list) else [str(written)])
@@ -185,7 +189,7 @@ class ShapeComparison:
         described: SpecOperation,
     ) -> Iterator[SchemaDisagreement]:
         if binding.required is not body.required:
-            what = f"the body is {'' if binding.required else 'not '}required, which the description's is{' not' * binding.required}"
+            what = f"the body is {'' if binding.required else 'not '}required, but in the description it is{' not' * binding.required}"
             yield SchemaDisagreement(path=(), pointer=body.pointer, what=what)
         if not body.listed:
             what = f"the body is sent as {binding.media_type!r}, which the description does not list"
@@ -210,9 +214,9 @@ class ShapeComparison:
         if argument is None:
             yield SchemaDisagreement(path=(binding.argument,), pointer=body.pointer, what="no argument is the body")
         elif one_value or not (form or is_json(kind)):
-            said = self._said(argument, schema)
-            # Of a form its fields are said, so that their names are seen.
-            fields = kind == _FORM and self._said(said.get("additionalProperties"), schema) == _TEXT
+            said = self._argument_schema(argument, schema)
+            # In a form the fields are compared, so that their names are checked.
+            fields = kind == _FORM and self._argument_schema(said.get("additionalProperties"), schema) == _TEXT
             if not fields and (kind == _FORM or (said != _TEXT and not (binding.file and is_file_argument(said)))):
                 yield SchemaDisagreement(
                     path=(binding.argument,),
@@ -228,7 +232,7 @@ class ShapeComparison:
     def _spread(
         self, binding: HttpBody, body: SpecBody, schema: Mapping[str, Any], required: dict[str, str], side: Side
     ) -> Iterator[SchemaDisagreement]:
-        """A body whose properties are arguments: all of them, and nothing else that the body's schema says is lost."""
+        """Compare a body whose properties are arguments: all are present, and nothing else of the body's schema is lost."""
         raw = self._agreement.resolved(body.schema)
         said = self._agreement.words.of(raw)
         pointer = f"{body.pointer}{body.below}"
@@ -271,7 +275,7 @@ class ShapeComparison:
                 yield from self._compared(tool, schema, wanted[name], f"{pointer}/properties/{name}", (argument,), side)
 
     def answer(self, tool: Tool, described: SpecOperation) -> SchemaDisagreement | None:
-        """The first thing that the tool's answers say otherwise than the operation's successful responses, or None."""
+        """Return the first difference between the tool's answers and the operation's successful responses, or None."""
         found: list[SpecResponse] = answers(described, self._documents)
         schema = tool.output_schema
         if schema is None:

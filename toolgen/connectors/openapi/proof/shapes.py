@@ -12,7 +12,7 @@ _MAX_DEPTH = 12
 
 
 def shapes(described: SpecOperation, schema: Any) -> frozenset[str]:
-    """Return the shapes that a schema allows, of `primitive`, `array` and `object`; empty if it does not say."""
+    """Return the shapes that a schema allows, of `primitive`, `array` and `object`; empty if it does not restrict them."""
     return _shapes(described, schema, 0) or frozenset()
 
 
@@ -26,7 +26,7 @@ def _shapes(described: SpecOperation, written: Any, depth: int) -> frozenset[str
         names = {kinds} if isinstance(kinds, str) else set(kinds)
         found = frozenset(name if name in {"array", "object"} else "primitive" for name in names - {"null"})
     elif schema.keys() & {"anyOf", "oneOf", "allOf"}:
-        pass  # they say it; beside them, keywords for another type mean nothing
+        pass  # These keywords decide; beside them, keywords for another type have no effect.
     elif "properties" in schema:
         found = frozenset({"object"})
     elif "items" in schema:

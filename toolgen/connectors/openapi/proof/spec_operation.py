@@ -1,4 +1,4 @@
-"""An operation as its description writes it, alone in an OpenAPI 3 document; read without the code that makes tools of it."""
+"""Operation as written, alone in an OpenAPI 3 document, read without the code that makes tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 SERVER = "http://server.test/base"
 _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _CONTAINERS = _SCHEMA_MAPS | {"allOf", "anyOf", "oneOf", "prefixItems", "enum", "required"}
-# Values, which may look like schemas and are none; words; and `default`, which a reader would put where nothing was sent.
+# Values that may look like schemas; text keywords; and `default`, which a reader would insert for an absent value.
 _KEPT = frozenset({"enum", "const", "required"})
 _DROPPED = frozenset(
     {"default", "description", "example", "examples", "externalDocs", "title", "xml", "$schema", "$id", "deprecated"}
@@ -31,13 +31,13 @@ _COLLECTIONS: Mapping[str, tuple[str, bool]] = {
     "multi": ("form", True),
 }
 _MAX_DEPTH = 20
-_OF_ALL = frozenset({"parameters", "servers"})  # what a path says of each of its operations
+_OF_ALL = frozenset({"parameters", "servers"})  # fields of a path that apply to each of its operations
 ONE_FILE: Mapping[str, Any] = {
     "type": "object",
     "properties": {"file": {"type": "string", "format": "binary"}},
     "required": ["file"],
 }
-"""What a form of unknown parts is sent as."""
+"""Media type of a form with unknown parts."""
 _NOT_A_SCHEMA = frozenset({"name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema"})
 _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
 
@@ -49,7 +49,7 @@ class SpecOperation(Struct, frozen=True, kw_only=True):
     """
 
     origin: str
-    version: str  # of the description: 2.0, 3.0, 3.1 or 3.2
+    version: str  # version of the description: 2.0, 3.0, 3.1 or 3.2
     method: str
     path: str
     parameters: tuple[Mapping[str, Any], ...]
@@ -60,10 +60,10 @@ class SpecOperation(Struct, frozen=True, kw_only=True):
     written: tuple[Mapping[str, Any], ...]
     media: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict
-    )  # of the body, by media type, as written; none in 2.0
+    )  # the body by media type, as written; empty in 2.0
 
     def schema(self, written: Any) -> Any:
-        """A schema with its own `$ref`s followed and what stands beside them laid over."""
+        """Return a schema with its own `$ref`s followed and the keywords beside them merged."""
         for _ in range(50):
             if not isinstance(written, dict) or "$ref" not in written:
                 return written
@@ -74,10 +74,10 @@ class SpecOperation(Struct, frozen=True, kw_only=True):
 
 
 class Descriptions:
-    """The operations of one description. Schemas are copied once and shared by all of them."""
+    """Operations of one description. Schemas are copied once and shared."""
 
     def __init__(self, documents: Documents, *, hides: str = "readOnly") -> None:
-        """`hides`: what a property says that is not of this direction; `writeOnly` for answers."""
+        """Store the documents. `hides` is the keyword of properties of the other direction; `writeOnly` for answers."""
         self._documents = documents
         self._hides = hides
         self._references = References(documents)
@@ -86,11 +86,11 @@ class Descriptions:
         self.version = "2.0" if "swagger" in root else written[:3]
         self._schemas: dict[str, Any] = {}
         self._names: dict[str, str] = {}
-        self._refs: dict[str, str] = {}  # in the document -> in the description
+        self._refs: dict[str, str] = {}  # reference in the document -> reference in the description
         self._waiting: list[str] = []
 
     def operation(self, origin: str) -> SpecOperation:
-        """The operation at a JSON pointer such as `#/paths/~1pet/get`. Raises `UnresolvedRefError`."""
+        """Return the operation at a JSON pointer such as `#/paths/~1pet/get`. Raises `UnresolvedRefError`."""
         tokens = [token.replace("~1", "/").replace("~0", "~") for token in origin.split("/")[2:]]
         path, method = tokens[0], tokens[-1]
         item = self._references.follow(self._references.follow(self._documents.root["paths"])[path])
@@ -131,13 +131,13 @@ class Descriptions:
         )
 
     def schema(self, written: Any) -> tuple[Any, Mapping[str, Any]]:
-        """A schema in the form of the document, and what it and others refer to there, by name."""
+        """Return a schema in the form of the document, and add the schemas it refers to by name."""
         built = self._schema(written)
         self._drain()
         return built, self._schemas
 
     def _parameters(self, item: Mapping[str, Any], raw: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The operation's own parameters over those of its path (3.1.1, section 4.8.10.1)."""
+        """Return the operation's own parameters merged over those of its path (3.1.1, section 4.8.10.1)."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for holder in (item, raw):
             for written in holder.get("parameters") or ():
@@ -176,7 +176,7 @@ class Descriptions:
         return media, {"required": required, "content": self._content(media)}
 
     def _media(self, kind: str, written: Any, required: bool) -> Mapping[str, Any]:
-        """A media type as it is sent: multipart of which nothing says which parts it has is one file; it may say that it has none."""
+        """Return a media type as it is sent. Multipart without named parts is one file; it may also declare that it has none."""
         media = self._documents.follow(written)
         media = media if isinstance(media, dict) else {}
         unknown = kind.strip().lower().startswith("multipart/") and not media.get("encoding")
@@ -206,7 +206,7 @@ class Descriptions:
     def _from_2(
         self, merged: list[dict[str, Any]], raw: Mapping[str, Any]
     ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-        """Swagger 2.0's parameters as OpenAPI 3 writes them."""
+        """Convert Swagger 2.0's parameters to the form of OpenAPI 3."""
         written = raw.get("consumes", self._references.opened(self._documents.root.get("consumes")))
         consumes = [kind for kind in written if isinstance(kind, str)] if isinstance(written, list) else []
         parameters: list[dict[str, Any]] = []
@@ -233,7 +233,7 @@ class Descriptions:
         return parameters, self._form(form, consumes) if form and body is None else body
 
     def _collection(self, one: Mapping[str, Any]) -> dict[str, Any]:
-        """A single value has none; csv is what path, query and header have by nature when nothing is exploded."""
+        """Return style and explode. A single value has none; csv is the default of path, query and header without explode."""
         if one.get("type") != "array":
             single = one["in"] == "formData" or type_of(one.get("type")) in ("string", "number", "integer", "boolean")
             return {} if single else {"explode": False}
@@ -292,7 +292,7 @@ class Descriptions:
         return self._nullable(built) if built.get("nullable") is True else self._sendable(built)
 
     def _nullable(self, built: dict[str, Any]) -> dict[str, Any]:
-        """`nullable` as authors mean it. 3.0.4 (section 4.7.24.1) lets it do nothing without a `type`, or against an `enum`."""
+        """Apply `nullable` as authors mean it. In 3.0.4 (section 4.7.24.1) it has no effect without a `type` or against an `enum`."""
         if self.version not in {"2.0", "3.0"}:
             return built
         if None not in built.get("enum", [None]):
@@ -316,7 +316,7 @@ class Descriptions:
         return _without_demand(built, hidden)
 
     def _hidden_names(self, written: Any, depth: int = 0) -> frozenset[str]:
-        """The properties of an object, or of what it is composed of, that are not of this direction."""
+        """Return the properties of an object, or of its composition, that belong to the other direction."""
         schema = self._opened(written)
         if not isinstance(schema, dict) or depth > _MAX_DEPTH:
             return frozenset()
@@ -359,7 +359,7 @@ class Descriptions:
         return {"propertyName": written.get("propertyName"), "mapping": kept}
 
     def _name(self, ref: str) -> str:
-        """A name for what a reference leads to: its own where that is free, because a discriminator may mean it."""
+        """Return a name for the target of a reference: its own name if that is free, because a discriminator may use it."""
         if ref not in self._names:
             base = "".join(c if c.isalnum() or c in "._-" else "_" for c in ref.rpartition("/")[2]) or "schema"
             name, count = base, 2
@@ -377,11 +377,11 @@ class Descriptions:
             try:
                 self._schemas[self._names[ref]] = self._schema(self._documents.lookup(ref))
             except UnresolvedRefError:
-                continue  # of no tool, or the tool would not exist
+                continue  # a circular reference, for which no tool exists
 
 
 def _without_demand(schema: _T, names: frozenset[str]) -> _T:
-    """A schema that does not require certain names."""
+    """Return a schema that does not require certain names."""
     if not isinstance(schema, dict) or not isinstance(required := schema.get("required"), list):
         return schema
     return cast("_T", {**schema, "required": [name for name in required if name not in names]})

@@ -1,4 +1,5 @@
-"""Resolution of a description's references for its proof, by an own implementation of JSON pointers that opens references everywhere.
+"""Resolution of a description's references for its proof, with a separate implementation of JSON pointers that follows references
+everywhere.
 
 The readers that made the tools resolve references by the kind of object, and are not used. Only files are read by the same code, because
 their content cannot be disputed.
@@ -14,16 +15,16 @@ from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
 __all__ = ["References"]
 
 _MAX_CHAIN_LENGTH = 50
-_MAX_DEPTH = 12  # of what holds an operation's schemas
-# Parameters, bodies, media types and responses have Reference Objects by the specification, beside whose `$ref` nothing counts.
-# Below these are schemas, values, and what describes other requests.
+_MAX_DEPTH = 12  # fields that contain an operation's schemas
+# Parameters, bodies, media types and responses have Reference Objects by the specification: keywords beside their `$ref` have no effect.
+# Below these are schemas, values, and descriptions of other requests.
 _NOT_OPENED = frozenset(
     {"schema", "itemSchema", "items", "example", "examples", "default", "enum", "callbacks", "links", "value"}
 )
 
 
 class References:
-    """Follows the references of one description."""
+    """Resolver of the references of one description."""
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
@@ -43,7 +44,7 @@ class References:
         raise UnresolvedRefError(str(node.get("$ref")), "leads in circles")
 
     def opened(self, node: Any, depth: int = 0, *, alone: bool = False) -> Any:
-        """A node with every reference below it followed that is none of a schema; one that leads nowhere is left as it is."""
+        """Return a node with every reference below it followed, except those of schemas. A reference without a target is left unchanged."""
         try:
             found = self.follow(node, alone=alone)
         except UnresolvedRefError:

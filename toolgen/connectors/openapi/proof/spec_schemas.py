@@ -22,7 +22,7 @@ _FIRST = re.compile(r"[\s,;]")
 
 
 class SpecBody(Struct, frozen=True, kw_only=True):
-    """A request body as it is sent. `listed`: in a media type that the description has; its schema is at `pointer` + `below`."""
+    """Request body as it is sent. `listed`: its media type is in the description; its schema is at `pointer` + `below`."""
 
     required: bool
     listed: bool
@@ -32,14 +32,14 @@ class SpecBody(Struct, frozen=True, kw_only=True):
 
 
 class SpecResponse(Struct, frozen=True, kw_only=True):
-    """Schema of a successful response, and the place where it is written."""
+    """Schema of a successful response, and its place."""
 
     schema: Any
     pointer: str
 
 
 def parameter_pointers(described: SpecOperation, documents: Documents) -> Mapping[tuple[str, str], str]:
-    """(place, name) -> where the operation, or its path, lists the parameter."""
+    """Return (place, name) -> the pointer to the parameter in the operation or its path."""
     found: dict[tuple[str, str], str] = {}
     above = "/".join(described.origin.split("/")[:3])
     for holder, pointer in ((described.item, above), (described.operation, described.origin)):
@@ -52,7 +52,7 @@ def parameter_pointers(described: SpecOperation, documents: Documents) -> Mappin
 def parameter_schema(
     written: Mapping[str, Any], version: str, documents: Documents, made: dict[int, tuple[Any, Any]]
 ) -> tuple[Any, str]:
-    """A parameter's schema and where in it that is; `made` keeps those that 2.0 writes into the parameter itself."""
+    """Return a parameter's schema and its place; `made` collects the schemas that 2.0 writes into the parameter itself."""
     if version == "2.0":
         if id(written) not in made:
             made[id(written)] = (written, {key: one for key, one in written.items() if key not in _NOT_A_SCHEMA})
@@ -67,8 +67,9 @@ def parameter_schema(
 
 
 def body_of(described: SpecOperation, demanded: Callable[[Any], frozenset[str]], media_type: str) -> SpecBody | None:
-    """The body as described for a media type; None where the operation has none. `demanded` says what a schema requires of a request:
-    a body that requires something is required itself where there is a body by nature, though a description may forget it.
+    """Return the body of a media type as described; None if the operation has none. `demanded` returns the required names of a schema.
+
+    A body with required properties is itself required, even if a description does not say so.
     """
     forgotten = described.method.lower() in {"post", "put", "patch"}
     if described.version == "2.0":
@@ -109,7 +110,7 @@ def _body_of_2(described: SpecOperation) -> SpecBody | None:
 
 
 def _key(content: Mapping[str, Any], media_type: str) -> str | None:
-    """The key of `content` that a media type is sent for: itself, else a range that it is in, else a list that begins with it."""
+    """Return the key of `content` for a media type: itself, else a range that includes it, else a list that begins with it."""
     sent = media_type.strip().lower()
     plain = sent.partition(";")[0].strip()
     ranges = {f"{plain.partition('/')[0]}/*", "*/*", "*"}
@@ -125,7 +126,7 @@ def _key(content: Mapping[str, Any], media_type: str) -> str | None:
 
 
 def answers(described: SpecOperation, documents: Documents) -> list[SpecResponse]:
-    """The JSON schemas of the responses for success, each once; of `default` where no status of success has one."""
+    """Return the distinct JSON schemas of the responses for success, or of `default` if there is no successful status."""
     responses = described.operation.get("responses")
     found: list[SpecResponse] = []
     if not isinstance(responses, dict):

@@ -1,4 +1,4 @@
-"""A request given to openapi-core; the one module that needs it, and its parts, to be installed."""
+"""Unmarshalling of a request by openapi-core; the only module that needs it and its parts."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from toolgen.connectors.openapi.proof.spec_operation import SERVER, SpecOperatio
 __all__ = ["BrokenJudgeError", "Unmarshalled", "unmarshal", "unmarshaller"]
 
 Unmarshalled = tuple[Mapping[tuple[str, str], Any], Mapping[tuple[str, str], str]]
-"""(place, name) -> value, and (place, name) -> complaint; `BODY` is the whole body's place."""
+"""Values and complaints by (place, name); `BODY` is the place of a complete body."""
 
 _UNMARSHALLERS = {"3.1": V31RequestUnmarshaller, "3.2": V32RequestUnmarshaller}
-# It logs what it then raises or works around.
+# It logs errors that it then raises or works around.
 logging.getLogger("openapi_core").setLevel(logging.CRITICAL)
 
 
 class BrokenJudgeError(Exception):
-    """openapi-core ended with an exception, which is no judgement."""
+    """Exception of openapi-core itself, which is not a judgement."""
 
 
 class _AsText(dict[str, Any]):
-    """Unmarshallers for all formats, which leave text as it is: no argument becomes a date or bytes, and no format is unknown."""
+    """Unmarshallers for all formats that leave text unchanged: no argument becomes a date or bytes, and no format is unknown."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -72,13 +72,13 @@ def unmarshaller(version: str, document: Mapping[str, Any], json_types: Iterable
         SchemaPath.from_dict(dict(document)),
         **_factories(kind),
         extra_format_unmarshallers=_AsText(),
-        # It reads application/json and leaves every other name for JSON as bytes.
+        # openapi-core reads application/json, and treats other JSON media types as bytes.
         extra_media_type_deserializers=dict.fromkeys(json_types, _from_json),
     )
 
 
 class _SharedChecks:
-    """openapi-core copies all its format checks for every schema it meets: a third of a proof, and needed only to add to them."""
+    """Shared format checks. openapi-core copies them for every schema, which takes a third of a proof, only to allow additions."""
 
     format_checker: Any
 
@@ -90,7 +90,7 @@ class _SharedChecks:
 
 @cache
 def _factories(kind: Any) -> dict[str, Any]:
-    """The factories an unmarshaller has by default, each with its format checks shared."""
+    """Return the default factories of an unmarshaller with shared format checks."""
     built: dict[str, Any] = {}
     for name in ("schema_unmarshallers_factory", "schema_casters_factory"):
         built[name] = copy(getattr(kind, name))

@@ -1,4 +1,6 @@
-"""Schema as written, reduced to what a validator can use: a keyword with an invalid value is left out, as its reader leaves it out."""
+"""Schema as written, reduced to the keywords that a validator can use: a keyword with an invalid value is left out, as in the tool's
+schema.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ _SLOPPY_TYPES: Mapping[str, str] = {
 
 
 def well_formed(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema without the keywords that no validator could use: openapi-core ends with an exception, or refuses every value, for one.
+    """Return a schema without unusable keywords, because openapi-core raises an exception or refuses every value for some of them.
 
-    A pattern is one of ECMA's, which Python's `re` may not compile; that values fit those is not asked of openapi-core.
+    A pattern is an ECMA regular expression, which Python's `re` may not compile; openapi-core does not check such patterns.
     """
     kept = {key: value for key, value in schema.items() if key not in _FORMS or _FORMS[key](value)}
     if isinstance(schema.get("required"), list):
@@ -34,7 +36,7 @@ def well_formed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def type_of(written: Any) -> Any:
-    """Return a `type` in the words of JSON Schema, or [] if it has none."""
+    """Return a `type` in the names of JSON Schema, or [] if it has none."""
     if isinstance(written, list):
         known = [one for one in map(type_of, written) if isinstance(one, str)]
         return known if len(known) == len(written) else []
@@ -47,7 +49,7 @@ def _compiles(pattern: Any) -> bool:
         return False
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of a class that means another thing to ECMA
+            warnings.simplefilter("error")  # class escapes with another meaning in ECMA
             re.compile(pattern)
     except (re.error, OverflowError, RecursionError, Warning):
         return False

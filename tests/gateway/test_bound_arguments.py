@@ -146,7 +146,7 @@ async def test_it_holds_where_only_a_rule_that_asks_speaks(tmp_path: Path) -> No
 async def test_without_the_attribute_there_is_no_call(tmp_path: Path) -> None:
     envelope, requests, _ = await call(tmp_path, [LIST], "orders__list_orders", {}, who="bare")
     assert envelope["error"]["code"] == "forbidden"
-    assert "there is nothing to set 'tenant_id' to" in envelope["error"]["message"]
+    assert "the policy has no value for 'tenant_id'" in envelope["error"]["message"]
     assert requests == []
 
 

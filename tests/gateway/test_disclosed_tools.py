@@ -24,7 +24,7 @@ RULES = [
     {"id": "deletes", "to": ["bot"], "tools": ["orders__delete_order"], "effects": ["destructive"], "verdict": "allow"},
 ]
 ENTRY = {"to": ["bot"], "tools": ["orders__send_*"], "text": "ask the mail team"}
-ELSEWHERE = "do not look for another way to do it, and say that it is not open to you"
+ELSEWHERE = "do not try to reach the same result in another way; report that this tool is closed to you"
 
 
 def gateway(root: Path, *, search: bool = True, **policy: Any) -> Gateway:

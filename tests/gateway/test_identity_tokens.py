@@ -219,7 +219,7 @@ def test_claims_that_do_not_fit_are_refused(keys: Provider, changes: dict[str, A
 
 def test_an_attribute_of_another_kind_is_refused(keys: Provider) -> None:
     for value in ({"a": 1}, "x" * 2000, "a\nb", [[1]]):
-        assert refused(keys.url, token(org={"tenant": value})).reason.startswith("one of the claims its attributes")
+        assert refused(keys.url, token(org={"tenant": value})).reason.startswith("a claim of its attributes")
 
 
 def test_clocks_may_differ_by_a_minute(keys: Provider) -> None:

@@ -77,7 +77,7 @@ def _rule(arguments: str, verdict: str = "allow", more: str = "") -> str:
             "optional_narrowing", 11, "required: [size]",
         ),
         (_rule("{properties: {loose: {maximum: 50}}, required: [loose]}"), "number_of_text", 7, "type: integer"),
-        (_rule("{properties: {any: {minimum: 50}}, required: [any]}", "deny"), "number_of_text", 7, "every text fits"),
+        (_rule("{properties: {any: {minimum: 50}}, required: [any]}", "deny"), "number_of_text", 7, "any text is accepted"),
         (_rule("{properties: {state: {const: closed}}, required: [state]}"), "never_speaks", 7, "no value of 'state'"),
         (_rule("{properties: {needed: {type: string}}}", "ask"), "never_speaks", 7, "no value of 'needed'"),
         (_rule("{properties: {needed: {type: [string, boolean]}}}", "ask"), "never_speaks", 7, "no value of 'needed'"),
@@ -101,7 +101,7 @@ def _rule(arguments: str, verdict: str = "allow", more: str = "") -> str:
 )  # fmt: skip
 def test_what_a_rule_says_and_may_not_mean(tmp_path: Path, rules: str, code: str, line: int, said: str) -> None:
     if not code:  # the loader itself refuses what no tool has
-        with pytest.raises(Exception, match="no tool of it has an argument 'amount'"):
+        with pytest.raises(Exception, match="none of its tools has an argument 'amount'"):
             advice(tmp_path, rules)
         return
     (found,) = advice(tmp_path, rules)
@@ -162,9 +162,9 @@ def test_names_beside_a_bound_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "suggestion"),
     [
-        ("$.viewer.name", "write $..name, which finds it wherever it stands"),
-        ("$['viewer']['name']", "write $..name, which finds it wherever it stands"),
-        ("$.rows[*].secret", "write $..secret, which finds it wherever it stands"),
+        ("$.viewer.name", "write $..name, which finds it at any depth"),
+        ("$['viewer']['name']", "write $..name, which finds it at any depth"),
+        ("$.rows[*].secret", "write $..secret, which finds it at any depth"),
         ("$..name", None),
         ("$.maybe.name", None),
         ("$.viewer", None),

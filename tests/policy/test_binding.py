@@ -116,7 +116,7 @@ def test_another_value_is_a_call_that_cannot_be_made() -> None:
     denied = _telling().bind(BOT, LIST, {"tenant": "globex"}).denied
     assert denied is not None
     assert denied.reason.startswith("'tenant' is always acme here")
-    assert "only where acme is meant" in denied.suggestion
+    assert "only if you mean acme" in denied.suggestion
     hidden = _access("bot").bind(BOT, LIST, {"tenant": "globex"}).denied
     same = _access("bot").bind(BOT, LIST, {"tenant": "acme"}).denied
     assert hidden is not None

@@ -225,7 +225,7 @@ REFUSED = [
     ("{id: a, rate: 5/s, cost: {pay__list: -1}}", "expected `int` >= 0"),
     ("{id: a, rate: 5/s, cost: {pay__list: true}}", "got `bool`"),
     ("{id: a, rate: 5/s, cost: {pay__refund: args.amount_cent}}", "(did you mean 'amount_cents'?)"),
-    ("{id: a, rate: 5/s, cost: {pay__list: args.amount_cents}}", "no tool of it has an argument 'amount_cents'"),
+    ("{id: a, rate: 5/s, cost: {pay__list: args.amount_cents}}", "none of its tools has an argument 'amount_cents'"),
     ("{id: a, rate: 5/s, cost: {pay__list: \"'x'\"}}", "is string, not number"),
     ("{id: a, rate: 5/s, cost: {pay__list: 'args.limit +'}}", "pay.yaml:6:"),
     ("{id: a, rate: 5/s, cost: {pay__list: \"session.count('pay__*')\"}}", "cannot ask about earlier ones"),

@@ -1,1 +1,1 @@
-"""Guards: a policy in, pure functions that return verdicts out."""
+"""Policies: YAML files are read into pure functions that return verdicts on calls."""

@@ -56,13 +56,12 @@ class EvaluationContext(msgspec.Struct, frozen=True, kw_only=True):
 
 NOWHERE = EvaluationContext()
 DESCRIBES = "types-of-callable-tools"
-"""The rule by which the types of a GraphQL source are shown, where the policy says nothing of the tool that shows them."""
+"""Id of the rule that shows the types of a GraphQL source where no rule of the policy covers the tool for types."""
 _MAX_ENTRIES = 500_000  # about 100 bytes each
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Verdict on a call, with details for the audit log. `readings` are the interpretations of its arguments; None if there is one
-    only."""
+    """Verdict on a call, with details for the audit log. `readings` are the interpretations of its arguments; None if there is only one."""
 
     verdict: Verdict
     notes: tuple[DecisionNote, ...] = ()
@@ -70,13 +69,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _About(Struct, frozen=True):
-    """The rules about one tool for one set of roles. `settled`: they allow every call, whatever its arguments."""
+    """Rules about one tool for one set of roles. `settled`: they allow every call, with any arguments."""
 
     rules: tuple[CompiledRule, ...]
     shadows: tuple[CompiledRule, ...]
     binding: tuple[Rule, ...]
     could: bool
-    reads: Reads  # by their conditions
+    reads: Reads  # indexed by their conditions
     index: RuleIndex
     conditional: bool = False
     settled: Allow | None = None
@@ -87,10 +86,10 @@ _NOTHING = _About((), (), (), False, read_together(()), RuleIndex(()))
 
 
 class Access:
-    """The rules, compiled per set of roles the first time a principal with those roles is seen.
+    """Rules of a policy, compiled per set of roles when a principal with those roles is first seen.
 
-    `before` are the rules that these replace: those that say the same about the same tools are not compiled again. `bounds_waiting`: one of
-    them has `pending_after`.
+    `before` are the previous rules: unchanged rules about the same tools are not compiled again. `bounds_waiting`: at least one rule has
+    `pending_after`.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class Access:
         self._toolsets = toolsets
         self._describing = [tool for tool in tools.values() if tool.shows_schema]
         self._by_roles: dict[frozenset[str], dict[str, _About]] = {}
-        self._entries = 0  # of all tables by roles
+        self._entries = 0  # of the tables of all sets of roles
         self._same: dict[tuple[bool, tuple[int, ...]], _About] = {}
 
     def _compiled_for(self, tools: Mapping[str, Tool]) -> dict[str, CompiledRule]:
@@ -128,7 +127,7 @@ class Access:
         return True
 
     def asks(self, principal: Principal, tool: Tool) -> bool:
-        """True if people may have to agree to a call of the tool, with whatever arguments."""
+        """Return True if a person may have to approve some call of the tool."""
         for party in _parties(principal):
             rules = self._about(party, tool).rules
             if any(one.rule.verdict == "ask" for one in rules):
@@ -141,14 +140,14 @@ class Access:
         return False
 
     def pending_after(self, principal: Principal, tool: Tool) -> float | None:
-        """The shortest `pending_after` of the rules about a tool, in seconds, whether they speak about a call or not; None without one."""
+        """Return the shortest `pending_after` of all rules about a tool, in seconds; None if no rule has one."""
         if not self.bounds_waiting:
             return None
         rules = (one.rule for party in _parties(principal) for one in self._about(party, tool).rules)
         return min((rule.pending_after_s for rule in rules if rule.pending_after_s is not None), default=None)
 
     def may_request(self, tool: Tool) -> bool:
-        """Return True if the server of a tool may request something of some caller."""
+        """Return True if the server of a tool may send requests to at least one caller."""
         return self._requested and bool(tool.caller_requests)
 
     def requests(
@@ -159,8 +158,8 @@ class Access:
         circumstances: EvaluationContext,
         judged: Decision,
     ) -> Allowances:
-        """Return the requests to the caller that the server of a tool may make during a call that was `judged`: those that the
-        applicable rules allow each party."""
+        """Return the requests that the server of a tool may send to the caller during a call that was `judged`: the applicable rules of
+        each party have to allow them."""
         parties: list[dict[RequestKind, RequestAllowance]] = []
         for party, around in circumstances.each(principal):
             about, found = self._about(party, tool), dict[RequestKind, RequestAllowance]()
@@ -179,8 +178,8 @@ class Access:
         return None if self._shadowed else self._about(principal, tool).settled
 
     def bound(self, principal: Principal, tool: Tool) -> tuple[Binder, ...]:
-        """Return the arguments of a tool that the gateway sets for a principal and the user it acts for: those of every rule about the
-        tool, whether or not the rule applies to a call."""
+        """Return the arguments of a tool that the gateway sets for a principal and the user it acts for, by any rule about the tool. Rules
+        that do not apply to a call count too."""
         return tuple(
             Binder(rule=rule.id, argument=argument, expression=expression, party=party, told=argument in rule.tell)
             for party in _parties(principal)
@@ -189,7 +188,7 @@ class Access:
         )
 
     def bind(self, principal: Principal, tool: Tool, arguments: JsonObject) -> BoundArguments:
-        """The arguments with those set that are bound."""
+        """Return the arguments together with the bound ones."""
         if principal.on_behalf_of is None and not self._about(principal, tool).binding:
             return BoundArguments(arguments=arguments)
         binders = self.bound(principal, tool)
@@ -204,7 +203,7 @@ class Access:
         return without_bound(with_told(tool, dict(sorted(told.items()))), sorted({one.argument for one in bound}))
 
     def told(self, principal: Principal) -> tuple[str, ...]:
-        """Return the values of bound arguments that are disclosed to a principal, by which its tools differ; empty if the policy
+        """Return the values of bound arguments that are disclosed to a principal, because its tools differ by them; empty if the policy
         discloses none."""
         if not self._telling:
             return ()
@@ -220,7 +219,7 @@ class Access:
     def decide(
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext = NOWHERE
     ) -> Verdict:
-        """The verdict on one call. Pure: the same call in the same circumstances always gets the same answer."""
+        """Return the verdict on one call. Pure function: equal calls in equal circumstances get equal verdicts."""
         return self.judge(principal, tool, arguments, circumstances).verdict
 
     def judge(
@@ -247,8 +246,8 @@ class Access:
             except TooManyReadingsError as error:
                 verdict = Deny(
                     rule="readings",
-                    reason=f"these arguments can mean more than the rules could be asked about: {error}",
-                    suggestion="send fewer of them, or the operator of the gateway gives them one type in an overlay",
+                    reason=f"these arguments have more interpretations than the rules can check: {error}",
+                    suggestion="send fewer of them, or ask the operator of the gateway to give each one type in an overlay",
                 )
         if self._shadowed:
             notes += self._shadows(principal, tool.name, arguments, circumstances)
@@ -271,13 +270,13 @@ class Access:
                         yield DecisionNote(rule=compiled.rule.id, verdict=compiled.rule.verdict, status="shadow")
 
     def considered(self, principal: Principal, tool: Tool) -> tuple[CompiledRule, ...]:
-        """The rules about a tool for the first party, those that are shadows too; for explaining a decision."""
+        """Return the rules about a tool for the first party, shadow rules included; for explaining a decision."""
         about = self._about(principal, tool)
         return (*about.rules, *about.shadows)
 
     @property
     def rules(self) -> tuple[CompiledRule, ...]:
-        """All rules, in the order of their ids."""
+        """Return all rules, in the order of their ids."""
         return self._rules
 
     def _decide(
@@ -326,7 +325,7 @@ class Access:
                 self._by_roles.clear()
                 self._entries = len(table) + 1
             self._by_roles[principal.roles] = table
-        # By name and identity: a tool that is not the catalog's own (an absent one, an older one) is about nothing.
+        # By name and identity: a tool that is not from this catalog (an unknown one, an older version) has no rules.
         return table.get(tool.name, _NOTHING) if self._tools.get(tool.name) is tool else _NOTHING
 
     def _table(self, roles: frozenset[str]) -> dict[str, _About]:
@@ -346,8 +345,8 @@ class Access:
         return table
 
     def _shared(self, found: list[CompiledRule], tool: Tool) -> _About:
-        """Return what rules say about a tool. It is one object for all tools and roles with the same rules."""
-        key = (tool.effect is Effect.DESTRUCTIVE, tuple(map(id, found)))  # the rules live as long as this
+        """Return the rules about a tool as an object that all tools and roles with the same rules share."""
+        key = (tool.effect is Effect.DESTRUCTIVE, tuple(map(id, found)))  # rules live as long as the cache
         same = self._same.get(key)
         if same is None:
             if len(self._same) >= _MAX_ENTRIES:
@@ -360,13 +359,14 @@ class Access:
 
 
 def _compiled(rule: Rule, tools: Mapping[str, Tool], known: CompiledRule | None) -> CompiledRule:
-    """A rule, compiled; `known` is the rule of this name among those that it replaces, compiled about the same tools."""
+    """Compile a rule, or reuse `known`: the compiled form of the previous rule with this name, about the same tools."""
     again = None if known is None else known.of(rule)
     return CompiledRule(rule, tools) if again is None else again
 
 
 def _describes(tool: Tool, roles: frozenset[str]) -> CompiledRule:
-    """Return the rule for types: a principal that may call a tool of a GraphQL source may read its types, unless a rule is about that."""
+    """Return the default rule for types: a principal that may call a tool of a GraphQL source may read its types, unless a rule decides
+    about them."""
     rule = Rule(
         id=DESCRIBES,
         roles=roles,
@@ -402,7 +402,7 @@ def _settled(rules: Iterable[CompiledRule], tool: Tool) -> Allow | None:
 
 
 def _said(speaking: Iterable[CompiledRule], tool: Tool) -> Verdict:
-    """Return the combined verdict of the rules that apply. A destructive tool asks unless one of them allows that explicitly."""
+    """Return the combined verdict of the rules that apply. A destructive tool needs approval unless one of them allows it by name."""
     speaking = tuple(speaking)
     verdict = strictest(compiled.says for compiled in speaking)
     if not isinstance(verdict, Allow) or tool.effect is not Effect.DESTRUCTIVE:
@@ -410,11 +410,13 @@ def _said(speaking: Iterable[CompiledRule], tool: Tool) -> Verdict:
     named = [one.rule for one in speaking if one.rule.verdict == "allow" and one.rule.names_destructive]
     if named:
         return Allow(rule=named[0].id)
-    return Ask(rule=verdict.rule, reason="the tool is destructive and no rule allows that outright")
+    return Ask(
+        rule=verdict.rule, reason="the tool is destructive and no rule allows destructive calls of it explicitly"
+    )
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the strictest verdict: Deny before Ask before Allow, the first of each kind. No verdict at all is a Deny."""
+    """Return the strictest verdict: Deny before Ask before Allow, the first of each kind. No verdicts give a Deny."""
     asked: list[Ask] = []
     allowed: Allow | None = None
     for verdict in verdicts:
@@ -482,7 +484,7 @@ def _parties(principal: Principal) -> Iterator[Principal]:
 
 
 def _unmet(about: Iterable[CompiledRule], arguments: JsonObject, readings: Readings | None) -> Deny:
-    """Return the Deny for a call that no rule matched although some could have: it states the arguments that they require."""
+    """Return the Deny for a call that no rule matched although some could match: it states the arguments that these rules require."""
     waiting = ""
     for compiled in about:
         if compiled.rule.verdict == "deny":
@@ -491,7 +493,7 @@ def _unmet(about: Iterable[CompiledRule], arguments: JsonObject, readings: Readi
         if fault:
             return Deny(
                 rule="default",
-                reason=f"not with these arguments: {fault} (rule {compiled.rule.id})",
+                reason=f"the arguments are not allowed: {fault} (rule {compiled.rule.id})",
                 suggestion="change that argument and call again",
             )
         if compiled.rule.when is not None:

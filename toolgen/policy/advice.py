@@ -1,6 +1,5 @@
-"""Advice for the author of a policy: statements that probably mean something else, each with its line and a suggestion. Nothing is refused.
-Advice on bound arguments lists similar arguments of the tool, or of the GraphQL schema below it, that no rule binds.
-"""
+"""Advice for the author of a policy: statements that are probably mistakes, each with its line and a suggestion. Advice never rejects a
+policy. Advice on bound arguments lists similar arguments of the tool, or of the GraphQL schema below it, that no rule binds."""
 
 from __future__ import annotations
 
@@ -38,7 +37,8 @@ _SHOWN = 3
 
 
 def names_alike(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
-    """Arguments and members of arguments that are called as a bound one is, or nearly so, and that the caller chooses."""
+    """Yield advice on arguments, and members of arguments, that have the name of a bound argument or a similar one, and that the caller
+    chooses."""
     for bound, expression in rule.bind.items():
         last = bound.rpartition(".")[2]
         found: dict[str, Tool] = {}
@@ -59,7 +59,8 @@ def names_alike(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
 
 
 def deeper_arguments(rule: Rule, tools: Sequence[Tool], manifest: Manifest) -> Iterator[Remark]:
-    """Arguments of fields below the root field, which callers reach by `fields` or by a document; `bind` sets those of the root alone."""
+    """Yield advice on arguments of fields below the root field, which callers reach by `fields` or by a document; `bind` sets only
+    arguments of the root field."""
     for bound in rule.bind:
         last = bound.rpartition(".")[2]
         for source in sorted({tool.source for tool in tools if tool.selects_fields}):
@@ -74,18 +75,19 @@ def deeper_arguments(rule: Rule, tools: Sequence[Tool], manifest: Manifest) -> I
                     path=("bind", bound),
                     message=f"rule {rule.id} binds '{bound}' of root fields; deeper in the schema of {source}, callers choose "
                     f"{', '.join(found[:_SHOWN])}{more}",
-                    suggestion="deny what can ask for it: documents, and the argument that chooses fields",
+                    suggestion="deny documents and the argument that selects fields, because both can reach it",
                 )
 
 
 def _open(source: str, tools: Sequence[Tool], manifest: Manifest) -> bool:
-    """Return True if callers select the fields that are read: by an argument of a tool, or in documents of their own."""
+    """Return True if callers can select which fields are read: by an argument of a tool, or in their own documents."""
     chosen = any(tool.selects_fields and tool.binding.code_argument for tool in tools)
     return chosen or any(tool.source == source and tool.takes_documents for tool in manifest.tools.values())
 
 
 def _arguments(graph: Graph) -> Iterator[tuple[str, str]]:
-    """`Type.field(argument:)` and the argument's name, of every field that is no root field; members of input objects too."""
+    """Yield `Type.field(argument:)` and the name of the argument for every field that is no root field; also for members of input
+    objects."""
     for name, type_ in sorted(graph.types.items()):
         if name in graph.roots or name.startswith("__"):
             continue
@@ -97,7 +99,7 @@ def _arguments(graph: Graph) -> Iterator[tuple[str, str]]:
 
 
 def _paths(schema: Schema, root: Schema, above: str, depth: int) -> Iterator[str]:
-    """The paths of all properties, as `bind` writes them; within a list behind `[]`."""
+    """Yield the paths of all properties in the notation of `bind`; items of a list are written `[]`."""
     if depth > _MAX_DEPTH:
         return
     for name, below in members(schema, root).items():
@@ -123,12 +125,12 @@ class Advice(Struct, frozen=True, kw_only=True):
     suggestion: str
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form, for `toolgen policy check --json`."""
+        """Return the JSON form, for `toolgen policy check --json`."""
         return asdict(self)
 
 
 def advise(policy: Policy, documents: Iterable[YamlDocument], manifest: Manifest) -> Iterator[Advice]:
-    """Advice on a policy that is in order, file by file. `documents` are its files."""
+    """Return advice on a valid policy, file by file. `documents` are its files."""
     rules = {rule.id: rule for rule in policy.rules}
     remarks: dict[str, list[NameRemark]] = {}
     for name, about in principal_names(policy.principals):
@@ -141,7 +143,7 @@ def advise(policy: Policy, documents: Iterable[YamlDocument], manifest: Manifest
                 yield Advice(code=about.code, where=where, message=about.message, suggestion=about.suggestion)
         for index, entry in enumerate(data.get("rules") or ()):
             rule = rules.get(entry["id"])
-            if rule is None:  # it is about prompts and resources, or about tools that are still to be added
+            if rule is None:  # it is about prompts and resources, or about tools that are added later
                 continue
             tools = [tool for tool in manifest.tools.values() if rule.covers(tool)]
             for remark in _about_rule(rule, tools, policy, manifest):
@@ -168,13 +170,13 @@ def _about_rule(rule: Rule, tools: list[Tool], policy: Policy, manifest: Manifes
 
 
 def _never(rule: Rule, tools: list[Tool], policy: Policy) -> Iterator[Remark]:
-    """Why a rule can never apply, or applies where nothing depends on it."""
+    """Return the reason why a rule can never apply, or why it has no effect."""
     if rule.when is not None and rule.when.source.strip() == "false":
         yield Remark(
             code="never_speaks",
             path=("when",),
             message=f"rule {rule.id} never applies: its condition is always false",
-            suggestion="remove the rule, or write the condition that is meant",
+            suggestion="remove the rule, or correct its condition",
         )
     if rule.arguments is not None:
         yield from contradicted(rule, tools)
@@ -193,7 +195,8 @@ def _never(rule: Rule, tools: list[Tool], policy: Policy) -> Iterator[Remark]:
 
 
 def _about_redaction(field: str, redaction: Redaction, manifest: Manifest, where: str) -> Iterator[Advice]:
-    """A path that begins at the top and goes through a union: it finds what one of the answers has, where another has it elsewhere."""
+    """Yield advice on a path from the root that passes through a union: it finds a field in one variant of an answer and misses it in
+    another."""
     if ".." in field:
         return
     found = [
@@ -206,10 +209,10 @@ def _about_redaction(field: str, redaction: Redaction, manifest: Manifest, where
         yield Advice(
             code="anchored_redaction",
             where=where,
-            message=f"'{field}' begins at the top, and answers of {_listed(found)} have more than one shape on its way",
-            suggestion=f"write $..{last}, which finds it wherever it stands"
+            message=f"'{field}' starts at the root, and answers of {_listed(found)} have several shapes along this path",
+            suggestion=f"write $..{last}, which finds it at any depth"
             if last
-            else "write $..NAME, which finds it anywhere",
+            else "write $..NAME, which finds it at any depth",
         )
 
 

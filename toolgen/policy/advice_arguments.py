@@ -1,4 +1,5 @@
-"""Advice on what rules say of arguments: narrowed and not required, numbers of what may be text, and what no argument can be."""
+"""Advice on arguments in rules: narrowed but not required, numeric keywords for arguments that can be text, and conditions that no call
+meets."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _SAID = frozenset({"title", "description", "$comment"})
 
 
 class Remark(Struct, frozen=True, kw_only=True):
-    """Advice on one part of a rule: `path` is where below the rule it stands."""
+    """Advice on one part of a rule: `path` is its place within the rule."""
 
     code: str
     path: tuple[str | int, ...]
@@ -42,7 +43,8 @@ class _Narrowed(Struct, frozen=True, kw_only=True):
 
 
 def optional_narrowings(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
-    """Arguments that an allow narrows and nobody has to send: without them the service's own default passes."""
+    """Yield advice on arguments that an allow rule narrows but that callers may leave out: the service then uses its own default, which no
+    rule checked."""
     for one in _narrowed(rule.arguments or {}, ()):
         name = ".".join(one.names)
         if one.required or name in rule.bind:
@@ -52,7 +54,7 @@ def optional_narrowings(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
             yield Remark(
                 code="optional_narrowing",
                 path=one.path,
-                message=f"rule {rule.id} allows {_listed(open_to)} without '{name}' too: whatever the service then takes passes",
+                message=f"rule {rule.id} allows {_listed(open_to)} without '{name}' too: the service's own default is then not checked",
                 suggestion=_requiring(one, tools),
             )
 
@@ -65,7 +67,8 @@ def _requiring(one: _Narrowed, tools: Sequence[Tool]) -> str:
 
 
 def texts_as_numbers(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
-    """Keywords of numbers for what may be text: JSON Schema says nothing of text by them, so that every text passes."""
+    """Yield advice on numeric keywords for arguments that can be text: JSON Schema ignores these keywords for text, so every text is
+    accepted."""
     for one in _narrowed(rule.arguments or {}, ()):
         keywords = [keyword for keyword in _NUMERIC if keyword in one.said]
         if not keywords or _types(one.said) or "enum" in one.said or "const" in one.said:
@@ -73,7 +76,7 @@ def texts_as_numbers(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
         textual = [tool.name for tool in tools if (at := _at(tool, one.names)) is not None and _may_be_text(*at)]
         if textual:
             name = ".".join(one.names)
-            passes = "text passes, whatever it says" if rule.verdict == "allow" else "every text fits it too"
+            passes = "any text is accepted" if rule.verdict == "allow" else "any text is accepted too"
             yield Remark(
                 code="number_of_text",
                 path=(*one.path, keywords[0]),
@@ -83,7 +86,7 @@ def texts_as_numbers(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
 
 
 def numbers_excluded(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
-    """Conditions that want an argument to be another number than some, where it may be text: `"7"` is not 7 to them."""
+    """Yield advice on conditions that exclude a number although the argument can be text: `"7"` is not equal to 7 in CEL."""
     for names in rule.when.excluded if rule.when is not None else ():
         textual = [tool.name for tool in tools if (at := _at(tool, names)) is not None and _may_be_text(*at)]
         if textual:
@@ -91,8 +94,8 @@ def numbers_excluded(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
             yield Remark(
                 code="number_of_text",
                 path=("when",),
-                message=f"rule {rule.id} allows where '{name}' is not a number, but it may be text in {_listed(textual)}: that passes",
-                suggestion=f"write a rule that denies where args.{name} is that number, which is asked about text that says it too, "
+                message=f"rule {rule.id} excludes a number for '{name}', but it can be text in {_listed(textual)}: text is accepted",
+                suggestion=f"write a rule that denies if args.{name} is that number (it also matches text of the same number), "
                 f"or compare string(args.{name}) with text",
             )
 
@@ -108,7 +111,7 @@ def contradicted(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
         needed = one.required or all(_required(tool, one.names) for tool, _ in places)
         if places and needed and all(_disjoint(one.said, schema, root) for _, (schema, root) in places):
             name = ".".join(one.names)
-            yield _never(rule, one.path, f"no value of '{name}' is both what the rule and what its tools say")
+            yield _never(rule, one.path, f"no value of '{name}' fits both the rule and the schemas of its tools")
 
 
 def _never(rule: Rule, path: tuple[str, ...], why: str) -> Remark:
@@ -116,7 +119,7 @@ def _never(rule: Rule, path: tuple[str, ...], why: str) -> Remark:
         code="never_speaks",
         path=path,
         message=f"rule {rule.id} never applies: {why}",
-        suggestion="correct it after what `toolgen tools --format manifest` shows of the arguments, or remove the rule",
+        suggestion="compare it with the arguments in `toolgen tools --format manifest` and correct it, or remove the rule",
     )
 
 
@@ -159,7 +162,7 @@ def _may_be_absent(one: _Narrowed, tool: Tool) -> bool:
     at = _at(tool, one.names)
     if at is None or _required(tool, one.names):
         return False
-    # A default that the description has and the rule takes is as if it had been sent.
+    # A default of the description that the rule accepts counts as if it had been sent.
     return "default" not in at[0] or not Validator(one.said, formats=False).accepts(at[0]["default"])
 
 

@@ -55,5 +55,5 @@ def _scripts(name: str) -> list[str]:
 
 
 def _skeleton(name: str) -> str:
-    """The name as it looks: equal for names that people could take for one another."""
+    """Return the visual form of a name: equal for names that people could confuse."""
     return unicodedata.normalize("NFKC", name).casefold().translate(_LOOKS_LIKE)

@@ -1,6 +1,5 @@
-"""Redaction of answers: by path in the data of an executor, in JSON within strings, and by value wherever a hidden value is repeated,
-as in errors and links.
-"""
+"""Redaction of answers: by path in the data of an executor, in JSON within strings, and by value in every other place that repeats a hidden
+value, such as errors and links."""
 
 from __future__ import annotations
 
@@ -22,9 +21,9 @@ from toolgen.policy.redact import DEEPER, Redaction, closed, opened, replace_nam
 
 __all__ = ["WITHHELD", "AnswerRedactor", "Hidden", "redactor"]
 
-_MIN_LENGTH = 3  # shorter texts, and numbers of fewer than four digits, occur by chance
+_MIN_LENGTH = 3  # shorter texts, and numbers with fewer than four digits, occur by chance
 _MIN_DIGITS = 4
-_ANYWHERE = 6  # from this length on they are masked inside of words too
+_ANYWHERE = 6  # values of this length or longer are also masked inside words
 _MAX_LENGTH = 4096
 _MAX_COUNT = 50_000
 _GRAM = 3
@@ -43,19 +42,19 @@ class Hidden:
         return bool(self._masks)
 
     def add(self, value: Json, mask: str) -> None:
-        """Every text and number in a value that was replaced by `mask`."""
+        """Add every text and number in a value that was replaced by `mask`."""
         if isinstance(value, str) and value in self._left_alone:
             return
         self._left_alone.add(mask)
         for text in _scalars(value):
             if len(self._masks) < _MAX_COUNT:
                 self._masks.setdefault(text, mask)
-                if len(text) >= _ANYWHERE:  # as written in a link or a page
+                if len(text) >= _ANYWHERE:  # the notation in a link or a page
                     for form in (quote(text, safe=""), escape(text)):
                         self._masks.setdefault(form, mask)
 
     def ready(self) -> None:
-        """To be called once all are known."""
+        """Prepare the search; called once after all values were added."""
         found: dict[str, set[int]] = {}
         for text in self._masks:
             found.setdefault(text[:_GRAM], set()).add(len(text))
@@ -79,7 +78,7 @@ class Hidden:
         return value
 
     def text(self, text: str) -> str:
-        """A text without them. Takes time in its length, however many there are."""
+        """Return a text without hidden values. Its time is linear in the length of the text, for any number of values."""
         if text in self._left_alone or len(text) < _MIN_LENGTH:
             return text
         if len(self._masks) <= _FEW and not any(one in text for one in self._masks):
@@ -131,7 +130,7 @@ def _scalars(value: Json) -> Iterator[str]:
 
 WITHHELD = "[withheld: the policy redacts fields of this tool's answers, and this answer is not JSON]"
 _ABOUT = "[withheld: this error is about a field that the policy redacts]"
-_URI = "withheld:"  # of a document: one may contain its text
+_URI = "withheld:"  # names of a GraphQL document: an error message may contain its text
 _LIKE_JSON = re.compile(r"\s*(?:\{\s*[\"']|\[\s*[\"'{\[])")
 _FILE = frozenset({"base64", "media_type", "filename"})
 _DOCUMENT = frozenset({"uri", "media_type", "text"})
@@ -151,7 +150,7 @@ def redactor(redactions: Iterable[Redaction], tool: Tool) -> AnswerRedactor | No
 
 
 def _places(fields: tuple[str, ...], tool: Tool) -> tuple[str, ...]:
-    """Places of the fields in this tool's answers: a stored GraphQL operation may read one under an alias."""
+    """Return the places of the fields in this tool's answers: a stored GraphQL operation may read a field under an alias."""
     if not tool.selects_fields:
         return fields
     from toolgen.connectors.graphql.hidden_fields import aliases_of  # noqa: PLC0415 - where there is GraphQL
@@ -171,8 +170,8 @@ class _Changes(Struct, frozen=True, kw_only=True):
 class AnswerRedactor:
     """Removes fields from answers; each path has its replacement.
 
-    Text that is not JSON is withheld, and so is binary data, because its content is unknown. Text beside an answer has no paths that a
-    policy could name, so there a name at the end of a path is hidden everywhere; for other paths the whole text is hidden.
+    Text that is not JSON is withheld, and so is binary data, because its content is unknown. Text beside an answer has no paths, so a name
+    at the end of a path is hidden everywhere in it; for other paths the whole text is hidden.
     """
 
     def __init__(self, rules: Iterable[tuple[tuple[str, ...], str]]) -> None:

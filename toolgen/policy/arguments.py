@@ -71,9 +71,9 @@ _UNCHECKED = dict.fromkeys(
 
 
 class RepairedArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """Arguments as every stage sees them. The others are for the audit log: names of arguments, or JSON pointers within one.
+    """Arguments in the form that every stage sees. The other fields are for the audit log: names of arguments, or JSON pointers within one.
 
-    `repaired` were written as text, `dropped` are unknown, `left_out` were an empty text for "not given".
+    `repaired` were sent as text, `dropped` are unknown, `left_out` were an empty text for "not given".
     """
 
     arguments: JsonObject
@@ -86,14 +86,14 @@ _SAYS_OF_OTHERS = frozenset({"additionalProperties", "patternProperties", "$ref"
 
 
 def excess(arguments: object) -> str | None:
-    """Return the reason why arguments exceed the limits of the gateway (depth, number of values), or None. Takes time and memory in
-    their size."""
+    """Return the reason why arguments exceed the limits of the gateway (depth, number of values), or None. Takes time and memory
+    proportional to their size."""
     level: list[object] = [arguments]
     count = 0
     for _ in range(_MAX_DEPTH):
         count += len(level)
         if count > _MAX_VALUES:
-            return f"they hold {count} values or more, and at most {_MAX_VALUES} are looked at"
+            return f"they contain {count} values or more, and at most {_MAX_VALUES} are accepted"
         below: list[object] = []
         for value in level:
             if isinstance(value, _SIMPLE):
@@ -109,15 +109,17 @@ def excess(arguments: object) -> str | None:
 
 
 def repair(schema: Schema, arguments: JsonObject) -> RepairedArguments:
-    """Puts right what an agent plainly meant, and nothing else.
+    """Correct unambiguous mistakes in arguments, and nothing else.
 
-    A string where the schema wants another type becomes that type when its text is exactly one JSON value of it (`"5"` to 5), at any
-    depth. A float that is an integer becomes one (`7.0` to 7): it is the same number, and other text. A selection of GraphQL
-    is given the braces that it lacks (`id title` to `{ id title }`). An empty text is no value where the schema would refuse it and the
-    argument is optional: models fill in what they do not mean. An argument the schema
-    does not know is dropped, unless the schema says what to do with such arguments (`additionalProperties`, `patternProperties`) or
-    hides its properties behind a combinator. So is a member of an object within an argument that looks like a slip of one that the
-    object's schema names; other members that it is silent of are sent. One that forbids them refuses the call.
+    - A string becomes another type if the schema wants that type and the text is exactly one JSON value of it (`"5"` becomes 5), at any
+      depth.
+    - A float that is an integer becomes one (`7.0` becomes 7): it is the same number.
+    - A GraphQL selection gets its missing braces (`id title` becomes `{ id title }`).
+    - An empty text is left out if the schema refuses it and the argument is optional: models often fill in all arguments.
+    - An argument that the schema does not have is dropped, unless the schema allows additional arguments (`additionalProperties`,
+      `patternProperties`) or combines its properties by `anyOf` and the like.
+    - A member of an object within an argument is dropped if it is probably a misspelled member of the object's schema. Other unknown
+      members are sent; a schema that forbids them refuses the call.
     """
     properties = schema.get("properties", {})
     drops = _SAYS_OF_OTHERS.isdisjoint(schema)
@@ -192,7 +194,7 @@ def _lacks_braces(value: str, declared: Schema) -> bool:
 
 
 def check_schema(schema: Schema) -> str | None:
-    """Why something is no usable JSON Schema 2020-12, or None when it is one."""
+    """Return the reason why a value is no usable JSON Schema 2020-12, or None if it is one."""
     if isinstance(closure := schema.get("$defs"), Closure):
         return SharedCheck(closure.shared).fault(schema)
     return _fault(schema)
@@ -214,10 +216,10 @@ class SharedCheck:
         self._work = _Work({"$defs": shared.schemas})
         self._checked = 0
         self._faults: dict[str, str] = {}
-        self._tops: list[Schema] = []  # which live as long as their cached data
+        self._tops: list[Schema] = []  # these live as long as their cached data
 
     def fault(self, schema: Schema) -> str | None:
-        """Why a schema that leads to some of them is not usable, or None."""
+        """Return the reason why a schema that refers to shared definitions is not usable, or None."""
         closure = schema["$defs"]
         new = closure.bits & ~self._checked
         for name in self._shared.named(new):
@@ -229,21 +231,21 @@ class SharedCheck:
         return next(broken, None) or self._fault(self._tops[-1])
 
     def _fault(self, schema: Schema | bool) -> str | None:
-        """Return the fault of a schema alone: schemas that it refers to are checked by themselves."""
+        """Return the fault of a schema alone: the schemas that it refers to are checked separately."""
         if isinstance(schema, bool):
-            return None if schema else "it refers to what is not defined"
+            return None if schema else "it refers to a definition that does not exist"
         if self._work.most(schema) > _MAX_WORK:
             return _TOO_MUCH
         return _fault({**schema, "$defs": dict.fromkeys(references(schema), True)})
 
 
 class Validator:
-    """A schema compiled once. Regular expressions run on a linear-time engine, or with a backtrack limit where they need one.
+    """Compiled schema. Regular expressions run on a linear-time engine, or with a backtrack limit where they need one.
 
-    Raises `ValueError` when the schema cannot be compiled, or when its alternatives multiply so that one value could take for ever: two
-    ways at each of sixty levels are 2**60. References are never fetched.
+    Raises `ValueError` if the schema cannot be compiled, or if its alternatives multiply so that one value could take unbounded time: two
+    alternatives at each of sixty levels are 2**60 combinations. References are never fetched.
 
-    `formats`: whether the formats of `CHECKED_FORMATS` constrain a value; JSON Schema leaves that to who validates. No other does.
+    `formats`: the formats of `CHECKED_FORMATS` constrain values; JSON Schema leaves this to the validator. Other formats never do.
     """
 
     __slots__ = ("_compiled", "_exact", "_schema")
@@ -273,16 +275,16 @@ class Validator:
         return self._compiled.is_valid(plain)
 
     def faults(self, arguments: JsonObject, limit: int = 3, bound: Sequence[str] = ()) -> tuple[str, ...]:
-        """Up to `limit` sentences, each starting with the JSON pointer of the argument it is about; empty when all is well.
+        """Return up to `limit` sentences, each starting with the JSON pointer of its argument; empty if the arguments are valid.
 
-        `bound` are arguments that the gateway sets, of which the sentences do not speak.
+        `bound` are arguments that the gateway sets; the sentences do not mention them.
         """
         plain: Any = with_exact_values(arguments) if self._exact else arguments
         return sentences(self._compiled.iter_errors(plain), self._schema, limit, bound)
 
 
 class _Work:
-    """Number of schemas that one value is held against, at most, before anything descends into it; computed once for each definition."""
+    """Maximum number of schemas that one value is checked against before the check descends into it; computed once for each definition."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -290,12 +292,12 @@ class _Work:
         self.large = False  # a number in it is beyond 2**53
 
     def most(self, schema: Schema) -> int:
-        """The largest count of any schema in one of the document, or the document itself."""
+        """Return the largest count of any schema in the document."""
         most = 0
         stack: list[object] = [schema]
         while stack and most <= _MAX_WORK:
             item = stack.pop()
-            if type(item) is str:  # most are, and whether one is a Mapping takes long to find out
+            if type(item) is str:  # most values are dicts, and the check for Mapping is slow
                 continue
             if isinstance(item, (dict, Mapping)):
                 if not _APPLIED.isdisjoint(item):
@@ -315,7 +317,7 @@ class _Work:
             return known
         if depth > _MAX_DEPTH * 4:
             return _ENDLESS
-        self._known[id(schema)] = _ENDLESS  # a definition that leads to itself without descending never ends
+        self._known[id(schema)] = _ENDLESS  # a definition that refers to itself without descending never ends
         work = 1
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference.startswith("#/$defs/"):

@@ -49,7 +49,7 @@ class Binder(Struct, frozen=True, kw_only=True):
 
 
 class BoundArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """Arguments with those set that rules bind, and their names; `denied` when they cannot be set as the policy wants."""
+    """Arguments together with those that rules bind, and the names of the bound ones; `denied` if they cannot be set by the rules."""
 
     arguments: JsonObject
     names: tuple[str, ...] = ()
@@ -57,9 +57,10 @@ class BoundArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bind(binders: Iterable[Binder], tool: Tool, arguments: JsonObject) -> BoundArguments:
-    """Sets every bound argument. A caller that sent one, a value that is not there and two that differ are denials.
+    """Set every bound argument. The call is denied if the caller sent a bound argument, if its value is missing, or if two rules set
+    different values.
 
-    What was sent stays as it was when it is denied, so that the record shows it.
+    A denied call keeps the arguments that were sent, so that the audit log shows them.
     """
     values: dict[str, Json] = {}
     names: dict[str, str] = {}
@@ -68,7 +69,7 @@ def bind(binders: Iterable[Binder], tool: Tool, arguments: JsonObject) -> BoundA
             return _denied(arguments, binder, *_never(binder, sent, tool))
         value = binder.value(tool)
         if value is None:
-            return _denied(arguments, binder, f"there is nothing to set '{binder.argument}' to for this caller", "")
+            return _denied(arguments, binder, f"the policy has no value for '{binder.argument}' for this caller", "")
         if binder.argument in values and not _same(values[binder.argument], value):
             return _denied(
                 arguments,
@@ -86,7 +87,7 @@ def bind(binders: Iterable[Binder], tool: Tool, arguments: JsonObject) -> BoundA
                 denied=Deny(
                     rule=names[path],
                     code="validation",
-                    reason=f"what holds '{path}' must be an object",
+                    reason=f"the parent of '{path}' must be an object",
                     suggestion="correct it and call again",
                 ),
             )
@@ -100,11 +101,11 @@ def _never(binder: Binder, sent: str, tool: Tool) -> tuple[str, str]:
         shown = _shown(value)
         return (
             f"'{sent}' is always {shown} here: the gateway sets it, and no call with another value can be made",
-            f"leave that argument out only where {shown} is meant; there is no other way to another value",
+            f"leave that argument out only if you mean {shown}; other values are not possible",
         )
     return (
-        f"'{sent}' is set by the gateway, and no call with a value of the caller's can be made",
-        "leave that argument out only where what the gateway sets is meant; there is no other way to another value",
+        f"'{sent}' is set by the gateway, and callers cannot choose its value",
+        "leave that argument out only if the value of the gateway is right for you; other values are not possible",
     )
 
 
@@ -113,14 +114,14 @@ def _shown(value: Json) -> str:
 
 
 def with_told(tool: Tool, told: Mapping[str, Json]) -> Tool:
-    """The tool with the values in its description that the gateway sets arguments to."""
+    """Return the tool with the disclosed values of bound arguments in its description."""
     if not told:
         return tool
     said = " ".join(f"{name}: set by the gateway ({_shown(value)})." for name, value in told.items())
     first, rest = tool.description.rstrip(), ""
     if len(first) > _MAX_BEFORE and (
         end := SENTENCE_END.search(first)
-    ):  # near the beginning, as the rest may be listed in part
+    ):  # near the beginning, because long descriptions may be listed in part
         first, rest = first[: end.end()], first[end.end() :].lstrip()
     return msgspec.structs.replace(tool, description=" ".join(part for part in (first, said, rest) if part))
 
@@ -143,7 +144,7 @@ def bind_fault(tool: Tool, path: str) -> str | None:
     names = path.split(".")
     for depth, name in enumerate(names):
         if any(keyword in schema for keyword in _COMBINATORS):
-            return f"{tool.name} says with combinators what stands at '{path}', which can not be bound"
+            return f"{tool.name} describes '{path}' with combinators (anyOf, oneOf, …), so it cannot be bound"
         properties = schema.get("properties")
         if not isinstance(properties, Mapping) or name not in properties:
             return f"{tool.name} has no argument '{'.'.join(names[: depth + 1])}'"
@@ -160,7 +161,7 @@ def _without(schema: Mapping[str, Any], names: Sequence[str], root: Mapping[str,
         if properties[name].get("properties") or "required" in properties[name]:
             changed["properties"] = properties
             return changed
-        # An object of which nothing is left to say need not be given either: the gateway makes it.
+        # An object without remaining members need not be sent either: the gateway creates it.
         changed["properties"] = properties
     else:
         del properties[name]
@@ -174,7 +175,7 @@ def _without(schema: Mapping[str, Any], names: Sequence[str], root: Mapping[str,
 
 
 def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema behind local references (`#/$defs/X`), as far as they lead."""
+    """Resolve local references (`#/$defs/X`) of a schema, as far as possible."""
     for _ in range(10):
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         if not isinstance(reference, str) or not reference.startswith("#/"):
@@ -188,8 +189,8 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _sent(path: str, tool: Tool, arguments: JsonObject) -> str:
-    """The name under which the caller sent a bound argument, or "": its own as some service would read it, or one that would be sent
-    under the same name."""
+    """Return the name under which the caller sent a bound argument, or "": its own name in any spelling that a service may accept, or a
+    name that would be sent under the same name."""
     known = tool.input_schema.get("properties", {})
     first, *below = path.split(".")
     others = {name: value for name, value in arguments.items() if name == first or name not in known}
@@ -213,12 +214,12 @@ def _named(names: Sequence[str], holder: Json) -> str:
 
 
 def _smuggled(names: Sequence[str], binding: HttpBinding, schema: Schema, arguments: JsonObject) -> str:
-    """Of a request: a name that an object brings, and that may be the bound argument's on the wire."""
+    """Return a name in an object of the request that could be sent under the bound argument's name, or ""."""
     first, *below = names
     wanted = NameSet(_on_the_wire(first, below, binding, schema))
     for spread in spreads(binding, arguments, schema):
         if spread.owner == first and below:
-            continue  # what holds the bound argument was looked through by its own names
+            continue  # the parent of the bound argument was already checked by its own names
         described = members(spread.schema, schema) if not spread.name else {}
         for one in brought(spread):
             if one.name not in described and wanted.find(one.name) is not None:
@@ -227,7 +228,8 @@ def _smuggled(names: Sequence[str], binding: HttpBinding, schema: Schema, argume
 
 
 def _beside(first: str, wanted: NameSet, binding: HttpBinding, schema: Schema, arguments: JsonObject) -> str:
-    """Of a body of JSON: a member that no description has. Rails, Laravel and others look for a parameter there before the query."""
+    """Return a member of a JSON body that the description does not have, or "". Rails, Laravel and others read parameters from the body
+    before the query."""
     body = binding.body
     whole = arguments.get(body.argument) if body is not None and body.argument not in {None, first} else None
     if not isinstance(whole, Mapping) or body is None:
@@ -238,7 +240,7 @@ def _beside(first: str, wanted: NameSet, binding: HttpBinding, schema: Schema, a
 
 
 def _on_the_wire(first: str, below: Sequence[str], binding: HttpBinding, schema: Schema) -> Iterator[str]:
-    """The names that a bound argument has in a request: its own, or that of a member, in brackets and by itself."""
+    """Return the names that a bound argument has in a request: its own, and that of a member, in brackets and alone."""
     rest = "".join(f"[{name}]" for name in below)
     for owner, name in owned(binding):
         if owner == first:
@@ -261,7 +263,7 @@ def _put(target: dict[str, Any], names: Sequence[str], value: Json) -> bool:
 
 
 def _same(one: Json, other: Json) -> bool:
-    """Equal as JSON is: `true` is not 1."""
+    """Compare two values as JSON: `true` is not 1."""
     return msgspec.json.encode(one, order="deterministic") == msgspec.json.encode(other, order="deterministic")
 
 

@@ -1,4 +1,4 @@
-"""Allowances of rules for what the MCP server behind a tool requests of the caller, with budgets."""
+"""Allowances of rules for the requests that the MCP server behind a tool sends to the caller, with budgets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RequestAllowance(Struct, frozen=True, kw_only=True):
 
 
 Allowances: TypeAlias = Mapping[RequestKind, tuple[RequestAllowance, ...]]
-"""By kind, the allowances of all parties of a call, which a request has to fit all together."""
+"""Allowances of all parties of a call, by kind. A request has to fit all of them."""
 
 
 NO_ALLOWANCES: Allowances = MappingProxyType({})

@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""The signatures a token may have (RFC 7518, RFC 8037). All are asymmetric, so no public key can ever be taken for a shared secret."""
+"""Signature algorithms that a token may use (RFC 7518, RFC 8037). All are asymmetric, so a public key can never be mistaken for a shared
+secret."""
 
 
 class ApiKey(Struct, frozen=True, kw_only=True):
@@ -77,8 +78,8 @@ class TokenRule(Struct, frozen=True, kw_only=True):
 
 
 class CertificateRule(Struct, frozen=True, kw_only=True):
-    """Which client certificates are a principal's: those with one of these SHA-256 fingerprints (hex, of the DER), or the ones with this
-    subject that this issuer signed (RFC 4514 texts, "" where fingerprints are given)."""
+    """Client certificates of a principal: those with one of these SHA-256 fingerprints (hex, of the DER), or those with this subject,
+    signed by this issuer (RFC 4514 texts; "" if fingerprints are given)."""
 
     fingerprints: frozenset[str] = frozenset()
     subject: str = ""
@@ -86,10 +87,10 @@ class CertificateRule(Struct, frozen=True, kw_only=True):
 
 
 class PrincipalEntry(Struct, frozen=True, kw_only=True):
-    """A principal as a policy names it. `acts_for` lists whom it may say it acts on behalf of: principals, users of issuers
-    (`staff:ann`), or all users of one (`staff:*`).
+    """Principal of a policy. `acts_for` lists on whose behalf it may act: principals, users of issuers (`staff:ann`), or all users of one
+    (`staff:*`).
 
-    Tokens that `token` accepts are its own when they have the subject `subject`.
+    Tokens that fit `token` belong to it if they have the subject `subject`.
     """
 
     id: str
@@ -107,15 +108,16 @@ class PrincipalEntry(Struct, frozen=True, kw_only=True):
         return Principal(id=self.id, roles=self.roles, attributes=self.attributes)
 
     def may_act_for(self, user: str) -> bool:
-        """Return True if the principal may act on behalf of this id. No principal's name begins like the name of an issuer's user."""
+        """Return True if the principal may act on behalf of this id. Names of principals never begin with the prefix of an issuer's
+        users."""
         issuer, colon, _ = user.partition(":")
         return user in self.acts_for or (bool(colon) and f"{issuer}:*" in self.acts_for)
 
 
 class IssuerEntry(Struct, frozen=True, kw_only=True):
-    """Identity provider whose every user is a principal, `name:subject`.
+    """Identity provider of which each user is a principal with the id `name:subject`.
 
-    Each user has `roles`, and those that `grants` (claim -> value -> roles) maps from its claims; `attributes` are read from claims. A
+    Each user has `roles`, and those that `grants` (claim -> value -> roles) derives from its claims; `attributes` are read from claims. A
     claim is a name, or a JSON pointer if it begins with a slash.
     """
 
@@ -127,12 +129,12 @@ class IssuerEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def all_roles(self) -> frozenset[str]:
-        """Every role that one of its users could have."""
+        """Return every role that a user of the issuer could have."""
         return self.roles.union(*(roles for values in self.grants.values() for roles in values.values()))
 
 
 class Revocation(Struct, frozen=True, kw_only=True):
-    """Revoked tokens: those that match all of its fields. `before` is a time of issue, in seconds since the epoch."""
+    """Revocation of the tokens that match all of its fields. `before` is a time of issue, in seconds since the epoch."""
 
     issuer: str = ""
     jwt_id: str = ""
@@ -148,7 +150,7 @@ class Revocation(Struct, frozen=True, kw_only=True):
 
 
 class CertificateRevocation(Struct, frozen=True, kw_only=True):
-    """Revoked client certificates: those that match all of its fields, in the form of `ShownCertificate`."""
+    """Revocation of the client certificates that match all of its fields, in the form of `ShownCertificate`."""
 
     fingerprint: str = ""
     serial: str = ""
@@ -178,8 +180,8 @@ class PolicyCredentials(Struct, frozen=True, kw_only=True):
     revoked_principals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_console(self, issuer: str, client: str) -> PolicyCredentials:
-        """Return a copy where `client` signs people in to the console at `issuer`: its id tokens are valid for that and for nothing
-        else, wherever the policy lists the client as an audience."""
+        """Return a copy in which `client` signs people in to the console at `issuer`: its id tokens are valid for the console only, even if
+        the policy lists the client as an audience elsewhere."""
 
         def told(rule: TokenRule) -> TokenRule:
             if rule.issuer != issuer or client not in rule.audience:
@@ -246,7 +248,7 @@ _ALWAYS = ("sub", "aud", "scope", "scp")  # the owner of a token, and whether it
 _MAX_SUBJECT_LENGTH = 128
 _MAX_VALUE_LENGTH = 1024
 _MAX_VALUES = 1000
-_MAX_SIZE = 2**53 - 1  # what every reader of JSON reads exactly (RFC 8259, section 6)
+_MAX_SIZE = 2**53 - 1  # integers that every JSON reader reads exactly (RFC 8259, section 6)
 
 
 class ClaimsError(ValueError):
@@ -299,14 +301,13 @@ def origin_of(issuer: IssuerEntry | None, iss: str, claims: Mapping[str, Any], *
 
 
 def origin_by_hand(issuer: IssuerEntry, claims: Mapping[str, Any]) -> Origin:
-    """Return the origin of a user whose claims an operator entered; there are no other claims. Raises `ClaimsError` for claims that are
-    no JSON."""
+    """Return the origin of a user whose claims an operator entered. Raises `ClaimsError` for claims that are no JSON."""
     try:
         kept = encodable(claims)
     except CanonicalError as error:
-        raise ClaimsError("its claims are no JSON") from error
+        raise ClaimsError("its claims are not JSON") from error
     if not isinstance(kept, dict):
-        raise ClaimsError("its claims are no JSON object")
+        raise ClaimsError("its claims are not a JSON object")
     return Origin(issuer=issuer.token.issuer, mapping=_mapping(issuer, claims), claims=kept, by_hand=True)
 
 
@@ -315,7 +316,7 @@ def claims_again(origin: Origin, issuer: IssuerEntry | None) -> Mapping[str, Any
     if origin.by_hand:
         return origin.claims
     if any(_pointer(path) not in origin.claims for path in _paths(issuer)):
-        raise ClaimsError("its claims were not all kept")
+        raise ClaimsError("not all of its claims were stored")
     whole: dict[str, Any] = {}
     for path, value in origin.claims.items():
         *above, last = _steps(path)
@@ -357,7 +358,7 @@ def _pointer(path: str) -> str:
 
 
 def _keepable(value: Any) -> Json:
-    """A claim that was read, without texts that have no UTF-8 form: no policy names one."""
+    """Return a claim without texts that have no UTF-8 form: no policy can match those."""
     if isinstance(value, list):
         return [_keepable(item) for item in value if not isinstance(item, str) or _keepable(item) is not None]
     if isinstance(value, str):
@@ -366,7 +367,7 @@ def _keepable(value: Any) -> Json:
 
 
 def _claim(claims: Mapping[str, Any], path: str) -> Any:
-    """The claim of this name, or the value this JSON pointer (RFC 6901) leads to; None when there is none."""
+    """Return the claim with this name, or the value at this JSON pointer (RFC 6901); None if there is none."""
     value: Any = claims
     for step in _steps(path):
         if not isinstance(value, Mapping):
@@ -382,7 +383,7 @@ def _steps(path: str) -> list[str]:
 
 
 def _values(value: Any) -> Iterable[str]:
-    """A list of texts, or one text of words between spaces, as `scope` is (RFC 8693 section 4.2)."""
+    """Return a list of texts; one text is split at spaces, like `scope` (RFC 8693 section 4.2)."""
     if isinstance(value, str):
         return (value, *value.split(" "))
     return _texts(value, "claim") if value is not None else ()
@@ -399,10 +400,10 @@ def _attribute(value: Any) -> Json:
     """Return a text, a number, a boolean, or a list of those; other values are refused, because rules could not compare them."""
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, (int, float)) and -_MAX_SIZE <= value <= _MAX_SIZE:  # 1e999 is none
+    if isinstance(value, (int, float)) and -_MAX_SIZE <= value <= _MAX_SIZE:  # 1e999 has no such value
         return value
     if isinstance(value, str) and len(value) <= _MAX_VALUE_LENGTH and value.isprintable():
         return value
     if isinstance(value, list) and len(value) <= _MAX_VALUES and not any(isinstance(item, list) for item in value):
         return [_attribute(item) for item in value]
-    raise ClaimsError("one of the claims its attributes come from is neither text, number, truth value nor a list")
+    raise ClaimsError("a claim of its attributes is not a text, a number, a boolean or a list")

@@ -1,4 +1,4 @@
-"""Disclosure of closed tools: who is told that a tool exists and is not open, in place of being told that there is no such tool."""
+"""Disclosure of closed tools: some callers are told that a tool exists but is closed to them, instead of "there is no such tool"."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from toolgen.model.verdict import Deny
 
 __all__ = ["Disclosure", "closed", "disclosed", "not_open", "without_toolsets"]
 
-_ELSEWHERE = "do not look for another way to do it, and say that it is not open to you"
+_ELSEWHERE = "do not try to reach the same result in another way; report that this tool is closed to you"
 
 
 class Disclosure(Struct, frozen=True, kw_only=True):
-    """An entry of `disclose:`. `tools` are patterns of names, and `text` says where to ask for access.
-    `where` is its place in the policy."""
+    """Entry of `disclose:`. `tools` are patterns of names, and `text` says where to ask for access. `where` is its place in the policy."""
 
     roles: frozenset[str]
     tools: tuple[str, ...]
@@ -27,7 +26,7 @@ class Disclosure(Struct, frozen=True, kw_only=True):
 
 
 def disclosed(entries: Iterable[Disclosure], principal: Principal, name: str) -> Disclosure | None:
-    """The first entry about a tool that is for this principal; None unless there is one for each whom it acts for, too."""
+    """Return the first entry about a tool that covers this principal; None unless an entry covers each user that it acts for, too."""
     fitting = [entry for entry in entries if any(fnmatchcase(name, pattern) for pattern in entry.tools)]
     own: Disclosure | None = None
     party: Principal | None = principal
@@ -41,7 +40,7 @@ def disclosed(entries: Iterable[Disclosure], principal: Principal, name: str) ->
 
 
 def closed(name: str, entry: Disclosure) -> Deny:
-    """The refusal of a tool that is not open, for a principal that is told so."""
+    """Return the refusal of a closed tool for a principal to which the policy discloses it."""
     return Deny(
         rule="default", code="forbidden", reason=f"{name} is not open to this caller", suggestion=not_open(entry)
     )
@@ -53,6 +52,7 @@ def not_open(entry: Disclosure) -> str:
 
 
 def without_toolsets(principal: Principal) -> Principal:
-    """A principal that did not ask for toolsets, nor did those that it acts for: what these leave out is not closed to it."""
+    """Return the principal without toolsets, also for the users it acts for: tools that only its own choice of toolsets leaves out are not
+    closed to it."""
     user = principal.on_behalf_of
     return replace(principal, toolsets=frozenset(), on_behalf_of=None if user is None else without_toolsets(user))

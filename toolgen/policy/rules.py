@@ -96,7 +96,7 @@ def fault_of(schema: Mapping[str, Any], known: Iterable[str]) -> str | None:
         return fault
     for name in _names(schema):
         if name not in names:
-            return f"no tool of it has an argument '{name}'{nearest(name, names)}"
+            return f"none of its tools has an argument '{name}'{nearest(name, names)}"
     return None
 
 

@@ -176,7 +176,7 @@ def test_the_caller_of_a_test_is_made_of_its_claims(tmp_path: Path) -> None:
         ("issuer: staff, subject: ann, c", "issuer: stuff, subject: ann, c", "who.yaml:22: there is no issuer 'stuff' (did you"),
         ("groups: [eng], org", "group: [eng], org", "who.yaml:22: the issuer 'staff' reads no claim 'group' (did you mean 'groups'?)"),
         ("groups: [eng]", "groups: [[eng]]", "who.yaml:22: no token with these claims is accepted: its claim"),
-        ("tenant: acme}}}", "tenant: {a: b}}}}", "who.yaml:22: no token with these claims is accepted: one of the claims"),
+        ("tenant: acme}}}", "tenant: {a: b}}}}", "who.yaml:22: no token with these claims is accepted: a claim of its attributes"),
         ("subject: ann, c", 'subject: "", c', "who.yaml:22: no token with these claims is accepted: its subject"),
         ("subject: ann, c", "subject: 5, c", "who.yaml:22: "),
         ("subject: ann, c", "c", "who.yaml:22: "),

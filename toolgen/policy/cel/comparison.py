@@ -1,4 +1,4 @@
-"""LiteralComparison that an expression needs: a variable of the call that must equal one of some literals for the expression to be true."""
+"""Comparison with literals that an expression needs: a variable of the call must equal one of them for the expression to be true."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MAX_INTEGER = 2**63 - 1
 
 
 class LiteralComparison(Struct, frozen=True):
-    """`path` has one of these values, all of `kind`. If it has another value of that kind, the expression is false, whatever else is in it:
-    in CEL, false and an error are false."""
+    """Comparison in which `path` has to have one of these values, all of `kind`. If it has another value of that kind, the expression is
+    false, even if other parts of it have no answer: in CEL, false and an error are false."""
 
     path: Path
     kind: Literal["text", "integer"]
@@ -52,7 +52,7 @@ def value_at(variables: Mapping[str, object], path: Path) -> object:
 
 
 def kind_of(value: object) -> Literal["text", "integer"] | None:
-    """Return the kind of a value that can be looked up, or None. True and false are no integers."""
+    """Return the kind of a value that can be looked up, or None. True and false are not integers here."""
     if type(value) is str:
         return "text"
     return "integer" if type(value) is int and -_MAX_INTEGER <= value <= _MAX_INTEGER else None

@@ -1,7 +1,7 @@
 """CEL expressions of a policy: compiled and checked when it is loaded, evaluated in bounded time and memory.
 
-Google's own C++ runtime does the work, and nothing but this module knows it. It checks types, counts iterations (10,000 an evaluation)
-and matches regular expressions in linear time. What it would read wrongly it is never given: a NUL ends its strings.
+Google's C++ runtime evaluates them, and only this module uses it. It checks types, limits iterations (10,000 an evaluation) and matches
+regular expressions in linear time. Values that it would read incorrectly never reach it: a NUL, for example, ends its strings.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 _MAX_LENGTH = 4_000
 _MAX_TEXT = 1_000_000
-_MAX_ITERATED_TEXT = 16_384  # a comprehension may look at every character for every value: the two multiply
+_MAX_ITERATED_TEXT = 16_384  # a comprehension may read every character for every value, so the two limits multiply
 _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
 _PLACE = re.compile(r"ERROR: <input>:\d+:(\d+): (.*)")
 _SUFFIX = re.compile(r" ?\(in container ''\)| ?\[[A-Z_]+\]$")
@@ -56,7 +56,7 @@ _NONE_KNOWN: Mapping[str, Expression] = MappingProxyType({})
 
 
 class Reads(NamedTuple):
-    """Inputs that expressions read of a call: variables other than `args`, and the names of arguments (None for any argument)."""
+    """Inputs that expressions read from a call: variables other than `args`, and the names of arguments (None for any argument)."""
 
     variables: frozenset[str]
     arguments: frozenset[str] | None
@@ -101,7 +101,7 @@ class ConditionVariables(Struct, kw_only=True):
     _apart: bool = False
 
     def shared(self) -> cel.Activation | None:
-        """The call as all expressions without a history may read it, made once; None where only some of them may."""
+        """Return the call as all expressions without a history may read it, computed once; None if only some of them may read it."""
         if self._shared is None and not self._apart:
             try:
                 data = {name: self.of(name) for name in self.reads.variables}
@@ -112,7 +112,7 @@ class ConditionVariables(Struct, kw_only=True):
         return self._shared
 
     def reads_as_given(self, name: str) -> bool:
-        """Return True if every expression that shares these variables can read this one: the runtime has a form for all values in it."""
+        """Return True if every expression that shares these variables can read this one: the runtime can represent all its values."""
         shared = self.shared()
         if shared is None:
             return False
@@ -122,14 +122,15 @@ class ConditionVariables(Struct, kw_only=True):
             return False
 
     def of(self, name: str) -> object:
-        """A variable other than `args`. Raises `Unevaluated`."""
+        """Return a variable other than `args`. Raises `Unevaluated`."""
         made = self._made.get(name)
         if made is None and name not in self._made:
             made = self._made[name] = self._make(name)
         return made
 
     def given(self, names: frozenset[str] | None, most_text: int) -> dict[str, object]:
-        """The arguments of these names, or all of them for None. Raises `Unevaluated` for more than an expression is given."""
+        """Return the arguments with these names, or all of them for None. Raises `Unevaluated` if there are more than an expression may
+        read."""
         plain, arguments = PlainCopier(most_text), self.arguments
         if names is None:
             return {plain.text(name): plain.value(value) for name, value in arguments.items()}
@@ -154,7 +155,7 @@ class ConditionVariables(Struct, kw_only=True):
 
 
 class Expression:
-    """A compiled expression. Made by `compile_expression`."""
+    """Compiled expression, created by `compile_expression`."""
 
     __slots__ = (
         "_arguments",
@@ -178,7 +179,7 @@ class Expression:
         self._variables = tuple(sorted(names - {"args"}))
         self._arguments = _arguments(tree) if "args" in names else frozenset()
         self.asks_history = bool(names & {"session", "history"})
-        """Whether the answer depends on earlier calls."""
+        """True if the answer depends on earlier calls."""
         self.comparison = None if self.asks_history else comparison_of(tree)
         """Comparison with literals that must hold for the expression to be true."""
         iterates = any(isinstance(node, Comprehension) for node in walk(tree))
@@ -186,7 +187,7 @@ class Expression:
 
     @property
     def variables(self) -> frozenset[str]:
-        """The variables it names."""
+        """Return the names of the variables that it uses."""
         return frozenset({*self._variables, *(() if self._arguments == frozenset() else ("args",))})
 
     def fault(self, scope: CelScope, wants: str = "") -> str | None:
@@ -204,32 +205,32 @@ class Expression:
         return f"Expression({self.source!r})"
 
     def holds(self, facts: ConditionVariables) -> bool:
-        """The answer of a condition. Raises `Unevaluated`; only `true` is true."""
+        """Return the answer of a condition; only `true` is true. Raises `Unevaluated`."""
         if not self.asks_history and (shared := facts.shared()) is not None:
             quick = self._run(activation=shared)
             if quick is True or quick is False:
                 return quick
         answer = self.evaluate(facts)
         if not isinstance(answer, bool):
-            raise Unevaluated(f"{self.source} is {kind_word(answer)}, and neither true nor false")
+            raise Unevaluated(f"{self.source} is {kind_word(answer)}, not true or false")
         return answer
 
     def _run(self, activation: cel.Activation) -> object:
-        """The bare answer, or None for what `evaluate` has to explain."""
+        """Return the plain answer, or None if `evaluate` has to explain the error."""
         try:
             return self._compiled.eval(activation).value()
         except (RuntimeError, TypeError, ValueError, OverflowError):
             return None
 
     def number(self, facts: ConditionVariables) -> int | float:
-        """The answer of an expression that counts something. Raises `Unevaluated`; NaN and infinity are no numbers."""
+        """Return the answer of a numeric expression. Raises `Unevaluated`; NaN and infinity are not numbers."""
         answer = self.evaluate(facts)
         if isinstance(answer, bool) or not isinstance(answer, (int, float)) or answer - answer != 0:
-            raise Unevaluated(f"{self.source} is {kind_word(answer)}, and no number")
+            raise Unevaluated(f"{self.source} is {kind_word(answer)}, not a number")
         return answer
 
     def evaluate(self, facts: ConditionVariables) -> Json:
-        """The answer as JSON. Raises `Unevaluated` for every way in which there is none."""
+        """Return the answer as JSON. Raises `Unevaluated` if there is no answer, for any reason."""
         data: dict[str, object] = {name: facts.of(name) for name in self._variables}
         if self._arguments is None or self._arguments:
             data["args"] = facts.given(self._arguments, self._most_text)
@@ -252,10 +253,11 @@ class Expression:
 def compile_expression(
     source: str, scope: CelScope, *, where: str, wants: str = "", known: Mapping[str, Expression] = _NONE_KNOWN
 ) -> Expression:
-    """Compiles and checks an expression; `wants` is `bool` or `number` where nothing else is of use. One of those `known` by their text
-    is checked alone.
+    """Compile and check an expression; `wants` is `bool` or `number` if only that type is useful. An expression in `known` (by its text) is
+    only checked.
 
-    Raises `PolicyError` at `where` for what does not parse, has the wrong type, or names what does not exist in the scope.
+    Raises `PolicyError` at `where` for an expression that does not parse, has the wrong type, or uses a name that does not exist in the
+    scope.
     """
     found = known.get(source)
     if found is not None:
@@ -290,7 +292,7 @@ def _answers(probe: str) -> bool:
 
 
 def read_together(expressions: Iterable[Expression]) -> Reads:
-    """Return the combined inputs of the expressions that can share one conversion of a call: those that ask no history."""
+    """Return the combined inputs of the expressions that can share one conversion of a call: those that read no history."""
     each = [expression.reads() for expression in expressions if not expression.asks_history]
     some = [read.arguments for read in each if read.arguments is not None]
     return Reads(
@@ -300,7 +302,7 @@ def read_together(expressions: Iterable[Expression]) -> Reads:
 
 
 class _Histories:
-    """The two histories while one expression is evaluated, and what they could not answer: the runtime keeps no exceptions."""
+    """The two histories during the evaluation of one expression, with their errors: the runtime does not keep exceptions."""
 
     __slots__ = ("_facts", "forgot")
 
@@ -313,7 +315,7 @@ class _Histories:
         try:
             return ask(_known(history))
         except LookupError:
-            self.forgot = Unevaluated("what it asks about earlier calls was forgotten")
+            self.forgot = Unevaluated("the earlier calls that it asks about are no longer stored")
         except Unevaluated as error:
             self.forgot = error
         return 0
@@ -323,7 +325,7 @@ class _Current(Struct):
     history: _Histories | None = None
 
 
-_ASKED = _Current()  # evaluation never waits and never leaves its thread's turn: one at a time
+_ASKED = _Current()  # evaluation never waits and never yields its thread, so there is one at a time
 
 
 def _ask(receiver: Any, ask: Callable[[History], int | float]) -> int | float:
@@ -347,7 +349,7 @@ def _probe(name: str) -> cel.Expression:
 def _environment() -> cel.Env:
     if not _INSTALLED:
         raise ConfigError(
-            "the policy has an expression in CEL (`when:`, `bind:`), and what evaluates it is not installed",
+            "the policy has an expression in CEL (`when:`, `bind:`), and the CEL runtime is not installed",
             suggestion='install it with: pip install "toolgen[cel]"',
         )
     kinds = cel.Type
@@ -372,24 +374,24 @@ def _labels(history: History) -> list[str]:
     try:
         return [*history.labels()]
     except LookupError:
-        raise Unevaluated("what it asks about earlier calls was forgotten") from None
+        raise Unevaluated("the earlier calls that it asks about are no longer stored") from None
 
 
 def _known(history: History | None) -> History:
     if history is None:
-        raise Unevaluated("there is no record of earlier calls here")
+        raise Unevaluated("earlier calls are not recorded here")
     return history
 
 
 def _arguments(tree: Node) -> frozenset[str] | None:
-    """The arguments an expression reads, or None when it may read any of them."""
+    """Return the arguments that an expression reads, or None if it may read any of them."""
     nodes = [*walk(tree)]
     named = [node.field for node in nodes if isinstance(node, Select) and node.operand == Identifier(name="args")]
     return frozenset(named) if nodes.count(Identifier(name="args")) == len(named) else None
 
 
 class _IdentityCache(Generic[T]):
-    """Cache of values computed from frozen objects that every call uses again. The key is the identity; the size is bounded."""
+    """Cache of values computed from frozen objects that many calls share. The key is the identity; the size is bounded."""
 
     __slots__ = ("_kept", "_make")
 
@@ -402,7 +404,7 @@ class _IdentityCache(Generic[T]):
         if found is None:
             if len(self._kept) >= _MAX_KEPT:
                 self._kept.clear()
-            # The item is kept beside what was made of it, so that its id is not given to another meanwhile.
+            # The item is stored beside its value, so that its id is not reused for another object.
             found = self._kept[id(item)] = (item, self._make(item))
         return found[1]
 
@@ -425,13 +427,13 @@ _TOOLS: _IdentityCache[Tool] = _IdentityCache(_tool)
 
 
 def _said(text: str) -> str:
-    """The compiler's words, with the nearest name for one it does not know."""
+    """Return the compiler's message, with the closest existing name for an unknown one."""
     if found := _UNDECLARED.search(text):
         name = found[1].partition(".")[0]
         return f"unknown name '{name}'{nearest(name, [*VARIABLES, 'has', 'size', 'matches', 'called', 'count', 'sum'])}"
     if found := _PLACE.search(text):
         return f"column {found[1]}: {_SUFFIX.sub('', found[2])}"
-    return "is no expression"
+    return "is not a valid expression"
 
 
 def _shown(source: str) -> str:

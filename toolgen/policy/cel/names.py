@@ -1,6 +1,6 @@
 """Check of the names and literals in an expression: a condition on a name that does not exist would never match, without a warning.
 
-Literals that no call can use are reported too: an invalid time zone, time, duration or pattern.
+Invalid literals are reported too: time zones, times, durations and patterns.
 """
 
 from __future__ import annotations
@@ -66,13 +66,14 @@ def fault_of(tree: Node, scope: CelScope) -> str | None:
 
 
 def kind_of(value: object) -> str:
-    """JSON Schema's name for the type of a value."""
+    """Return JSON Schema's name for the type of a value."""
     names = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
     return names.get(type(value), "null")
 
 
 def numbers_excluded(tree: Node) -> Iterator[tuple[str, ...]]:
-    """The arguments that an expression wants to be other than a number: text is always that, whatever it says."""
+    """Return the arguments that an expression wants to be different from a number: text is always different, even text of the same
+    number."""
     for node in walk(tree):
         match node:
             case Function(name="_!=_", arguments=(left, right)):
@@ -98,7 +99,7 @@ def _faults(tree: Node, scope: CelScope) -> Iterator[str]:
     for node in walk(tree):
         match node:
             case Comprehension(variables=variables) if taken := variables & VARIABLES.keys():
-                yield f"'{min(taken)}' cannot be the name of something else"
+                yield f"'{min(taken)}' is a reserved name"
             case Select():
                 yield from _path_faults(node, scope)
             case Function(name="_[_]"):
@@ -118,7 +119,7 @@ def _faults(tree: Node, scope: CelScope) -> Iterator[str]:
 
 
 def _path(node: Node) -> _Path | None:
-    """`principal.attributes["tenant"]` as ("principal", "attributes", "tenant"), or None for what is no such path."""
+    """Return `principal.attributes["tenant"]` as ("principal", "attributes", "tenant"), or None if the node is no such path."""
     match node:
         case Identifier(name=name):
             return (name,) if name in VARIABLES else None
@@ -163,7 +164,7 @@ def _argument_faults(names: _Path, scope: CelScope) -> Iterator[str]:
         for depth, name in enumerate(names):
             properties = schema.get("properties") if schema is not None else None
             if not isinstance(properties, Mapping) or (depth and not _closed(schema)):
-                return  # a schema that does not list what it holds may hold it
+                return  # a schema that does not list its members may have any
             if name not in properties:
                 known.update(properties)
                 break
@@ -172,7 +173,7 @@ def _argument_faults(names: _Path, scope: CelScope) -> Iterator[str]:
         else:
             return
     name = names[-1]
-    yield f"no tool of it has an argument '{'.'.join(names)}'{nearest(name, known)}"
+    yield f"none of its tools has an argument '{'.'.join(names)}'{nearest(name, known)}"
 
 
 def _closed(schema: Schema | None) -> bool:
@@ -186,12 +187,12 @@ def _closed(schema: Schema | None) -> bool:
 def _history_faults(node: Function, target: Node | None, scope: CelScope) -> Iterator[str]:
     path = None if target is None else _path(target)
     if path not in {("session",), ("history",)}:
-        yield f"{node.name}() is asked of 'session' or 'history'"
+        yield f"{node.name}() is a function of 'session' or 'history'"
         return
     literals = [part.value for part in node.arguments if isinstance(part, CelConstant)]
     words = [word for word in literals if isinstance(word, str)]
     if len(words) != len(node.arguments):
-        yield f"{node.name}() takes names written out, so that they can be checked"
+        yield f"{node.name}() takes literal names, so that they can be checked"
         return
     matched = [tool for name, tool in scope.catalog.items() if fnmatchcase(name, words[0])]
     if not matched:
@@ -202,7 +203,7 @@ def _history_faults(node: Function, target: Node | None, scope: CelScope) -> Ite
         if words[1] not in known:
             yield f"no tool of '{words[0]}' has an argument '{words[1]}'{nearest(words[1], known)}"
         elif not any(kind is None or kind & _NUMBERS for kind in kinds):
-            yield f"'{words[1]}' of '{words[0]}' is no number"
+            yield f"'{words[1]}' of '{words[0]}' is not a number"
 
 
 def _member_faults(word: str, path: _Path | None, scope: CelScope) -> Iterator[str]:
@@ -271,7 +272,7 @@ def _values(path: _Path, scope: CelScope) -> frozenset[str] | None:
 
 
 def _schema_kinds(schema: Json | Schema) -> frozenset[str] | None:
-    """The types a schema says its values have, or None where it does not say so plainly."""
+    """Return the types that a schema states for its values, or None if it does not state them directly."""
     kinds = schema.get("type") if isinstance(schema, Mapping) else None
     if isinstance(kinds, str):
         return frozenset({kinds})
@@ -300,22 +301,23 @@ _CONVERSIONS = frozenset({"duration", "timestamp", "int", "uint", "double", "boo
 
 
 def probes(tree: Node) -> Iterator[tuple[str, str]]:
-    """For each such place an expression that has an answer only where its literal is of use, and what to say where it has none.
+    """Return an expression for each literal of a special form (pattern, time, …), which has an answer only if the literal is valid, and the
+    error message if it is not.
 
-    A condition with a bad one would have no answer for any call: a rule that allows would never apply.
+    A condition with an invalid literal would have no answer for any call: a rule that allows would never apply.
     """
     for node in walk(tree):
         match node:
             case Function(name=name, arguments=(CelConstant(value=str(text)),)) if name in _CONVERSIONS:
-                yield f"{name}({_quoted(text)})", f"'{text}' is no {name}"
+                yield f"{name}({_quoted(text)})", f"'{text}' is not a valid {name}"
             case Function(name="matches", arguments=(*_, CelConstant(value=str(text)))):
-                yield f"''.matches({_quoted(text)})", f"'{text}' is no pattern"
+                yield f"''.matches({_quoted(text)})", f"'{text}' is not a valid pattern"
             case Function(name=name, arguments=(CelConstant(value=str(text)),)) if name in _OF_TIMES:
-                yield f"timestamp(0).{name}({_quoted(text)})", f"'{text}' is no time zone"
+                yield f"timestamp(0).{name}({_quoted(text)})", f"'{text}' is not a valid time zone"
             case _:
                 pass
 
 
 def _quoted(text: str) -> str:
-    """A literal of CEL, of which every character that could mean something is written by its number."""
+    """Return a CEL literal of a text; every character that could have a meaning is written by its number."""
     return "'" + "".join(one if one.isascii() and one.isalnum() else f"\\U{ord(one):08x}" for one in text) + "'"

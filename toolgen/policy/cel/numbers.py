@@ -1,6 +1,6 @@
-"""Number literals of CEL expressions: those that the runtime would compare with other numbers than the author wrote.
+"""Number literals of CEL expressions that the runtime would compare inexactly.
 
-Its integers have 64 bits, and it compares an integer with a double as two doubles, which beyond 2**53 stand for several integers each.
+Its integers have 64 bits, and it compares an integer with a double as two doubles. Beyond 2**53, a double stands for several integers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 
 
 def comparable(value: float) -> int | float:
-    """A double of a call as the runtime compares it exactly: as the integer that it is, where 64 bits have it."""
+    """Convert a double of a call so that the runtime compares it exactly: to an integer if it is one of 64 bits."""
     return int(value) if _EXACT <= abs(value) < _INT64 or _EXACT <= value < _UINT64 else value
 
 
@@ -43,7 +43,7 @@ def _faults(source: str) -> Iterator[str]:
         if not hexadecimal and not digits.isdecimal():
             value = float(digits)
             if math.isinf(value):
-                yield f"{written} is more than a number can be"
+                yield f"{written} is larger than any number of CEL"
             elif value >= _EXACT:
                 yield f"{written} is compared inexactly with whole numbers: {_advice(int(value), negative=bool(found['sign']))}"
             continue

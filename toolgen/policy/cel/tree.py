@@ -1,4 +1,4 @@
-"""The tree of a compiled CEL expression, read from its standard serialised form (cel.expr.CheckedExpr, CEL specification)."""
+"""Syntax tree of a compiled CEL expression, read from its standard serialised form (cel.expr.CheckedExpr, CEL specification)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Identifier(Struct, frozen=True, kw_only=True):
 
 
 class Select(Struct, frozen=True, kw_only=True):
-    """`operand.field`; `tests` when it stands in has(), and asks only whether the field is there."""
+    """Field selection `operand.field`; `tests` is True within has(), which only tests if the field exists."""
 
     operand: Node
     field: str
@@ -67,15 +67,15 @@ _Fields: TypeAlias = dict[int, list[int | bytes]]
 
 
 def read_tree(serialised: bytes) -> Node:
-    """The tree in an `Any` that holds a CheckedExpr. Raises `ValueError` for any other bytes."""
+    """Read the tree from an `Any` that contains a CheckedExpr. Raises `ValueError` for any other bytes."""
     try:
         return _node(_message(_message(_message(serialised), 2), 4))
     except (IndexError, struct.error, UnicodeDecodeError, KeyError) as error:
-        raise ValueError("no serialised CEL expression") from error
+        raise ValueError("not a serialised CEL expression") from error
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly below one."""
+    """Return the direct children of a node."""
     match node:
         case Select(operand=operand):
             return (operand,)
@@ -90,7 +90,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """A node and all below it."""
+    """Yield a node and all nodes below it."""
     yield node
     for child in children(node):
         yield from walk(child)
@@ -145,7 +145,7 @@ def _constant(body: _Fields) -> bool | int | float | str | bytes | None:
 
 
 def _parse(data: bytes) -> _Fields:
-    """The fields of a protobuf message by number (Protocol Buffers, "Encoding"): integers, and bytes for all else."""
+    """Return the fields of a protobuf message by number (Protocol Buffers, "Encoding"): integers, and bytes for all other types."""
     fields: _Fields = {}
     at = 0
     while at < len(data):
@@ -162,7 +162,7 @@ def _parse(data: bytes) -> _Fields:
             case 5:
                 value, at = data[at : at + 4], at + 4
             case _:
-                raise ValueError("no serialised CEL expression")
+                raise ValueError("not a serialised CEL expression")
         fields.setdefault(tag >> 3, []).append(value)
     return fields
 

@@ -1,4 +1,5 @@
-"""Values on their way into an expression and out of it: plain, bounded, and nothing that its runtime would read wrongly."""
+"""Conversion of values for CEL expressions and of their results: plain, bounded, and without values that the runtime would read
+incorrectly."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _BROKEN = re.compile("[\0\ud800-\udfff]")
 
 
 class Unevaluated(Exception):  # noqa: N818 - an expression without an answer is for the rule to judge, and no fault of the program
-    """An expression has no answer for this call. The text says why, without a value of the call in it."""
+    """Expression without an answer for this call. The text gives the reason, without any value of the call."""
 
 
 class PlainCopier:
@@ -32,7 +33,7 @@ class PlainCopier:
     def value(self, value: object) -> object:
         self._values -= 1
         if self._values < 0:
-            raise Unevaluated(f"there are more than {_MAX_VALUES} values to look at")
+            raise Unevaluated(f"there are more than {_MAX_VALUES} values")
         if isinstance(value, str):
             return self.text(value)
         if value is None or isinstance(value, int):
@@ -48,21 +49,21 @@ class PlainCopier:
     def text(self, value: str) -> str:
         self._text -= len(value)
         if self._text < 0:
-            raise Unevaluated("there is more text than an expression may look at")
+            raise Unevaluated("there is more text than an expression may read")
         if not value.isprintable() and _BROKEN.search(value):
-            raise Unevaluated("a text holds a NUL or half a character")
+            raise Unevaluated("a text contains a NUL or half a surrogate pair")
         return value
 
 
 def json_of(value: object) -> Json:
-    """An answer as JSON: no bytes, times or types. Raises `Unevaluated`."""
+    """Convert an answer to JSON; bytes, times and types have no form there. Raises `Unevaluated`."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, list):
         return [json_of(item) for item in value]
     if isinstance(value, dict):
         return {str(name): json_of(item) for name, item in value.items()}
-    raise Unevaluated(f"the answer is {kind_word(value)}, which JSON has not")
+    raise Unevaluated(f"the answer is {kind_word(value)}, which has no form in JSON")
 
 
 def kind_word(value: object) -> str:
@@ -72,17 +73,17 @@ def kind_word(value: object) -> str:
 
 
 _REASONS = {
-    "not found in map": "something it names is not there",
-    "No value with name": "something it names is not there",
+    "not found in map": "a name in it does not exist",
+    "No value with name": "a name in it does not exist",
     "Iteration budget": "it takes too many steps",
     "divide by zero": "it divides by zero",
     "modulus by zero": "it divides by zero",
     "overflow": "a number is too large",
     "out of range": "a number is too large",
-    "No matching overloads": "a value has a type that this cannot be asked of",
+    "No matching overloads": "a value has a type that the operator does not support",
 }
 
 
 def reason_of(text: str) -> str:
-    """The runtime's words about an evaluation without any value of the call: it quotes keys and numbers."""
+    """Return the reason for a runtime error, without any value of the call: the runtime's own message quotes keys and numbers."""
     return next((reason for said, reason in _REASONS.items() if said in text), "it has no answer for this call")

@@ -30,22 +30,22 @@ __all__ = ["PACKAGES", "Classifier", "Model", "Scores", "installed_model", "piec
 Scores: TypeAlias = tuple[float, float]
 
 PACKAGES: Final = ("numpy", "onnxruntime", "tokenizers", "stackone_defender")
-"""What it needs, by the names they are imported by."""
+"""Required packages, by their import names."""
 _FOLDER: Final = "models/minilm-multihead-v5"
 _COMMAND: Final = "pip install 'toolgen[classifier]'"
-_MAX_LENGTH: Final = 64 * 1024  # characters of one answer
-_MAX_TOKENS: Final = 256  # of one piece: the length that the model was trained with
-_SHORT, _LONG, _OVERLAP = 40, 600, 100  # characters of a piece
+_MAX_LENGTH: Final = 64 * 1024  # maximum characters of one answer
+_MAX_TOKENS: Final = 256  # maximum tokens of one piece: the length that the model was trained with
+_SHORT, _LONG, _OVERLAP = 40, 600, 100  # maximum characters of a piece
 _MIN_LETTERS: Final = 8  # shorter texts carry no information
 _END: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\s*\n\s*")
-# The publisher's own for this model (classifier_config.json): the temperature of its logits, and what the score for an order has to reach
-# while the one for a plain text stays below. Of three such pairs this one finds most.
+# Published by the vendor for this model (classifier_config.json): the temperature of its logits, the minimum score for an instruction and
+# the maximum score for a plain text. Of the three published pairs this one finds the most.
 _TEMPERATURE: Final = 2.41
 _ORDER, _PLAIN = 0.77, 0.325
 
 
 class Model:
-    """The network with its tokenizer, from a folder. May be used by several threads at once. `digest` is that of the weights."""
+    """Neural network with its tokenizer, from a folder. Safe for use by several threads. `digest` covers the weights."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -70,7 +70,8 @@ class Model:
         self._tokenizer.enable_truncation(_MAX_TOKENS, stride=_MAX_TOKENS // 8)
 
     def scores(self, text: str) -> Iterable[Scores]:
-        """Scores of a text as an order to a model and as a plain text, from 0 to 1: of each part that the model can read at once."""
+        """Return the scores of a text as an instruction to a model and as a plain text, from 0 to 1, for each part that the model can read
+        at once."""
         whole = self._tokenizer.encode(text)
         for part in (whole, *whole.overflowing):
             tokens = self._np.array([part.ids], dtype=self._np.int64)
@@ -86,7 +87,7 @@ def _chance(logit: float) -> float:
 
 @cache
 def installed_model() -> Model:
-    """The one model of this process. Raises `ConfigError` where the extra is missing."""
+    """Return the model, loaded once per process. Raises `ConfigError` if the extra is missing."""
     for name in PACKAGES:
         try:
             found = find_spec(name)
@@ -95,18 +96,19 @@ def installed_model() -> Model:
         if found is None:
             raise ConfigError(f"{name} is not installed", where="classifier", suggestion=_COMMAND)
     if not found or not found.submodule_search_locations:
-        raise ConfigError("stackone_defender has no model", where="classifier", suggestion=_COMMAND)
+        raise ConfigError("the package stackone_defender contains no model", where="classifier", suggestion=_COMMAND)
     return Model(Path(found.submodule_search_locations[0]) / _FOLDER)
 
 
 @cache
 def threads() -> ThreadPoolExecutor:
-    """The threads of this process that read: one core is left to the calls."""
+    """Return the thread pool for classification: one core is left for calls."""
     return ThreadPoolExecutor(max(1, min(4, (os.cpu_count() or 1) - 1)), thread_name_prefix="toolgen-classifier")
 
 
 class Classifier:
-    """Reads a text by sentences until one is an order. `timeout_s` counts from when an answer came: waiting for a thread is in it."""
+    """Classifier of a text by sentences, which stops at the first instruction. `timeout_s` starts when an answer arrives and includes the
+    wait for a thread."""
 
     def __init__(self, model: Model, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._model, self._timeout_s, self._clock = model, timeout_s, clock
@@ -127,7 +129,7 @@ class Classifier:
             yield Finding(0, len(text), kind)
 
     def _orders(self, text: str) -> bool:
-        # A score that is no number counts as an instruction too.
+        # A score of NaN counts as an instruction too.
         return any(not (order < _ORDER or plain >= _PLAIN) for order, plain in self._model.scores(text))
 
 
@@ -158,5 +160,5 @@ def _joined(short: list[str]) -> Iterator[str]:
 
 
 def _speaks(text: str) -> bool:
-    """Return True if a text is worth classifying: no number, no code and no single word."""
+    """Return True if a text is worth classifying: it is not a number, code or a single word."""
     return (" " in text or not text.isascii()) and sum(map(str.isalpha, text)) >= _MIN_LETTERS

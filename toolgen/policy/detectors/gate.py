@@ -18,7 +18,7 @@ _MAX_SIZE = 64 * 1024 * 1024
 
 
 class Gate:
-    """Opens for a text in which one of the patterns matches."""
+    """Pre-check for a text that one of the patterns may match."""
 
     def __init__(self, patterns: Iterable[str], *, ignore_case: bool = False) -> None:
         # A word boundary for letters of all scripts would cost a hundred times more on such texts.
@@ -32,5 +32,5 @@ class Gate:
         """Return True if the text has to be searched with the exact patterns."""
         try:
             return self._validator.is_valid(text)
-        except ValueError:  # a lone surrogate has no form that Rust reads
+        except ValueError:  # a lone surrogate has no UTF-8 form, which Rust needs
             return True

@@ -17,7 +17,7 @@ class HiddenText:
     characters."""
 
     def find(self, text: str) -> Iterator[Finding]:
-        """The runs."""
+        """Yield the runs of hidden characters."""
         if not holds_invisible(text):
             return
         start = end = -1

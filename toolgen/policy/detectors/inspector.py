@@ -1,6 +1,6 @@
 """Inspector of answers: every text, including names of fields and long numbers, is checked by each detector for its tool.
 
-All texts are first checked together, because most answers contain nothing. Only after a finding is each text checked by itself, and
+All texts are first checked together, because most answers contain no findings. Only after a finding each text is checked alone, and
 replaced if it contains one.
 """
 
@@ -21,14 +21,14 @@ __all__ = ["DetectorWatch", "InspectedAnswer", "Inspector", "OverloadError", "Re
 
 Action: TypeAlias = Literal["label", "redact", "tokenise", "block"]
 Value: TypeAlias = tuple[str, str]
-"""A kind, and the value that was found."""
+"""Kind of a value, and the value."""
 Reader: TypeAlias = Callable[[str, float], Iterable[str]]
-"""The kinds of what a text holds, by somebody who takes long: it is told when the answer came, by the monotonic clock."""
+"""Slow detector: returns the kinds of findings in a text. Its second argument is the arrival time of the answer by the monotonic clock."""
 
 _MAX_LENGTH = 16 * 1024 * 1024
 _MAX_FINDINGS = 20_000
 _MAX_DEPTH = 200
-_MIN_NUMBER = 10**8  # shorter whole numbers are nothing by themselves
+_MIN_NUMBER = 10**8  # shorter whole numbers are not checked
 _SEPARATOR = "\n"
 _NOTHING = frozenset({bool, type(None)})
 _NO_NUMBERS = _NOTHING | {dict, list}
@@ -98,7 +98,7 @@ class Inspector:
 
     @property
     def is_empty(self) -> bool:
-        """True if no tool's answers are inspected."""
+        """Return True if no tool's answers are inspected."""
         return not self._watches
 
     def of(self, tool: str) -> tuple[DetectorWatch, ...]:
@@ -117,7 +117,7 @@ class Inspector:
         seen, texts = InspectedAnswer(), _texts(data)
         together = _SEPARATOR.join(texts)
         if self.tokens is not None:
-            seen.resembling = "<" in together  # it may become one when something is taken out of its middle
+            seen.resembling = "<" in together  # it may become one when a part in its middle is removed
             together = blanked(together)
         watches = self.of(tool)
         if others:
@@ -147,7 +147,8 @@ class Inspector:
         return list(wanted)
 
     def tokenised(self, data: Json, seen: InspectedAnswer, numbers: Mapping[Value, int]) -> Json:
-        """The answer with tokens in place of values, `[kind]` where a value has no number. What looked like a token is none any more.
+        """Return the answer with tokens in place of values, and `[kind]` for a value without a number. Text that only looks like a token is
+        escaped.
 
         Raises `OverloadError`.
         """
@@ -163,7 +164,7 @@ def texts_of(data: Json) -> str:
 
 
 class _Tokenising:
-    """Replaces values in text after text, and adds them to `wanted`."""
+    """Replacement of values by tokens, text by text. It adds the values to `wanted`."""
 
     def __init__(
         self, tokens: Tokens, watches: Sequence[DetectorWatch], numbers: Mapping[Value, int], wanted: dict[Value, None]
@@ -239,7 +240,7 @@ def _digits(value: float) -> str:
 
 
 def _apart(findings: Iterable[tuple[Finding, str]]) -> Iterator[tuple[Finding, str]]:
-    """In order, without those that begin within another."""
+    """Return findings in order, without those that begin within another."""
     end = 0
     for finding, written in sorted(findings, key=lambda one: (one[0].start, -one[0].end)):
         if finding.start >= end and finding.end > finding.start:
@@ -248,7 +249,7 @@ def _apart(findings: Iterable[tuple[Finding, str]]) -> Iterator[tuple[Finding, s
 
 
 def _beside_marks(text: str, findings: Iterable[tuple[Finding, str]]) -> Iterator[tuple[Finding, str]]:
-    """Return findings without the marks in them; the rest of a mark stands for no value, and its text is ""."""
+    """Return findings without the marks in them; the rest of a finding with a mark stands for no value, and its text is ""."""
     marks = mark_spans(text)
     for finding, written in findings:
         inside = [(start, end) for start, end in marks if start < finding.end and finding.start < end]
@@ -292,7 +293,7 @@ def _replaced(value: Json, clean: Callable[[str], str], depth: int) -> Json:
                 name += "'"
             if isinstance(item, str) or _is_long(item):
                 start, text = f"{key}: ", item if isinstance(item, str) else _digits(item)
-                whole = clean(start + text)  # its kind may be known by its name only
+                whole = clean(start + text)  # only its name may show its kind
                 cleaned = whole[len(start) :] if whole.startswith(start) else clean(text)
                 made[name] = item if cleaned == text else cleaned
             else:

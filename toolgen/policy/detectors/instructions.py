@@ -1,7 +1,7 @@
 """Detector of instructions to the model in data (indirect prompt injection), by rules in six languages.
 
-All rules are tried at once, and one by one only after a match. Invisible characters and letters that look like others (fullwidth,
-mathematical) do not prevent a match: the text is checked as written and as displayed.
+All rules are tried at once, and one by one only after a match. Invisible characters and look-alike letters (fullwidth, mathematical) do not
+prevent a match: the text is checked as written and as displayed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["Instructions"]
 _FILE = Path(__file__).with_suffix(".yaml")
 
 
-# A rule is tried around its word: no rule reaches further than this before the beginning of the word, and behind it.
+# Each rule is tried near its word: no rule matches text that is further than this before or after the beginning of the word.
 _BEFORE, _BEHIND = 120, 220
-_STEP = 200  # words nearer than this to one that was tried are in the same piece of the text
+_STEP = 200  # words within this distance of each other are tried in one piece of the text
 
 
 @cache
@@ -46,7 +46,7 @@ def _rules() -> tuple[Gate, Mapping[str, tuple[re.Pattern[str], ...]]]:
 
 
 class Instructions:
-    """Detector of the first instruction of a text: one is enough to warn the reader."""
+    """Detector of the first instruction in a text: one is enough to warn the reader."""
 
     def kinds(self, text: str) -> frozenset[str]:
         """Return the kinds that `find` would find, faster and without positions."""
@@ -65,7 +65,7 @@ class Instructions:
 
 def _first(text: str, rules: Mapping[str, tuple[re.Pattern[str], ...]]) -> Finding:
     lower = text.lower()
-    if len(lower) == len(text):  # else a letter is longer in lower case, and the places of words are others
+    if len(lower) == len(text):  # otherwise a letter is longer in lower case, and positions of words differ
         for word, patterns in rules.items():
             at = lower.find(word)
             while at >= 0:

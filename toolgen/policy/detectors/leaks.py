@@ -1,5 +1,5 @@
-"""Detector of content that makes a reader's program send data by itself: pictures whose address carries data, in Markdown and HTML, and
-data URLs."""
+"""Detector of content that makes a client send data without a request by the user: pictures with data in their address, in Markdown and
+HTML, and data URLs."""
 
 from __future__ import annotations
 

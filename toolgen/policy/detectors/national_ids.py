@@ -1,8 +1,8 @@
 """National ids of countries, by format and check digit (extra `national-ids`).
 
-The package idnumbers has the formats (`###.###.###-##`) and computes the check digits. Every tenth number has a correct one, so digits
-alone, or with blanks between them, are an id only after a word for one, such as the name of a field. Ids without a check digit are not
-detected.
+The package idnumbers has the formats (`###.###.###-##`) and computes the check digits. One number in ten has a valid check digit by chance,
+so digits alone, or with spaces between them, are an id only after a word for one, such as the name of a field. Ids without a check digit
+are not detected.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["NationalIds", "countries_known"]
 _COMMAND: Final = "pip install 'toolgen[national-ids]'"
 _NO_PERSON: Final = re.compile(
     "Entity|Business|UnifiedId|VAT|TaxNumber"
-)  # in the names of classes for companies, and for tax numbers in general
+)  # parts of class names for companies, and for tax numbers in general
 _PIECES: Final = {"#": "[0-9]", "L": "[A-Z]", "X": "[0-9A-Z]", "*": r"[0-9A-Z+\-]", " ": " "}
 _START: Final = re.compile(r"(?<!\w)(?<!\d[.\-/])(?=[A-Z]{0,6}-?[0-9][0-9A-Z .+\-/]{3})")
 _PLAIN: Final = re.compile(r"[0-9 ]+\Z")
-_BEFORE: Final = 60  # characters in which a word is looked for
+_BEFORE: Final = 60  # distance in characters within which the word is searched for
 _WORDS: Final = (
     r"(?:national|personal|identity|citizen|civil|tax(?:payer)?|social|insurance|resident|fiscal|population|birth)"
     r"[ _-]?(?:id\b|identi|insurance|security|card|code|number|no\b|nr\b|num\b)",
@@ -35,7 +35,8 @@ _WORDS: Final = (
 
 
 class NationalIds:
-    """The ids of some countries (ISO 3166-1, two letters). Raises `ConfigError` where the extra is missing, or a country is not known."""
+    """Detector of the ids of some countries (ISO 3166-1, two letters). Raises `ConfigError` if the extra is missing or a country is not
+    known."""
 
     def __init__(self, countries: Sequence[str], where: str) -> None:
         kinds = [kind for country in countries for kind in _kinds(country, where)]
@@ -43,7 +44,7 @@ class NationalIds:
         for kind in kinds:
             for mask in kind.METADATA.masks:
                 forms.setdefault(mask, []).append(kind.validate)
-        # The longest first: a part of a longer id is none by itself.
+        # Longest first, because a part of a longer id is not an id.
         masks = sorted(forms, key=lambda mask: (-len(mask), mask))
         self._digits, self._letters = (
             [(_form(mask), forms[mask]) for mask in masks if mask[0] in first] for first in ("#X*", "LX*")
@@ -60,7 +61,7 @@ class NationalIds:
                 yield Finding(at, end, "national_id")
 
     def _id(self, text: str, at: int) -> int:
-        """End of the id that begins here, 0 for none."""
+        """Return the end of the id that begins here, 0 for none."""
         named: bool | None = None
         for form, holds in self._letters if text[at].isalpha() else self._digits:
             found = form.match(text, at)
@@ -76,7 +77,7 @@ class NationalIds:
 
 
 def countries_known() -> list[str]:
-    """The countries that there are ids with check digits of. Raises `ConfigError` where the extra is missing."""
+    """Return the countries whose ids have check digits. Raises `ConfigError` if the extra is missing."""
     return sorted(country for country, kinds in _known("national_ids").items() if kinds)
 
 
@@ -110,7 +111,7 @@ def _kinds(country: str, where: str) -> list[Any]:
 
 def _form(mask: str) -> re.Pattern[str]:
     pieces = "".join(_PIECES.get(one, re.escape(one)) for one in mask)
-    blanks = r"(?<!\d )", r"(?! \d)"  # digits in groups: no part of more of them
+    blanks = r"(?<!\d )", r"(?! \d)"  # digits in groups: not preceded or followed by more groups
     before, behind = blanks if " " in mask else ("", "")
     return re.compile(rf"{before}{pieces}(?!\w)(?![.\-/]\d){behind}")
 

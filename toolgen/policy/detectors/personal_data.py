@@ -1,4 +1,4 @@
-"""Personal data in answers: e-mail addresses, phone numbers, and numbers that a checksum tells from others (IBAN, cards, national ids)."""
+"""Detector of personal data in answers: e-mail addresses, phone numbers, and numbers with a valid checksum (IBAN, cards, national ids)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EMAIL = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9](?:[A-Za-z0-9._%+'-]{0,62}[A-Za-z0-9_+])?@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,6}[A-Za-z]{2,24}"
     r"(?![A-Za-z0-9-]|\.[A-Za-z0-9])"
 )
-# The minimum of digits. Digits of other scripts count by their value.
+# The minimum number of digits. Digits of other scripts count by their value.
 _RUN = re.compile(r"\d[\d ().\-/]{5,60}\d[\dA-Z ]{0,24}", re.ASCII)
 _NUMBER = re.compile(r"(?<![\w.,#/+(-])[+(]{0,2}\d(?:[ ().\-/]{0,2}\d){6,18}(?![\w])(?![.,-]\d)")
 _SPELLED_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])")
@@ -131,10 +131,10 @@ class PersonalData:
             return
         last = 0
         for run in _RUN.finditer(text):
-            # Around it: the letters before the digits of an IBAN or a national number, and the characters that may follow.
+            # Context of a match: the letters before the digits of an IBAN or a national number, and the characters that may follow.
             start, end = max(last, run.start() - 14), min(len(text), run.end() + 24)
             for found in _numbers(kinds, text, start, end):
-                if found.start < run.end():  # else the next run has it
+                if found.start < run.end():  # otherwise the next run includes it
                     last = max(last, found.end)
                     yield found
 
@@ -181,14 +181,14 @@ def _number(text: str, before: str) -> str:
     if text[0] == "+" or text[:2] == "(+":
         return "phone" if digits[0] != "0" and len(digits) >= 9 else ""
     if before[1:] == " " and (before[0].isdigit() or before[0].isupper()):
-        return ""  # a part of a longer code
+        return ""  # part of a longer code
     if _NANP.match(text) or (_NATIONAL_NUMBER.match(text) and 9 <= len(digits) <= 12):
         return "phone"
     return "phone" if text.startswith("00") and len(digits) >= 11 and digits[2] != "0" and not text.isdigit() else ""
 
 
 def luhn(digits: str) -> bool:
-    """ISO/IEC 7812-1, annex B."""
+    """Return True if the Luhn checksum is valid (ISO/IEC 7812-1, annex B)."""
     total = 0
     for place, digit in enumerate(reversed(digits)):
         number = int(digit) * (1 + place % 2)
@@ -197,7 +197,7 @@ def luhn(digits: str) -> bool:
 
 
 def _iban(text: str) -> int:
-    """Return the number of characters of a text that are an IBAN, 0 for none: the following text may look like more of it."""
+    """Return the number of characters of a text that are an IBAN, 0 for none: the following text may look like a part of it."""
     want = _IBAN_LENGTHS.get(text[:2], 0)
     places = [place for place, one in enumerate(text, 1) if one != " "]
     if not want or len(places) < want:
@@ -222,20 +222,20 @@ def _dni(text: str) -> bool:
 
 
 def _nir(text: str) -> bool:
-    """France: 97 less the number modulo 97; Corsica's departments count as 19 and 18."""
+    """Check the number of France: 97 minus the number modulo 97; departments of Corsica count as 19 and 18."""
     plain = text.replace(" ", "").upper()
     number = int(plain[:13].replace("2A", "19").replace("2B", "18"))
     return 97 - number % 97 == int(plain[13:])
 
 
 def _ahv(text: str) -> bool:
-    """Switzerland: an EAN-13."""
+    """Check the number of Switzerland: an EAN-13."""
     digits = [int(one) for one in text if one.isdigit()]
     return sum(digit * (1 + 2 * (place % 2)) for place, digit in enumerate(digits)) % 10 == 0
 
 
 def _pesel(text: str) -> bool:
-    """Poland: weights 1, 3, 7, 9, and a date of birth that is one."""
+    """Check the number of Poland: weights 1, 3, 7, 9, and a valid date of birth."""
     digits = [int(one) for one in text]
     if sum(d * w for d, w in zip(digits, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1), strict=True)) % 10:
         return False

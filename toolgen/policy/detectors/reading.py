@@ -1,7 +1,7 @@
-r"""Text as displayed to its reader, with the position of each of its characters in the original text.
+r"""Normalized text as displayed to its reader, with the position of each character in the original text.
 
-Zero-width blanks in an address, full-width or mathematical letters, digits of another script, an accent on a digit, and `%40`, `&#64;` or
-`\u0040` in place of `@` do not stop a reader. Detectors check both texts, so that findings are only added.
+Zero-width spaces in an address, full-width or mathematical letters, digits of another script, an accent on a digit, and `%40`, `&#64;` or
+`\u0040` in place of `@` still look like the value to a reader. Detectors check both texts, so that findings are only added.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["NormalizedText", "OverloadError", "reading"]
 _MAX_CHANGES = 1_000_000
 _HIGH, _LOW = r"\\+u[dD][89abAB][0-9a-fA-F]{2}", r"\\+u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPED = rf"{_HIGH}{_LOW}|\\+u[0-9a-fA-F]{{4}}|&#[0-9]{{1,7}};|&#[xX][0-9a-fA-F]{{1,6}};|%[2-7][0-9a-fA-F]"
-# Letters that look like others, and all other characters: digits, marks, blanks, dashes, invisible ones.
+# Look-alike letters, and all characters that are not letters: digits, marks, spaces, dashes, invisible ones.
 _LIKE_OTHERS = (
     "\u02b0-\u02b8\u115f\u1160\u1d2c-\u1d6a\u2071\u207f\u2090-\u209c\u2100-\u214f\u24b6-\u24e9\u3164\uff21-\uff3a\uff41-\uff5a\uffa0"
     "\U0001d400-\U0001d7ff"
@@ -37,11 +37,11 @@ _OF_VALUES = frozenset("@.+-_/:= ")
 
 
 class OverloadError(Exception):
-    """An answer is larger than the limit of inspection, so its content is unknown."""
+    """Answer that is larger than the limit of inspection, so its content is unknown."""
 
 
 class NormalizedText:
-    """`text` as displayed. Each change has its position, whether a character replaces it, and its span in the original text."""
+    """Text as displayed (`text`). Each change has its position, whether a character replaces it, and its span in the original text."""
 
     __slots__ = ("_at", "_begin", "_end", "_kept", "text")
 
@@ -49,7 +49,7 @@ class NormalizedText:
         self.text, self._at, self._kept, self._begin, self._end = text, at, kept, begin, end
 
     def span(self, place: int) -> tuple[int, int]:
-        """Place of a character in the text as it is."""
+        """Return the span of a character in the original text."""
         last = bisect_right(self._at, place) - 1
         if last < 0:
             return place, place + 1
@@ -101,7 +101,7 @@ def _is_escaped(text: str) -> bool:
 
 @lru_cache(4096)
 def _read(written: str) -> str:
-    """Normalize a character or a spelled-out character. The result has at most one character, unless it is left as written."""
+    """Normalize a character or an escape sequence. The result has at most one character, unless it is left unchanged."""
     if len(written) > 1:
         number = int(written[1:], 16) if written[0] == "%" else _number(written)
         if number in {9, 10, 13} or number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:

@@ -1,4 +1,4 @@
-"""Values that a call was given in place of tokens, masked in whatever its caller is shown."""
+"""Masking of the values that a call received in place of tokens, in everything that its caller sees."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from toolgen.policy.detectors.tokens import blanked, mark, mark_spans, unmarked
 
 __all__ = ["CallMasking", "changed_texts"]
 
-_MIN_LENGTH = 3  # shorter ones occur in any text by chance
-_ANYWHERE = 4  # from this length on they are masked inside of words too
-_PIECE = 6  # a message contains no piece of this length
-_FEW = 4_096  # characters of values whose pieces are searched for one by one
-_AHEAD = 16 * 1024  # distance after a cut that is searched for a value across it
-_TOKEN = re.compile(r"<\\*[a-z][a-z0-9_]{0,31}:[0-9]{1,26}>")  # signed ones too
+_MIN_LENGTH = 3  # shorter values occur in any text by chance
+_ANYWHERE = 4  # values of this length or longer are also masked inside words
+_PIECE = 6  # shortest piece of a value that is removed from a message
+_FEW = 4_096  # maximum characters of values whose pieces are searched for separately
+_AHEAD = 16 * 1024  # distance after a cut that is searched for a value across the cut
+_TOKEN = re.compile(r"<\\*[a-z][a-z0-9_]{0,31}:[0-9]{1,26}>")  # also signed ones
 _HIDING = frozenset({"redact", "tokenise", "block"})
 
 
@@ -47,7 +47,7 @@ class CallMasking:
         ]
 
     def text(self, text: str) -> str:
-        """The text with a mark in place of each value, however it is written."""
+        """Return the text with a mark in place of each value, in all of its notations."""
         spans = sorted(self._spans(text), key=lambda one: (one[0], -one[1]))
         if not spans:
             return text
@@ -72,7 +72,7 @@ class CallMasking:
         return [one for one in self._values if any(form in together for form in _forms(one))]
 
     def message(self, text: str) -> str:
-        """Return a message without the values or pieces of them: a library or a service may have cut one before.
+        """Return a message without the values or pieces of them: a library or a service may have truncated one.
 
         Pieces that the caller wrote itself stay, so that the masking reveals nothing.
         """
@@ -87,7 +87,7 @@ class CallMasking:
         return unmarked("".join(kept))
 
     def end(self, text: str, limit: int) -> int:
-        """The place up to `limit` where a text may be cut, so that no token and nothing that a detector hides is cut in two."""
+        """Return the place up to `limit` where a text may be cut, so that no token and no finding of a detector is cut in two."""
         near = text[: limit + _AHEAD]
         spans = [*mark_spans(near), *(one.span() for one in _TOKEN.finditer(near))]
         view = blanked(near)
@@ -174,7 +174,7 @@ def changed_texts(value: Json, change: Callable[[str], str], number: Callable[[f
 
 
 def _forms(value: str) -> list[str]:
-    """The ways in which a value is written into texts: as it is, and as JSON, Python, URLs and HTML quote it."""
+    """Return the notations of a value in texts: plain, and as JSON, Python, URLs and HTML quote it."""
     folded = " ".join(value.split())
     found = [
         value,
@@ -186,7 +186,7 @@ def _forms(value: str) -> list[str]:
         escape(value),
         escape(value, quote=False),
     ]
-    with suppress(UnicodeEncodeError):  # half a surrogate pair, which no URL holds
+    with suppress(UnicodeEncodeError):  # half a surrogate pair, which no URL can contain
         found += (quote(value, safe=""), quote(value), quote_plus(value))
     return [form for form in dict.fromkeys(found) if len(form) >= _MIN_LENGTH]
 

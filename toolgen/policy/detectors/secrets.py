@@ -1,6 +1,6 @@
 """Credentials in answers: by the formats of services, with their checksums if they have one, and by entropy.
 
-Texts that only look like a credential (an example, a placeholder, a word) are ignored: a value must be random enough for its alphabet.
+Texts that only look like a credential (an example, a placeholder, a word) are ignored: a value has to have enough entropy for its alphabet.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _GATE = Gate(
 
 
 class SecretDetector:
-    """Credentials, one finding each; a value alone where a name stands before it."""
+    """Detector of credentials, one finding each; only the value is the finding if its name precedes it."""
 
     def find(self, text: str) -> Iterator[Finding]:
         """Yield the findings, in no order."""
@@ -111,7 +111,7 @@ class SecretDetector:
 
 
 def _private_keys(text: str) -> Iterator[Finding]:
-    """Each to its end, or as far as one may be long."""
+    """Yield private keys, each to its end marker, or to the maximum length."""
     last = 0
     for start in _PEM_START.finditer(text):
         if start.start() >= last:
@@ -148,7 +148,7 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 
 def _github(text: str) -> Iterator[Finding]:
-    """Tokens of GitHub and npm end with the CRC-32 of what stands before, in base 62."""
+    """Yield tokens of GitHub and npm, which end with the CRC-32 of the preceding characters, in base 62."""
     for found in _GITHUB.finditer(text):
         if _base62(zlib.crc32(found[2].encode())) == found[3]:
             yield Finding(found.start(), found.end(), "token")

@@ -21,10 +21,10 @@ from msgspec import Struct
 __all__ = ["KIND", "Signer", "TokenMatch", "Tokens", "blanked", "mark", "mark_spans", "unmarked"]
 
 KIND = re.compile(r"[a-z][a-z0-9_]{0,31}\Z")
-"""What a kind is called that tokens are made of."""
+"""Pattern of the names of kinds of tokens."""
 _WORD = "".join(
     secrets.choice("ghjkmnpqrstvwxyz") for _ in range(20)
-)  # neither digits nor hex: no detector takes it for a value
+)  # neither digits nor hex, so that no detector takes it for a value
 _MARK = re.compile(rf"<([a-z][a-z0-9_]{{0,31}}):([1-9][0-9]{{0,8}})~{_WORD}>")
 _DIGITS = 17
 
@@ -45,33 +45,34 @@ def mark(token: str) -> str:
 
 
 def mark_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each mark in a text."""
+    """Yield start and end of each mark in a text."""
     return [one.span() for one in _MARK.finditer(text)] if _WORD in text else []
 
 
 def blanked(text: str) -> str:
-    """The text as detectors read it: each mark is as many line ends, so that nothing beside a token is read together with it."""
+    """Return the text for detectors: each mark is replaced by as many line ends, so that detectors do not join a token with its
+    surroundings."""
     return _MARK.sub(lambda one: "\n" * len(one[0]), text) if _WORD in text else text
 
 
 def unmarked(text: str) -> str:
-    """The text with tokens in place of marks."""
+    """Return the text with tokens in place of marks."""
     return _MARK.sub(r"<\1:\2>", text) if _WORD in text else text
 
 
 class Signer:
-    """Signs the tokens of one session of a principal and of whom it acts for."""
+    """Signer of the tokens of one session of a principal and of the user it acts for."""
 
     def __init__(self, key: bytes, parties: Sequence[str], session: str) -> None:
         about = json.dumps(["value token", list(parties), session]).encode()
         self._key = hmac.new(key, about, hashlib.sha256).digest()
 
     def signed(self, kind: str, number: int | str) -> str:
-        """The signed form of a token."""
+        """Return the signed form of a token."""
         return f"<{kind}:{number}{self._digits(kind, str(number))}>"
 
     def accepts(self, kind: str, number: str, digits: str) -> bool:
-        """True if these digits are the MAC of this token."""
+        """Return True if these digits are the MAC of this token."""
         return hmac.compare_digest(digits, self._digits(kind, number))
 
     def _digits(self, kind: str, number: str) -> str:
@@ -80,7 +81,7 @@ class Signer:
 
 
 class Tokens:
-    """The tokens of some kinds. They are written in one way alone: in lower case, without spaces, and without zeros in front."""
+    """Tokens of some kinds. They have one notation: lower case, without spaces, and without leading zeros."""
 
     def __init__(self, kinds: Iterable[str]) -> None:
         self.kinds = frozenset(kinds)
@@ -132,7 +133,7 @@ class Tokens:
         )
 
     def signed_source(self, text: str, signer: Signer) -> str:
-        """Source code of a caller's with its tokens signed, and nothing else changed: backslashes have a meaning there."""
+        """Return the source code of a caller with its tokens signed, and without other changes: backslashes have a meaning in code."""
         return self._form.sub(lambda one: one[0] if one[1] else signer.signed(one[2], one[3]), text)
 
     def outward(self, text: str, signer: Signer) -> str:
@@ -140,11 +141,11 @@ class Tokens:
         return unmarked(self.escaped(self.marked(text, signer))) if "<" in text else text
 
     def marked(self, text: str, signer: Signer) -> str:
-        """The text with marks in place of signed tokens."""
+        """Return the text with marks in place of signed tokens."""
         return self._each_signed(text, signer, lambda kind, number: mark(f"<{kind}:{number}>"))
 
     def plain(self, text: str, signer: Signer) -> str:
-        """The text with signed tokens as they would look to a caller, which makes them mere text."""
+        """Return the text with signed tokens replaced by their plain form, as callers write it; they then have no special meaning."""
         return self._each_signed(text, signer, lambda kind, number: f"<{kind}:{number}>")
 
     def _each_signed(self, text: str, signer: Signer, change: Callable[[str, str], str]) -> str:
